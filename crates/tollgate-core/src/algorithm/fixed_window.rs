@@ -1,0 +1,133 @@
+//! One counter per window.
+//!
+//! State is (end of the window, units counted in it).
+//!
+//! Bound: a half-open window of length D ≤ P meets at most two fixed windows (a third would need
+//! more than a whole one between them), each admitting at most `limit`: at most `2·limit`, and that
+//! is reached by spending one limit just before an edge and one just after. Aligned to the first
+//! request the windows are still disjoint and at least P long, so the same count holds; calendar
+//! windows vary in length, and D is then at most the shortest of them.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+
+use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use crate::{LimitError, Timestamp};
+
+/// Where windows of uneven length end: days, weeks, months or years in some time zone.
+///
+/// The core knows no time zones; whoever does implements this as a pure function of `now`.
+pub trait Calendar: fmt::Debug + Send + Sync {
+    /// The end of the window that holds `now`: the smallest edge that is later than `now`.
+    fn window_end(&self, now: Timestamp) -> Timestamp;
+    /// The shortest window there is, in whole seconds: what a client may be told as its length.
+    fn shortest(&self) -> Duration;
+}
+
+/// Where windows start.
+#[derive(Clone, Debug)]
+pub enum Align {
+    /// With the first admitted cost.
+    First,
+    /// At multiples of the period since the Unix epoch.
+    Epoch,
+    /// At the edges of a calendar.
+    Calendar(Arc<dyn Calendar>),
+}
+
+/// At most `limit` in each window.
+#[derive(Clone, Debug)]
+pub struct FixedWindow {
+    limit: u64,
+    per: u64,
+    align: Align,
+}
+
+impl FixedWindow {
+    /// At most `limit` in each window of `per`, which starts with the first admitted cost.
+    pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
+        Ok(Self { limit: units("limit", limit)?, per: period("per", per)?, align: Align::First })
+    }
+
+    /// At most `limit` in each window of `per`, counted from the Unix epoch.
+    pub fn aligned(limit: u64, per: Duration) -> Result<Self, LimitError> {
+        Ok(Self { align: Align::Epoch, ..Self::new(limit, per)? })
+    }
+
+    /// At most `limit` in each window of a calendar.
+    pub fn on_calendar(limit: u64, calendar: Arc<dyn Calendar>) -> Result<Self, LimitError> {
+        let shortest = calendar.shortest();
+        Ok(Self { align: Align::Calendar(calendar), ..Self::new(limit, shortest)? })
+    }
+
+    fn window_end(&self, now: u64) -> u64 {
+        match &self.align {
+            Align::First => now + self.per,
+            Align::Epoch => epoch_window_end(now, self.per),
+            // A calendar that has no later edge would freeze its keys; one tick is the least.
+            Align::Calendar(calendar) => {
+                calendar.window_end(Timestamp::from_nanos(now)).as_nanos().max(now + 1)
+            }
+        }
+    }
+
+    /// Windows whose edges lie elsewhere cannot take over a counter as it is.
+    pub(crate) fn same_edges(&self, other: &Self) -> bool {
+        match (&self.align, &other.align) {
+            (Align::First, Align::First) | (Align::Epoch, Align::Epoch) => self.per == other.per,
+            // Calendars are compared by the edge they give: see `carry`.
+            _ => false,
+        }
+    }
+}
+
+/// Units counted in the window that holds `now`.
+fn count(words: &[u64], now: u64) -> u64 {
+    match *words {
+        [end, count] if now < end => count,
+        _ => 0,
+    }
+}
+
+impl Meter for FixedWindow {
+    fn words(&self) -> usize {
+        2
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit)
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        count(view.words, now)
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units > self.limit {
+            NEVER
+        } else if count(view.words, now) + units <= self.limit {
+            0
+        } else {
+            view.words[0] - now
+        }
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        if count(view.words, now) == 0 { 0 } else { view.words[0] - now }
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let before = count(state.words, now);
+        let end = if before == 0 { self.window_end(now) } else { state.words[0] };
+        // Twice the limit is as bad as it gets: hammering in uniform mode stops counting there.
+        let after = before.saturating_add(units).min(2 * self.limit);
+        state.words.copy_from_slice(&[end, after]);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        let left = count(state.words, now).saturating_sub(units);
+        let end = state.words[0];
+        state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [end, left] });
+    }
+}

@@ -1,0 +1,117 @@
+//! A leaky bucket as a meter: `drip` units leave at once, every `every`.
+//!
+//! State is (level, anchor): the level as of the last drip instant. No background dripping.
+//!
+//! Bound: over a half-open window [s, s + D) the level starts at ≥ 0, ends at ≤ capacity, rises by
+//! every admitted cost and falls only at drip instants inside (s, s + D). Those lie `every` apart
+//! while the bucket is not empty (and an empty bucket does not fall), so there are at most
+//! ⌈D / every⌉ of them: the admitted cost is at most `capacity + drip·⌈D / every⌉`.
+
+use core::time::Duration;
+
+use super::gcra::MAX_DEPTH_NS;
+use super::{Algorithm, Meter, NEVER, State, View, period, units};
+use crate::arith::mul;
+use crate::{Gcra, LimitError};
+
+/// Room for `capacity`; `drip` units leave every `every`, counted from when it was last empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeakyBucket {
+    capacity: u64,
+    drip: u64,
+    every: u64,
+    overdraft: bool,
+}
+
+impl LeakyBucket {
+    /// A bucket for `capacity` units from which `drip` leave every `every`.
+    pub fn new(capacity: u64, drip: u64, every: Duration) -> Result<Self, LimitError> {
+        let capacity = units("capacity", capacity)?;
+        let drip = units("drip", drip)?;
+        let every = period("every", every)?;
+        if mul(capacity.div_ceil(drip), every) > u128::from(MAX_DEPTH_NS) {
+            return Err(LimitError::SlowRefill);
+        }
+        Ok(Self { capacity, drip, every, overdraft: false })
+    }
+
+    /// Admit any cost whenever one unit would pass, and let the key go into debt.
+    #[must_use]
+    pub fn overdraft(mut self, overdraft: bool) -> Self {
+        self.overdraft = overdraft;
+        self
+    }
+
+    /// Time for `units` to leave, counted from the anchor.
+    fn drains(&self, units: u64) -> u64 {
+        u64::try_from(mul(units.div_ceil(self.drip), self.every)).unwrap_or(NEVER - 1)
+    }
+
+    /// (level, anchor) as of now.
+    fn at(&self, words: &[u64], now: u64) -> (u64, u64) {
+        let &[level, anchor] = words else { return (0, now) };
+        let drips = now.saturating_sub(anchor) / self.every;
+        match level.saturating_sub(drips.saturating_mul(self.drip)) {
+            0 => (0, now),
+            left => (left, anchor + drips * self.every),
+        }
+    }
+}
+
+/// One by one, a leaky bucket is GCRA with T = `every`: one engine serves both.
+impl From<LeakyBucket> for Algorithm {
+    fn from(bucket: LeakyBucket) -> Self {
+        if bucket.drip > 1 {
+            return Self::LeakyBucket(bucket);
+        }
+        let gcra = Gcra::infallible(1, bucket.every).capacity(bucket.capacity);
+        Self::Gcra(gcra.overdraft(bucket.overdraft))
+    }
+}
+
+impl Meter for LeakyBucket {
+    fn words(&self) -> usize {
+        2
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.capacity)
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        self.at(view.words, now).0
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        let (level, anchor) = self.at(view.words, now);
+        if units > self.capacity {
+            return NEVER;
+        }
+        match level.saturating_add(units).saturating_sub(self.capacity) {
+            0 => 0,
+            over => self.drains(over).saturating_sub(now.saturating_sub(anchor)),
+        }
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        match self.at(view.words, now) {
+            (0, _) => 0,
+            (level, anchor) => self.drains(level).saturating_sub(now.saturating_sub(anchor)),
+        }
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let (level, anchor) = self.at(state.words, now);
+        state.words.copy_from_slice(&[level.saturating_add(units), anchor]);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        let (level, anchor) = self.at(state.words, now);
+        let left = level.saturating_sub(units);
+        state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [left, anchor] });
+    }
+
+    fn need(&self, cost: u64) -> u64 {
+        if self.overdraft { cost.min(1) } else { cost }
+    }
+}

@@ -1,0 +1,52 @@
+//! No two events closer than `every`. Its own limit, and an attribute of any other.
+//!
+//! State is the instant from which the next event is welcome. A batch of any cost is one event.
+//!
+//! Bound (events): events lie at least `every` apart, so a half-open window of length D holds at
+//! most ⌈D / every⌉.
+
+use core::time::Duration;
+
+use super::{Meter, State, View, period};
+use crate::LimitError;
+
+/// No two events closer than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinInterval {
+    pub(crate) every: u64,
+}
+
+impl MinInterval {
+    /// At least `every` between two events.
+    pub fn new(every: Duration) -> Result<Self, LimitError> {
+        Ok(Self { every: period("every", every)? })
+    }
+}
+
+impl Meter for MinInterval {
+    fn words(&self) -> usize {
+        1
+    }
+
+    fn limit(&self) -> Option<u64> {
+        None
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        u64::from(now < view.words[0])
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units == 0 { 0 } else { view.words[0].saturating_sub(now) }
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        view.words[0].saturating_sub(now)
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, _units: u64) {
+        state.words[0] = now + self.every;
+    }
+
+    fn refund(&self, _state: State<'_>, _now: u64, _units: u64) {}
+}

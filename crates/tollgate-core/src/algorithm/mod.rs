@@ -1,0 +1,212 @@
+//! One file per algorithm, each answering the same few questions about one key's state.
+
+pub(crate) mod even_slots;
+pub(crate) mod fixed_window;
+pub(crate) mod gcra;
+pub(crate) mod leaky_bucket;
+pub(crate) mod min_interval;
+pub(crate) mod quota;
+pub(crate) mod rolling_window;
+pub(crate) mod sliding_window;
+
+use core::time::Duration;
+
+use crate::{
+    EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD, MAX_UNITS,
+    MinInterval, Quota, RollingWindow, SlidingWindow,
+};
+
+/// A wait that never ends. As the largest wait it wins every maximum, as it should.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What one key remembers, for reading: words (all zero when fresh) and the logs they point into.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub(crate) words: &'a [u64],
+    pub(crate) logs: &'a Logs,
+}
+
+impl<'a> View<'a> {
+    /// A view of the words of one key.
+    #[must_use]
+    pub fn new(words: &'a [u64], logs: &'a Logs) -> Self {
+        Self { words, logs }
+    }
+
+    pub(crate) fn part(self, start: usize, len: usize) -> Self {
+        View { words: &self.words[start..start + len], logs: self.logs }
+    }
+}
+
+/// What one key remembers, for writing.
+#[derive(Debug)]
+pub struct State<'a> {
+    pub(crate) words: &'a mut [u64],
+    pub(crate) logs: &'a mut Logs,
+}
+
+impl<'a> State<'a> {
+    /// The words of one key: `policy.words()` of them, all zero for a fresh key.
+    #[must_use]
+    pub fn new(words: &'a mut [u64], logs: &'a mut Logs) -> Self {
+        Self { words, logs }
+    }
+
+    /// The same state, for reading.
+    #[must_use]
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View { words: self.words, logs: self.logs }
+    }
+
+    pub(crate) fn part(&mut self, start: usize, len: usize) -> State<'_> {
+        State { words: &mut self.words[start..start + len], logs: self.logs }
+    }
+}
+
+/// What an algorithm answers. Times are nanoseconds, `now` at most `Timestamp::MAX`.
+///
+/// Everything but `charge` and `refund` is a pure function of (self, view, now); an instant later
+/// than the last charge may be asked about freely, which is how waits are composed.
+pub(crate) trait Meter {
+    /// How many words the state takes.
+    fn words(&self) -> usize;
+    /// The largest cost a fresh key could ever admit at once; `None` when any cost is one event.
+    fn limit(&self) -> Option<u64>;
+    /// Units that count against the limit now, rounded up (for event limits: 0 open, 1 closed).
+    fn used(&self, view: View<'_>, now: u64) -> u64;
+    /// The smallest d such that `units` are free at now + d if nothing else happens, or `NEVER`.
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64;
+    /// The smallest d such that at now + d the state answers as a fresh one would.
+    fn reset(&self, view: View<'_>, now: u64) -> u64;
+    /// Records `units`, whether or not they fit.
+    fn charge(&self, state: State<'_>, now: u64, units: u64);
+    /// Gives back up to `units`, never beyond fresh.
+    fn refund(&self, state: State<'_>, now: u64, units: u64);
+    /// How many free units `cost` asks for before it is admitted.
+    fn need(&self, cost: u64) -> u64 {
+        cost
+    }
+}
+
+/// An algorithm with its numbers: a closed set, because every store must run all of them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Generic cell rate algorithm; token bucket; leaky bucket that drips one by one.
+    Gcra(Gcra),
+    /// Leaky bucket that drips several units at a time.
+    LeakyBucket(LeakyBucket),
+    /// A counter per window.
+    FixedWindow(FixedWindow),
+    /// Two counters, the previous one weighted.
+    SlidingWindow(SlidingWindow),
+    /// A log of what was admitted.
+    RollingWindow(RollingWindow),
+    /// Use it or lose it.
+    Quota(Quota),
+    /// One event in each even half-slot.
+    EvenSlots(EvenSlots),
+    /// No two events closer than this.
+    MinInterval(MinInterval),
+}
+
+macro_rules! meter {
+    ($self:ident, $meter:ident => $answer:expr) => {
+        match $self {
+            Algorithm::Gcra($meter) => $answer,
+            Algorithm::LeakyBucket($meter) => $answer,
+            Algorithm::FixedWindow($meter) => $answer,
+            Algorithm::SlidingWindow($meter) => $answer,
+            Algorithm::RollingWindow($meter) => $answer,
+            Algorithm::Quota($meter) => $answer,
+            Algorithm::EvenSlots($meter) => $answer,
+            Algorithm::MinInterval($meter) => $answer,
+        }
+    };
+}
+
+impl Meter for Algorithm {
+    fn words(&self) -> usize {
+        meter!(self, m => m.words())
+    }
+    #[inline]
+    fn limit(&self) -> Option<u64> {
+        meter!(self, m => m.limit())
+    }
+    #[inline]
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        meter!(self, m => m.used(view, now))
+    }
+    #[inline]
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        meter!(self, m => m.wait(view, now, units))
+    }
+    #[inline]
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        meter!(self, m => m.reset(view, now))
+    }
+    #[inline]
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        meter!(self, m => m.charge(state, now, units));
+    }
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        meter!(self, m => m.refund(state, now, units));
+    }
+    #[inline]
+    fn need(&self, cost: u64) -> u64 {
+        meter!(self, m => m.need(cost))
+    }
+}
+
+impl Algorithm {
+    /// The algorithm's name, as configuration spells it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Gcra(_) => "gcra",
+            Self::LeakyBucket(_) => "leaky-bucket",
+            Self::FixedWindow(_) => "fixed-window",
+            Self::SlidingWindow(_) => "sliding-window",
+            Self::RollingWindow(_) => "rolling-window",
+            Self::Quota(_) => "quota",
+            Self::EvenSlots(_) => "even-slots",
+            Self::MinInterval(_) => "min-interval",
+        }
+    }
+
+    /// Whether refusals can be recorded too.
+    pub(crate) fn records_refusals(&self) -> bool {
+        matches!(self, Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::RollingWindow(_))
+    }
+
+    /// Whether room can shrink again with time alone, so that waits must be composed step by step.
+    pub(crate) fn recurs(&self) -> bool {
+        matches!(self, Self::Quota(_) | Self::EvenSlots(_))
+    }
+}
+
+/// Parses a period into nanoseconds.
+pub(crate) fn period(name: &'static str, value: Duration) -> Result<u64, LimitError> {
+    if value.is_zero() {
+        return Err(LimitError::ZeroPeriod(name));
+    }
+    if value > MAX_PERIOD {
+        return Err(LimitError::LongPeriod(name));
+    }
+    u64::try_from(value.as_nanos()).map_err(|_| LimitError::LongPeriod(name))
+}
+
+/// Parses a positive number of units.
+pub(crate) fn units(name: &'static str, value: u64) -> Result<u64, LimitError> {
+    match value {
+        0 => Err(LimitError::ZeroUnits(name)),
+        1..=MAX_UNITS => Ok(value),
+        _ => Err(LimitError::ManyUnits(name)),
+    }
+}
+
+/// The end of the epoch-aligned window that holds `now`.
+pub(crate) fn epoch_window_end(now: u64, period: u64) -> u64 {
+    (now / period + 1) * period
+}

@@ -1,0 +1,86 @@
+//! Use it or lose it: unspent allowance evaporates at an even pace through each window.
+//!
+//! State is (end of the epoch-aligned window, spent). With e ns into the window, at least
+//! `floor = ⌊limit·e/P⌋` counts as spent whether used or not.
+//!
+//! Bound: within one window [s, …) at most limit − floor(s) is admitted. A half-open window of
+//! length D ≤ P that crosses an edge E starts at s ≥ E − D; before the edge it admits at most
+//! limit − ⌊limit·(P − D)/P⌋ = ⌈limit·D/P⌉, after it at most limit: `limit + ⌈limit·D/P⌉` in all.
+
+use core::time::Duration;
+
+use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use crate::LimitError;
+use crate::arith::{div_ceil, div_floor, mul};
+
+/// `limit` per window of `per`, of which the part not used in time is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    limit: u64,
+    pub(crate) per: u64,
+}
+
+impl Quota {
+    /// `limit` per epoch-aligned window of `per`, use it or lose it.
+    pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
+        Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
+    }
+
+    /// What is lost at `now` for a key that used nothing.
+    fn floor(&self, now: u64) -> u64 {
+        div_floor(mul(self.limit, now % self.per), self.per)
+    }
+
+    fn spent(&self, words: &[u64], now: u64) -> u64 {
+        match *words {
+            [end, spent] if now < end => spent,
+            _ => 0,
+        }
+    }
+}
+
+impl Meter for Quota {
+    fn words(&self) -> usize {
+        2
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit)
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        self.spent(view.words, now).max(self.floor(now))
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units > self.limit {
+            NEVER
+        } else if self.used(view, now) + units <= self.limit {
+            0
+        } else {
+            epoch_window_end(now, self.per) - now
+        }
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        let spent = self.spent(view.words, now);
+        if spent <= self.floor(now) {
+            return 0;
+        }
+        // Fresh again where the floor catches up with what was spent, at the latest at the edge.
+        let caught_up = div_ceil(mul(spent, self.per), self.limit).min(self.per);
+        caught_up - now % self.per
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let spent = self.used(state.view(), now).saturating_add(units).min(2 * self.limit);
+        state.words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        let spent = self.spent(state.words, now).saturating_sub(units);
+        let end = state.words[0];
+        let fresh = spent <= self.floor(now);
+        state.words.copy_from_slice(&if fresh { [0, 0] } else { [end, spent] });
+    }
+}

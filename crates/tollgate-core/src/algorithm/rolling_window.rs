@@ -1,0 +1,115 @@
+//! A log of what was admitted: the only algorithm that is exact per window.
+//!
+//! State is one word, the handle of a log of (stamp, size). An entry counts while
+//! `now < stamp + P`. The exact log stamps an admission with its instant. With `buckets = b` it is
+//! stamped with the end of its cell on the grid of width P/b, so a log never has more than b + 1
+//! entries, and what it forgets it forgets late, never early.
+//!
+//! Bound: take any half-open window of length D ≤ P and the last admission in it, at time a. When
+//! it was admitted, everything admitted in (a − P, a] still counted (stamps are never earlier than
+//! the admission), which covers the whole window, and together it was at most `limit`.
+
+use core::time::Duration;
+
+use super::{Meter, NEVER, State, View, period, units};
+use crate::arith::{div_ceil, div_floor, mul};
+use crate::{LimitError, MAX_LOG};
+
+/// Never more than `limit` in any window of `per`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollingWindow {
+    limit: u64,
+    pub(crate) per: u64,
+    buckets: Option<u64>,
+}
+
+impl RollingWindow {
+    /// Never more than `limit` (at most 65 536) in any window of `per`, to the nanosecond.
+    pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
+        if limit > MAX_LOG {
+            return Err(LimitError::LongLog);
+        }
+        Ok(Self { limit: units("limit", limit)?, per: period("per", per)?, buckets: None })
+    }
+
+    /// Never more than `limit` in any window of `per`, with times sampled on a grid of `buckets`
+    /// cells per window to bound memory.
+    pub fn bucketed(limit: u64, per: Duration, buckets: u64) -> Result<Self, LimitError> {
+        let buckets = units("buckets", buckets)?;
+        if buckets > MAX_LOG {
+            return Err(LimitError::ManyBuckets);
+        }
+        let (limit, per) = (units("limit", limit)?, period("per", per)?);
+        Ok(Self { limit, per, buckets: Some(buckets) })
+    }
+
+    /// The instant an admission at `now` is logged with.
+    fn stamp(&self, now: u64) -> u64 {
+        match self.buckets {
+            None => now,
+            Some(buckets) => {
+                let into = now % self.per;
+                let cell = div_floor(mul(into, buckets), self.per);
+                now - into + div_ceil(mul(cell + 1, self.per), buckets)
+            }
+        }
+    }
+}
+
+impl Meter for RollingWindow {
+    fn words(&self) -> usize {
+        1
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit)
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        view.logs.get(view.words[0]).live(now, self.per).1
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units > self.limit {
+            return NEVER;
+        }
+        let log = view.logs.get(view.words[0]);
+        let (first, used) = log.live(now, self.per);
+        let mut over = (used + units).saturating_sub(self.limit);
+        if over == 0 {
+            return 0;
+        }
+        for &(stamp, size) in log.entries.range(first..) {
+            if size >= over {
+                return stamp + self.per - now;
+            }
+            over -= size;
+        }
+        NEVER
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        let newest = view.logs.get(view.words[0]).entries.back();
+        newest.map_or(0, |(stamp, _)| (stamp + self.per).saturating_sub(now))
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let log = state.logs.open(&mut state.words[0]);
+        log.prune(now, self.per);
+        // Only the newest units can still matter: hammering in uniform mode costs no memory.
+        log.push(self.stamp(now), units.min(2 * self.limit));
+        log.keep_newest(2 * self.limit);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        if state.words[0] == 0 {
+            return;
+        }
+        let log = state.logs.open(&mut state.words[0]);
+        log.prune(now, self.per);
+        log.take_newest(units);
+        if log.entries.is_empty() {
+            state.logs.close(&mut state.words[0]);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Two epoch-aligned counters; the previous one counts by how much of it still overlaps.
+//!
+//! State is (end of the current window, previous count, current count). With `left = P − e` ns of
+//! the current window to go, `prev·left/P + cur` is the estimate, and a cost n is admitted while
+//! `prev·left + (cur + n)·P ≤ limit·P`.
+//!
+//! Bound: a half-open window of length D ≤ P meets at most two fixed windows; let it admit a before
+//! the edge between them and b after it. If a = 0 or b = 0 that is at most `limit`. Else the last
+//! admission lies e < P after the edge and needed `a·(P − e) + b·P ≤ limit·P`, as at least a counts
+//! as previous: `a + b ≤ limit + a·e/P < 2·limit`.
+
+use core::time::Duration;
+
+use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use crate::LimitError;
+use crate::arith::{div_ceil, div_floor, mul};
+
+/// About `limit` in any window of `per`, in three words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlidingWindow {
+    limit: u64,
+    pub(crate) per: u64,
+}
+
+struct Windows {
+    end: u64,
+    prev: u64,
+    cur: u64,
+}
+
+impl SlidingWindow {
+    /// About `limit` in any window of `per`.
+    pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
+        Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
+    }
+
+    fn at(&self, words: &[u64], now: u64) -> Windows {
+        match *words {
+            [end, prev, cur] if now < end => Windows { end, prev, cur },
+            [end, _, cur] if now < end + self.per => {
+                Windows { end: end + self.per, prev: cur, cur: 0 }
+            }
+            _ => Windows { end: epoch_window_end(now, self.per), prev: 0, cur: 0 },
+        }
+    }
+
+    /// Time still to go in a window so that `prev` units of the one before leave `room` free.
+    fn left_for(&self, room: u64, prev: u64) -> u64 {
+        if room >= prev { self.per } else { div_floor(mul(room, self.per), prev) }
+    }
+}
+
+impl Meter for SlidingWindow {
+    fn words(&self) -> usize {
+        3
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit)
+    }
+
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        let w = self.at(view.words, now);
+        div_ceil(mul(w.prev, (w.end - now).min(self.per)), self.per) + w.cur
+    }
+
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units > self.limit {
+            return NEVER;
+        }
+        let w = self.at(view.words, now);
+        let left = w.end - now;
+        if let Some(room) = (self.limit - units).checked_sub(w.cur) {
+            // The previous window's weight falls until it fits, at the latest at the edge.
+            left.saturating_sub(self.left_for(room, w.prev))
+        } else {
+            // Only as the previous window can the current count make room.
+            left + self.per - self.left_for(self.limit - units, w.cur)
+        }
+    }
+
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        let w = self.at(view.words, now);
+        match (w.prev, w.cur) {
+            (0, 0) => 0,
+            (_, 0) => w.end - now,
+            _ => w.end - now + self.per,
+        }
+    }
+
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let w = self.at(state.words, now);
+        // Twice the limit is as bad as it gets: hammering in uniform mode stops counting there.
+        let cur = w.cur.saturating_add(units).min(2 * self.limit);
+        state.words.copy_from_slice(&[w.end, w.prev, cur]);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        let w = self.at(state.words, now);
+        let cur = w.cur.saturating_sub(units);
+        let prev = w.prev.saturating_sub(units.saturating_sub(w.cur));
+        let fresh = cur == 0 && prev == 0;
+        state.words.copy_from_slice(&if fresh { [0, 0, 0] } else { [w.end, prev, cur] });
+    }
+}

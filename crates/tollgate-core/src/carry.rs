@@ -1,0 +1,93 @@
+//! What a key keeps when its policy changes: what was spent.
+
+use crate::algorithm::Meter;
+use crate::logs::Log;
+use crate::{Algorithm, Limit, Policy, State, Timestamp, View};
+
+impl Policy {
+    /// Fills the fresh `state` of a key under this policy from what it remembers under `old`.
+    ///
+    /// A limit with the same name and algorithm keeps the units spent; anything else starts fresh.
+    pub fn carry(&self, old: &Policy, memory: View<'_>, state: &mut State<'_>, now: Timestamp) {
+        for (start, limit) in self.parts() {
+            if let Some((at, before)) = old.parts().find(|(_, before)| keeps(before, limit)) {
+                let memory = memory.part(at, before.words());
+                carry_limit(
+                    before,
+                    memory,
+                    limit,
+                    state.part(start, limit.words()),
+                    now.as_nanos(),
+                );
+            }
+        }
+    }
+
+    /// Makes the fresh `state` a copy of another key's words, which keep their logs in the same place.
+    pub fn copy(&self, from: &[u64], state: &mut State<'_>) {
+        state.words.copy_from_slice(from);
+        for (start, limit) in self.parts() {
+            if let Algorithm::RollingWindow(_) = limit.algorithm() {
+                let log = state.logs.get(from[start]).clone();
+                state.words[start] = 0;
+                keep_log(log, state.part(start, 1));
+            }
+        }
+    }
+
+    /// The limits that would start fresh if this policy replaced `old`.
+    pub fn starts_fresh<'a>(&'a self, old: &'a Policy) -> impl Iterator<Item = &'a str> {
+        let kept = |limit: &Limit| old.limits().iter().any(|before| keeps(before, limit));
+        self.limits().iter().filter(move |limit| !kept(limit)).map(Limit::name)
+    }
+}
+
+fn keeps(before: &Limit, after: &Limit) -> bool {
+    before.name() == after.name() && before.algorithm().name() == after.algorithm().name()
+}
+
+fn carry_limit(before: &Limit, memory: View<'_>, after: &Limit, mut state: State<'_>, now: u64) {
+    let (old_words, new_words) = (before.algorithm().words(), after.algorithm().words());
+    match (before.algorithm(), after.algorithm()) {
+        // Counters on the same edges, and half-slots, hold whatever the limit is now.
+        (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b)) if a.same_edges(b) => {
+            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        }
+        (Algorithm::SlidingWindow(a), Algorithm::SlidingWindow(b)) if a.per == b.per => {
+            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        }
+        (Algorithm::Quota(a), Algorithm::Quota(b)) if a.per == b.per => {
+            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        }
+        (Algorithm::EvenSlots(_), Algorithm::EvenSlots(_)) => {
+            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        }
+        (Algorithm::RollingWindow(_), Algorithm::RollingWindow(_)) => {
+            // Stamps are instants: they count for the new period, whatever it is.
+            keep_log(memory.logs.get(memory.words[0]).clone(), state.part(0, 1));
+        }
+        (Algorithm::MinInterval(a), Algorithm::MinInterval(b)) => {
+            state.words[0] = shifted(memory.words[0], a.every, b.every);
+        }
+        (a, b) => {
+            let spent = a.used(memory.part(0, old_words), now);
+            if spent > 0 {
+                b.charge(state.part(0, new_words), now, spent);
+            }
+        }
+    }
+    if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
+        state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
+    }
+}
+
+fn keep_log(log: Log, state: State<'_>) {
+    if !log.entries.is_empty() {
+        *state.logs.open(&mut state.words[0]) = log;
+    }
+}
+
+/// When the next event is welcome, for another interval since the same last event.
+fn shifted(welcome_at: u64, old_every: u64, new_every: u64) -> u64 {
+    if welcome_at == 0 { 0 } else { welcome_at - old_every + new_every }
+}

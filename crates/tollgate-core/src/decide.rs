@@ -1,0 +1,265 @@
+//! The one function: judge every limit, then record in all or none, then answer.
+
+use core::time::Duration;
+
+use crate::algorithm::NEVER;
+use crate::limit::ends;
+use crate::{Decision, Limit, LimitDecision, LimitSet, Mode, Policy, State, Timestamp, View};
+
+/// How many steps a wait over limits that shrink again may take before it is given as it stands.
+///
+/// Two quotas of unrelated periods may take arbitrarily long to admit at once; each step is the
+/// next instant at which one of them changes its mind.
+const MOST_STEPS: u32 = 1_024;
+
+/// The smallest d with `wait(now + d) == 0`, where `wait` says how long there is no hope at least.
+///
+/// Waits that only ever end need one look. Where room can shrink again (`recurs`) the others may
+/// have moved on in the meantime: look again until nobody objects.
+#[inline]
+pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
+    let first = wait(now);
+    if !recurs || first == 0 || first == NEVER {
+        return first;
+    }
+    let mut total = first;
+    for _ in 0..MOST_STEPS {
+        match wait(now.saturating_add(total).min(Timestamp::MAX.as_nanos())) {
+            0 => break,
+            NEVER => return NEVER,
+            more => total = total.saturating_add(more),
+        }
+    }
+    total
+}
+
+/// What the limits of a policy said to a cost, before anything was recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    admits: bool,
+    grants: u64,
+    refused: LimitSet,
+    shadow_refused: LimitSet,
+}
+
+impl Verdict {
+    /// Whether the whole cost is admitted.
+    #[must_use]
+    pub fn admits(&self) -> bool {
+        self.admits
+    }
+
+    /// The same verdict for a charge given up because another charge of its check was refused.
+    /// Uniform policies record all the same.
+    #[must_use]
+    pub fn withheld(mut self, policy: &Policy) -> Self {
+        self.admits = false;
+        if policy.admits_by() != Mode::Uniform {
+            self.grants = 0;
+        }
+        self
+    }
+
+    /// Whether recording it changes anything.
+    #[must_use]
+    #[inline]
+    pub fn writes(&self, policy: &Policy, cost: u64) -> bool {
+        cost > 0 && (self.grants > 0 || policy.limits().iter().any(Limit::is_shadow))
+    }
+}
+
+impl Policy {
+    /// Decides and charges.
+    #[inline]
+    pub fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
+        let verdict = self.judge(state.view(), now, cost);
+        self.record(state, now, cost, verdict);
+        self.answer(state.view(), now, cost, verdict)
+    }
+
+    /// Decides and charges nothing: what `check` would say, with the numbers as they stand.
+    #[inline]
+    pub fn peek(&self, view: View<'_>, now: Timestamp, cost: u64) -> Decision {
+        self.answer(view, now, cost, self.judge(view, now, cost))
+    }
+
+    /// Asks every limit, records nothing.
+    #[inline]
+    #[must_use]
+    pub fn judge(&self, view: View<'_>, now: Timestamp, cost: u64) -> Verdict {
+        let at = now.as_nanos();
+        let (mut refused, mut shadow_refused) = (LimitSet::default(), LimitSet::default());
+        if cost > 0 {
+            for (i, (start, limit)) in self.parts().enumerate() {
+                if limit.wait(view.part(start, limit.words()), at, cost) == 0 {
+                } else if limit.is_shadow() {
+                    shadow_refused.insert(i);
+                } else {
+                    refused.insert(i);
+                }
+            }
+        }
+        let admits = refused.is_empty();
+        let grants = match self.admits_by() {
+            _ if admits => cost,
+            Mode::Binary => 0,
+            Mode::Nary => self.remaining(view, at).map_or(cost, |left| left.min(cost)),
+            Mode::Uniform => cost,
+        };
+        Verdict { admits, grants, refused, shadow_refused }
+    }
+
+    /// Charges what the verdict grants.
+    #[inline]
+    pub fn record(&self, state: &mut State<'_>, now: Timestamp, cost: u64, verdict: Verdict) {
+        if cost == 0 {
+            return;
+        }
+        let at = now.as_nanos();
+        for (start, limit) in self.parts() {
+            let part = state.part(start, limit.words());
+            let units = match limit.is_shadow() {
+                false => verdict.grants,
+                true => self.shadow_units(limit, part.view(), at, cost),
+            };
+            if units > 0 {
+                limit.charge(part, at, units);
+            }
+        }
+    }
+
+    /// A shadow limit is charged what it alone would have admitted.
+    fn shadow_units(&self, limit: &Limit, view: View<'_>, at: u64, cost: u64) -> u64 {
+        match self.admits_by() {
+            Mode::Uniform => cost,
+            _ if limit.wait(view, at, cost) == 0 => cost,
+            Mode::Binary => 0,
+            Mode::Nary => limit.remaining(view, at).map_or(cost, |left| left.min(cost)),
+        }
+    }
+
+    /// The numbers of a decision, from the state after the verdict was recorded (or was not).
+    #[inline]
+    pub fn answer(&self, view: View<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> Decision {
+        let at = now.as_nanos();
+        let remaining = self.remaining(view, at);
+        let limit = self.live(view).filter_map(|(limit, _)| limit.most()).min();
+        let mut decision = Decision {
+            allowed: verdict.admits,
+            granted: verdict.grants,
+            limit,
+            remaining,
+            retry: 0,
+            next_unit: None,
+            reset: self.live(view).map(|(limit, part)| limit.reset(part, at)).max().unwrap_or(0),
+            counter: None,
+            refused_by: verdict.refused,
+            shadow_refused_by: verdict.shadow_refused,
+        };
+        if let Some(left) = remaining
+            && remaining != limit
+        {
+            let wait =
+                |at| self.longest(view, |limit, part| limit.wait_for_units(part, at, left + 1));
+            decision.next_unit = ends(settle(at, self.recurs(), wait));
+        }
+        if !verdict.admits {
+            self.refuse(&mut decision, view, at, cost);
+        }
+        if self.admits_by() == Mode::Uniform {
+            decision.counter =
+                self.live(view).filter_map(|(limit, part)| limit.counter(part, at)).min();
+        }
+        decision
+    }
+
+    /// The part of an answer that only a refusal needs.
+    #[cold]
+    fn refuse(&self, decision: &mut Decision, view: View<'_>, at: u64, cost: u64) {
+        if self.is_shadow() {
+            decision.shadow_refused_by = decision.refused_by;
+            decision.refused_by = LimitSet::default();
+            (decision.allowed, decision.granted) = (true, cost);
+            return;
+        }
+        if self.admits_by() == Mode::Nary && decision.granted > 0 {
+            // A partial grant is not a refusal.
+            decision.refused_by = LimitSet::default();
+        }
+        let wait = |at| self.longest(view, |limit, part| limit.wait(part, at, cost));
+        decision.retry = settle(at, self.recurs(), wait);
+    }
+
+    /// Each limit's own numbers, in policy order, from the state after the verdict was recorded.
+    pub fn each<'a>(
+        &'a self,
+        view: View<'a>,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+    ) -> impl Iterator<Item = LimitDecision> + 'a {
+        let at = now.as_nanos();
+        self.parts().enumerate().map(move |(i, (start, limit))| {
+            let part = view.part(start, limit.words());
+            let (most, remaining) = (limit.most(), limit.remaining(part, at));
+            let allowed = !verdict.refused.contains(i) && !verdict.shadow_refused.contains(i);
+            let retry = if allowed { 0 } else { limit.wait(part, at, cost) };
+            let next = match remaining {
+                Some(left) if remaining != most => ends(limit.wait_for_units(part, at, left + 1)),
+                _ => None,
+            };
+            LimitDecision {
+                allowed,
+                limit: most,
+                remaining,
+                retry_after: ends(retry).map(Duration::from_nanos),
+                next_unit: next.map(Duration::from_nanos),
+                reset_after: Duration::from_nanos(limit.reset(part, at)),
+            }
+        })
+    }
+
+    /// Gives back up to `cost` units.
+    pub fn refund(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
+        for (start, limit) in self.parts() {
+            limit.refund(state.part(start, limit.words()), now.as_nanos(), cost);
+        }
+    }
+
+    /// Forgets the key: its words are zero again and its logs are freed.
+    pub fn clear(&self, state: &mut State<'_>) {
+        for (start, limit) in self.parts() {
+            if let crate::Algorithm::RollingWindow(_) = limit.algorithm() {
+                state.logs.close(&mut state.words[start]);
+            }
+        }
+        state.words.fill(0);
+    }
+
+    /// From when on the state answers as a fresh one, and so may be dropped.
+    #[must_use]
+    pub fn fresh_at(&self, view: View<'_>, now: Timestamp) -> Timestamp {
+        let wait = self
+            .parts()
+            .map(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()));
+        now.after(Duration::from_nanos(wait.max().unwrap_or(0)))
+    }
+
+    /// The limits that can refuse, with their state.
+    #[inline]
+    fn live<'a>(&'a self, view: View<'a>) -> impl Iterator<Item = (&'a Limit, View<'a>)> {
+        self.parts()
+            .filter(|(_, limit)| !limit.is_shadow())
+            .map(move |(start, limit)| (limit, view.part(start, limit.words())))
+    }
+
+    #[inline]
+    fn longest(&self, view: View<'_>, wait: impl Fn(&Limit, View<'_>) -> u64) -> u64 {
+        self.live(view).map(|(limit, part)| wait(limit, part)).max().unwrap_or(0)
+    }
+
+    #[inline]
+    fn remaining(&self, view: View<'_>, at: u64) -> Option<u64> {
+        self.live(view).filter_map(|(limit, part)| limit.remaining(part, at)).min()
+    }
+}

@@ -1,0 +1,137 @@
+use core::time::Duration;
+
+use crate::limit::ends;
+
+/// A set of a policy's limits, by their position in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitSet(u16);
+
+impl LimitSet {
+    #[inline]
+    pub(crate) fn insert(&mut self, index: usize) {
+        self.0 |= 1 << index;
+    }
+
+    pub(crate) fn contains(self, index: usize) -> bool {
+        self.0 & (1 << index) != 0
+    }
+
+    /// Whether no limit is in it.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The positions, in policy order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..16).filter(move |&i| self.contains(i))
+    }
+}
+
+/// The answer to a check.
+///
+/// Durations are exact to the nanosecond; show them rounded up.
+#[must_use = "a decision that nobody looks at limits nothing"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    pub(crate) allowed: bool,
+    pub(crate) granted: u64,
+    pub(crate) limit: Option<u64>,
+    pub(crate) remaining: Option<u64>,
+    pub(crate) retry: u64,
+    pub(crate) next_unit: Option<u64>,
+    pub(crate) reset: u64,
+    pub(crate) counter: Option<i64>,
+    pub(crate) refused_by: LimitSet,
+    pub(crate) shadow_refused_by: LimitSet,
+}
+
+impl Decision {
+    /// Whether the whole cost was admitted.
+    #[must_use]
+    #[inline]
+    pub fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// How much was admitted: all or nothing in binary mode, what fitted in nary, and always the
+    /// cost (as recorded) in uniform.
+    #[must_use]
+    #[inline]
+    pub fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
+    #[must_use]
+    #[inline]
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// The largest cost that would be admitted at this same instant after this call; `None` when
+    /// unbounded.
+    #[must_use]
+    #[inline]
+    pub fn remaining(&self) -> Option<u64> {
+        self.remaining
+    }
+
+    /// Zero when allowed; else the smallest wait after which this cost is admitted if nothing else
+    /// happens; `None` when it never will be.
+    #[must_use]
+    #[inline]
+    pub fn retry_after(&self) -> Option<Duration> {
+        ends(self.retry).map(Duration::from_nanos)
+    }
+
+    /// Time until `remaining` next grows; `None` when it is as large as it gets.
+    #[must_use]
+    #[inline]
+    pub fn next_unit(&self) -> Option<Duration> {
+        self.next_unit.map(Duration::from_nanos)
+    }
+
+    /// Time until every answer equals a fresh key's.
+    #[must_use]
+    #[inline]
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_nanos(self.reset)
+    }
+
+    /// In uniform mode, limit minus everything recorded: negative while hammering.
+    #[must_use]
+    pub fn counter(&self) -> Option<i64> {
+        self.counter
+    }
+
+    /// The limits that refused; [`Policy::names`](crate::Policy::names) tells what they are called.
+    #[must_use]
+    pub fn refused_by(&self) -> LimitSet {
+        self.refused_by
+    }
+
+    /// The shadow limits that would have refused.
+    #[must_use]
+    pub fn shadow_refused_by(&self) -> LimitSet {
+        self.shadow_refused_by
+    }
+}
+
+/// One limit's own numbers within a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitDecision {
+    /// Whether this limit admitted the whole cost.
+    pub allowed: bool,
+    /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
+    pub limit: Option<u64>,
+    /// The largest cost this limit would admit now; `None` when unbounded.
+    pub remaining: Option<u64>,
+    /// Zero when allowed; else the wait for this cost; `None` for never.
+    pub retry_after: Option<Duration>,
+    /// Time until `remaining` next grows; `None` when full.
+    pub next_unit: Option<Duration>,
+    /// Time until this limit answers as a fresh one.
+    pub reset_after: Duration,
+}

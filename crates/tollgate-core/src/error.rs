@@ -1,0 +1,81 @@
+use alloc::boxed::Box;
+use core::fmt;
+
+/// Why the numbers of a limit are not a limit. Displays as one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// A duration that must be positive is zero; names it.
+    ZeroPeriod(&'static str),
+    /// A duration is longer than 100 years; names it.
+    LongPeriod(&'static str),
+    /// A number of units that must be positive is zero; names it.
+    ZeroUnits(&'static str),
+    /// A number of units is above 2^53 − 1; names it.
+    ManyUnits(&'static str),
+    /// An exact rolling window would keep too long a log.
+    LongLog,
+    /// More buckets than a log may have entries.
+    ManyBuckets,
+    /// A full bucket would take more than 400 years to drain.
+    SlowRefill,
+    /// Even slots of which half would be shorter than a nanosecond.
+    ShortSlot,
+}
+
+impl fmt::Display for LimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroPeriod(what) => write!(f, "`{what}` must be longer than zero"),
+            Self::LongPeriod(what) => write!(f, "`{what}` must be at most 100 years (36525 days)"),
+            Self::ZeroUnits(what) => write!(f, "`{what}` must be at least 1"),
+            Self::ManyUnits(what) => write!(f, "`{what}` must be at most 2^53 - 1"),
+            Self::LongLog => f.write_str(
+                "an exact rolling window holds at most 65536 units; give `buckets` to bound its memory",
+            ),
+            Self::SlowRefill => f.write_str(
+                "`capacity` is so large that it takes over 400 years to return; lower it or raise the rate",
+            ),
+            Self::ShortSlot => f.write_str("even slots hold at most 500000000 per second"),
+            Self::ManyBuckets => f.write_str("`buckets` must be at most 65536"),
+        }
+    }
+}
+
+impl core::error::Error for LimitError {}
+
+/// Why limits do not form a policy. Displays as one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// More than 16 limits.
+    ManyLimits(usize),
+    /// Two limits share a name.
+    TwinName(Box<str>),
+    /// The limit counts in another unit than the limits before it.
+    MixedUnits(Box<str>),
+    /// Uniform mode with an algorithm that cannot record refusals; names the limit.
+    NotUniform(Box<str>),
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ManyLimits(n) => write!(f, "a policy holds at most 16 limits, not {n}"),
+            Self::TwinName(name) => {
+                write!(f, "two limits of one policy are named `{name}`; give each its own `name`")
+            }
+            Self::MixedUnits(name) => write!(
+                f,
+                "limit `{name}` counts in another unit than the limits before it; one policy takes one unit"
+            ),
+            Self::NotUniform(name) => write!(
+                f,
+                "limit `{name}` cannot be uniform: only fixed-window, sliding-window and rolling-window \
+                 record what they refuse"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PolicyError {}

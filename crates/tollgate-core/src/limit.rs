@@ -1,0 +1,209 @@
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use crate::algorithm::{Meter, NEVER};
+use crate::decide::settle;
+use crate::{
+    Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval, Quota,
+    RollingWindow, SlidingWindow, State, View,
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// An algorithm with its numbers, under a name. A `Limit` that exists is valid.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    name: Box<str>,
+    unit: Box<str>,
+    shadow: bool,
+    algorithm: Algorithm,
+    gap: Option<MinInterval>,
+}
+
+impl Limit {
+    /// `n` per second and as many at once. Zero admits nothing.
+    #[must_use]
+    pub fn per_second(n: u64) -> Gcra {
+        Gcra::infallible(n, SECOND_NS)
+    }
+
+    /// `n` per minute and as many at once. Zero admits nothing.
+    #[must_use]
+    pub fn per_minute(n: u64) -> Gcra {
+        Gcra::infallible(n, 60 * SECOND_NS)
+    }
+
+    /// `n` per hour and as many at once. Zero admits nothing.
+    #[must_use]
+    pub fn per_hour(n: u64) -> Gcra {
+        Gcra::infallible(n, 3_600 * SECOND_NS)
+    }
+
+    /// `n` per 24 hours and as many at once. Zero admits nothing.
+    #[must_use]
+    pub fn per_day(n: u64) -> Gcra {
+        Gcra::infallible(n, 86_400 * SECOND_NS)
+    }
+
+    fn new(name: &str, algorithm: Algorithm) -> Self {
+        Self { name: name.into(), unit: "requests".into(), shadow: false, algorithm, gap: None }
+    }
+
+    /// The name by which refusals call it. By default the algorithm's.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What it counts: `requests` (the default), `bytes`, `cents`, …
+    #[must_use]
+    pub fn in_unit(mut self, unit: &str) -> Self {
+        self.unit = unit.into();
+        self
+    }
+
+    /// Decide and report, never refuse.
+    #[must_use]
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// Also keep two admissions at least this far apart.
+    pub fn min_interval(mut self, every: Duration) -> Result<Self, LimitError> {
+        self.gap = match MinInterval::new(every) {
+            Ok(gap) => Some(gap),
+            Err(LimitError::ZeroPeriod(_)) => return Err(LimitError::ZeroPeriod("min_interval")),
+            Err(_) => return Err(LimitError::LongPeriod("min_interval")),
+        };
+        Ok(self)
+    }
+
+    /// The name by which refusals call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// Whether it only decides and reports.
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// The algorithm with its numbers.
+    #[must_use]
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    pub(crate) fn gap(&self) -> Option<MinInterval> {
+        self.gap
+    }
+
+    /// State words: the algorithm's, then one for the gap if there is one.
+    pub(crate) fn words(&self) -> usize {
+        self.algorithm.words() + usize::from(self.gap.is_some())
+    }
+
+    /// The largest cost a fresh key could admit at once.
+    #[inline]
+    pub(crate) fn most(&self) -> Option<u64> {
+        self.algorithm.limit()
+    }
+
+    /// How long until this cost is admitted if nothing else happens.
+    #[inline]
+    pub(crate) fn wait(&self, view: View<'_>, now: u64, cost: u64) -> u64 {
+        self.wait_for_units(view, now, self.algorithm.need(cost))
+    }
+
+    /// How long until so many units are free: as `wait`, but overdraft does not help.
+    #[inline]
+    pub(crate) fn wait_for_units(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        let Some(gap) = self.gap else { return self.algorithm.wait(view, now, units) };
+        let (own, last) = self.split(view);
+        settle(now, self.algorithm.recurs(), |at| {
+            self.algorithm.wait(own, at, units).max(gap.wait(last, at, units))
+        })
+    }
+
+    /// The largest cost that would be admitted now; `None` for any.
+    #[inline]
+    pub(crate) fn remaining(&self, view: View<'_>, now: u64) -> Option<u64> {
+        if self.gap.is_some_and(|gap| gap.used(self.split(view).1, now) > 0) {
+            return Some(0);
+        }
+        let used = self.algorithm.used(view, now);
+        match self.most() {
+            Some(limit) => Some(limit.saturating_sub(used)),
+            None if used > 0 => Some(0),
+            None => None,
+        }
+    }
+
+    /// limit − used, signed: below zero when uniform attempts pile up.
+    pub(crate) fn counter(&self, view: View<'_>, now: u64) -> Option<i64> {
+        let used = i64::try_from(self.algorithm.used(view, now)).ok()?;
+        let limit = i64::try_from(self.most()?).ok()?;
+        Some((limit - used).max(-limit))
+    }
+
+    #[inline]
+    pub(crate) fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        let own = self.algorithm.reset(view, now);
+        let Some(gap) = self.gap else { return own };
+        own.max(gap.reset(self.split(view).1, now))
+    }
+
+    #[inline]
+    pub(crate) fn charge(&self, mut state: State<'_>, now: u64, units: u64) {
+        if units == 0 {
+            return;
+        }
+        let Some(gap) = self.gap else { return self.algorithm.charge(state, now, units) };
+        let own = self.algorithm.words();
+        self.algorithm.charge(state.part(0, own), now, units);
+        gap.charge(state.part(own, 1), now, units);
+    }
+
+    pub(crate) fn refund(&self, mut state: State<'_>, now: u64, units: u64) {
+        self.algorithm.refund(state.part(0, self.algorithm.words()), now, units);
+    }
+
+    /// The algorithm's state and the gap's.
+    fn split<'a>(&self, view: View<'a>) -> (View<'a>, View<'a>) {
+        let own = self.algorithm.words();
+        (view.part(0, own), view.part(own, view.words.len() - own))
+    }
+}
+
+/// Whether a wait is one that ends.
+pub(crate) fn ends(wait: u64) -> Option<u64> {
+    (wait != NEVER).then_some(wait)
+}
+
+macro_rules! limits_from {
+    ($($algorithm:ident),*) => {$(
+        impl From<$algorithm> for Limit {
+            fn from(algorithm: $algorithm) -> Self {
+                let algorithm = Algorithm::$algorithm(algorithm);
+                Self::new(algorithm.name(), algorithm)
+            }
+        }
+    )*};
+}
+limits_from!(Gcra, FixedWindow, SlidingWindow, RollingWindow, Quota, EvenSlots, MinInterval);
+
+impl From<LeakyBucket> for Limit {
+    fn from(bucket: LeakyBucket) -> Self {
+        Self::new("leaky-bucket", bucket.into())
+    }
+}

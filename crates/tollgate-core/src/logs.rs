@@ -1,0 +1,121 @@
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// The logs of rolling windows: the one kind of state that does not fit a few words.
+///
+/// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
+/// the words it guards, under the same lock.
+#[derive(Clone, Debug, Default)]
+pub struct Logs {
+    slots: Vec<Log>,
+    free: Vec<u32>,
+}
+
+/// Admitted (instant, size) pairs, oldest first, and the sum of their sizes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) entries: VecDeque<(u64, u64)>,
+    pub(crate) total: u64,
+}
+
+static EMPTY: Log = Log { entries: VecDeque::new(), total: 0 };
+
+impl Logs {
+    /// No logs; allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn get(&self, handle: u64) -> &Log {
+        slot(handle).and_then(|i| self.slots.get(i)).unwrap_or(&EMPTY)
+    }
+
+    /// The log behind `handle`, made (and `handle` set) if there is none yet.
+    pub(crate) fn open(&mut self, handle: &mut u64) -> &mut Log {
+        let index = match slot(*handle) {
+            Some(i) if i < self.slots.len() => i,
+            _ => self.free.pop().map_or(self.slots.len(), |i| i as usize),
+        };
+        if index == self.slots.len() {
+            self.slots.push(Log::default());
+        }
+        *handle = index as u64 + 1;
+        &mut self.slots[index]
+    }
+
+    /// Frees the log behind `handle` with its memory and makes the handle empty.
+    pub(crate) fn close(&mut self, handle: &mut u64) {
+        if let Some(i) = slot(*handle)
+            && let Some(log) = self.slots.get_mut(i)
+            && let Ok(index) = u32::try_from(i)
+        {
+            *log = Log::default();
+            self.free.push(index);
+        }
+        *handle = 0;
+    }
+}
+
+fn slot(handle: u64) -> Option<usize> {
+    usize::try_from(handle).ok()?.checked_sub(1)
+}
+
+impl Log {
+    /// Index of the first entry that still counts at `now`, and the sum from there on.
+    pub(crate) fn live(&self, now: u64, period: u64) -> (usize, u64) {
+        let mut total = self.total;
+        for (i, &(stamp, size)) in self.entries.iter().enumerate() {
+            if now < stamp.saturating_add(period) {
+                return (i, total);
+            }
+            total -= size;
+        }
+        (self.entries.len(), 0)
+    }
+
+    /// Forgets the entries that no longer count.
+    pub(crate) fn prune(&mut self, now: u64, period: u64) {
+        let (expired, total) = self.live(now, period);
+        self.entries.drain(..expired);
+        self.total = total;
+    }
+
+    /// Appends; the same instant twice is one entry.
+    pub(crate) fn push(&mut self, stamp: u64, size: u64) {
+        self.total += size;
+        match self.entries.back_mut() {
+            Some((last, sum)) if *last >= stamp => *sum += size,
+            _ => self.entries.push_back((stamp, size)),
+        }
+    }
+
+    /// Drops the oldest units until at most `most` are left.
+    pub(crate) fn keep_newest(&mut self, most: u64) {
+        while self.total > most
+            && let Some((_, size)) = self.entries.front_mut()
+        {
+            let cut = (self.total - most).min(*size);
+            *size -= cut;
+            self.total -= cut;
+            if *size == 0 {
+                self.entries.pop_front();
+            }
+        }
+    }
+
+    /// Takes back up to `units`, newest first.
+    pub(crate) fn take_newest(&mut self, mut units: u64) {
+        while units > 0
+            && let Some((_, size)) = self.entries.back_mut()
+        {
+            let cut = units.min(*size);
+            *size -= cut;
+            self.total -= cut;
+            units -= cut;
+            if *size == 0 {
+                self.entries.pop_back();
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::{
+    Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS, MinInterval,
+    PolicyError, Quota, RollingWindow, SlidingWindow,
+};
+
+/// What is admitted when not everything fits, and what is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The whole cost or nothing; refusals are not recorded.
+    #[default]
+    Binary,
+    /// As much as fits.
+    Nary,
+    /// The whole cost or nothing; every attempt is recorded, so hammering keeps you out.
+    Uniform,
+}
+
+/// A named, ordered set of limits that admit together or not at all.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    name: Box<str>,
+    mode: Mode,
+    shadow: bool,
+    limits: Box<[Limit]>,
+    words: usize,
+    recurs: bool,
+}
+
+impl Policy {
+    /// A policy of up to 16 limits with distinct names and one unit. Without limits it admits all.
+    pub fn new(
+        name: &str,
+        limits: impl IntoIterator<Item = impl Into<Limit>>,
+    ) -> Result<Self, PolicyError> {
+        let limits: Vec<Limit> = limits.into_iter().map(Into::into).collect();
+        if limits.len() > MAX_LIMITS {
+            return Err(PolicyError::ManyLimits(limits.len()));
+        }
+        for (i, limit) in limits.iter().enumerate() {
+            if limits[..i].iter().any(|earlier| earlier.name() == limit.name()) {
+                return Err(PolicyError::TwinName(limit.name().into()));
+            }
+            if limit.unit() != limits[0].unit() {
+                return Err(PolicyError::MixedUnits(limit.name().into()));
+            }
+        }
+        Ok(Self::unchecked(name, limits))
+    }
+
+    fn unchecked(name: &str, limits: Vec<Limit>) -> Self {
+        Self {
+            name: name.into(),
+            mode: Mode::Binary,
+            shadow: false,
+            words: limits.iter().map(Limit::words).sum(),
+            recurs: limits.iter().any(|limit| limit.algorithm().recurs()),
+            limits: limits.into(),
+        }
+    }
+
+    /// Sets what happens when not everything fits.
+    pub fn mode(mut self, mode: Mode) -> Result<Self, PolicyError> {
+        let unfit = self.limits.iter().find(|limit| !limit.algorithm().records_refusals());
+        if let (Mode::Uniform, Some(limit)) = (mode, unfit) {
+            return Err(PolicyError::NotUniform(limit.name().into()));
+        }
+        self.mode = mode;
+        Ok(self)
+    }
+
+    /// Decide and report, never refuse.
+    #[must_use]
+    pub fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The limits, in order.
+    #[must_use]
+    #[inline]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// What happens when not everything fits.
+    #[must_use]
+    #[inline]
+    pub fn admits_by(&self) -> Mode {
+        self.mode
+    }
+
+    /// Whether the whole policy only decides and reports.
+    #[must_use]
+    #[inline]
+    pub fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// How many words the state of one key takes, all zero when fresh.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Whether the words alone are not the whole state: rolling windows keep logs beside them.
+    #[must_use]
+    pub fn keeps_logs(&self) -> bool {
+        self.limits.iter().any(|limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_)))
+    }
+
+    /// The names of a set of this policy's limits, in policy order.
+    pub fn names(&self, set: LimitSet) -> impl Iterator<Item = &str> {
+        set.iter().filter_map(|i| self.limits.get(i)).map(Limit::name)
+    }
+
+    /// Whether room can shrink again with time alone.
+    pub(crate) fn recurs(&self) -> bool {
+        self.recurs
+    }
+
+    /// The limits with where their words start.
+    #[inline]
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Limit)> {
+        self.limits.iter().scan(0, |start, limit| {
+            let at = *start;
+            *start += limit.words();
+            Some((at, limit))
+        })
+    }
+}
+
+macro_rules! policies_from {
+    ($($limit:ident),*) => {$(
+        /// A policy of this one limit, under its name.
+        impl From<$limit> for Policy {
+            fn from(limit: $limit) -> Self {
+                let limit = Limit::from(limit);
+                let name = Box::<str>::from(limit.name());
+                Self::unchecked(&name, Vec::from([limit]))
+            }
+        }
+    )*};
+}
+policies_from!(
+    Limit,
+    Gcra,
+    LeakyBucket,
+    FixedWindow,
+    SlidingWindow,
+    RollingWindow,
+    Quota,
+    EvenSlots,
+    MinInterval
+);

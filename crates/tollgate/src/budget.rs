@@ -1,0 +1,35 @@
+use crate::sync::{AtomicUsize, Ordering};
+
+/// How many keys may be remembered at once, shared by every table of a store.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    max: usize,
+    taken: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, taken: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place for one more key, if there is one.
+    pub(crate) fn take(&self) -> bool {
+        let before = self.taken.fetch_add(1, Ordering::Relaxed);
+        if before >= self.max {
+            self.taken.fetch_sub(1, Ordering::Relaxed);
+        }
+        before < self.max
+    }
+
+    pub(crate) fn give_back(&self, keys: usize) {
+        self.taken.fetch_sub(keys, Ordering::Relaxed);
+    }
+}

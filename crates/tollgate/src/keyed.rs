@@ -1,0 +1,212 @@
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use tollgate_core::{Decision, Policy};
+
+use crate::budget::Budget;
+use crate::clock::{Clock, MonotonicClock};
+use crate::sync::Arc;
+use crate::table::Table;
+
+/// How many keys a limiter remembers unless told otherwise.
+pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
+
+/// One policy for many keys, in this process.
+///
+/// Keys are remembered by a seeded 64-bit hash of them, so a check allocates nothing and the
+/// length of keys costs no memory; two keys share a budget with a chance of about 2⁻⁶⁴ per pair.
+///
+/// Memory is bounded: at most [`max_keys`](KeyedLimiterBuilder::max_keys) keys, 1 000 000 by
+/// default. Keys that answer as fresh ones are forgotten along the way; a key with something to
+/// remember never is. When all places are taken, new keys share overflow entries, each with one
+/// limit's worth: a flood of keys opens no budget.
+///
+/// ```
+/// use tollgate::{KeyedLimiter, Limit};
+///
+/// let per_user: KeyedLimiter<String> = KeyedLimiter::new(Limit::per_minute(100).capacity(20));
+/// assert!(per_user.check("alice").is_allowed());
+/// assert_eq!(per_user.peek("alice").remaining(), Some(19));
+/// ```
+#[derive(Debug)]
+pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
+    table: Table,
+    budget: Arc<Budget>,
+    clock: C,
+    hasher: S,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized + Hash> KeyedLimiter<K> {
+    /// A limiter with the defaults: 1 000 000 keys, the system's monotonic clock.
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        Self::builder(policy).build()
+    }
+
+    /// A limiter with some of the defaults changed.
+    pub fn builder(policy: impl Into<Policy>) -> KeyedLimiterBuilder<K> {
+        KeyedLimiterBuilder {
+            policy: policy.into(),
+            max_keys: DEFAULT_MAX_KEYS,
+            clock: MonotonicClock::default(),
+            hasher: ahash::RandomState::new(),
+            key: PhantomData,
+        }
+    }
+}
+
+impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
+    /// Decides about one unit for this key, and charges it if it is allowed.
+    #[inline]
+    pub fn check<Q: ?Sized + Hash>(&self, key: &Q) -> Decision
+    where
+        K: Borrow<Q>,
+    {
+        self.check_n(key, 1)
+    }
+
+    /// Decides about `cost` units, and charges what is allowed.
+    #[inline]
+    pub fn check_n<Q: ?Sized + Hash>(&self, key: &Q, cost: u64) -> Decision
+    where
+        K: Borrow<Q>,
+    {
+        let fingerprint = self.fingerprint(key);
+        self.table.check(fingerprint, self.clock.now(), cost)
+    }
+
+    /// Decides about many keys, each on its own, one unit each: one clock read, and memory that is
+    /// fetched for several keys at once. The answers are in the order of the keys.
+    pub fn check_batch<'a, Q: ?Sized + Hash + 'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Q>,
+    ) -> Vec<Decision>
+    where
+        K: Borrow<Q>,
+    {
+        let keys = keys.into_iter();
+        let mut decisions = Vec::with_capacity(keys.size_hint().0);
+        self.check_each(keys, |decision| decisions.push(decision));
+        decisions
+    }
+
+    /// As [`check_batch`](Self::check_batch), without a vector: `answer` gets each decision in turn.
+    #[inline]
+    pub fn check_each<'a, Q: ?Sized + Hash + 'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Q>,
+        answer: impl FnMut(Decision),
+    ) where
+        K: Borrow<Q>,
+    {
+        let fingerprints = keys.into_iter().map(|key| self.fingerprint(key));
+        self.table.check_batch(fingerprints, self.clock.now(), 1, answer);
+    }
+
+    /// Decides about one unit and charges nothing.
+    pub fn peek<Q: ?Sized + Hash>(&self, key: &Q) -> Decision
+    where
+        K: Borrow<Q>,
+    {
+        self.peek_n(key, 1)
+    }
+
+    /// Decides about `cost` units and charges nothing.
+    pub fn peek_n<Q: ?Sized + Hash>(&self, key: &Q, cost: u64) -> Decision
+    where
+        K: Borrow<Q>,
+    {
+        self.table.peek(self.fingerprint(key), self.clock.now(), cost)
+    }
+
+    /// Gives back up to `cost` units that were charged before.
+    pub fn refund<Q: ?Sized + Hash>(&self, key: &Q, cost: u64)
+    where
+        K: Borrow<Q>,
+    {
+        self.table.refund(self.fingerprint(key), self.clock.now(), cost);
+    }
+
+    /// Forgets a key.
+    pub fn reset<Q: ?Sized + Hash>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.table.reset(self.fingerprint(key));
+    }
+
+    /// Applies another policy from now on. Limits with the same name and algorithm keep what was
+    /// spent; others start fresh (ask [`Policy::starts_fresh`] before). Keys move over a few
+    /// hundred at a time, so nobody waits long.
+    pub fn set_policy(&self, policy: impl Into<Policy>) {
+        self.table.set_policy(&Arc::new(policy.into()), self.clock.now());
+    }
+
+    /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
+    pub fn sweep(&self) {
+        self.table.sweep(self.clock.now());
+    }
+
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.budget.taken()
+    }
+
+    /// Whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Zero marks a free slot, so no key has it.
+    #[inline]
+    fn fingerprint<Q: ?Sized + Hash>(&self, key: &Q) -> u64 {
+        self.hasher.hash_one(key).max(1)
+    }
+}
+
+/// Builds a [`KeyedLimiter`].
+#[derive(Debug)]
+#[must_use]
+pub struct KeyedLimiterBuilder<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
+    policy: Policy,
+    max_keys: usize,
+    clock: C,
+    hasher: S,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiterBuilder<K, C, S> {
+    /// How many keys are remembered at most. At least one is.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys.max(1);
+        self
+    }
+
+    /// Another source of time.
+    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S> {
+        let Self { policy, max_keys, hasher, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, clock, hasher, key }
+    }
+
+    /// Another hash. Where clients choose the keys it must be seeded and resist chosen keys: two
+    /// keys with one hash share a budget.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T> {
+        let Self { policy, max_keys, clock, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, clock, hasher, key }
+    }
+
+    /// The limiter.
+    pub fn build(self) -> KeyedLimiter<K, C, S> {
+        let budget = Arc::new(Budget::new(self.max_keys));
+        KeyedLimiter {
+            table: Table::new(&Arc::new(self.policy), &budget),
+            budget,
+            clock: self.clock,
+            hasher: self.hasher,
+            key: PhantomData,
+        }
+    }
+}

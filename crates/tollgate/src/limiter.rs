@@ -1,0 +1,156 @@
+use tollgate_core::{Decision, Logs, Policy, State, Timestamp, View};
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+/// One policy, one budget, in this process.
+///
+/// ```
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::new(Limit::per_second(50));
+/// if limiter.check().is_allowed() { /* serve */ }
+/// ```
+#[derive(Debug)]
+pub struct Limiter<C = MonotonicClock> {
+    policy: Policy,
+    memory: Memory,
+    clock: C,
+}
+
+/// What the limiter remembers. One word needs no lock.
+#[derive(Debug)]
+enum Memory {
+    Word(AtomicU64),
+    Words(Mutex<Words>),
+}
+
+#[derive(Debug)]
+struct Words {
+    latest: Timestamp,
+    words: Vec<u64>,
+    logs: Logs,
+}
+
+impl Memory {
+    fn new(policy: &Policy) -> Self {
+        if policy.words() == 1 && !policy.keeps_logs() {
+            return Self::Word(AtomicU64::new(0));
+        }
+        let words = vec![0; policy.words()];
+        Self::Words(Mutex::new(Words { latest: Timestamp::ZERO, words, logs: Logs::new() }))
+    }
+}
+
+impl Limiter {
+    /// A limiter on the system's monotonic clock.
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        Self::with_clock(policy, MonotonicClock::default())
+    }
+}
+
+impl<C: Clock> Limiter<C> {
+    /// A limiter on another source of time.
+    pub fn with_clock(policy: impl Into<Policy>, clock: C) -> Self {
+        let policy = policy.into();
+        Self { memory: Memory::new(&policy), policy, clock }
+    }
+
+    /// Decides about one unit, and charges it if it is allowed.
+    #[inline]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Decides about `cost` units, and charges what is allowed.
+    #[inline]
+    pub fn check_n(&self, cost: u64) -> Decision {
+        self.apply(|policy, state, now| policy.check(state, now, cost))
+    }
+
+    /// Decides about one unit and charges nothing.
+    pub fn peek(&self) -> Decision {
+        self.peek_n(1)
+    }
+
+    /// Decides about `cost` units and charges nothing.
+    pub fn peek_n(&self, cost: u64) -> Decision {
+        self.apply(|policy, state, now| policy.peek(state.view(), now, cost))
+    }
+
+    /// Gives back up to `cost` units that were charged before.
+    pub fn refund(&self, cost: u64) {
+        self.apply(|policy, state, now| policy.refund(state, now, cost));
+    }
+
+    /// Forgets everything.
+    pub fn reset(&self) {
+        self.apply(|policy, state, _| policy.clear(state));
+    }
+
+    /// The policy it applies.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Applies another policy from now on. Limits with the same name and algorithm keep what was
+    /// spent; others start fresh. A limiter that is shared changes its policy as a
+    /// [`KeyedLimiter`](crate::KeyedLimiter) with one key does: under `&self`.
+    pub fn set_policy(&mut self, policy: impl Into<Policy>) {
+        let policy = policy.into();
+        let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+        let now = self.clock.now();
+        let mut state = State::new(&mut words, &mut logs);
+        match &self.memory {
+            Memory::Word(word) => {
+                let memory = [word.load(Ordering::Acquire)];
+                policy.carry(&self.policy, View::new(&memory, &Logs::new()), &mut state, now);
+            }
+            Memory::Words(old) => {
+                let old = lock(old);
+                policy.carry(&self.policy, View::new(&old.words, &old.logs), &mut state, now);
+            }
+        }
+        self.memory = match Memory::new(&policy) {
+            Memory::Word(_) => Memory::Word(AtomicU64::new(words[0])),
+            Memory::Words(_) => Memory::Words(Mutex::new(Words { latest: now, words, logs })),
+        };
+        self.policy = policy;
+    }
+
+    /// Applies a pure function to the state, atomically.
+    #[inline]
+    fn apply<R>(&self, decide: impl Fn(&Policy, &mut State<'_>, Timestamp) -> R) -> R {
+        let now = self.clock.now();
+        match &self.memory {
+            Memory::Word(word) => {
+                let mut seen = word.load(Ordering::Relaxed);
+                loop {
+                    let mut words = [seen];
+                    let answer =
+                        decide(&self.policy, &mut State::new(&mut words, &mut Logs::new()), now);
+                    if words[0] == seen {
+                        return answer;
+                    }
+                    // Nothing else is published through the word: its own order is enough.
+                    match word.compare_exchange_weak(
+                        seen,
+                        words[0],
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    ) {
+                        Ok(_) => return answer,
+                        Err(newer) => seen = newer,
+                    }
+                }
+            }
+            Memory::Words(memory) => {
+                let mut memory = lock(memory);
+                let Words { latest, words, logs } = &mut *memory;
+                *latest = (*latest).max(now);
+                decide(&self.policy, &mut State::new(words, logs), *latest)
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The table of keyed state: bounded, growing and sweeping itself in small steps.
+//!
+//! A key is known by a 64-bit fingerprint. Its top bits choose a shard; a shard is a small open
+//! table under a lock of its own (see [`shard`]). No step is larger than rebuilding one shard, and
+//! there are enough shards that this stays in the microseconds.
+
+mod layout;
+mod prefetch;
+mod shard;
+
+use tollgate_core::{Decision, Policy, Timestamp, Verdict};
+
+use crate::budget::Budget;
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use prefetch::Hint;
+pub(crate) use shard::Shard;
+
+/// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
+const KEYS_PER_SHARD: usize = 512;
+const MAX_SHARD_BITS: u32 = 16;
+/// How many keys of a batch are fetched from memory at once.
+const BATCH: usize = 16;
+
+/// Two shards never share a cache line.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Cell {
+    shard: Mutex<Shard>,
+    hint: Hint,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    cells: Box<[Cell]>,
+    /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
+    shift: u32,
+    budget: Arc<Budget>,
+    /// The shard to look through next when a key found no place.
+    sweep: AtomicUsize,
+}
+
+impl Table {
+    pub(crate) fn new(policy: &Arc<Policy>, budget: &Arc<Budget>) -> Self {
+        let wanted = (budget.max() / KEYS_PER_SHARD).max(1);
+        let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
+        let cell = |_| Cell { shard: Mutex::new(Shard::new(policy)), hint: Hint::default() };
+        Self {
+            cells: (0..1usize << bits).map(cell).collect(),
+            shift: 64 - bits,
+            budget: Arc::clone(budget),
+            sweep: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, fingerprint: u64) -> usize {
+        usize::try_from(fingerprint >> self.shift).unwrap_or(0)
+    }
+
+    /// The shard with this number. Whoever locks several does so in ascending order.
+    #[inline]
+    pub(crate) fn lock(&self, shard: usize) -> Locked<'_> {
+        let cell = &self.cells[shard];
+        Locked { shard: lock(&cell.shard), cell, table: self }
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+        let mut locked = self.lock(self.shard_of(fingerprint));
+        let now = locked.shard.latest(now);
+        if let Some(decision) = locked.shard.check_known(fingerprint, now, cost) {
+            return decision;
+        }
+        self.check_new(locked, fingerprint, now, cost)
+    }
+
+    #[inline(never)]
+    fn check_new(
+        &self,
+        mut locked: Locked<'_>,
+        fingerprint: u64,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        let verdict = locked.shard.judge(fingerprint, now, cost);
+        let placed = locked.record(fingerprint, now, cost, verdict);
+        let decision = locked.shard.answer(fingerprint, now, cost, verdict);
+        drop(locked);
+        if !placed {
+            self.sweep_one(now);
+        }
+        decision
+    }
+
+    /// Independent checks of many keys: all their memory is fetched at once, then they are decided.
+    pub(crate) fn check_batch(
+        &self,
+        fingerprints: impl Iterator<Item = u64>,
+        now: Timestamp,
+        cost: u64,
+        mut answer: impl FnMut(Decision),
+    ) {
+        let mut fingerprints = fingerprints.fuse();
+        loop {
+            let mut batch = [0; BATCH];
+            let mut len = 0;
+            for (slot, fingerprint) in batch.iter_mut().zip(&mut fingerprints) {
+                *slot = fingerprint;
+                len += 1;
+                self.cells[self.shard_of(fingerprint)].hint.fetch(fingerprint);
+            }
+            for &fingerprint in &batch[..len] {
+                answer(self.check(fingerprint, now, cost));
+            }
+            if len < BATCH {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn peek(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+        let mut locked = self.lock(self.shard_of(fingerprint));
+        let now = locked.shard.latest(now);
+        let verdict = locked.shard.judge(fingerprint, now, cost);
+        locked.shard.answer(fingerprint, now, cost, verdict)
+    }
+
+    pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
+        let mut locked = self.lock(self.shard_of(fingerprint));
+        let now = locked.shard.latest(now);
+        locked.shard.refund(fingerprint, now, cost);
+    }
+
+    pub(crate) fn reset(&self, fingerprint: u64) {
+        self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
+    }
+
+    /// Applies another policy, shard by shard; what was spent stays spent.
+    pub(crate) fn set_policy(&self, policy: &Arc<Policy>, now: Timestamp) {
+        for shard in 0..self.cells.len() {
+            let mut locked = self.lock(shard);
+            let now = locked.shard.latest(now);
+            locked.rebuild(Some(policy), now);
+        }
+    }
+
+    /// Drops everything that answers as a fresh key would.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        for shard in 0..self.cells.len() {
+            let mut locked = self.lock(shard);
+            let now = locked.shard.latest(now);
+            locked.rebuild(None, now);
+        }
+    }
+
+    /// A full table looks through one more shard for each key that found no place, so that room
+    /// anywhere is found soon without anybody waiting for it.
+    fn sweep_one(&self, now: Timestamp) {
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
+        let mut locked = self.lock(next);
+        if locked.shard.may_free(now) {
+            locked.rebuild(None, now);
+        }
+    }
+}
+
+/// A shard under its lock, with what it needs to grow.
+pub(crate) struct Locked<'a> {
+    pub(crate) shard: MutexGuard<'a, Shard>,
+    cell: &'a Cell,
+    table: &'a Table,
+}
+
+impl Locked<'_> {
+    /// Records a verdict. `false` if the key found no place and was charged to the shard's
+    /// overflow entry instead.
+    pub(crate) fn record(
+        &mut self,
+        fingerprint: u64,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+    ) -> bool {
+        if !verdict.writes(self.shard.policy(), cost) {
+            return true;
+        }
+        let placed = self.place(fingerprint, now);
+        self.shard.record(fingerprint, now, cost, verdict);
+        placed
+    }
+
+    /// Makes room for the key if it is new, or says that there is none.
+    fn place(&mut self, fingerprint: u64, now: Timestamp) -> bool {
+        if self.shard.knows(fingerprint) {
+            return true;
+        }
+        if !self.table.budget.take() {
+            if !self.shard.may_free(now) {
+                return false;
+            }
+            self.rebuild(None, now);
+            if !self.table.budget.take() {
+                return false;
+            }
+        }
+        if self.shard.is_crowded() {
+            self.rebuild(None, now);
+        }
+        self.shard.insert(fingerprint, now);
+        true
+    }
+
+    fn rebuild(&mut self, policy: Option<&Arc<Policy>>, now: Timestamp) {
+        self.table.budget.give_back(self.shard.rebuild(policy, now));
+        self.cell.hint.set(self.shard.address(), self.shard.buckets());
+    }
+}
