@@ -64,7 +64,9 @@ impl Verdict {
     #[must_use]
     #[inline]
     pub fn writes(&self, policy: &Policy, cost: u64) -> bool {
-        cost > 0 && (self.grants > 0 || policy.limits().iter().any(Limit::is_shadow))
+        cost > 0
+            && policy.words() > 0
+            && (self.grants > 0 || policy.limits().iter().any(Limit::is_shadow))
     }
 }
 

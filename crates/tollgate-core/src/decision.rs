@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use crate::algorithm::NEVER;
 use crate::limit::ends;
 
 /// A set of a policy's limits, by their position in it.
@@ -98,6 +99,14 @@ impl Decision {
     #[inline]
     pub fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset)
+    }
+
+    /// The same numbers for a caller that others go before: refused, whatever there is room for.
+    pub fn standing_back(mut self, retry_after: Option<Duration>) -> Self {
+        let wait =
+            retry_after.map_or(NEVER, |wait| u64::try_from(wait.as_nanos()).unwrap_or(NEVER));
+        (self.allowed, self.granted, self.retry) = (false, 0, wait.max(1));
+        self
     }
 
     /// In uniform mode, limit minus everything recorded: negative while hammering.

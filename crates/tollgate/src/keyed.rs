@@ -2,12 +2,13 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use tollgate_core::{Decision, Policy};
+use tollgate_core::{Decision, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
 use crate::sync::Arc;
 use crate::table::Table;
+use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
 /// How many keys a limiter remembers unless told otherwise.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
@@ -35,6 +36,7 @@ pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
     budget: Arc<Budget>,
     clock: C,
     hasher: S,
+    line: Line,
     key: PhantomData<fn(&K)>,
 }
 
@@ -72,8 +74,33 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     where
         K: Borrow<Q>,
     {
-        let fingerprint = self.fingerprint(key);
-        self.table.check(fingerprint, self.clock.now(), cost)
+        self.check_fingerprint(self.fingerprint(key), self.clock.now(), cost)
+    }
+
+    #[inline]
+    fn check_fingerprint(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+        match self.line.backlog(fingerprint) {
+            0 => self.table.check(fingerprint, now, cost),
+            backlog => stand_back(cost, backlog, |cost| self.table.peek(fingerprint, now, cost)),
+        }
+    }
+
+    /// Waits until one unit of this key is admitted.
+    pub fn wait<Q: ?Sized + Hash>(&self, key: &Q) -> Wait<'_>
+    where
+        K: Borrow<Q>,
+        S: Sync,
+    {
+        self.wait_n(key, 1)
+    }
+
+    /// Waits until `cost` units of this key are admitted.
+    pub fn wait_n<Q: ?Sized + Hash>(&self, key: &Q, cost: u64) -> Wait<'_>
+    where
+        K: Borrow<Q>,
+        S: Sync,
+    {
+        Wait::new(KeyedGate { limiter: self, fingerprint: self.fingerprint(key) }, cost)
     }
 
     /// Decides about many keys, each on its own, one unit each: one clock read, and memory that is
@@ -96,12 +123,15 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     pub fn check_each<'a, Q: ?Sized + Hash + 'a>(
         &self,
         keys: impl IntoIterator<Item = &'a Q>,
-        answer: impl FnMut(Decision),
+        mut answer: impl FnMut(Decision),
     ) where
         K: Borrow<Q>,
     {
         let fingerprints = keys.into_iter().map(|key| self.fingerprint(key));
-        self.table.check_batch(fingerprints, self.clock.now(), 1, answer);
+        let now = self.clock.now();
+        self.table.in_batches(fingerprints, |fingerprint| {
+            answer(self.check_fingerprint(fingerprint, now, 1));
+        });
     }
 
     /// Decides about one unit and charges nothing.
@@ -125,7 +155,9 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     where
         K: Borrow<Q>,
     {
-        self.table.refund(self.fingerprint(key), self.clock.now(), cost);
+        let fingerprint = self.fingerprint(key);
+        self.table.refund(fingerprint, self.clock.now(), cost);
+        self.line.nudge(fingerprint);
     }
 
     /// Forgets a key.
@@ -133,7 +165,9 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     where
         K: Borrow<Q>,
     {
-        self.table.reset(self.fingerprint(key));
+        let fingerprint = self.fingerprint(key);
+        self.table.reset(fingerprint);
+        self.line.nudge(fingerprint);
     }
 
     /// Applies another policy from now on. Limits with the same name and algorithm keep what was
@@ -141,6 +175,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// hundred at a time, so nobody waits long.
     pub fn set_policy(&self, policy: impl Into<Policy>) {
         self.table.set_policy(&Arc::new(policy.into()), self.clock.now());
+        self.line.nudge_all();
     }
 
     /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
@@ -164,6 +199,33 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     #[inline]
     fn fingerprint<Q: ?Sized + Hash>(&self, key: &Q) -> u64 {
         self.hasher.hash_one(key).max(1)
+    }
+}
+
+struct KeyedGate<'a, K: ?Sized, C, S> {
+    limiter: &'a KeyedLimiter<K, C, S>,
+    fingerprint: u64,
+}
+
+impl<K: ?Sized, C: Clock, S: Sync> Gate for KeyedGate<'_, K, C, S> {
+    fn now(&self) -> Timestamp {
+        self.limiter.clock.now()
+    }
+
+    fn peek(&self, cost: u64) -> Decision {
+        self.limiter.table.peek(self.fingerprint, self.now(), cost)
+    }
+
+    fn check(&self, cost: u64) -> Decision {
+        self.limiter.table.check(self.fingerprint, self.now(), cost)
+    }
+
+    fn refund(&self, cost: u64) {
+        self.limiter.table.refund(self.fingerprint, self.now(), cost);
+    }
+
+    fn join(&self, cost: u64, most: usize) -> Result<Place<'_>, WaitError> {
+        self.limiter.line.join(self.fingerprint, cost, most)
     }
 }
 
@@ -206,6 +268,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiterBuilder<K, C, S> {
             budget,
             clock: self.clock,
             hasher: self.hasher,
+            line: Line::default(),
             key: PhantomData,
         }
     }

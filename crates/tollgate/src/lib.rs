@@ -6,16 +6,22 @@ pub mod calendar;
 mod clock;
 mod keyed;
 mod limiter;
+mod memory;
+mod store;
 mod sync;
 mod table;
+mod wait;
 
 #[cfg(feature = "tsc")]
 pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
+pub use memory::MemoryStore;
+pub use store::{Answer, Charge, Store, StoreError, Verb};
 pub use tollgate_core::{
     Algorithm, Align, Calendar, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval,
     Mode, Policy, PolicyError, Quota, RollingWindow, SlidingWindow, Timestamp,
 };
+pub use wait::{Wait, WaitError};

@@ -2,6 +2,10 @@ use tollgate_core::{Decision, Logs, Policy, State, Timestamp, View};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
+
+/// Those who wait for the one budget all stand in one queue.
+const ONLY_KEY: u64 = 0;
 
 /// One policy, one budget, in this process.
 ///
@@ -16,6 +20,7 @@ pub struct Limiter<C = MonotonicClock> {
     policy: Policy,
     memory: Memory,
     clock: C,
+    line: Line,
 }
 
 /// What the limiter remembers. One word needs no lock.
@@ -53,7 +58,7 @@ impl<C: Clock> Limiter<C> {
     /// A limiter on another source of time.
     pub fn with_clock(policy: impl Into<Policy>, clock: C) -> Self {
         let policy = policy.into();
-        Self { memory: Memory::new(&policy), policy, clock }
+        Self { memory: Memory::new(&policy), policy, clock, line: Line::default() }
     }
 
     /// Decides about one unit, and charges it if it is allowed.
@@ -65,7 +70,25 @@ impl<C: Clock> Limiter<C> {
     /// Decides about `cost` units, and charges what is allowed.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision {
+        match self.line.backlog(ONLY_KEY) {
+            0 => self.check_first(cost),
+            backlog => stand_back(cost, backlog, |cost| self.peek_n(cost)),
+        }
+    }
+
+    #[inline]
+    fn check_first(&self, cost: u64) -> Decision {
         self.apply(|policy, state, now| policy.check(state, now, cost))
+    }
+
+    /// Waits until one unit is admitted.
+    pub fn wait(&self) -> Wait<'_> {
+        self.wait_n(1)
+    }
+
+    /// Waits until `cost` units are admitted.
+    pub fn wait_n(&self, cost: u64) -> Wait<'_> {
+        Wait::new(self, cost)
     }
 
     /// Decides about one unit and charges nothing.
@@ -81,11 +104,13 @@ impl<C: Clock> Limiter<C> {
     /// Gives back up to `cost` units that were charged before.
     pub fn refund(&self, cost: u64) {
         self.apply(|policy, state, now| policy.refund(state, now, cost));
+        self.line.nudge(ONLY_KEY);
     }
 
     /// Forgets everything.
     pub fn reset(&self) {
         self.apply(|policy, state, _| policy.clear(state));
+        self.line.nudge(ONLY_KEY);
     }
 
     /// The policy it applies.
@@ -152,5 +177,27 @@ impl<C: Clock> Limiter<C> {
                 decide(&self.policy, &mut State::new(words, logs), *latest)
             }
         }
+    }
+}
+
+impl<C: Clock> Gate for &Limiter<C> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn peek(&self, cost: u64) -> Decision {
+        self.peek_n(cost)
+    }
+
+    fn check(&self, cost: u64) -> Decision {
+        self.check_first(cost)
+    }
+
+    fn refund(&self, cost: u64) {
+        Limiter::refund(self, cost);
+    }
+
+    fn join(&self, cost: u64, most: usize) -> Result<Place<'_>, WaitError> {
+        self.line.join(ONLY_KEY, cost, most)
     }
 }

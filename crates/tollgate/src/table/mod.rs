@@ -92,13 +92,12 @@ impl Table {
         decision
     }
 
-    /// Independent checks of many keys: all their memory is fetched at once, then they are decided.
-    pub(crate) fn check_batch(
+    /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
+    #[inline]
+    pub(crate) fn in_batches(
         &self,
         fingerprints: impl Iterator<Item = u64>,
-        now: Timestamp,
-        cost: u64,
-        mut answer: impl FnMut(Decision),
+        mut decide: impl FnMut(u64),
     ) {
         let mut fingerprints = fingerprints.fuse();
         loop {
@@ -109,9 +108,7 @@ impl Table {
                 len += 1;
                 self.cells[self.shard_of(fingerprint)].hint.fetch(fingerprint);
             }
-            for &fingerprint in &batch[..len] {
-                answer(self.check(fingerprint, now, cost));
-            }
+            batch[..len].iter().copied().for_each(&mut decide);
             if len < BATCH {
                 return;
             }

@@ -8,6 +8,7 @@
 use tollgate_core::{Decision, Logs, Policy, State, Timestamp, Verdict, View};
 
 use super::layout::{Buckets, Layout, home};
+use crate::store::Answer;
 use crate::sync::Arc;
 
 /// A state nobody wrote yet: as many zeros as the largest policy has words.
@@ -123,6 +124,19 @@ impl Shard {
         self.policy.answer(self.view(fingerprint), now, cost, verdict)
     }
 
+    /// The decision with each limit's own numbers.
+    pub(crate) fn answer_in_full(
+        &self,
+        fingerprint: u64,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+    ) -> Answer {
+        let view = self.view(fingerprint);
+        let decision = self.policy.answer(view, now, cost, verdict);
+        Answer { decision, limits: self.policy.each(view, now, cost, verdict).collect() }
+    }
+
     /// Charges the key, or the overflow entry if the key has no place.
     pub(super) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
         let words = match self.find(fingerprint) {
@@ -137,7 +151,7 @@ impl Shard {
         self.frees_at = self.frees_at.min(self.policy.fresh_at(state.view(), now));
     }
 
-    pub(super) fn refund(&mut self, fingerprint: u64, now: Timestamp, cost: u64) {
+    pub(crate) fn refund(&mut self, fingerprint: u64, now: Timestamp, cost: u64) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
         if let Some(at) = self.find(fingerprint) {
             let words = &mut self.buckets.words_mut()[at..at + self.layout.state];
@@ -146,7 +160,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn reset(&mut self, fingerprint: u64) {
+    pub(crate) fn reset(&mut self, fingerprint: u64) {
         if let Some(at) = self.find(fingerprint) {
             let words = &mut self.buckets.words_mut()[at..at + self.layout.state];
             self.policy.clear(&mut State::new(words, &mut self.logs));
