@@ -38,6 +38,8 @@ pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
 pub struct Verdict {
     admits: bool,
     grants: u64,
+    /// The limits that do not admit the whole cost.
+    unfit: LimitSet,
     refused: LimitSet,
     shadow_refused: LimitSet,
 }
@@ -90,14 +92,19 @@ impl Policy {
     #[must_use]
     pub fn judge(&self, view: View<'_>, now: Timestamp, cost: u64) -> Verdict {
         let at = now.as_nanos();
-        let (mut refused, mut shadow_refused) = (LimitSet::default(), LimitSet::default());
+        let (mut unfit, mut refused) = (LimitSet::default(), LimitSet::default());
+        let mut shadow_refused = LimitSet::default();
         if cost > 0 {
             for (i, (start, limit)) in self.parts().enumerate() {
-                if limit.wait(view.part(start, limit.words()), at, cost) == 0 {
-                } else if limit.is_shadow() {
-                    shadow_refused.insert(i);
-                } else {
+                let part = view.part(start, limit.words());
+                if limit.wait(part, at, cost) == 0 {
+                    continue;
+                }
+                unfit.insert(i);
+                if !limit.is_shadow() {
                     refused.insert(i);
+                } else if self.shadow_units(limit, part, at, cost) == 0 {
+                    shadow_refused.insert(i);
                 }
             }
         }
@@ -108,7 +115,11 @@ impl Policy {
             Mode::Nary => self.remaining(view, at).map_or(cost, |left| left.min(cost)),
             Mode::Uniform => cost,
         };
-        Verdict { admits, grants, refused, shadow_refused }
+        if self.admits_by() == Mode::Nary && grants > 0 {
+            // A partial grant is not a refusal.
+            refused = LimitSet::default();
+        }
+        Verdict { admits, grants, unfit, refused, shadow_refused }
     }
 
     /// Charges what the verdict grants.
@@ -184,10 +195,6 @@ impl Policy {
             (decision.allowed, decision.granted) = (true, cost);
             return;
         }
-        if self.admits_by() == Mode::Nary && decision.granted > 0 {
-            // A partial grant is not a refusal.
-            decision.refused_by = LimitSet::default();
-        }
         let wait = |at| self.longest(view, |limit, part| limit.wait(part, at, cost));
         decision.retry = settle(at, self.recurs(), wait);
     }
@@ -204,7 +211,7 @@ impl Policy {
         self.parts().enumerate().map(move |(i, (start, limit))| {
             let part = view.part(start, limit.words());
             let (most, remaining) = (limit.most(), limit.remaining(part, at));
-            let allowed = !verdict.refused.contains(i) && !verdict.shadow_refused.contains(i);
+            let allowed = !verdict.unfit.contains(i);
             let retry = if allowed { 0 } else { limit.wait(part, at, cost) };
             let next = match remaining {
                 Some(left) if remaining != most => ends(limit.wait_for_units(part, at, left + 1)),

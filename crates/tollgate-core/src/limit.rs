@@ -138,10 +138,11 @@ impl Limit {
     /// The largest cost that would be admitted now; `None` for any.
     #[inline]
     pub(crate) fn remaining(&self, view: View<'_>, now: u64) -> Option<u64> {
-        if self.gap.is_some_and(|gap| gap.used(self.split(view).1, now) > 0) {
+        let (own, last) = self.split(view);
+        if self.gap.is_some_and(|gap| gap.used(last, now) > 0) {
             return Some(0);
         }
-        let used = self.algorithm.used(view, now);
+        let used = self.algorithm.used(own, now);
         match self.most() {
             Some(limit) => Some(limit.saturating_sub(used)),
             None if used > 0 => Some(0),
@@ -151,16 +152,15 @@ impl Limit {
 
     /// limit − used, signed: below zero when uniform attempts pile up.
     pub(crate) fn counter(&self, view: View<'_>, now: u64) -> Option<i64> {
-        let used = i64::try_from(self.algorithm.used(view, now)).ok()?;
+        let used = i64::try_from(self.algorithm.used(self.split(view).0, now)).ok()?;
         let limit = i64::try_from(self.most()?).ok()?;
         Some((limit - used).max(-limit))
     }
 
     #[inline]
     pub(crate) fn reset(&self, view: View<'_>, now: u64) -> u64 {
-        let own = self.algorithm.reset(view, now);
-        let Some(gap) = self.gap else { return own };
-        own.max(gap.reset(self.split(view).1, now))
+        let (own, last) = self.split(view);
+        self.algorithm.reset(own, now).max(self.gap.map_or(0, |gap| gap.reset(last, now)))
     }
 
     #[inline]
@@ -179,7 +179,11 @@ impl Limit {
     }
 
     /// The algorithm's state and the gap's.
+    #[inline]
     fn split<'a>(&self, view: View<'a>) -> (View<'a>, View<'a>) {
+        if self.gap.is_none() {
+            return (view, view);
+        }
         let own = self.algorithm.words();
         (view.part(0, own), view.part(own, view.words.len() - own))
     }

@@ -68,8 +68,13 @@ impl Gcra {
         let most = mul(MAX_DEPTH_NS, self.scale) / u128::from(self.step);
         self.capacity = capacity.min(MAX_UNITS).min(u64::try_from(most).unwrap_or(u64::MAX));
         self.depth = mul(self.capacity, self.step);
-        self.one_word =
-            self.scale <= ONE_WORD_SCALE && self.depth <= mul(ONE_WORD_DEPTH_NS, self.scale);
+        self.fit_word()
+    }
+
+    /// Debt without a bound takes two words.
+    fn fit_word(mut self) -> Self {
+        let shallow = self.depth <= mul(ONE_WORD_DEPTH_NS, self.scale);
+        self.one_word = shallow && self.scale <= ONE_WORD_SCALE && !self.overdraft;
         self
     }
 
@@ -77,7 +82,7 @@ impl Gcra {
     #[must_use]
     pub fn overdraft(mut self, overdraft: bool) -> Self {
         self.overdraft = overdraft;
-        self
+        self.fit_word()
     }
 
     /// The capacity.
@@ -103,7 +108,6 @@ impl Gcra {
     #[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its two words")]
     fn save(&self, words: &mut [u64], tat: u128) {
         match words {
-            // Beyond one word only by overdraft: saturating is 400 years of debt.
             [word] => *word = u64::try_from(tat).unwrap_or(u64::MAX),
             [low, high, ..] => (*low, *high) = (tat as u64, (tat >> 64) as u64),
             [] => {}

@@ -1,0 +1,78 @@
+use super::{Held, check, has_overdraft, has_shadow, last, pick, then};
+use crate::case::{Case, Event};
+use crate::reference::{Algorithm, Mode, Verb};
+use crate::subject::Subject;
+
+/// Cost = remaining is admitted now, remaining + 1 is not.
+pub(super) fn remaining<S: Subject>(subject: &S, case: &Case) -> Held {
+    if has_overdraft(&case.spec) || case.spec.shadow {
+        return Ok(false);
+    }
+    let answers = subject.run(&case.spec, &case.trace, false);
+    let Some(i) = pick(case, |i| answers[i].remaining.is_some()) else { return Ok(false) };
+    let left = answers[i].remaining.unwrap_or(0);
+    let now = |cost| check(case.trace[i].at_ns, cost);
+    let (fits, over) = (then(case, i, now(left)), then(case, i, now(left + 1)));
+    if !last(subject, &case.spec, &fits).allowed {
+        return Err(format!("after call {i}, {left} remain but are not admitted"));
+    }
+    if last(subject, &case.spec, &over).allowed {
+        return Err(format!("after call {i}, {left} remain but one more is admitted"));
+    }
+    Ok(true)
+}
+
+/// At now + reset_after every answer equals a fresh key's at that instant.
+pub(super) fn reset<S: Subject>(subject: &S, case: &Case) -> Held {
+    // What a shadow limit still remembers is not part of the policy's numbers.
+    if has_shadow(&case.spec) {
+        return Ok(false);
+    }
+    let answers = subject.run(&case.spec, &case.trace, false);
+    let Some(i) = pick(case, |i| answers[i].reset_after_ns < 1 << 61) else { return Ok(false) };
+    let wait = answers[i].reset_after_ns.next_multiple_of(S::TICK_NS);
+    let at_ns = case.trace[i].at_ns + wait;
+    let most = answers[i].limit.unwrap_or(2);
+    let probes = [(Verb::Peek, 1), (Verb::Peek, most), (Verb::Check, 1), (Verb::Check, most)];
+    let probes = probes.map(|(verb, cost)| Event { at_ns, verb, cost });
+    let mut trace = case.trace[..=i].to_vec();
+    trace.extend(probes);
+    let used = subject.run(&case.spec, &trace, false).split_off(i + 1);
+    let fresh = subject.run(&case.spec, &probes, false);
+    if used == fresh {
+        return Ok(true);
+    }
+    Err(format!("{wait} ns after call {i} it should be fresh: {used:#?} instead of {fresh:#?}"))
+}
+
+/// n at once admitted: n singles at the same instant are admitted too, and leave the same state.
+pub(super) fn split<S: Subject>(subject: &S, case: &Case) -> Held {
+    let batches_are_events = case.spec.limits.iter().any(|limit| {
+        let event =
+            matches!(limit.algorithm, Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. });
+        event || limit.min_interval_ns.is_some()
+    });
+    if batches_are_events || has_overdraft(&case.spec) || has_shadow(&case.spec) {
+        return Ok(false);
+    }
+    let whole = subject.run(&case.spec, &case.trace, false);
+    let is_batch = |i: usize| {
+        let event = case.trace[i];
+        whole[i].allowed && event.verb == Verb::Check && (2..=64).contains(&event.cost)
+    };
+    let Some(i) = pick(case, is_batch) else { return Ok(false) };
+    let event = case.trace[i];
+    let singles = usize::try_from(event.cost).unwrap_or(0);
+    let mut trace = case.trace.clone();
+    trace.splice(i..=i, (0..singles).map(|_| check(event.at_ns, 1)));
+    let parts = subject.run(&case.spec, &trace, false);
+    if !parts[i..i + singles].iter().all(|answer| answer.allowed) {
+        return Err(format!("{singles} at once were admitted, one by one they are not"));
+    }
+    // A refused single of a uniform policy is another recording than the batch's: admitted, both
+    // leave the same state, and everything after them is the same.
+    if parts[i + singles..] != whole[i + 1..] && case.spec.mode != Mode::Uniform {
+        return Err(format!("{singles} at once leave another state than one by one"));
+    }
+    Ok(true)
+}

@@ -1,0 +1,39 @@
+use super::Held;
+use crate::case::Case;
+use crate::reference::{Algorithm, Answer, Model};
+use crate::subject::Subject;
+
+/// Every field of every answer equals the naive model's.
+pub(super) fn agrees<S: Subject>(subject: &S, case: &Case) -> Held {
+    let answers = subject.run(&case.spec, &case.trace, false);
+    let mut model = Model::new(case.spec.clone());
+    for (i, (event, answer)) in case.trace.iter().zip(&answers).enumerate() {
+        let expected = model.apply(event.at_ns, event.verb, event.cost);
+        if !is_too_far(&expected) && *answer != expected {
+            return Err(format!("call {i} is {answer:#?}, the model says {expected:#?}"));
+        }
+    }
+    Ok(true)
+}
+
+/// The model gives up on waits that a search does not find; so does the engine, elsewhere.
+fn is_too_far(answer: &Answer) -> bool {
+    [answer.retry_after_ns, answer.next_unit_ns].contains(&Some(u64::MAX))
+}
+
+/// A leaky bucket that drips one by one is GCRA with T = every.
+pub(super) fn leaky_is_gcra<S: Subject>(subject: &S, case: &Case) -> Held {
+    let mut other = case.spec.clone();
+    let mut translated = false;
+    for limit in &mut other.limits {
+        if let Algorithm::LeakyBucket { capacity, drip: 1, every_ns, overdraft } = limit.algorithm {
+            limit.algorithm = Algorithm::Gcra { limit: 1, per_ns: every_ns, capacity, overdraft };
+            translated = true;
+        }
+    }
+    let leaky = subject.run(&case.spec, &case.trace, false);
+    if !translated || leaky == subject.run(&other, &case.trace, false) {
+        return Ok(translated);
+    }
+    Err("as gcra the answers are others".to_owned())
+}

@@ -1,0 +1,113 @@
+//! What every algorithm must be able to say about itself; all else is found by asking.
+
+use std::fmt::Debug;
+
+use super::even_slots::EvenSlots;
+use super::fixed_window::FixedWindow;
+use super::gcra::Gcra;
+use super::leaky_bucket::LeakyBucket;
+use super::min_interval::MinInterval;
+use super::quota::Quota;
+use super::rolling_window::RollingWindow;
+use super::search::{Time, Units};
+use super::sliding_window::SlidingWindow;
+use super::spec::Algorithm;
+
+/// One key's use of one algorithm. Instants never decrease from call to call, and costs are
+/// above 0: the model sees to both.
+pub(super) trait Meter: Debug + CloneMeter {
+    /// The largest cost a fresh key could ever admit at once; none is unbounded.
+    fn limit(&self) -> Option<Units>;
+
+    /// Whether `cost` fits at `at` without debt, if nothing else happens until then.
+    fn fits(&self, at: Time, cost: Units) -> bool;
+
+    /// Whether `cost` would be admitted at `at`. Only overdraft makes this differ from fitting.
+    fn admits(&self, at: Time, cost: Units) -> bool {
+        self.fits(at, cost)
+    }
+
+    /// Whether `cost` could be admitted at any instant at all.
+    fn ever_admits(&self, cost: Units) -> bool {
+        self.limit().is_none_or(|limit| cost <= limit)
+    }
+
+    /// Whether, from `at` on, nothing tells this from a fresh meter.
+    fn is_fresh(&self, at: Time) -> bool;
+
+    /// Where time can also close what was open: the next instant after `at` that may open what
+    /// is closed at `at`. None where what is open stays open.
+    fn reopens(&self, _at: Time) -> Option<Time> {
+        None
+    }
+
+    /// Spends an admitted cost.
+    fn charge(&mut self, at: Time, cost: Units);
+
+    /// Records an attempt in uniform mode, admitted or not. Only windows know how; any other
+    /// algorithm is a configuration error there, and merely charges what it admits.
+    fn record(&mut self, at: Time, cost: Units) {
+        if self.admits(at, cost) {
+            self.charge(at, cost);
+        }
+    }
+
+    /// Gives units back, as far as they still count.
+    fn refund(&mut self, at: Time, units: Units);
+
+    /// The signed `limit − used` of a window, not below `−limit`.
+    fn counter(&self, _at: Time) -> Option<i64> {
+        None
+    }
+}
+
+/// The unused meter of an algorithm.
+pub(super) fn fresh(algorithm: &Algorithm) -> Box<dyn Meter> {
+    match *algorithm {
+        Algorithm::Gcra { limit, per_ns, capacity, overdraft } => {
+            Box::new(Gcra::new(limit, per_ns, capacity, overdraft))
+        }
+        Algorithm::LeakyBucket { capacity, drip, every_ns, overdraft } => {
+            Box::new(LeakyBucket::new(capacity, drip, every_ns, overdraft))
+        }
+        Algorithm::FixedWindow { limit, per_ns, ref align } => {
+            Box::new(FixedWindow::new(limit, per_ns, align.clone()))
+        }
+        Algorithm::SlidingWindow { limit, per_ns } => Box::new(SlidingWindow::new(limit, per_ns)),
+        Algorithm::RollingWindow { limit, per_ns, buckets } => {
+            Box::new(RollingWindow::new(limit, per_ns, buckets))
+        }
+        Algorithm::Quota { limit, per_ns } => Box::new(Quota::new(limit, per_ns)),
+        Algorithm::EvenSlots { limit, per_ns } => Box::new(EvenSlots::new(limit, per_ns)),
+        Algorithm::MinInterval { every_ns } => Box::new(MinInterval::new(every_ns)),
+    }
+}
+
+/// A number of a limit as the model keeps it. Zero would be a configuration error; it is read
+/// as one so that no trace can divide by it.
+pub(super) fn positive(number: u64) -> u128 {
+    u128::from(number.max(1))
+}
+
+/// The signed counter of a window that has used `used` of `limit` units.
+pub(super) fn counter(limit: Units, used: Units) -> Option<i64> {
+    let (limit, used) = (i64::try_from(limit).ok()?, i64::try_from(used).ok()?);
+    Some((limit - used).max(-limit))
+}
+
+/// Lets a model be copied, so that a test can ask what would have been.
+pub(super) trait CloneMeter {
+    fn boxed(&self) -> Box<dyn Meter>;
+}
+
+impl<M: Meter + Clone + 'static> CloneMeter for M {
+    fn boxed(&self) -> Box<dyn Meter> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Meter> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
+}

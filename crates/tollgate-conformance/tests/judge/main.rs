@@ -1,0 +1,4 @@
+//! Core and the memory store before the judge.
+
+mod planted;
+mod suites;
