@@ -24,7 +24,11 @@ pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
     }
     let mut total = first;
     for _ in 0..MOST_STEPS {
-        match wait(now.saturating_add(total).min(Timestamp::MAX.as_nanos())) {
+        let at = now.saturating_add(total);
+        if at > Timestamp::MAX.as_nanos() {
+            break;
+        }
+        match wait(at) {
             0 => break,
             NEVER => return NEVER,
             more => total = total.saturating_add(more),
@@ -103,7 +107,7 @@ impl Policy {
                 unfit.insert(i);
                 if !limit.is_shadow() {
                     refused.insert(i);
-                } else if self.shadow_units(limit, part, at, cost) == 0 {
+                } else if self.admits_by() != Mode::Nary || limit.remaining(part, at) == Some(0) {
                     shadow_refused.insert(i);
                 }
             }
@@ -190,7 +194,7 @@ impl Policy {
     #[cold]
     fn refuse(&self, decision: &mut Decision, view: View<'_>, at: u64, cost: u64) {
         if self.is_shadow() {
-            decision.shadow_refused_by = decision.refused_by;
+            decision.shadow_refused_by.extend(decision.refused_by);
             decision.refused_by = LimitSet::default();
             (decision.allowed, decision.granted) = (true, cost);
             return;

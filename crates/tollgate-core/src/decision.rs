@@ -13,6 +13,10 @@ impl LimitSet {
         self.0 |= 1 << index;
     }
 
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
     pub(crate) fn contains(self, index: usize) -> bool {
         self.0 & (1 << index) != 0
     }

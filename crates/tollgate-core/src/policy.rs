@@ -56,7 +56,7 @@ impl Policy {
             mode: Mode::Binary,
             shadow: false,
             words: limits.iter().map(Limit::words).sum(),
-            recurs: limits.iter().any(|limit| limit.algorithm().recurs()),
+            recurs: limits.iter().any(|limit| !limit.is_shadow() && limit.algorithm().recurs()),
             limits: limits.into(),
         }
     }

@@ -16,9 +16,11 @@ pub(super) fn agrees<S: Subject>(subject: &S, case: &Case) -> Held {
     Ok(true)
 }
 
-/// The model gives up on waits that a search does not find; so does the engine, elsewhere.
+/// Where waits end after the last instant there is, model and engine give up in different places.
 fn is_too_far(answer: &Answer) -> bool {
-    [answer.retry_after_ns, answer.next_unit_ns].contains(&Some(u64::MAX))
+    let own = [answer.retry_after_ns, answer.next_unit_ns, Some(answer.reset_after_ns)];
+    let limits = answer.limits.iter().map(|limit| Some(limit.reset_after_ns));
+    own.into_iter().chain(limits).any(|wait| wait >= Some(1 << 62))
 }
 
 /// A leaky bucket that drips one by one is GCRA with T = every.
