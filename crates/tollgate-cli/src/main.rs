@@ -1,1 +1,39 @@
-fn main() {}
+//! `tollgate`, the command line of an exact rate limiter.
+
+mod config;
+mod decision_line;
+mod failure;
+mod meaning;
+mod verb;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// An exact rate limiter: check, replay and explain its policies.
+#[derive(Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+struct Tollgate {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Replay(verb::replay::Replay),
+    Check(verb::check::Check),
+    Validate(verb::validate::Validate),
+    Explain(verb::explain::Explain),
+    Schema(verb::schema::Schema),
+}
+
+fn main() -> ExitCode {
+    let done = match Tollgate::parse().verb {
+        Verb::Replay(replay) => replay.run(),
+        Verb::Check(check) => check.run(),
+        Verb::Validate(validate) => validate.run(),
+        Verb::Explain(explain) => explain.run(),
+        Verb::Schema(schema) => schema.run(),
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}

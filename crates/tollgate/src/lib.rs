@@ -4,6 +4,8 @@ mod budget;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod clock;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod keyed;
 mod limiter;
 mod memory;

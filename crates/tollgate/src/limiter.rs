@@ -77,7 +77,7 @@ impl<C: Clock> Limiter<C> {
     }
 
     #[inline]
-    fn check_first(&self, cost: u64) -> Decision {
+    pub(crate) fn check_first(&self, cost: u64) -> Decision {
         self.apply(|policy, state, now| policy.check(state, now, cost))
     }
 

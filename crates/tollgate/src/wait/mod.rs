@@ -100,7 +100,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Blocks this thread until admitted.
-    pub fn block(self) -> Result<Decision, WaitError> {
+    pub fn block(self) -> Result<(), WaitError> {
         let mut waiter = Waiter::new(&*self.gate, self.cost, self.options);
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
@@ -127,10 +127,10 @@ mod on_tokio {
     use std::pin::{Pin, pin};
     use std::task::Poll;
 
-    use super::{Decision, Step, Wait, WaitError, Waiter};
+    use super::{Step, Wait, WaitError, Waiter};
 
     impl<'a> IntoFuture for Wait<'a> {
-        type Output = Result<Decision, WaitError>;
+        type Output = Result<(), WaitError>;
         type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
         fn into_future(self) -> Self::IntoFuture {

@@ -21,7 +21,7 @@ pub(crate) trait Gate: Send + Sync {
 /// What to do until the next look.
 #[derive(Debug)]
 pub(crate) enum Step {
-    Done(Result<Decision, WaitError>),
+    Done(Result<(), WaitError>),
     /// Look again when woken, or after this long.
     Sleep(Option<Duration>),
 }
@@ -90,7 +90,7 @@ impl<'a> Waiter<'a> {
         if decision.is_allowed() {
             decision = self.gate.check(self.cost);
             if decision.is_allowed() {
-                return Ok(Step::Done(Ok(decision)));
+                return Ok(Step::Done(Ok(())));
             }
             // Somebody else's check came between; a part of the cost is of no use here.
             self.gate.refund(decision.granted());

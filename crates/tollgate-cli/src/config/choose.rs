@@ -1,0 +1,71 @@
+//! Choosing the policy a command runs, and saying so when it cannot run.
+
+use super::nearest::did_you_mean;
+use super::spec::{LimitSpec, PolicySpec};
+use super::wording::all_of;
+use super::{Config, build, shorthand};
+use crate::failure::Failure;
+
+impl Config {
+    /// The policy of that name, or the only one there is.
+    pub(crate) fn choose(self, name: Option<&str>) -> Result<PolicySpec, Failure> {
+        let names: Vec<&str> = self.policies.iter().map(|policy| policy.name.as_str()).collect();
+        let place = match (name, names.as_slice()) {
+            (_, []) => return Err("the configuration has no policies".to_owned().into()),
+            (None, [_]) => 0,
+            (None, _) => {
+                let sentence =
+                    format!("choose one of the policies {} with --policy", all_of(&names));
+                return Err(sentence.into());
+            }
+            (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
+                let hint = did_you_mean(name, names.iter().copied());
+                format!("there is no policy `{name}` among {}{hint}", all_of(&names))
+            })?,
+        };
+        self.policies
+            .into_iter()
+            .nth(place)
+            .ok_or_else(|| "the configuration has no policies".to_owned().into())
+    }
+}
+
+impl PolicySpec {
+    /// Settings that would change decisions must not be passed over in silence.
+    pub(crate) fn runnable(self) -> Result<PolicySpec, Failure> {
+        if self.not_applied.is_empty() {
+            return Ok(self);
+        }
+        let settings = all_of(&self.not_applied);
+        let sentence = format!(
+            "policy `{}` sets {settings}, which cannot be applied yet; remove that to run it",
+            self.name
+        );
+        Err(sentence.into())
+    }
+
+    /// A policy of one limit in a few words.
+    pub(crate) fn of_shorthand(text: &str) -> Result<PolicySpec, Failure> {
+        let said = shorthand::parse(text)?;
+        let limits = vec![LimitSpec {
+            name: said.algorithm.to_owned(),
+            algorithm: said.spec(),
+            min_interval: None,
+            unit: "requests".to_owned(),
+            shadow: false,
+        }];
+        let name = "example";
+        Ok(PolicySpec {
+            name: name.to_owned(),
+            key: Vec::new(),
+            mode: "binary",
+            headers: "retry-after",
+            on_store_error: "local",
+            shadow: false,
+            disabled: Vec::new(),
+            not_applied: Vec::new(),
+            built: build::policy(name, &limits, "binary", false)?,
+            limits,
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading one limit, a table or shorthand.
+
+use tollgate::LimitError;
+use tollgate::calendar::CalendarError;
+use toml::de::DeValue;
+
+use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, NOT_YET};
+use super::field::Field;
+use super::micros::Micros;
+use super::nearest::did_you_mean;
+use super::problem::Problem;
+use super::spec::AlgorithmSpec;
+use super::table::Table;
+use super::wording::{all_of, quoted};
+use super::{build, numbers, shorthand};
+
+/// A limit before its name is settled among its siblings.
+pub(crate) struct LimitRead {
+    pub(crate) at: usize,
+    /// The name in the file.
+    pub(crate) name: Option<String>,
+    /// The algorithm's word in the file: what the limit is called when it has no name.
+    pub(crate) word: &'static str,
+    /// Nothing for old limits that limit nothing.
+    pub(crate) algorithm: Option<AlgorithmSpec>,
+    pub(crate) min_interval: Option<Micros>,
+    pub(crate) unit: String,
+    pub(crate) shadow: bool,
+}
+
+/// Nothing if there was something to complain about.
+pub(crate) fn read(field: &Field<'_>) -> Option<LimitRead> {
+    match field.value.get_ref() {
+        DeValue::String(text) => {
+            let limit = field.problems.keep(from_shorthand(field, text))?;
+            field.problems.keep(possible(limit, |_| None))
+        }
+        DeValue::Table(_) => {
+            let table = field.problems.keep(field.table("a limit", KEYS))?;
+            let limit = from_table(&table)?;
+            field.problems.keep(possible(limit, |name| Some(table.field(name)?.at())))
+        }
+        _ => {
+            let sentence = "a limit must be a table, or a string such as \"10/s\"";
+            field.problems.note(Problem::at(field.at(), sentence));
+            None
+        }
+    }
+}
+
+/// Numbers that look right one by one may still not work together; `place` finds the one to blame.
+fn possible(limit: LimitRead, place: impl Fn(&str) -> Option<usize>) -> Result<LimitRead, Problem> {
+    let Some(Err(error)) = limit.algorithm.as_ref().map(build::algorithm) else {
+        return Ok(limit);
+    };
+    let culprit = match &error {
+        CalendarError::UnknownTimeZone(_) => "timezone",
+        CalendarError::Limit(LimitError::SlowRefill) => "capacity",
+        _ => "limit",
+    };
+    Err(Problem::at(place(culprit).unwrap_or(limit.at), error.to_string()))
+}
+
+fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Problem> {
+    let said = shorthand::parse(text).map_err(|sentence| Problem::at(field.at(), sentence))?;
+    Ok(LimitRead {
+        at: field.at(),
+        name: None,
+        word: said.algorithm,
+        algorithm: Some(said.spec()),
+        min_interval: None,
+        unit: "requests".to_owned(),
+        shadow: false,
+    })
+}
+
+fn from_table(table: &Table<'_>) -> Option<LimitRead> {
+    let word = table.required("algorithm", |field| match field.text() {
+        Ok(later) if NOT_YET.contains(&later) => {
+            Err(Problem::at(field.at(), format!("algorithm `{later}` is not available yet")))
+        }
+        _ => field.word(),
+    });
+    let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| Some(algorithm.word) == word) else {
+        table.refuse_unknown_keys();
+        return None;
+    };
+    refuse_foreign_keys(table, algorithm);
+    let name = table.optional("name", Field::text).map(str::to_owned);
+    let unit = table.optional("unit", Field::text).unwrap_or("requests").to_owned();
+    let shadow = table.optional("shadow", Field::flag).unwrap_or(false);
+    let (spec, min_interval) = if algorithm.word == "legacy" {
+        numbers::read_legacy(table)?
+    } else {
+        let min_interval = table.optional("min_interval", Field::micros);
+        (Some(numbers::read(table, algorithm.word)?), min_interval)
+    };
+    Some(LimitRead {
+        at: table.at,
+        name,
+        word: algorithm.word,
+        algorithm: spec,
+        min_interval,
+        unit,
+        shadow,
+    })
+}
+
+fn refuse_foreign_keys(table: &Table<'_>, algorithm: &AlgorithmWord) {
+    for (name, at) in table.names() {
+        if COMMON.contains(&name) || algorithm.takes.contains(&name) {
+            continue;
+        }
+        let sentence = if KEYS.iter().any(|key| key.name == name) {
+            format!(
+                "`{name}` does not belong to `{}`, which takes {}",
+                algorithm.word,
+                all_of(algorithm.takes)
+            )
+        } else {
+            let own = did_you_mean(name, algorithm.takes.iter().chain(COMMON).copied());
+            let hint = if own.is_empty() {
+                did_you_mean(name, KEYS.iter().map(|key| key.name))
+            } else {
+                own
+            };
+            format!("unknown key `{name}` in a `{}` limit{hint}", algorithm.word)
+        };
+        table.complain_at(at, sentence);
+    }
+}
+
+/// Names travel in response headers, so they are plain and short.
+pub(crate) fn accept_name(name: &str) -> Result<(), String> {
+    let plain =
+        |character: char| (' '..='~').contains(&character) && !['"', '\\'].contains(&character);
+    if (1..=64).contains(&name.len()) && name.chars().all(plain) {
+        Ok(())
+    } else {
+        Err(format!(
+            "must be 1 to 64 printable ASCII characters without quotes or backslashes; found {}",
+            quoted(name)
+        ))
+    }
+}

@@ -1,0 +1,171 @@
+//! Durations: whole microseconds, written as `"250ms"`, `"1h30m"` or `"7d"`.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::decimal::Decimal;
+use super::wording::quoted;
+
+/// Each unit's names and its length in microseconds, longest first.
+const UNITS: &[(&[&str], u64)] = &[
+    (&["w"], 604_800_000_000),
+    (&["d"], 86_400_000_000),
+    (&["h"], 3_600_000_000),
+    (&["m", "min"], 60_000_000),
+    (&["s"], 1_000_000),
+    (&["ms"], 1_000),
+    // The micro sign and the Greek letter look the same.
+    (&["us", "µs", "μs"], 1),
+];
+
+/// A duration in microseconds, the finest time every store can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Micros(pub(crate) u64);
+
+impl Micros {
+    /// A hundred years of 365.25 days: longer is a slip of the pen, not a limit.
+    pub(crate) const MAX: Micros = Micros(36_525 * 86_400_000_000);
+
+    /// Longer than nothing and at most a hundred years; the complaint is half a sentence.
+    pub(crate) fn parse(text: &str) -> Result<Micros, String> {
+        match Micros::parse_or_zero(text)? {
+            Micros(0) => Err(format!("must be longer than 0; found {}", quoted(text))),
+            micros => Ok(micros),
+        }
+    }
+
+    /// As [`Micros::parse`], for the few places where nothing is a meaning too.
+    pub(crate) fn parse_or_zero(text: &str) -> Result<Micros, String> {
+        if text.starts_with('-') {
+            return Err(format!("must not be negative; found {}", quoted(text)));
+        }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!(
+                "needs a unit, such as \"{text}s\" or \"{text}ms\"; found {}",
+                quoted(text)
+            ));
+        }
+        let mut total: u64 = 0;
+        let mut longest_left = UNITS.len();
+        let mut rest = text.trim();
+        while !rest.is_empty() || text.trim().is_empty() {
+            let (amount, unit, after) = first_part(rest).ok_or_else(|| not_a_duration(text))?;
+            let place = UNITS.iter().position(|(names, _)| names.contains(&unit));
+            let place = place.ok_or_else(|| not_a_duration(text))?;
+            if longest_left != UNITS.len() && place <= longest_left {
+                return Err(format!(
+                    "must name each unit once, the longest first; found {}",
+                    quoted(text)
+                ));
+            }
+            longest_left = place;
+            let decimal = Decimal::parse(amount).ok_or_else(|| not_a_duration(text))?;
+            if decimal.exceeds(Micros::MAX.0 / UNITS[place].1) {
+                return Err(too_long(text));
+            }
+            let micros = decimal.times(UNITS[place].1).ok_or_else(|| {
+                format!("must be a whole number of microseconds; found {}", quoted(text))
+            })?;
+            total = total.checked_add(micros).ok_or_else(|| too_long(text))?;
+            rest = after.trim_start();
+        }
+        if total > Micros::MAX.0 { Err(too_long(text)) } else { Ok(Micros(total)) }
+    }
+
+    pub(crate) fn duration(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
+}
+
+/// The longest unit first, so that what is shown can be pasted back into a file.
+impl fmt::Display for Micros {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return formatter.write_str("0s");
+        }
+        let mut left = self.0;
+        // Weeks are left out: nobody counts 30 days as 4w2d.
+        for (names, length) in &UNITS[1..] {
+            if left >= *length {
+                write!(formatter, "{}{}", left / length, names[0])?;
+                left %= length;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits `1.5h30m` into `1.5`, `h` and `30m`.
+fn first_part(text: &str) -> Option<(&str, &str, &str)> {
+    let is_amount = |character: char| character.is_ascii_digit() || character == '.';
+    let (amount, rest) = text.split_at(text.find(|character| !is_amount(character))?);
+    let rest = rest.trim_start();
+    let end = rest.find(|character: char| !character.is_alphabetic()).unwrap_or(rest.len());
+    let (unit, after) = rest.split_at(end);
+    Some((amount, unit, after))
+}
+
+fn not_a_duration(text: &str) -> String {
+    format!(
+        "must be a duration such as \"250ms\", \"1s\", \"1h30m\" or \"7d\" (units us, ms, s, m, h, d, w); found {}",
+        quoted(text)
+    )
+}
+
+fn too_long(text: &str) -> String {
+    format!("must be at most 100 years; found {}", quoted(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_durations() {
+        let cases = [
+            ("250ms", 250_000),
+            ("1s", 1_000_000),
+            ("1h30m", 5_400_000_000),
+            ("1h 30min", 5_400_000_000),
+            ("7d", 604_800_000_000),
+            ("2w", 1_209_600_000_000),
+            ("10us", 10),
+            ("10µs", 10),
+            ("1.5s", 1_500_000),
+            ("0.5ms", 500),
+            ("36525d", Micros::MAX.0),
+        ];
+        for (text, micros) in cases {
+            assert_eq!(Micros::parse(text), Ok(Micros(micros)), "{text}");
+        }
+    }
+
+    #[test]
+    fn complains_about_the_rest() {
+        let complaints = [
+            ("", "must be a duration"),
+            ("s", "must be a duration"),
+            ("1 fortnight", "must be a duration"),
+            ("1s1", "must be a duration"),
+            ("60", "needs a unit"),
+            ("-1s", "must not be negative"),
+            ("0s", "must be longer than 0"),
+            ("0.5us", "whole number of microseconds"),
+            ("30m1h", "the longest first"),
+            ("1s1s", "each unit once"),
+            ("36526d", "at most 100 years"),
+            ("99999999999999999w", "at most 100 years"),
+        ];
+        for (text, complaint) in complaints {
+            let error = Micros::parse(text).unwrap_err();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn shows_what_it_reads() {
+        for text in ["1h30m", "250ms", "1s500ms", "7d", "1us"] {
+            assert_eq!(Micros::parse(text).unwrap().to_string(), text);
+        }
+    }
+}

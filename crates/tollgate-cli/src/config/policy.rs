@@ -1,0 +1,158 @@
+//! Reading a policy.
+
+use super::build;
+use super::field::{Entry, Field};
+use super::key::{Key, Shape, UNITS};
+use super::limits;
+use super::problem::Problem;
+use super::spec::PolicySpec;
+use super::table::Table;
+use super::wording::quoted;
+
+pub(crate) const KEYS: &[Key] = &[
+    Key::new(
+        "key",
+        Shape::List(&Shape::Syntax(accept_field_name)),
+        "Request fields that form the key; without it the caller passes the key.",
+    ),
+    Key::new(
+        "mode",
+        Shape::Word(&["binary", "nary", "uniform"]),
+        "The whole cost or nothing; what fits; or every attempt recorded.",
+    )
+    .default("\"binary\""),
+    Key::new(
+        "headers",
+        Shape::Word(&["none", "retry-after", "ietf", "draft-03", "legacy"]),
+        "How much a client is told.",
+    )
+    .default("\"retry-after\""),
+    Key::new("shadow", Shape::Flag, "Decide and report, never refuse.").default("false"),
+    Key::new(
+        "rollout",
+        Shape::Percent,
+        "The share of keys that is limited; the others are in shadow.",
+    )
+    .default("\"100%\""),
+    Key::new(
+        "on_store_error",
+        Shape::Word(&["local", "allow", "deny"]),
+        "Who decides while the store is unreachable.",
+    )
+    .default("\"local\""),
+    Key::new(
+        "tiers",
+        Shape::MapOf(&Shape::Table(TIER)),
+        "Multipliers that the request's `tier` field picks from.",
+    ),
+    Key::new(
+        "exempt",
+        Shape::List(&Shape::Text),
+        "Keys, or prefixes of address keys, that are never limited.",
+    ),
+    Key::new(
+        "block",
+        Shape::List(&Shape::Text),
+        "Keys, or prefixes of address keys, that are always refused.",
+    ),
+    Key::new(
+        "overrides",
+        Shape::MapOf(&Shape::List(&Shape::Limit)),
+        "Limits of their own for single keys.",
+    ),
+    Key::new("lease", Shape::Table(LEASE), "Lease mode on a shared store."),
+    Key::new(
+        "limits",
+        Shape::List(&Shape::Limit),
+        "One to sixteen limits that admit together or not at all.",
+    ),
+];
+
+const TIER: &[Key] = &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.")];
+
+const LEASE: &[Key] = &[
+    Key::new("size", UNITS, "Units taken from the store at a time."),
+    Key::new("ttl", Shape::Duration, "How long they may be held."),
+];
+
+/// The keys of [`KEYS`] that are read but that nothing applies yet.
+const NOT_YET: &[&str] = &["rollout", "tiers", "exempt", "block", "overrides", "lease"];
+
+/// Nothing if there was something to complain about.
+pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
+    let problems = entry.field.problems;
+    let name = problems.keep(accept_name(entry));
+    let table = problems.keep(entry.field.table(format!("policy `{}`", entry.key), KEYS))?;
+    table.verify();
+    verify_what_comes_later(&table);
+    let mode = table.verified("mode", Field::word).unwrap_or("binary");
+    table.needs("limits");
+    let (limits, disabled) = limits::read(&table.field("limits")?, mode)?;
+    let shadow = table.verified("shadow", Field::flag).unwrap_or(false);
+    let built = build::policy(entry.key, &limits, mode, shadow)
+        .map_err(|sentence| Problem::at(table.at, sentence));
+    let key = table.verified("key", Field::list).unwrap_or_default();
+    Some(PolicySpec {
+        name: name?,
+        key: key.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect(),
+        mode,
+        headers: table.verified("headers", Field::word).unwrap_or("retry-after"),
+        on_store_error: table.verified("on_store_error", Field::word).unwrap_or("local"),
+        shadow,
+        limits,
+        disabled,
+        not_applied: NOT_YET.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
+        built: problems.keep(built)?,
+    })
+}
+
+fn accept_name(entry: &Entry<'_>) -> Result<String, Problem> {
+    let plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    if (1..=64).contains(&entry.key.len()) && entry.key.bytes().all(plain) {
+        return Ok(entry.key.to_owned());
+    }
+    let sentence = format!(
+        "the name of a policy must be 1 to 64 of a-z, 0-9, `_` and `-`; found {}",
+        quoted(entry.key)
+    );
+    Err(Problem::at(entry.at, sentence))
+}
+
+fn accept_field_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        Err("must name request fields; found an empty name".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
+/// Nothing applies these yet, but what they say must make sense.
+fn verify_what_comes_later(table: &Table<'_>) {
+    for tier in table.verified("tiers", Field::entries).unwrap_or_default() {
+        if let Ok(tier) = tier.field.table("a tier", TIER) {
+            tier.needs("factor");
+        }
+    }
+    if let Some(lease) = table.verified("lease", |field| field.table("`lease`", LEASE)) {
+        lease.needs("size");
+        lease.needs("ttl");
+    }
+    let mode = table.verified("mode", Field::word).unwrap_or("binary");
+    for entry in table.verified("overrides", Field::entries).unwrap_or_default() {
+        limits::read(&entry.field, mode);
+    }
+}
+
+/// An empty list, and a rollout to everybody, change nothing.
+fn is_in_use(table: &Table<'_>, name: &str) -> bool {
+    let Some(field) = table.field(name) else {
+        return false;
+    };
+    match field.shape {
+        Shape::Percent => field.percent().is_ok_and(|hundredths| hundredths != 10_000),
+        Shape::List(_) => field.list().is_ok_and(|list| !list.is_empty()),
+        Shape::MapOf(_) => field.entries().is_ok_and(|entries| !entries.is_empty()),
+        _ => true,
+    }
+}

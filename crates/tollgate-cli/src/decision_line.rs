@@ -1,0 +1,82 @@
+//! A decision as a line of JSON.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use tollgate::{Decision, LimitSet, Policy};
+
+/// The fields in the order that scripts have come to know.
+#[derive(Serialize)]
+pub(crate) struct DecisionLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    t_us: Option<u64>,
+    key: &'a str,
+    cost: u64,
+    allowed: bool,
+    granted: u64,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    /// `null` is never.
+    retry_after_us: Option<u64>,
+    /// `null` is full.
+    next_unit_us: Option<u64>,
+    reset_after_us: u64,
+    refused_by: Names<'a>,
+    #[serde(skip_serializing_if = "Names::is_empty")]
+    shadow_refused_by: Names<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<&'static str>,
+}
+
+impl<'a> DecisionLine<'a> {
+    pub(crate) fn new(
+        policy: &'a Policy,
+        key: &'a str,
+        cost: u64,
+        decision: &Decision,
+    ) -> DecisionLine<'a> {
+        DecisionLine {
+            t_us: None,
+            key,
+            cost,
+            allowed: decision.is_allowed(),
+            granted: decision.granted(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_us: decision.retry_after().map(micros_up),
+            next_unit_us: decision.next_unit().map(micros_up),
+            reset_after_us: micros_up(decision.reset_after()),
+            refused_by: Names { policy, set: decision.refused_by() },
+            shadow_refused_by: Names { policy, set: decision.shadow_refused_by() },
+            op: None,
+        }
+    }
+
+    /// As a line about an event at that time; `op` is named where the line is not about it.
+    pub(crate) fn of_event(self, t_us: u64, op: Option<&'static str>) -> DecisionLine<'a> {
+        DecisionLine { t_us: Some(t_us), op, ..self }
+    }
+}
+
+/// The names of some limits of a policy.
+struct Names<'a> {
+    policy: &'a Policy,
+    set: LimitSet,
+}
+
+impl Names<'_> {
+    fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+}
+
+impl Serialize for Names<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.policy.names(self.set))
+    }
+}
+
+/// Rounded up: whoever waits as long as told has waited long enough.
+pub(crate) fn micros_up(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

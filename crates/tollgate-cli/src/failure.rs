@@ -1,0 +1,45 @@
+//! Why a command ends with exit code 2: sentences for standard error.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What goes to standard error, one line each.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    lines: Vec<String>,
+}
+
+impl Failure {
+    pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> Failure {
+        Failure { lines: lines.into_iter().collect() }
+    }
+
+    /// Says it; the exit code that goes with it.
+    pub(crate) fn report(self) -> ExitCode {
+        for line in &self.lines {
+            say(line);
+        }
+        if self.lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(line: String) -> Failure {
+        Failure { lines: vec![line] }
+    }
+}
+
+/// A reader that has seen enough (`tollgate replay … | head`) is no failure worth a word.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure { lines: Vec::new() },
+            _ => Failure::from(format!("standard output: cannot be written: {error}")),
+        }
+    }
+}
+
+/// A line on standard error. If that is closed, there is nobody to tell.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,142 @@
+//! One limit in plain English: what it admits, and the most it can admit in any window.
+
+use crate::config::{AlgorithmSpec, LimitSpec, Micros, Window};
+
+/// What the limit admits.
+pub(crate) fn sentence(limit: &LimitSpec) -> String {
+    let unit = &limit.unit;
+    let mut sentence = match &limit.algorithm {
+        AlgorithmSpec::Gcra { limit, per, capacity, .. } => format!(
+            "{limit} {unit} per {per} on average and up to {capacity} at once; one returns every {}, a spent capacity within {}.",
+            share(*per, 1, *limit),
+            share(*per, *capacity, *limit)
+        ),
+        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
+            format!(
+                "up to {capacity} {unit} at once; {drip} {} every {every}.",
+                if *drip == 1 { "returns" } else { "return" }
+            )
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) } => {
+            format!(
+                "up to {limit} {unit} in a window of {per} that starts with the first one admitted."
+            )
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Epoch(per) } => {
+            format!("up to {limit} {unit} in each window of {per}, counted from the Unix epoch.")
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, timezone } } => {
+            format!("up to {limit} {unit} in each calendar {per} of {timezone}.")
+        }
+        AlgorithmSpec::SlidingWindow { limit, per } => {
+            format!(
+                "up to {limit} {unit} per {per}, judged by this window and a share of the one before."
+            )
+        }
+        AlgorithmSpec::RollingWindow { limit, per, buckets: None } => {
+            format!("never more than {limit} {unit} in any {per}, counted exactly.")
+        }
+        AlgorithmSpec::RollingWindow { limit, per, buckets: Some(buckets) } => format!(
+            "never more than {limit} {unit} in any {per}; each counts up to {} longer, to bound memory.",
+            share(*per, 1, *buckets)
+        ),
+        AlgorithmSpec::Quota { limit, per } => {
+            format!(
+                "{limit} {unit} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
+                share(*per, 1, *limit)
+            )
+        }
+        AlgorithmSpec::EvenSlots { limit, per } => {
+            format!(
+                "one admission of any cost in the first half of each slot of {} since the Unix epoch.",
+                share(*per, 1, *limit)
+            )
+        }
+        AlgorithmSpec::MinInterval { every } => {
+            format!("two admissions, of any cost, at least {every} apart.")
+        }
+    };
+    if let Some(interval) = limit.min_interval {
+        sentence.push_str(&format!(" Two admissions are at least {interval} apart."));
+    }
+    if is_overdraft(&limit.algorithm) {
+        sentence.push_str(" Any cost passes whenever one unit would, and puts the key into debt.");
+    }
+    if limit.shadow {
+        sentence.push_str(" In shadow: it reports and never refuses.");
+    }
+    sentence
+}
+
+/// The proven most it admits in any window of length D.
+pub(crate) fn bound(limit: &LimitSpec) -> String {
+    let mut bound = match &limit.algorithm {
+        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
+            format!("at most {capacity} + {limit}·D/{per} in any window of length D")
+        }
+        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
+            format!("at most {capacity} + {drip}·⌈D/{every}⌉ in any window of length D")
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
+            format!(
+                "at most {} in any stretch as long as the shortest {per}: a limit just before an edge and one just after",
+                2 * limit
+            )
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
+            format!(
+                "at most {} in any {per}: a limit just before an edge and one just after",
+                2 * limit
+            )
+        }
+        AlgorithmSpec::SlidingWindow { limit, per } => {
+            format!("fewer than {} in any {per}", 2 * limit)
+        }
+        AlgorithmSpec::RollingWindow { limit, per, .. } => format!("at most {limit} in any {per}"),
+        AlgorithmSpec::Quota { limit, per } => {
+            format!("at most {limit} + ⌈{limit}·D/{per}⌉ in any window of length D up to {per}")
+        }
+        AlgorithmSpec::EvenSlots { limit, per } => {
+            format!("at most ⌈{limit}·D/{per} + 1/2⌉ admissions in any window of length D")
+        }
+        AlgorithmSpec::MinInterval { every } => {
+            format!("at most ⌈D/{every}⌉ admissions in any window of length D")
+        }
+    };
+    if is_overdraft(&limit.algorithm) {
+        bound.push_str(", plus the largest cost less one");
+    }
+    bound
+}
+
+fn is_overdraft(algorithm: &AlgorithmSpec) -> bool {
+    matches!(
+        algorithm,
+        AlgorithmSpec::Gcra { overdraft: true, .. }
+            | AlgorithmSpec::LeakyBucket { overdraft: true, .. }
+    )
+}
+
+/// `per · times / parts`, for people: rounded to the microsecond, and then said to be.
+pub(crate) fn share(per: Micros, times: u64, parts: u64) -> String {
+    let product = u128::from(per.0) * u128::from(times);
+    let parts = u128::from(parts.max(1));
+    let rounded = Micros(u64::try_from(product / parts).unwrap_or(u64::MAX));
+    match product % parts {
+        0 => rounded.to_string(),
+        _ if rounded.0 == 0 => "less than 1us".to_owned(),
+        _ => format!("≈{rounded}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_say_when_they_are_rounded() {
+        assert_eq!(share(Micros(1_000_000), 1, 10), "100ms");
+        assert_eq!(share(Micros(1_000_000), 1, 3), "≈333ms333us");
+        assert_eq!(share(Micros(1), 1, 3), "less than 1us");
+    }
+}

@@ -1,0 +1,11 @@
+//! What policies mean: in plain English, as surprises to warn about, and as numbers.
+
+mod limit;
+mod never_binds;
+mod normalised;
+mod policy;
+mod surprise;
+
+pub(crate) use self::normalised::Normalised;
+pub(crate) use self::policy::describe;
+pub(crate) use self::surprise::surprises;

@@ -1,0 +1,48 @@
+//! A policy in plain English.
+
+use super::limit::{bound, sentence};
+use crate::config::PolicySpec;
+
+/// A paragraph: what the policy does, then each limit with its bound.
+pub(crate) fn describe(policy: &PolicySpec) -> String {
+    let mut lines = vec![format!("policy {}: {}", policy.name, opening(policy))];
+    for limit in &policy.limits {
+        let word = limit.algorithm.word();
+        let called = if limit.name == word { String::new() } else { format!(" ({word})") };
+        lines.push(format!("  {}{called}: {}", limit.name, sentence(limit)));
+        lines.push(format!("    bound: {}.", bound(limit)));
+    }
+    lines.join("\n")
+}
+
+/// What it does; settings are mentioned where they are not the default.
+fn opening(policy: &PolicySpec) -> String {
+    let mut opening = match (policy.limits.len(), policy.mode) {
+        (0, _) => "admits everything: none of its limits limits anything.".to_owned(),
+        (_, "nary") => "admits as much of a cost as fits.".to_owned(),
+        (_, "uniform") => {
+            "admits a cost whole or not at all, and records refused attempts too: hammering keeps a caller out.".to_owned()
+        }
+        (1, _) => "admits a cost whole or not at all.".to_owned(),
+        (limits, _) => format!("admits a cost whole or not at all, when all {limits} limits agree."),
+    };
+    if !policy.key.is_empty() {
+        opening.push_str(&format!(" One key for each {}.", policy.key.join(" and ")));
+    }
+    opening.push_str(match policy.headers {
+        "none" => " Clients are told nothing.",
+        "ietf" => " Clients are told in IETF RateLimit headers.",
+        "draft-03" => " Clients are told in X-RateLimit headers of draft 03.",
+        "legacy" => " Clients are told in old X-RateLimit headers.",
+        _ => "",
+    });
+    opening.push_str(match policy.on_store_error {
+        "allow" => " While the store is unreachable, everything is admitted.",
+        "deny" => " While the store is unreachable, everything is refused.",
+        _ => "",
+    });
+    if policy.shadow {
+        opening.push_str(" In shadow: it reports and never refuses.");
+    }
+    opening
+}

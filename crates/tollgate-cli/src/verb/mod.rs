@@ -1,0 +1,7 @@
+//! One file per verb.
+
+pub(crate) mod check;
+pub(crate) mod explain;
+pub(crate) mod replay;
+pub(crate) mod schema;
+pub(crate) mod validate;

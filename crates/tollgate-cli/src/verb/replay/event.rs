@@ -1,0 +1,102 @@
+//! One line of a trace.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use tollgate::Timestamp;
+
+use super::value::{Text, Whole, Word};
+
+/// What happens, to which key, and when.
+pub(super) struct Event<'a> {
+    pub(super) t_us: u64,
+    pub(super) key: Cow<'a, str>,
+    pub(super) cost: u64,
+    pub(super) op: Op,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    Check,
+    Peek,
+    Refund,
+    Reset,
+}
+
+impl Op {
+    /// Named in the answer where the answer is not about the operation itself.
+    pub(super) fn answer_names_it(self) -> Option<&'static str> {
+        match self {
+            Op::Check | Op::Peek => None,
+            Op::Refund => Some("refund"),
+            Op::Reset => Some("reset"),
+        }
+    }
+}
+
+const KEYS: [&str; 5] = ["t_us", "key", "cost", "op", "outcome"];
+const OPS: [&str; 5] = ["check", "peek", "refund", "report", "reset"];
+const LATEST_US: u64 = Timestamp::MAX.as_nanos() / 1_000;
+
+impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Event<'a>, D::Error> {
+        deserializer.deserialize_map(EventVisitor)
+    }
+}
+
+struct EventVisitor;
+
+impl<'de> Visitor<'de> for EventVisitor {
+    type Value = Event<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(r#"an event such as {"t_us": 1500000, "key": "alice", "cost": 1}"#)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event<'de>, A::Error> {
+        let (mut t_us, mut key, mut cost, mut op, mut outcome) = (None, None, None, None, None);
+        while let Some(name) = map.next_key_seed(Word { what: "key", known: &KEYS })? {
+            let is_twin = match name {
+                "t_us" => {
+                    t_us.replace(map.next_value_seed(Whole { name, most: LATEST_US })?).is_some()
+                }
+                "cost" => {
+                    cost.replace(map.next_value_seed(Whole { name, most: u64::MAX })?).is_some()
+                }
+                "key" => key.replace(map.next_value_seed(Text)?).is_some(),
+                "op" => {
+                    op.replace(map.next_value_seed(Word { what: "op", known: &OPS })?).is_some()
+                }
+                _ => outcome
+                    .replace(
+                        map.next_value_seed(Word { what: "outcome", known: &["ok", "error"] })?,
+                    )
+                    .is_some(),
+            };
+            if is_twin {
+                return Err(A::Error::custom(format!("`{name}` stands twice in one event")));
+            }
+        }
+        let op = match op {
+            None | Some("check") => Op::Check,
+            Some("peek") => Op::Peek,
+            Some("refund") => Op::Refund,
+            Some("reset") => Op::Reset,
+            // No policy has such a limit yet.
+            Some(_) => {
+                return Err(A::Error::custom("`report` needs a policy with an error-rate limit"));
+            }
+        };
+        if outcome.is_some() {
+            return Err(A::Error::custom("`outcome` belongs to `report` only"));
+        }
+        Ok(Event {
+            t_us: t_us.ok_or_else(|| A::Error::custom("an event needs `t_us`"))?,
+            key: key.unwrap_or(Cow::Borrowed("")),
+            cost: cost.unwrap_or(1),
+            op,
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! A trace: events in the order of time, one per line.
+
+use std::io::BufRead;
+
+use super::event::Event;
+use crate::failure::Failure;
+
+/// Reads events, and knows where it is when one is bad.
+pub(super) struct Trace<R> {
+    name: String,
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    latest_us: u64,
+}
+
+impl<R: BufRead> Trace<R> {
+    pub(super) fn new(name: String, input: R) -> Trace<R> {
+        Trace { name, input, line: Vec::new(), number: 0, latest_us: 0 }
+    }
+
+    /// The next event; empty lines are none.
+    pub(super) fn next_event(&mut self) -> Result<Option<Event<'_>>, Failure> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let read = self.input.read_until(b'\n', &mut self.line);
+            if read.map_err(|error| format!("{}: cannot be read: {error}", self.name))? == 0 {
+                return Ok(None);
+            }
+            if !self.line.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let event: Event<'_> =
+            serde_json::from_slice(self.line.trim_ascii_end()).map_err(|error| {
+                format!(
+                    "{}:{}:{}: {}",
+                    self.name,
+                    self.number,
+                    error.column().max(1),
+                    sentence(&error)
+                )
+            })?;
+        if event.t_us < self.latest_us {
+            let (name, number, before, now) = (&self.name, self.number, self.latest_us, event.t_us);
+            return Err(format!(
+                "{name}:{number}:1: time goes back from {before} to {now}; `t_us` must not decrease"
+            )
+            .into());
+        }
+        self.latest_us = event.t_us;
+        Ok(Some(event))
+    }
+}
+
+/// The parser's words without its own idea of the place, which is always line 1.
+fn sentence(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
+    if error.is_data() { words.to_owned() } else { format!("this is not JSON: {words}") }
+}

@@ -1,0 +1,98 @@
+//! The values of an event, read without copying and complained about with their names.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
+
+use crate::config::did_you_mean;
+
+/// One of a few strings, without copying it.
+pub(super) struct Word {
+    pub(super) what: &'static str,
+    pub(super) known: &'static [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for Word {
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Word {
+    type Value = &'static str;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` to be a string", self.what)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<&'static str, E> {
+        self.known.iter().find(|word| **word == text).copied().ok_or_else(|| {
+            let hint = did_you_mean(text, self.known.iter().copied());
+            E::custom(format!("unknown {} `{text}` in an event{hint}", self.what))
+        })
+    }
+}
+
+/// A whole number in a range that starts at 0.
+pub(super) struct Whole {
+    pub(super) name: &'static str,
+    pub(super) most: u64,
+}
+
+impl<'de> DeserializeSeed<'de> for Whole {
+    type Value = u64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
+        deserializer.deserialize_u64(self)
+    }
+}
+
+impl Visitor<'_> for Whole {
+    type Value = u64;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` to be a whole number from 0 to {}", self.name, self.most)
+    }
+
+    fn visit_u64<E: Error>(self, whole: u64) -> Result<u64, E> {
+        if whole <= self.most {
+            Ok(whole)
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(whole), &self))
+        }
+    }
+
+    fn visit_i64<E: Error>(self, negative: i64) -> Result<u64, E> {
+        Err(E::invalid_value(Unexpected::Signed(negative), &self))
+    }
+}
+
+/// A string, borrowed where the line holds it as it is.
+pub(super) struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("`key` to be a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}

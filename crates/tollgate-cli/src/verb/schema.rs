@@ -1,0 +1,18 @@
+//! `tollgate schema`: the JSON Schema of the configuration.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::config;
+use crate::failure::Failure;
+
+/// Print the JSON Schema of tollgate.toml, for editors and for checking files elsewhere.
+#[derive(clap::Args)]
+pub(crate) struct Schema {}
+
+impl Schema {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        writeln!(std::io::stdout(), "{:#}", config::schema())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,46 @@
+//! `tollgate validate`: what a file means, and what it does that surprises.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::config::Config;
+use crate::failure::{Failure, say};
+use crate::meaning::{Normalised, describe, surprises};
+
+/// Say in plain English what each policy of a file means, and warn about surprises.
+///
+/// Exit code 0 if the file is valid, 2 if it is not.
+#[derive(clap::Args)]
+pub(crate) struct Validate {
+    /// The configuration [default: ./tollgate.toml]
+    file: Option<PathBuf>,
+    /// The same, as the other commands take it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// Print the normalised policies as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Validate {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
+        let warnings = surprises(&config);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let normalised = Normalised::new(&config, &warnings);
+            serde_json::to_writer(&mut out, &normalised).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            for policy in &config.policies {
+                writeln!(out, "{}", describe(policy))?;
+            }
+        }
+        out.flush()?;
+        for warning in &warnings {
+            say(&format!("warning: {warning}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

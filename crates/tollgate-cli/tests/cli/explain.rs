@@ -1,0 +1,47 @@
+//! The story of a limit.
+
+use crate::support::Place;
+
+#[test]
+fn a_limit_in_a_few_words() {
+    let run = Place::new().run(&["explain", "100 per minute"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    for part in [
+        "100 requests per 1m on average and up to 100 at once; one returns every 600ms",
+        "at most 100 + 100·D/1m in any window of length D",
+        "at 0s: 100 passed",
+        "then refused by gcra: retry in 600ms",
+        "at 1s200ms: 1 passed, the next in 600ms",
+        "a cost above 100 never passes in one piece",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+}
+
+#[test]
+fn a_policy_of_a_file() {
+    let place =
+        Place::with_limits("\"5/s quota\", { algorithm = \"min-interval\", every = \"2s\" }");
+    let run = place.run(&["explain", "-c", "tollgate.toml", "--policy", "p"]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.stdout.contains("then refused by min-interval: retry in 2s"), "{}", run.stdout);
+}
+
+#[test]
+fn any_algorithm_has_a_story() {
+    for algorithm in [
+        "gcra",
+        "token-bucket",
+        "fixed-window",
+        "sliding-window",
+        "rolling-window",
+        "quota",
+        "even-slots",
+    ] {
+        let run = Place::new().run(&["explain", &format!("4/1m {algorithm}")]);
+        assert_eq!(run.code, Some(0), "{algorithm}: {}", run.stderr);
+        assert!(run.stdout.contains("after silence: as fresh"), "{algorithm}: {}", run.stdout);
+    }
+    let run = Place::new().run(&["explain", "4 parsecs"]);
+    assert_eq!(run.code, Some(2));
+}

@@ -1,0 +1,11 @@
+//! The command line from outside: the real binary, real files, real exit codes.
+
+mod bad_config;
+mod bad_trace;
+mod check;
+mod explain;
+mod legacy;
+mod replay;
+mod schema;
+mod support;
+mod validate;

@@ -1,0 +1,95 @@
+//! A directory of its own for every test, and the binary run inside it.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// What a run of the binary left behind.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A fresh directory with files in it.
+pub(crate) struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("place-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        Place { directory }
+    }
+
+    /// A place whose `tollgate.toml` holds this text.
+    pub(crate) fn with_config(text: &str) -> Place {
+        Place::new().file("tollgate.toml", text)
+    }
+
+    /// A place with one policy `p` of these limits.
+    pub(crate) fn with_limits(limits: &str) -> Place {
+        Place::with_config(&format!("[policies.p]\nlimits = [{limits}]\n"))
+    }
+
+    pub(crate) fn file(self, name: &str, text: &str) -> Place {
+        std::fs::write(self.directory.join(name), text).unwrap();
+        self
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
+        self.run_with_input(arguments, "")
+    }
+
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+            .args(arguments)
+            .current_dir(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_owned();
+        // The child may well stop reading at a bad line, before all is written.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        Run {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The lines of a replay that must succeed.
+    pub(crate) fn replay(&self, trace: &str) -> Vec<Value> {
+        let run = self.run_with_input(&["replay", "--policy", "p", "--format", "jsonl"], trace);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        run.lines()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,9 @@
+//! The library as its users see it.
+
+mod calendar;
+mod change;
+mod concurrency;
+mod full;
+mod limiter;
+mod store;
+mod waiting;
