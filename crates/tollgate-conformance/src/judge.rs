@@ -1,52 +1,61 @@
-//! Runs a property over many cases and, where one fails, shows a small one that does.
+//! Runs properties over many cases and, where one fails, shows a small one that does.
 
 use crate::property::Property;
 use crate::{Case, Family, Subject};
 
-/// Panics with a minimal counterexample if the property fails on any of `cases` cases.
-pub fn judge<S: Subject>(subject: &S, family: Family, property: &Property<S>, cases: u64) {
-    if let Err(complaint) = verdict(subject, family, property, cases) {
+/// Panics with a minimal counterexample if a property fails on any of `cases` cases.
+pub fn judge<S: Subject>(subject: &S, family: Family, properties: &[Property<S>], cases: u64) {
+    if let Err(complaint) = verdict(subject, family, properties, cases) {
         panic!("{complaint}");
     }
 }
 
-/// The complaint about the first case that fails, made as small as it gets; `Ok` with the number of
-/// cases to which the property applied.
+/// The complaint about the first case that fails, made as small as it gets. Also if a property
+/// applied to no case at all.
 pub fn verdict<S: Subject>(
     subject: &S,
     family: Family,
-    property: &Property<S>,
+    properties: &[Property<S>],
     cases: u64,
-) -> Result<u64, String> {
-    let mut applied = 0;
+) -> Result<(), String> {
+    let mut applied = vec![0_u64; properties.len()];
     for seed in 0..cases {
         let case = Case::draw(family, seed, S::TICK_NS);
-        match (property.holds)(subject, &case) {
-            Ok(true) => applied += 1,
-            Ok(false) => {}
-            Err(_) => {
-                let (case, reason) = smallest(subject, property, case);
-                return Err(format!(
-                    "{} fails for {family:?}, seed {seed}: {reason}\n{case:#?}",
-                    property.name
-                ));
+        let answers = subject.run(&case.spec, &case.trace, false);
+        for (property, applied) in properties.iter().zip(&mut applied) {
+            match (property.holds)(subject, &case, &answers) {
+                Ok(held) => *applied += u64::from(held),
+                Err(_) => return Err(complaint(subject, family, property, seed, case)),
             }
         }
     }
-    Ok(applied)
+    match properties.iter().zip(applied).find(|(property, n)| *n == 0 && property.applies(family)) {
+        Some((property, _)) => Err(format!("{} applied to no case of {family:?}", property.name)),
+        None => Ok(()),
+    }
 }
 
-/// Drops events for as long as the property still fails.
-fn smallest<S: Subject>(subject: &S, property: &Property<S>, mut case: Case) -> (Case, String) {
-    let mut reason = (property.holds)(subject, &case).err().unwrap_or_default();
+fn complaint<S: Subject>(
+    subject: &S,
+    family: Family,
+    property: &Property<S>,
+    seed: u64,
+    mut case: Case,
+) -> String {
+    let fails = |case: &Case| {
+        let answers = subject.run(&case.spec, &case.trace, false);
+        (property.holds)(subject, case, &answers).err()
+    };
+    let mut reason = fails(&case).unwrap_or_default();
+    // Drop events for as long as the property still fails.
     let mut i = 0;
     while i < case.trace.len() {
         let mut smaller = case.clone();
         smaller.trace.remove(i);
-        match (property.holds)(subject, &smaller) {
-            Err(why) => (case, reason, i) = (smaller, why, 0),
-            Ok(_) => i += 1,
+        match fails(&smaller) {
+            Some(why) => (case, reason, i) = (smaller, why, 0),
+            None => i += 1,
         }
     }
-    (case, reason)
+    format!("{} fails for {family:?}, seed {seed}: {reason}\n{case:#?}", property.name)
 }

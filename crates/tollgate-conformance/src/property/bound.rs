@@ -1,11 +1,11 @@
 use super::Held;
 use crate::case::{Case, Event};
 use crate::family::period_of;
-use crate::reference::{Algorithm, Align, Verb};
+use crate::reference::{Algorithm, Align, Answer, Mode, Verb};
 use crate::subject::Subject;
 
 /// In any half-open window of length D ≤ P the admitted cost stays within the published bound.
-pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case) -> Held {
+pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -> Held {
     let [limit] = &case.spec.limits[..] else { return Ok(false) };
     if case.spec.shadow {
         return Ok(false);
@@ -36,10 +36,10 @@ pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case) -> Held {
     Ok(true)
 }
 
-fn is_charged(case: &Case, answer: &crate::reference::Answer) -> bool {
+fn is_charged(case: &Case, answer: &Answer) -> bool {
     match case.spec.mode {
         // Recorded is not admitted.
-        crate::reference::Mode::Uniform => answer.allowed,
+        Mode::Uniform => answer.allowed,
         _ => answer.granted > 0,
     }
 }

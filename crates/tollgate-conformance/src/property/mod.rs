@@ -10,6 +10,7 @@ mod reference;
 mod time;
 mod waits;
 
+use crate::Family;
 use crate::case::{Case, Event};
 use crate::reference::{Algorithm, Answer, PolicySpec, Verb};
 use crate::subject::Subject;
@@ -18,19 +19,32 @@ use crate::subject::Subject;
 pub type Held = Result<bool, String>;
 
 /// A statement about a subject.
-#[derive(Clone, Copy)]
 pub struct Property<S> {
     /// Its name.
     pub name: &'static str,
-    /// Whether it holds for a case.
-    pub holds: fn(&S, &Case) -> Held,
+    /// Whether it holds for a case, given the answers to its trace.
+    pub holds: fn(&S, &Case, &[Answer]) -> Held,
+}
+
+impl<S> Property<S> {
+    /// Whether some case of the family must show it: batches of these are events, which cannot be
+    /// split; one family is made of leaky buckets; several limits have no bound of their own.
+    pub(crate) fn applies(&self, family: Family) -> bool {
+        match self.name {
+            "P8 split" => !matches!(family, Family::EvenSlots | Family::MinInterval),
+            "P10 epoch shift" => family != Family::FixedCalendar,
+            "P11 equivalence" => family == Family::LeakyOneByOne,
+            "P13 bound" => family != Family::Several,
+            _ => true,
+        }
+    }
 }
 
 /// All of them.
 pub fn all<S: Subject>() -> Vec<Property<S>> {
     let property = |name, holds| Property { name, holds };
     vec![
-        property("P1 honour", waits::honour as fn(&S, &Case) -> Held),
+        property("P1 honour", waits::honour as fn(&S, &Case, &[Answer]) -> Held),
         property("P2 tight", waits::tight),
         property("P3 remaining", numbers::remaining),
         property("P4 reset", numbers::reset),

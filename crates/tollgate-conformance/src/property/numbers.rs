@@ -1,14 +1,13 @@
 use super::{Held, check, has_overdraft, has_shadow, last, pick, then};
 use crate::case::{Case, Event};
-use crate::reference::{Algorithm, Mode, Verb};
+use crate::reference::{Algorithm, Answer, Mode, Verb};
 use crate::subject::Subject;
 
 /// Cost = remaining is admitted now, remaining + 1 is not.
-pub(super) fn remaining<S: Subject>(subject: &S, case: &Case) -> Held {
+pub(super) fn remaining<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
     if has_overdraft(&case.spec) || case.spec.shadow {
         return Ok(false);
     }
-    let answers = subject.run(&case.spec, &case.trace, false);
     let Some(i) = pick(case, |i| answers[i].remaining.is_some()) else { return Ok(false) };
     let left = answers[i].remaining.unwrap_or(0);
     let now = |cost| check(case.trace[i].at_ns, cost);
@@ -23,12 +22,11 @@ pub(super) fn remaining<S: Subject>(subject: &S, case: &Case) -> Held {
 }
 
 /// At now + reset_after every answer equals a fresh key's at that instant.
-pub(super) fn reset<S: Subject>(subject: &S, case: &Case) -> Held {
+pub(super) fn reset<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
     // What a shadow limit still remembers is not part of the policy's numbers.
     if has_shadow(&case.spec) {
         return Ok(false);
     }
-    let answers = subject.run(&case.spec, &case.trace, false);
     let Some(i) = pick(case, |i| answers[i].reset_after_ns < 1 << 61) else { return Ok(false) };
     let wait = answers[i].reset_after_ns.next_multiple_of(S::TICK_NS);
     let at_ns = case.trace[i].at_ns + wait;
@@ -46,7 +44,7 @@ pub(super) fn reset<S: Subject>(subject: &S, case: &Case) -> Held {
 }
 
 /// n at once admitted: n singles at the same instant are admitted too, and leave the same state.
-pub(super) fn split<S: Subject>(subject: &S, case: &Case) -> Held {
+pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
     let batches_are_events = case.spec.limits.iter().any(|limit| {
         let event =
             matches!(limit.algorithm, Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. });
@@ -55,7 +53,7 @@ pub(super) fn split<S: Subject>(subject: &S, case: &Case) -> Held {
     if batches_are_events || has_overdraft(&case.spec) || has_shadow(&case.spec) {
         return Ok(false);
     }
-    let whole = subject.run(&case.spec, &case.trace, false);
+    let whole = answers;
     let is_batch = |i: usize| {
         let event = case.trace[i];
         whole[i].allowed && event.verb == Verb::Check && (2..=64).contains(&event.cost)

@@ -4,17 +4,22 @@ use crate::reference::Answer;
 use crate::subject::Subject;
 
 /// Refused with retry r: the same cost at now + r is admitted.
-pub(super) fn honour<S: Subject>(subject: &S, case: &Case) -> Held {
-    at_retry(subject, case, 0, true)
+pub(super) fn honour<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
+    at_retry(subject, case, answers, 0, true)
 }
 
 /// … and one tick earlier it is refused.
-pub(super) fn tight<S: Subject>(subject: &S, case: &Case) -> Held {
-    at_retry(subject, case, S::TICK_NS, false)
+pub(super) fn tight<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
+    at_retry(subject, case, answers, S::TICK_NS, false)
 }
 
-fn at_retry<S: Subject>(subject: &S, case: &Case, earlier: u64, allowed: bool) -> Held {
-    let answers = subject.run(&case.spec, &case.trace, false);
+fn at_retry<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+    earlier: u64,
+    allowed: bool,
+) -> Held {
     let Some(i) = pick(case, |i| ends(&answers[i])) else { return Ok(false) };
     let (event, retry) = (case.trace[i], answers[i].retry_after_ns.unwrap_or(0));
     // What the subject's clock cannot show is shown rounded up.
