@@ -36,6 +36,7 @@ impl Subject for Core {
         let call = |event: &Event| {
             latest = latest.max(Timestamp::from_nanos(event.at_ns));
             let (now, cost) = (latest, event.cost);
+            let (mut other_words, mut other_logs) = (words.clone(), logs.clone());
             let mut state = State::new(&mut words, &mut logs);
             if sweep && policy.fresh_at(state.view(), now) <= now {
                 policy.clear(&mut state);
@@ -51,6 +52,12 @@ impl Subject for Core {
             }
             let decision = policy.answer(state.view(), now, cost, verdict);
             let limits: Vec<_> = policy.each(state.view(), now, cost, verdict).collect();
+            if event.verb == SpecVerb::Check && !sweep {
+                // The short cut that limiters take must not say anything else.
+                let mut other = State::new(&mut other_words, &mut other_logs);
+                assert_eq!(policy.check(&mut other, now, cost), decision);
+                assert_eq!((other_words, other_logs), (words.clone(), logs.clone()));
+            }
             answer(&decision, &limits)
         };
         trace.iter().map(call).collect()

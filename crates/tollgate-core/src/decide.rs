@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use crate::algorithm::NEVER;
+use crate::algorithm::{Meter, NEVER};
+use crate::decision::UNBOUNDED;
 use crate::limit::ends;
 use crate::{Decision, Limit, LimitDecision, LimitSet, Mode, Policy, State, Timestamp, View};
 
@@ -35,6 +36,48 @@ pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
         }
     }
     total
+}
+
+/// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
+/// and need no sets and no second look. Says the same as judge, record and answer do.
+#[inline(always)]
+pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u64) -> Decision {
+    let retry = if cost == 0 { 0 } else { meter.wait(state.view(), now, meter.need(cost)) };
+    let allowed = retry == 0;
+    if allowed && cost > 0 {
+        meter.charge(state.reborrow(), now, cost);
+    }
+    let (view, mut refused_by) = (state.view(), LimitSet::default());
+    if !allowed {
+        refused_by.insert(0);
+    }
+    let (limit, remaining) = (meter.limit(), remaining(meter, view, now));
+    Decision {
+        allowed,
+        granted: if allowed { cost } else { 0 },
+        limit: limit.unwrap_or(UNBOUNDED),
+        remaining: remaining.unwrap_or(UNBOUNDED),
+        retry,
+        next_unit: match remaining {
+            Some(left) if remaining != limit => meter.wait(view, now, left + 1),
+            _ => NEVER,
+        },
+        reset: meter.reset(view, now),
+        counter: i64::MIN,
+        refused_by,
+        shadow_refused_by: LimitSet::default(),
+    }
+}
+
+/// The largest cost an algorithm would admit now; `None` for any.
+#[inline]
+pub(crate) fn remaining<M: Meter>(meter: &M, view: View<'_>, now: u64) -> Option<u64> {
+    let used = meter.used(view, now);
+    match meter.limit() {
+        Some(limit) => Some(limit.saturating_sub(used)),
+        None if used > 0 => Some(0),
+        None => None,
+    }
 }
 
 /// What the limits of a policy said to a cost, before anything was recorded.
@@ -80,6 +123,14 @@ impl Policy {
     /// Decides and charges.
     #[inline]
     pub fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
+        match self.plain() {
+            Some(limit) => limit.algorithm().check_alone(state.reborrow(), now.as_nanos(), cost),
+            None => self.check_all(state, now, cost),
+        }
+    }
+
+    #[inline(never)]
+    fn check_all(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
         let verdict = self.judge(state.view(), now, cost);
         self.record(state, now, cost, verdict);
         self.answer(state.view(), now, cost, verdict)
@@ -164,12 +215,12 @@ impl Policy {
         let mut decision = Decision {
             allowed: verdict.admits,
             granted: verdict.grants,
-            limit,
-            remaining,
+            limit: limit.unwrap_or(UNBOUNDED),
+            remaining: remaining.unwrap_or(UNBOUNDED),
             retry: 0,
-            next_unit: None,
+            next_unit: NEVER,
             reset: self.live(view).map(|(limit, part)| limit.reset(part, at)).max().unwrap_or(0),
-            counter: None,
+            counter: i64::MIN,
             refused_by: verdict.refused,
             shadow_refused_by: verdict.shadow_refused,
         };
@@ -178,14 +229,14 @@ impl Policy {
         {
             let wait =
                 |at| self.longest(view, |limit, part| limit.wait_for_units(part, at, left + 1));
-            decision.next_unit = ends(settle(at, self.recurs(), wait));
+            decision.next_unit = settle(at, self.recurs(), wait);
         }
         if !verdict.admits {
             self.refuse(&mut decision, view, at, cost);
         }
         if self.admits_by() == Mode::Uniform {
-            decision.counter =
-                self.live(view).filter_map(|(limit, part)| limit.counter(part, at)).min();
+            let counters = self.live(view).filter_map(|(limit, part)| limit.counter(part, at));
+            decision.counter = counters.min().unwrap_or(i64::MIN);
         }
         decision
     }

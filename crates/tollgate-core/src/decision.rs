@@ -36,18 +36,22 @@ impl LimitSet {
 
 /// The answer to a check.
 ///
-/// Durations are exact to the nanosecond; show them rounded up.
+/// Durations are exact to the nanosecond; show them rounded up. It is as large as a cache line, with
+/// what is absent encoded in the numbers themselves.
 #[must_use = "a decision that nobody looks at limits nothing"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub(crate) allowed: bool,
     pub(crate) granted: u64,
-    pub(crate) limit: Option<u64>,
-    pub(crate) remaining: Option<u64>,
+    /// `UNBOUNDED` for none.
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// `NEVER` for none.
     pub(crate) retry: u64,
-    pub(crate) next_unit: Option<u64>,
+    pub(crate) next_unit: u64,
     pub(crate) reset: u64,
-    pub(crate) counter: Option<i64>,
+    /// `i64::MIN` for none.
+    pub(crate) counter: i64,
     pub(crate) refused_by: LimitSet,
     pub(crate) shadow_refused_by: LimitSet,
 }
@@ -72,7 +76,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn limit(&self) -> Option<u64> {
-        self.limit
+        bounded(self.limit)
     }
 
     /// The largest cost that would be admitted at this same instant after this call; `None` when
@@ -80,7 +84,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> Option<u64> {
-        self.remaining
+        bounded(self.remaining)
     }
 
     /// Zero when allowed; else the smallest wait after which this cost is admitted if nothing else
@@ -95,7 +99,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn next_unit(&self) -> Option<Duration> {
-        self.next_unit.map(Duration::from_nanos)
+        ends(self.next_unit).map(Duration::from_nanos)
     }
 
     /// Time until every answer equals a fresh key's.
@@ -116,7 +120,7 @@ impl Decision {
     /// In uniform mode, limit minus everything recorded: negative while hammering.
     #[must_use]
     pub fn counter(&self) -> Option<i64> {
-        self.counter
+        (self.counter != i64::MIN).then_some(self.counter)
     }
 
     /// The limits that refused; [`Policy::names`](crate::Policy::names) tells what they are called.
@@ -130,6 +134,13 @@ impl Decision {
     pub fn shadow_refused_by(&self) -> LimitSet {
         self.shadow_refused_by
     }
+}
+
+/// A number of units that no limit reaches: it loses every minimum, as it should.
+pub(crate) const UNBOUNDED: u64 = u64::MAX;
+
+fn bounded(units: u64) -> Option<u64> {
+    (units != UNBOUNDED).then_some(units)
 }
 
 /// One limit's own numbers within a decision.

@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::algorithm::{Meter, NEVER};
-use crate::decide::settle;
+use crate::decide::{remaining, settle};
 use crate::{
     Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval, Quota,
     RollingWindow, SlidingWindow, State, View,
@@ -142,12 +142,7 @@ impl Limit {
         if self.gap.is_some_and(|gap| gap.used(last, now) > 0) {
             return Some(0);
         }
-        let used = self.algorithm.used(own, now);
-        match self.most() {
-            Some(limit) => Some(limit.saturating_sub(used)),
-            None if used > 0 => Some(0),
-            None => None,
-        }
+        remaining(&self.algorithm, own, now)
     }
 
     /// limit − used, signed: below zero when uniform attempts pile up.

@@ -5,14 +5,14 @@ use alloc::vec::Vec;
 ///
 /// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
 /// the words it guards, under the same lock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logs {
     slots: Vec<Log>,
     free: Vec<u32>,
 }
 
 /// Admitted (instant, size) pairs, oldest first, and the sum of their sizes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
     pub(crate) entries: VecDeque<(u64, u64)>,
     pub(crate) total: u64,
@@ -76,9 +76,12 @@ impl Log {
 
     /// Forgets the entries that no longer count.
     pub(crate) fn prune(&mut self, now: u64, period: u64) {
-        let (expired, total) = self.live(now, period);
-        self.entries.drain(..expired);
-        self.total = total;
+        while let Some(&(stamp, size)) = self.entries.front()
+            && now >= stamp.saturating_add(period)
+        {
+            self.total -= size;
+            self.entries.pop_front();
+        }
     }
 
     /// Appends; the same instant twice is one entry.

@@ -27,6 +27,8 @@ pub struct Policy {
     limits: Box<[Limit]>,
     words: usize,
     recurs: bool,
+    /// One limit that can refuse, without a gap, in binary mode.
+    plain: bool,
 }
 
 impl Policy {
@@ -58,7 +60,24 @@ impl Policy {
             words: limits.iter().map(Limit::words).sum(),
             recurs: limits.iter().any(|limit| !limit.is_shadow() && limit.algorithm().recurs()),
             limits: limits.into(),
+            plain: false,
         }
+        .find_plain()
+    }
+
+    fn find_plain(mut self) -> Self {
+        let plain = match &*self.limits {
+            [only] => only.gap().is_none() && !only.is_shadow(),
+            _ => false,
+        };
+        self.plain = plain && self.mode == Mode::Binary && !self.shadow;
+        self
+    }
+
+    /// The only limit, if the policy is nothing more than that.
+    #[inline]
+    pub(crate) fn plain(&self) -> Option<&Limit> {
+        if self.plain { self.limits.first() } else { None }
     }
 
     /// Sets what happens when not everything fits.
@@ -68,14 +87,14 @@ impl Policy {
             return Err(PolicyError::NotUniform(limit.name().into()));
         }
         self.mode = mode;
-        Ok(self)
+        Ok(self.find_plain())
     }
 
     /// Decide and report, never refuse.
     #[must_use]
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = shadow;
-        self
+        self.find_plain()
     }
 
     /// The name.

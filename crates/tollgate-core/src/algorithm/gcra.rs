@@ -32,6 +32,8 @@ pub struct Gcra {
     scale: u64,
     /// capacity · step, what a full bucket's worth of debt is.
     depth: u128,
+    /// The same, where `one_word` says that it fits.
+    narrow_depth: u64,
     overdraft: bool,
     one_word: bool,
 }
@@ -56,6 +58,7 @@ impl Gcra {
             step: per_ns / common,
             scale: limit / common,
             depth: 0,
+            narrow_depth: 0,
             overdraft: false,
             one_word: true,
         }
@@ -75,6 +78,7 @@ impl Gcra {
     fn fit_word(mut self) -> Self {
         let shallow = self.depth <= mul(ONE_WORD_DEPTH_NS, self.scale);
         self.one_word = shallow && self.scale <= ONE_WORD_SCALE && !self.overdraft;
+        self.narrow_depth = u64::try_from(self.depth).unwrap_or(u64::MAX);
         self
     }
 
@@ -91,77 +95,179 @@ impl Gcra {
         self.capacity
     }
 
-    fn now(&self, now: u64) -> u128 {
-        mul(now, self.scale)
+    /// With all arithmetic in one word, where that is known to be enough.
+    #[inline]
+    pub(crate) fn narrow(&self) -> Option<Cells<'_, u64>> {
+        // Nothing is lost: `fit_word` saw that the depth fits.
+        self.one_word.then_some(Cells { gcra: self, depth: self.narrow_depth })
     }
 
     #[inline]
-    fn tat(&self, words: &[u64]) -> u128 {
-        match *words {
-            [word] => u128::from(word),
-            [low, high, ..] => u128::from(high) << 64 | u128::from(low),
-            [] => 0,
+    pub(crate) fn wide(&self) -> Cells<'_, u128> {
+        Cells { gcra: self, depth: self.depth }
+    }
+}
+
+/// The algorithm over integers of one width.
+pub(crate) struct Cells<'a, W> {
+    gcra: &'a Gcra,
+    depth: W,
+}
+
+/// An integer wide enough for `tat` in 1/scale ns. Saturates: too much debt stays too much.
+pub(crate) trait Width: Copy + Ord {
+    fn product(a: u64, b: u64) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn div_ceil(self, by: u64) -> u64;
+    fn load(words: &[u64]) -> Self;
+    fn save(self, words: &mut [u64]);
+}
+
+impl Width for u64 {
+    #[inline]
+    fn product(a: u64, b: u64) -> Self {
+        a.saturating_mul(b)
+    }
+    #[inline]
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    #[inline]
+    fn minus(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+    #[inline]
+    fn div_ceil(self, by: u64) -> u64 {
+        // The scale is mostly 1, and a division costs more than all the rest.
+        if by == 1 { self } else { self.div_ceil(by) }
+    }
+    #[inline]
+    fn load(words: &[u64]) -> Self {
+        words[0]
+    }
+    #[inline]
+    fn save(self, words: &mut [u64]) {
+        words[0] = self;
+    }
+}
+
+impl Width for u128 {
+    fn product(a: u64, b: u64) -> Self {
+        mul(a, b)
+    }
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    fn minus(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+    fn div_ceil(self, by: u64) -> u64 {
+        div_ceil(self, by)
+    }
+    fn load(words: &[u64]) -> Self {
+        Self::from(words[1]) << 64 | Self::from(words[0])
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is split into its two words")]
+    fn save(self, words: &mut [u64]) {
+        (words[0], words[1]) = (self as u64, (self >> 64) as u64);
+    }
+}
+
+impl<W: Width> Cells<'_, W> {
+    #[inline]
+    fn now(&self, now: u64) -> W {
+        W::product(now, self.gcra.scale)
+    }
+
+    #[inline]
+    fn debt(&self, view: View<'_>, now: u64) -> W {
+        W::load(view.words).minus(self.now(now))
+    }
+}
+
+impl<W: Width> Meter for Cells<'_, W> {
+    fn words(&self) -> usize {
+        self.gcra.words()
+    }
+
+    #[inline]
+    fn limit(&self) -> Option<u64> {
+        Some(self.gcra.capacity)
+    }
+
+    #[inline]
+    fn used(&self, view: View<'_>, now: u64) -> u64 {
+        self.debt(view, now).div_ceil(self.gcra.step)
+    }
+
+    #[inline]
+    fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
+        if units > self.gcra.capacity {
+            return NEVER;
         }
+        let after = self.debt(view, now).plus(W::product(units, self.gcra.step));
+        if after <= self.depth { 0 } else { after.minus(self.depth).div_ceil(self.gcra.scale) }
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its two words")]
-    fn save(&self, words: &mut [u64], tat: u128) {
-        match words {
-            [word] => *word = u64::try_from(tat).unwrap_or(u64::MAX),
-            [low, high, ..] => (*low, *high) = (tat as u64, (tat >> 64) as u64),
-            [] => {}
+    fn reset(&self, view: View<'_>, now: u64) -> u64 {
+        self.debt(view, now).div_ceil(self.gcra.scale)
+    }
+
+    #[inline]
+    fn charge(&self, state: State<'_>, now: u64, units: u64) {
+        let tat = W::load(state.words).max(self.now(now));
+        tat.plus(W::product(units, self.gcra.step)).save(state.words);
+    }
+
+    fn refund(&self, state: State<'_>, now: u64, units: u64) {
+        let tat = W::load(state.words).minus(W::product(units, self.gcra.step));
+        let fresh = W::product(0, 0);
+        (if tat <= self.now(now) { fresh } else { tat }).save(state.words);
+    }
+
+    #[inline]
+    fn need(&self, cost: u64) -> u64 {
+        if self.gcra.overdraft { cost.min(1) } else { cost }
+    }
+}
+
+macro_rules! cells {
+    ($self:ident, $cells:ident => $answer:expr) => {
+        match $self.narrow() {
+            Some($cells) => $answer,
+            None => {
+                let $cells = $self.wide();
+                $answer
+            }
         }
-    }
-
-    #[inline]
-    fn debt(&self, view: View<'_>, now: u64) -> u128 {
-        self.tat(view.words).saturating_sub(self.now(now))
-    }
+    };
 }
 
 impl Meter for Gcra {
     fn words(&self) -> usize {
         if self.one_word { 1 } else { 2 }
     }
-
-    #[inline]
     fn limit(&self) -> Option<u64> {
         Some(self.capacity)
     }
-
-    #[inline]
     fn used(&self, view: View<'_>, now: u64) -> u64 {
-        div_ceil(self.debt(view, now), self.step)
+        cells!(self, cells => cells.used(view, now))
     }
-
-    #[inline]
     fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
-        if units > self.capacity {
-            return NEVER;
-        }
-        let after = self.debt(view, now).saturating_add(mul(units, self.step));
-        if after <= self.depth { 0 } else { div_ceil(after - self.depth, self.scale) }
+        cells!(self, cells => cells.wait(view, now, units))
     }
-
-    #[inline]
     fn reset(&self, view: View<'_>, now: u64) -> u64 {
-        div_ceil(self.debt(view, now), self.scale)
+        cells!(self, cells => cells.reset(view, now))
     }
-
-    #[inline]
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
-        let tat = self.tat(state.words).max(self.now(now));
-        self.save(state.words, tat.saturating_add(mul(units, self.step)));
+        cells!(self, cells => cells.charge(state, now, units));
     }
-
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
-        let tat = self.tat(state.words).saturating_sub(mul(units, self.step));
-        self.save(state.words, if tat <= self.now(now) { 0 } else { tat });
+        cells!(self, cells => cells.refund(state, now, units));
     }
-
-    #[inline]
     fn need(&self, cost: u64) -> u64 {
-        if self.overdraft { cost.min(1) } else { cost }
+        cells!(self, cells => cells.need(cost))
     }
 }

@@ -11,8 +11,9 @@ pub(crate) mod sliding_window;
 
 use core::time::Duration;
 
+use crate::decide::alone;
 use crate::{
-    EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD, MAX_UNITS,
+    Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD, MAX_UNITS,
     MinInterval, Quota, RollingWindow, SlidingWindow,
 };
 
@@ -33,6 +34,7 @@ impl<'a> View<'a> {
         Self { words, logs }
     }
 
+    #[inline]
     pub(crate) fn part(self, start: usize, len: usize) -> Self {
         View { words: &self.words[start..start + len], logs: self.logs }
     }
@@ -59,6 +61,12 @@ impl<'a> State<'a> {
         View { words: self.words, logs: self.logs }
     }
 
+    #[inline]
+    pub(crate) fn reborrow(&mut self) -> State<'_> {
+        State { words: self.words, logs: self.logs }
+    }
+
+    #[inline]
     pub(crate) fn part(&mut self, start: usize, len: usize) -> State<'_> {
         State { words: &mut self.words[start..start + len], logs: self.logs }
     }
@@ -173,6 +181,23 @@ impl Algorithm {
             Self::EvenSlots(_) => "even-slots",
             Self::MinInterval(_) => "min-interval",
         }
+    }
+
+    /// A whole check by this algorithm alone. Small enough to be inlined into the caller for the
+    /// most common one, so that numbers nobody looks at are not even computed.
+    #[inline]
+    pub(crate) fn check_alone(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
+        if let Self::Gcra(gcra) = self
+            && let Some(cells) = gcra.narrow()
+        {
+            return alone(&cells, state, now, cost);
+        }
+        self.check_alone_by_any(state, now, cost)
+    }
+
+    #[inline(never)]
+    fn check_alone_by_any(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
+        meter!(self, m => alone(m, state, now, cost))
     }
 
     /// Whether refusals can be recorded too.
