@@ -53,6 +53,11 @@ impl Field {
         })
     }
 
+    /// Whether other processes kept the two threads from running at once.
+    pub fn was_disturbed(&self) -> bool {
+        measure::median(self.entrants.iter().map(|entrant| entrant.2.overlap()).collect()) < 0.8
+    }
+
     pub fn rows(&self) -> Vec<Row> {
         let best = self.best_peer();
         let row = |(name, _, t): &(&'static str, Kind, Timing)| {

@@ -7,4 +7,5 @@ pub mod keys;
 pub mod machine;
 pub mod measure;
 pub mod options;
+pub mod pauses;
 pub mod report;

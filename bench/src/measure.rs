@@ -18,6 +18,12 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// How much of the time both threads really ran at once: below 1 when the machine was busy with
+    /// something else, and then two threads did not get into each other's way as they would have.
+    pub fn overlap(&self) -> f64 {
+        self.pair_wall / self.pair
+    }
+
     /// How much faster two threads are than one.
     pub fn scaling(&self) -> f64 {
         self.pair * self.lone / 1e3

@@ -6,6 +6,8 @@ use tollgate_bench::case::{algorithms, child, flood, keyed, memory, one, pauses}
 use tollgate_bench::options::{Options, USAGE};
 use tollgate_bench::report::Report;
 
+type Case = fn(&Options, &mut Report);
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|first| first == child::CHILD) {
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) {
-    let cases: [(&str, fn(&Options, &mut Report)); 6] = [
+    let cases: [(&str, Case); 6] = [
         ("one", one::run),
         ("keyed", keyed::run),
         ("algorithms", algorithms::run),

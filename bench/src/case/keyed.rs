@@ -37,6 +37,11 @@ fn time<K: Key>(
     let entrants = run.iter().map(|c| (c.name, c.kind, filled(c, keys))).collect();
     let field = Field::time(entrants, &sequence, options, true);
     report.table(&format!("{keys} {kind} keys"), COLUMNS, &field.rows());
+    if field.was_disturbed() {
+        println!(
+            "\nThe machine was busy: two threads rarely ran at once, so that peers did not contend."
+        );
+    }
     for contestant in left_out {
         println!("\nNot run: {}, at most {} keys.", contestant.name, contestant.most_keys);
     }

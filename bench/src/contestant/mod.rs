@@ -50,7 +50,8 @@ impl<K> Contestant<K> {
     }
 }
 
-/// Asks about one key at a time.
+/// Asks about one key at a time, in a tight loop: a processor that guesses well starts on the next
+/// key before it is done with this one.
 fn lone<K>(check: impl Fn(&K) -> bool + Send + Sync + 'static) -> Run<K> {
     Box::new(move |keys| keys.iter().filter(|key| check(key)).count())
 }

@@ -14,13 +14,13 @@ pub fn quota() -> Gcra {
     Gcra::new(1, PERIOD).expect("a valid period").capacity(BURST.into())
 }
 
-/// Room for all keys and as many again: the budget is not what is measured.
+/// Room for all keys and as many again, and no less than by default: the budget is not measured.
 pub fn limiter<K: Key, C: Clock>(
     policy: impl Into<Policy>,
     keys: usize,
     clock: C,
 ) -> KeyedLimiter<K, C> {
-    KeyedLimiter::builder(policy).max_keys(2 * keys).clock(clock).build()
+    KeyedLimiter::builder(policy).max_keys((2 * keys).max(1_000_000)).clock(clock).build()
 }
 
 pub fn checks<K: Key, C: Clock + 'static>(limiter: KeyedLimiter<K, C>) -> Run<K> {

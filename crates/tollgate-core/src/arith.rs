@@ -1,22 +1,32 @@
 //! Exact division that saturates instead of overflowing.
 
-/// `⌈a / b⌉`, at most `u64::MAX`. `b` is never zero: constructors see to it.
+use core::num::NonZeroU64;
+
+/// `⌈a / b⌉`, at most `u64::MAX`.
 #[inline]
 pub(crate) fn div_ceil(a: u128, b: u64) -> u64 {
+    let b = divisor(b);
     // Almost every dividend fits a word, and a word divides several times faster.
     if let Ok(a) = u64::try_from(a) {
-        return a.div_ceil(b);
+        return a / b + u64::from(a % b != 0);
     }
-    u64::try_from(a.div_ceil(u128::from(b))).unwrap_or(u64::MAX)
+    u64::try_from(a.div_ceil(u128::from(b.get()))).unwrap_or(u64::MAX)
 }
 
 /// `⌊a / b⌋`, at most `u64::MAX`.
 #[inline]
 pub(crate) fn div_floor(a: u128, b: u64) -> u64 {
+    let b = divisor(b);
     if let Ok(a) = u64::try_from(a) {
         return a / b;
     }
-    u64::try_from(a / u128::from(b)).unwrap_or(u64::MAX)
+    u64::try_from(a / u128::from(b.get())).unwrap_or(u64::MAX)
+}
+
+/// Constructors see to it that nothing divides by zero; with that in the type, no panic is compiled in.
+#[inline]
+fn divisor(b: u64) -> NonZeroU64 {
+    NonZeroU64::new(b).unwrap_or(NonZeroU64::MIN)
 }
 
 /// A full-width product.

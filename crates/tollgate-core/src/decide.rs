@@ -2,10 +2,11 @@
 
 use core::time::Duration;
 
+use crate::algorithm::gcra::Cells;
 use crate::algorithm::{Meter, NEVER};
-use crate::decision::UNBOUNDED;
+use crate::decision::{Room, UNBOUNDED};
 use crate::limit::ends;
-use crate::{Decision, Limit, LimitDecision, LimitSet, Mode, Policy, State, Timestamp, View};
+use crate::{Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Policy, State, Timestamp, View};
 
 /// How many steps a wait over limits that shrink again may take before it is given as it stands.
 ///
@@ -40,43 +41,46 @@ pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
 
 /// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
 /// and need no sets and no second look. Says the same as judge, record and answer do.
-#[inline(always)]
+#[inline]
 pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u64) -> Decision {
     let retry = if cost == 0 { 0 } else { meter.wait(state.view(), now, meter.need(cost)) };
     let allowed = retry == 0;
     if allowed && cost > 0 {
         meter.charge(state.reborrow(), now, cost);
     }
-    let (view, mut refused_by) = (state.view(), LimitSet::default());
+    let mut refused_by = LimitSet::default();
     if !allowed {
         refused_by.insert(0);
     }
-    let (limit, remaining) = (meter.limit(), remaining(meter, view, now));
     Decision {
         allowed,
-        granted: if allowed { cost } else { 0 },
-        limit: limit.unwrap_or(UNBOUNDED),
-        remaining: remaining.unwrap_or(UNBOUNDED),
-        retry,
-        next_unit: match remaining {
-            Some(left) if remaining != limit => meter.wait(view, now, left + 1),
-            _ => NEVER,
-        },
-        reset: meter.reset(view, now),
-        counter: i64::MIN,
         refused_by,
         shadow_refused_by: LimitSet::default(),
+        granted: if allowed { cost } else { 0 },
+        limit: meter.limit().unwrap_or(UNBOUNDED),
+        retry,
+        counter: i64::MIN,
+        room: meter.room(state.view(), now),
     }
 }
 
-/// The largest cost an algorithm would admit now; `None` for any.
-#[inline]
-pub(crate) fn remaining<M: Meter>(meter: &M, view: View<'_>, now: u64) -> Option<u64> {
-    let used = meter.used(view, now);
-    match meter.limit() {
-        Some(limit) => Some(limit.saturating_sub(used)),
-        None if used > 0 => Some(0),
-        None => None,
+/// A policy of one limit whose whole state is one word, as most are.
+#[derive(Clone, Copy)]
+pub struct OneWord<'a>(Cells<'a, u64>);
+
+impl core::fmt::Debug for OneWord<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("OneWord")
+    }
+}
+
+impl OneWord<'_> {
+    /// As [`Policy::check`].
+    #[inline]
+    pub fn check(&self, word: &mut u64, now: Timestamp, cost: u64) -> Decision {
+        let mut no_logs = Logs::new();
+        let state = State::new(core::slice::from_mut(word), &mut no_logs);
+        alone(&self.0, state, now.as_nanos(), cost)
     }
 }
 
@@ -121,12 +125,18 @@ impl Verdict {
 
 impl Policy {
     /// Decides and charges.
-    #[inline]
     pub fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
         match self.plain() {
             Some(limit) => limit.algorithm().check_alone(state.reborrow(), now.as_nanos(), cost),
             None => self.check_all(state, now, cost),
         }
+    }
+
+    /// The policy in its shortest form, if it is one limit whose whole state is one word.
+    #[inline]
+    #[must_use]
+    pub fn one_word(&self) -> Option<OneWord<'_>> {
+        self.plain()?.algorithm().in_one_word().map(OneWord)
     }
 
     #[inline(never)]
@@ -212,25 +222,26 @@ impl Policy {
         let at = now.as_nanos();
         let remaining = self.remaining(view, at);
         let limit = self.live(view).filter_map(|(limit, _)| limit.most()).min();
+        let next_unit = match remaining {
+            Some(left) if remaining != limit => settle(at, self.recurs(), |at| {
+                self.longest(view, |limit, part| limit.wait_for_units(part, at, left + 1))
+            }),
+            _ => NEVER,
+        };
         let mut decision = Decision {
             allowed: verdict.admits,
-            granted: verdict.grants,
-            limit: limit.unwrap_or(UNBOUNDED),
-            remaining: remaining.unwrap_or(UNBOUNDED),
-            retry: 0,
-            next_unit: NEVER,
-            reset: self.live(view).map(|(limit, part)| limit.reset(part, at)).max().unwrap_or(0),
-            counter: i64::MIN,
             refused_by: verdict.refused,
             shadow_refused_by: verdict.shadow_refused,
+            granted: verdict.grants,
+            limit: limit.unwrap_or(UNBOUNDED),
+            retry: 0,
+            counter: i64::MIN,
+            room: Room::Counted {
+                remaining: remaining.unwrap_or(UNBOUNDED),
+                next_unit,
+                reset: self.longest(view, |limit, part| limit.reset(part, at)),
+            },
         };
-        if let Some(left) = remaining
-            && remaining != limit
-        {
-            let wait =
-                |at| self.longest(view, |limit, part| limit.wait_for_units(part, at, left + 1));
-            decision.next_unit = settle(at, self.recurs(), wait);
-        }
         if !verdict.admits {
             self.refuse(&mut decision, view, at, cost);
         }

@@ -1,6 +1,9 @@
+use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::algorithm::NEVER;
+use crate::arith::{div_ceil, mul};
 use crate::limit::ends;
 
 /// A set of a policy's limits, by their position in it.
@@ -36,24 +39,96 @@ impl LimitSet {
 
 /// The answer to a check.
 ///
-/// Durations are exact to the nanosecond; show them rounded up. It is as large as a cache line, with
-/// what is absent encoded in the numbers themselves.
+/// Durations are exact to the nanosecond; show them rounded up.
 #[must_use = "a decision that nobody looks at limits nothing"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Decision {
     pub(crate) allowed: bool,
+    pub(crate) refused_by: LimitSet,
+    pub(crate) shadow_refused_by: LimitSet,
     pub(crate) granted: u64,
     /// `UNBOUNDED` for none.
     pub(crate) limit: u64,
-    pub(crate) remaining: u64,
     /// `NEVER` for none.
     pub(crate) retry: u64,
-    pub(crate) next_unit: u64,
-    pub(crate) reset: u64,
     /// `i64::MIN` for none.
     pub(crate) counter: i64,
-    pub(crate) refused_by: LimitSet,
-    pub(crate) shadow_refused_by: LimitSet,
+    pub(crate) room: Room,
+}
+
+/// What is left and when there will be more.
+#[derive(Clone, Copy)]
+pub(crate) enum Room {
+    Counted {
+        /// `UNBOUNDED` for none.
+        remaining: u64,
+        /// `NEVER` for none.
+        next_unit: u64,
+        reset: u64,
+    },
+    /// A level that falls by `scale` every nanosecond and by `step` for every unit. The numbers need
+    /// divisions, which cost more than the rest of a decision: they are made when asked for.
+    Draining { level: u64, step: NonZeroU64, scale: NonZeroU64 },
+}
+
+impl Room {
+    fn remaining(self, limit: u64) -> u64 {
+        match self {
+            Self::Counted { remaining, .. } => remaining,
+            Self::Draining { level, step, .. } => {
+                limit.saturating_sub(div_ceil(level.into(), step.get()))
+            }
+        }
+    }
+
+    fn next_unit(self, limit: u64) -> u64 {
+        match self {
+            Self::Counted { next_unit, .. } => next_unit,
+            Self::Draining { level: 0, .. } => NEVER,
+            Self::Draining { level, step, scale } => {
+                // Units that are owed beyond the limit must go before the next one shows.
+                let shown = div_ceil(level.into(), step.get()).min(limit) - 1;
+                div_ceil(u128::from(level) - mul(shown, step.get()), scale.get())
+            }
+        }
+    }
+
+    fn reset(self) -> u64 {
+        match self {
+            Self::Counted { reset, .. } => reset,
+            Self::Draining { level, scale, .. } => div_ceil(level.into(), scale.get()),
+        }
+    }
+}
+
+/// Two decisions are the same if they say the same.
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |d: &Self| {
+            let outcome = (d.allowed, d.granted, d.refused_by, d.shadow_refused_by, d.counter);
+            (outcome, d.limit, d.remaining(), d.retry, d.next_unit(), d.reset_after())
+        };
+        said(self) == said(other)
+    }
+}
+
+impl Eq for Decision {}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("allowed", &self.allowed)
+            .field("granted", &self.granted)
+            .field("limit", &self.limit())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("next_unit", &self.next_unit())
+            .field("reset_after", &self.reset_after())
+            .field("counter", &self.counter())
+            .field("refused_by", &self.refused_by)
+            .field("shadow_refused_by", &self.shadow_refused_by)
+            .finish()
+    }
 }
 
 impl Decision {
@@ -74,7 +149,6 @@ impl Decision {
 
     /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
     #[must_use]
-    #[inline]
     pub fn limit(&self) -> Option<u64> {
         bounded(self.limit)
     }
@@ -82,31 +156,27 @@ impl Decision {
     /// The largest cost that would be admitted at this same instant after this call; `None` when
     /// unbounded.
     #[must_use]
-    #[inline]
     pub fn remaining(&self) -> Option<u64> {
-        bounded(self.remaining)
+        bounded(self.room.remaining(self.limit))
     }
 
     /// Zero when allowed; else the smallest wait after which this cost is admitted if nothing else
     /// happens; `None` when it never will be.
     #[must_use]
-    #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
         ends(self.retry).map(Duration::from_nanos)
     }
 
     /// Time until `remaining` next grows; `None` when it is as large as it gets.
     #[must_use]
-    #[inline]
     pub fn next_unit(&self) -> Option<Duration> {
-        ends(self.next_unit).map(Duration::from_nanos)
+        ends(self.room.next_unit(self.limit)).map(Duration::from_nanos)
     }
 
     /// Time until every answer equals a fresh key's.
     #[must_use]
-    #[inline]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.reset)
+        Duration::from_nanos(self.room.reset())
     }
 
     /// The same numbers for a caller that others go before: refused, whatever there is room for.

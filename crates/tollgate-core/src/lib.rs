@@ -40,7 +40,7 @@ pub use algorithm::quota::Quota;
 pub use algorithm::rolling_window::RollingWindow;
 pub use algorithm::sliding_window::SlidingWindow;
 pub use algorithm::{Algorithm, State, View};
-pub use decide::Verdict;
+pub use decide::{OneWord, Verdict};
 pub use decision::{Decision, LimitDecision, LimitSet};
 pub use error::{LimitError, PolicyError};
 pub use limit::Limit;

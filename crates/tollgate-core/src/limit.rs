@@ -1,8 +1,8 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::algorithm::{Meter, NEVER};
-use crate::decide::{remaining, settle};
+use crate::algorithm::{Meter, NEVER, remaining};
+use crate::decide::settle;
 use crate::{
     Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval, Quota,
     RollingWindow, SlidingWindow, State, View,

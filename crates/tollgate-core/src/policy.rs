@@ -27,6 +27,7 @@ pub struct Policy {
     limits: Box<[Limit]>,
     words: usize,
     recurs: bool,
+    keeps_logs: bool,
     /// One limit that can refuse, without a gap, in binary mode.
     plain: bool,
 }
@@ -59,6 +60,9 @@ impl Policy {
             shadow: false,
             words: limits.iter().map(Limit::words).sum(),
             recurs: limits.iter().any(|limit| !limit.is_shadow() && limit.algorithm().recurs()),
+            keeps_logs: limits
+                .iter()
+                .any(|limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_))),
             limits: limits.into(),
             plain: false,
         }
@@ -133,8 +137,9 @@ impl Policy {
 
     /// Whether the words alone are not the whole state: rolling windows keep logs beside them.
     #[must_use]
+    #[inline]
     pub fn keeps_logs(&self) -> bool {
-        self.limits.iter().any(|limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_)))
+        self.keeps_logs
     }
 
     /// The names of a set of this policy's limits, in policy order.

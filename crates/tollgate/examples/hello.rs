@@ -19,6 +19,9 @@ fn main() {
             decision = limiter.check();
         }
         let left = decision.remaining().unwrap_or(0);
-        println!("request {request}: allowed, {left} left, all back in {:?}", decision.reset_after());
+        println!(
+            "request {request}: allowed, {left} left, all back in {:?}",
+            decision.reset_after()
+        );
     }
 }

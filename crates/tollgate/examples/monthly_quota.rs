@@ -16,10 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let monthly = fixed_window(1_000, CalendarUnit::Month, "Europe/Berlin")?;
     let policy = Policy::new(
         "plan",
-        [
-            Limit::from(Limit::per_second(600)).named("burst"),
-            Limit::from(monthly).named("monthly"),
-        ],
+        [Limit::from(Limit::per_second(600)).named("burst"), Limit::from(monthly).named("monthly")],
     )?;
     let customers: KeyedLimiter<str> = KeyedLimiter::new(policy.clone());
 

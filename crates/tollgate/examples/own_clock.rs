@@ -3,7 +3,9 @@
 //!     cargo run -p tollgate --example own_clock
 //!     cargo test -p tollgate --example own_clock
 
-use tollgate::{Clock, KeyedLimiter, Limit};
+use std::time::Duration;
+
+use tollgate::{Clock, KeyedLimiter, Limit, ManualClock};
 
 /// Three wrong passwords at once, then one more every ten minutes. `C` is the real clock in the
 /// program and a manual one in tests.
@@ -17,22 +19,23 @@ impl<C: Clock> Logins<C> {
         Self { wrong: KeyedLimiter::builder(policy).clock(clock).build() }
     }
 
-    /// Only wrong passwords are charged, so look first.
+    /// Charge first and give back when it was right: looking first and charging later would let
+    /// many tries through at once.
     fn log_in(&self, user: &str, password: &str) -> Result<(), String> {
-        if let Some(wait) = self.wrong.peek(user).retry_after().filter(|wait| !wait.is_zero()) {
-            return Err(format!("locked for {} minutes", wait.as_secs().div_ceil(60)));
+        let decision = self.wrong.check(user);
+        if let Some(wait) = decision.retry_after().filter(|wait| !wait.is_zero()) {
+            return Err(format!("locked for {} minutes", wait.as_secs_f64() / 60.0));
         }
         if password == "correct horse" {
+            self.wrong.refund(user, 1);
             return Ok(());
         }
-        let left = self.wrong.check(user).remaining().unwrap_or(0);
-        Err(format!("wrong, {left} tries left"))
+        Err(format!("wrong, {} tries left", decision.remaining().unwrap_or(0)))
     }
 }
 
 fn main() {
-    use std::time::Duration;
-    let clock = tollgate::ManualClock::default();
+    let clock = ManualClock::default();
     let logins = Logins::new(clock.clone());
     for (minutes, password) in
         [(0, "1234"), (0, "abcd"), (0, "qwerty"), (0, "correct horse"), (10, "correct horse")]
@@ -44,8 +47,7 @@ fn main() {
 
 #[test]
 fn a_locked_account_opens_after_ten_minutes_and_not_a_nanosecond_earlier() {
-    use std::time::Duration;
-    let clock = tollgate::ManualClock::default();
+    let clock = ManualClock::default();
     let logins = Logins::new(clock.clone());
     for _ in 0..3 {
         assert!(logins.log_in("alice", "guess").is_err());

@@ -36,7 +36,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     serve(&store, "bob", 9).await?;
     serve(&store, "bob", 7).await?;
 
-    let unknown = [Charge { policy: "per-user", key: b"", cost: 1 }, Charge { policy: "x", key: b"", cost: 1 }];
-    println!("{}", store.apply(Verb::Check, &unknown).await.unwrap_err());
+    // A store can fail; a policy it was never given is one way.
+    let nobody = [Charge { policy: "nobody", key: b"", cost: 1 }];
+    println!("{}", store.apply(Verb::Peek, &nobody).await.unwrap_err());
     Ok(())
 }

@@ -79,6 +79,15 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     #[inline]
     fn check_fingerprint(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+        if self.line.is_empty() {
+            return self.table.check(fingerprint, now, cost);
+        }
+        self.check_behind(fingerprint, now, cost)
+    }
+
+    /// A check while somebody waits, maybe for this key.
+    #[cold]
+    fn check_behind(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
         match self.line.backlog(fingerprint) {
             0 => self.table.check(fingerprint, now, cost),
             backlog => stand_back(cost, backlog, |cost| self.table.peek(fingerprint, now, cost)),

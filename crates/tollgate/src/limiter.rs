@@ -70,6 +70,15 @@ impl<C: Clock> Limiter<C> {
     /// Decides about `cost` units, and charges what is allowed.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision {
+        if self.line.is_empty() {
+            return self.check_first(cost);
+        }
+        self.check_behind(cost)
+    }
+
+    /// A check while somebody waits.
+    #[cold]
+    fn check_behind(&self, cost: u64) -> Decision {
         match self.line.backlog(ONLY_KEY) {
             0 => self.check_first(cost),
             backlog => stand_back(cost, backlog, |cost| self.peek_n(cost)),
@@ -78,6 +87,17 @@ impl<C: Clock> Limiter<C> {
 
     #[inline]
     pub(crate) fn check_first(&self, cost: u64) -> Decision {
+        if let Memory::Word(word) = &self.memory
+            && let Some(policy) = self.policy.one_word()
+        {
+            let now = self.clock.now();
+            return swap_until_kept(word, |word| policy.check(word, now, cost));
+        }
+        self.check_by_any(cost)
+    }
+
+    #[inline(never)]
+    fn check_by_any(&self, cost: u64) -> Decision {
         self.apply(|policy, state, now| policy.check(state, now, cost))
     }
 
@@ -145,37 +165,37 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Applies a pure function to the state, atomically.
-    #[inline]
     fn apply<R>(&self, decide: impl Fn(&Policy, &mut State<'_>, Timestamp) -> R) -> R {
         let now = self.clock.now();
         match &self.memory {
-            Memory::Word(word) => {
-                let mut seen = word.load(Ordering::Relaxed);
-                loop {
-                    let mut words = [seen];
-                    let answer =
-                        decide(&self.policy, &mut State::new(&mut words, &mut Logs::new()), now);
-                    if words[0] == seen {
-                        return answer;
-                    }
-                    // Nothing else is published through the word: its own order is enough.
-                    match word.compare_exchange_weak(
-                        seen,
-                        words[0],
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    ) {
-                        Ok(_) => return answer,
-                        Err(newer) => seen = newer,
-                    }
-                }
-            }
+            Memory::Word(word) => swap_until_kept(word, |word| {
+                let words = std::slice::from_mut(word);
+                decide(&self.policy, &mut State::new(words, &mut Logs::new()), now)
+            }),
             Memory::Words(memory) => {
                 let mut memory = lock(memory);
                 let Words { latest, words, logs } = &mut *memory;
                 *latest = (*latest).max(now);
                 decide(&self.policy, &mut State::new(words, logs), *latest)
             }
+        }
+    }
+}
+
+/// Applies a pure function to the word, again if somebody else changed it meanwhile.
+#[inline]
+fn swap_until_kept<R>(word: &AtomicU64, decide: impl Fn(&mut u64) -> R) -> R {
+    let mut seen = word.load(Ordering::Relaxed);
+    loop {
+        let mut next = seen;
+        let answer = decide(&mut next);
+        if next == seen {
+            return answer;
+        }
+        // Nothing else is published through the word: its own order is enough.
+        match word.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return answer,
+            Err(newer) => seen = newer,
         }
     }
 }

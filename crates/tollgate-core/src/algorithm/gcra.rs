@@ -11,10 +11,12 @@
 //! `T` is a ratio: it is kept as `step / scale` nanoseconds in lowest terms and `tat` is counted in
 //! 1/scale ns, so nothing is ever rounded before it is shown.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, period, units};
+use super::{Meter, NEVER, State, View, counted, period, units};
 use crate::arith::{div_ceil, gcd, mul};
+use crate::decision::Room;
 use crate::{LimitError, MAX_UNITS};
 
 /// A bucket that refills all the time must be full again within 400 years.
@@ -28,8 +30,8 @@ const ONE_WORD_DEPTH_NS: u64 = MAX_DEPTH_NS / 10;
 pub struct Gcra {
     capacity: u64,
     /// Nanoseconds × scale that one unit takes to return.
-    step: u64,
-    scale: u64,
+    step: NonZeroU64,
+    scale: NonZeroU64,
     /// capacity · step, what a full bucket's worth of debt is.
     depth: u128,
     /// The same, where `one_word` says that it fits.
@@ -53,10 +55,12 @@ impl Gcra {
 
     fn from_ratio(limit: u64, per_ns: u64) -> Self {
         let common = gcd(limit, per_ns);
+        // Neither is zero, and the type says so: a division that cannot fail can be left out.
+        let lowest = |n: u64| NonZeroU64::new(n / common).unwrap_or(NonZeroU64::MIN);
         Self {
             capacity: 0,
-            step: per_ns / common,
-            scale: limit / common,
+            step: lowest(per_ns),
+            scale: lowest(limit),
             depth: 0,
             narrow_depth: 0,
             overdraft: false,
@@ -68,16 +72,16 @@ impl Gcra {
     /// [`Gcra::holds`] tells what it came to. A capacity of zero admits nothing.
     #[must_use]
     pub fn capacity(mut self, capacity: u64) -> Self {
-        let most = mul(MAX_DEPTH_NS, self.scale) / u128::from(self.step);
+        let most = mul(MAX_DEPTH_NS, self.scale.get()) / u128::from(self.step.get());
         self.capacity = capacity.min(MAX_UNITS).min(u64::try_from(most).unwrap_or(u64::MAX));
-        self.depth = mul(self.capacity, self.step);
+        self.depth = mul(self.capacity, self.step.get());
         self.fit_word()
     }
 
     /// Debt without a bound takes two words.
     fn fit_word(mut self) -> Self {
-        let shallow = self.depth <= mul(ONE_WORD_DEPTH_NS, self.scale);
-        self.one_word = shallow && self.scale <= ONE_WORD_SCALE && !self.overdraft;
+        let shallow = self.depth <= mul(ONE_WORD_DEPTH_NS, self.scale.get());
+        self.one_word = shallow && self.scale.get() <= ONE_WORD_SCALE && !self.overdraft;
         self.narrow_depth = u64::try_from(self.depth).unwrap_or(u64::MAX);
         self
     }
@@ -109,6 +113,7 @@ impl Gcra {
 }
 
 /// The algorithm over integers of one width.
+#[derive(Clone, Copy)]
 pub(crate) struct Cells<'a, W> {
     gcra: &'a Gcra,
     depth: W,
@@ -116,15 +121,23 @@ pub(crate) struct Cells<'a, W> {
 
 /// An integer wide enough for `tat` in 1/scale ns. Saturates: too much debt stays too much.
 pub(crate) trait Width: Copy + Ord {
+    /// An instant in 1/scale ns, which always fits.
+    fn instant(now: u64, scale: u64) -> Self;
     fn product(a: u64, b: u64) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
-    fn div_ceil(self, by: u64) -> u64;
+    fn div_ceil(self, by: NonZeroU64) -> u64;
+    /// Itself, if it fits one word.
+    fn word(self) -> Option<u64>;
     fn load(words: &[u64]) -> Self;
     fn save(self, words: &mut [u64]);
 }
 
 impl Width for u64 {
+    #[inline]
+    fn instant(now: u64, scale: u64) -> Self {
+        now * scale
+    }
     #[inline]
     fn product(a: u64, b: u64) -> Self {
         a.saturating_mul(b)
@@ -138,9 +151,13 @@ impl Width for u64 {
         self.saturating_sub(other)
     }
     #[inline]
-    fn div_ceil(self, by: u64) -> u64 {
+    fn div_ceil(self, by: NonZeroU64) -> u64 {
         // The scale is mostly 1, and a division costs more than all the rest.
-        if by == 1 { self } else { self.div_ceil(by) }
+        if by.get() == 1 { self } else { self / by + u64::from(self % by != 0) }
+    }
+    #[inline]
+    fn word(self) -> Option<u64> {
+        Some(self)
     }
     #[inline]
     fn load(words: &[u64]) -> Self {
@@ -153,6 +170,9 @@ impl Width for u64 {
 }
 
 impl Width for u128 {
+    fn instant(now: u64, scale: u64) -> Self {
+        mul(now, scale)
+    }
     fn product(a: u64, b: u64) -> Self {
         mul(a, b)
     }
@@ -162,8 +182,11 @@ impl Width for u128 {
     fn minus(self, other: Self) -> Self {
         self.saturating_sub(other)
     }
-    fn div_ceil(self, by: u64) -> u64 {
-        div_ceil(self, by)
+    fn div_ceil(self, by: NonZeroU64) -> u64 {
+        div_ceil(self, by.get())
+    }
+    fn word(self) -> Option<u64> {
+        u64::try_from(self).ok()
     }
     fn load(words: &[u64]) -> Self {
         Self::from(words[1]) << 64 | Self::from(words[0])
@@ -177,7 +200,7 @@ impl Width for u128 {
 impl<W: Width> Cells<'_, W> {
     #[inline]
     fn now(&self, now: u64) -> W {
-        W::product(now, self.gcra.scale)
+        W::instant(now, self.gcra.scale.get())
     }
 
     #[inline]
@@ -206,7 +229,7 @@ impl<W: Width> Meter for Cells<'_, W> {
         if units > self.gcra.capacity {
             return NEVER;
         }
-        let after = self.debt(view, now).plus(W::product(units, self.gcra.step));
+        let after = self.debt(view, now).plus(W::product(units, self.gcra.step.get()));
         if after <= self.depth { 0 } else { after.minus(self.depth).div_ceil(self.gcra.scale) }
     }
 
@@ -216,13 +239,22 @@ impl<W: Width> Meter for Cells<'_, W> {
     }
 
     #[inline]
+    fn room(&self, view: View<'_>, now: u64) -> Room {
+        let Gcra { step, scale, .. } = *self.gcra;
+        match self.debt(view, now).word() {
+            Some(level) => Room::Draining { level, step, scale },
+            None => counted(self, view, now),
+        }
+    }
+
+    #[inline]
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let tat = W::load(state.words).max(self.now(now));
-        tat.plus(W::product(units, self.gcra.step)).save(state.words);
+        tat.plus(W::product(units, self.gcra.step.get())).save(state.words);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
-        let tat = W::load(state.words).minus(W::product(units, self.gcra.step));
+        let tat = W::load(state.words).minus(W::product(units, self.gcra.step.get()));
         let fresh = W::product(0, 0);
         (if tat <= self.now(now) { fresh } else { tat }).save(state.words);
     }
@@ -260,6 +292,9 @@ impl Meter for Gcra {
     }
     fn reset(&self, view: View<'_>, now: u64) -> u64 {
         cells!(self, cells => cells.reset(view, now))
+    }
+    fn room(&self, view: View<'_>, now: u64) -> Room {
+        cells!(self, cells => cells.room(view, now))
     }
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         cells!(self, cells => cells.charge(state, now, units));

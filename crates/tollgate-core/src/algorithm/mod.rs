@@ -11,7 +11,10 @@ pub(crate) mod sliding_window;
 
 use core::time::Duration;
 
+use gcra::Cells;
+
 use crate::decide::alone;
+use crate::decision::{Room, UNBOUNDED};
 use crate::{
     Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD, MAX_UNITS,
     MinInterval, Quota, RollingWindow, SlidingWindow,
@@ -87,6 +90,10 @@ pub(crate) trait Meter {
     fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64;
     /// The smallest d such that at now + d the state answers as a fresh one would.
     fn reset(&self, view: View<'_>, now: u64) -> u64;
+    /// What is left and when there will be more.
+    fn room(&self, view: View<'_>, now: u64) -> Room {
+        counted(self, view, now)
+    }
     /// Records `units`, whether or not they fit.
     fn charge(&self, state: State<'_>, now: u64, units: u64);
     /// Gives back up to `units`, never beyond fresh.
@@ -94,6 +101,27 @@ pub(crate) trait Meter {
     /// How many free units `cost` asks for before it is admitted.
     fn need(&self, cost: u64) -> u64 {
         cost
+    }
+}
+
+pub(crate) fn counted<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) -> Room {
+    let (limit, remaining) = (meter.limit(), remaining(meter, view, now));
+    let next_unit = match remaining {
+        Some(left) if remaining != limit => meter.wait(view, now, left + 1),
+        _ => NEVER,
+    };
+    let remaining = remaining.unwrap_or(UNBOUNDED);
+    Room::Counted { remaining, next_unit, reset: meter.reset(view, now) }
+}
+
+/// The largest cost an algorithm would admit now; `None` for any.
+#[inline]
+pub(crate) fn remaining<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) -> Option<u64> {
+    let used = meter.used(view, now);
+    match meter.limit() {
+        Some(limit) => Some(limit.saturating_sub(used)),
+        None if used > 0 => Some(0),
+        None => None,
     }
 }
 
@@ -183,20 +211,13 @@ impl Algorithm {
         }
     }
 
-    /// A whole check by this algorithm alone. Small enough to be inlined into the caller for the
-    /// most common one, so that numbers nobody looks at are not even computed.
-    #[inline]
-    pub(crate) fn check_alone(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
-        if let Self::Gcra(gcra) = self
-            && let Some(cells) = gcra.narrow()
-        {
-            return alone(&cells, state, now, cost);
-        }
-        self.check_alone_by_any(state, now, cost)
+    #[inline(always)]
+    pub(crate) fn in_one_word(&self) -> Option<Cells<'_, u64>> {
+        if let Self::Gcra(gcra) = self { gcra.narrow() } else { None }
     }
 
-    #[inline(never)]
-    fn check_alone_by_any(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
+    /// A whole check by this algorithm alone.
+    pub(crate) fn check_alone(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
         meter!(self, m => alone(m, state, now, cost))
     }
 

@@ -9,60 +9,82 @@ const LINE_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Words of state in a slot.
-    pub(super) state: usize,
-    /// Slots in a bucket: at least four.
-    pub(super) slots: usize,
-    /// Words in a bucket, a whole number of lines.
-    pub(super) words: usize,
+    state: u16,
+    slots: u16,
+    words: u16,
 }
 
 impl Layout {
+    /// Four slots of two words: one line.
+    pub(super) const ONE_WORD: Self = Self { state: 1, slots: 4, words: 8 };
+
     pub(super) fn new(state: usize) -> Self {
         let words = (4 * (state + 1)).next_multiple_of(LINE_WORDS);
-        Self { state, slots: words / (state + 1), words }
+        // A policy has at most 16 limits of a few words each.
+        let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        Self { state: small(state), slots: small(words / (state + 1)), words: small(words) }
     }
 
-    /// Buckets for so many keys and one more, at a load of 0.7: a quarter more may come before the
+    /// Words of state in a slot.
+    #[inline]
+    pub(super) fn state(self) -> usize {
+        self.state.into()
+    }
+
+    /// Slots in a bucket: at least four.
+    #[inline]
+    pub(super) fn slots(self) -> usize {
+        self.slots.into()
+    }
+
+    /// Words in a bucket, a whole number of lines.
+    #[inline]
+    pub(super) fn words(self) -> usize {
+        self.words.into()
+    }
+
+    /// Buckets for so many keys and one more, at a load of 0.74: a fifth more may come before the
     /// next rebuild, so that each key is moved a bounded number of times.
-    pub(super) fn buckets_for(&self, keys: usize) -> usize {
-        ((keys + 1) * 10).div_ceil(7 * self.slots)
+    pub(super) fn buckets_for(self, keys: usize) -> usize {
+        ((keys + 1) * 100).div_ceil(74 * self.slots())
     }
 
-    /// How many slots may be used before probes get long: seven eighths.
-    pub(super) fn room(&self, buckets: usize) -> usize {
-        buckets * self.slots * 7 / 8
-    }
-
-    pub(super) fn bucket_bytes(&self) -> usize {
-        self.words / LINE_WORDS * LINE_BYTES
+    /// How many slots may be used before probes get long.
+    pub(super) fn room(self, buckets: usize) -> usize {
+        buckets * self.slots() * 9 / 10
     }
 }
 
 /// Zeroed buckets that start on a line. Fingerprint 0 marks a free slot.
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
-    memory: Vec<u64>,
+    memory: Box<[u64]>,
     /// Words to skip so that buckets start on a line.
-    skip: usize,
-    pub(super) count: usize,
+    skip: u16,
+    count: u32,
 }
 
 impl Buckets {
     pub(super) fn new(layout: Layout, count: usize) -> Self {
-        let memory = vec![0; count * layout.words + LINE_WORDS - 1];
+        let memory = vec![0; count * layout.words() + LINE_WORDS - 1].into_boxed_slice();
         let skip = memory.as_ptr().align_offset(LINE_BYTES).min(LINE_WORDS - 1);
-        Self { memory, skip, count }
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self { memory, skip: u16::try_from(skip).unwrap_or(0), count }
+    }
+
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.count as usize
     }
 
     #[inline]
     pub(super) fn words(&self) -> &[u64] {
-        self.memory.get(self.skip..).unwrap_or_default()
+        self.memory.get(usize::from(self.skip)..).unwrap_or_default()
     }
 
     #[inline]
     pub(super) fn words_mut(&mut self) -> &mut [u64] {
-        self.memory.get_mut(self.skip..).unwrap_or_default()
+        self.memory.get_mut(usize::from(self.skip)..).unwrap_or_default()
     }
 }
 

@@ -12,11 +12,11 @@ use tollgate_core::{Decision, Policy, Timestamp, Verdict};
 
 use crate::budget::Budget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
-use prefetch::Hint;
+use prefetch::{Hint, fetch};
 pub(crate) use shard::Shard;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
-const KEYS_PER_SHARD: usize = 512;
+const KEYS_PER_SHARD: usize = 4_096;
 const MAX_SHARD_BITS: u32 = 16;
 /// How many keys of a batch are fetched from memory at once.
 const BATCH: usize = 16;
@@ -24,14 +24,13 @@ const BATCH: usize = 16;
 /// Two shards never share a cache line.
 #[repr(align(64))]
 #[derive(Debug)]
-struct Cell {
-    shard: Mutex<Shard>,
-    hint: Hint,
-}
+struct Cell(Mutex<Shard>);
 
 #[derive(Debug)]
 pub(crate) struct Table {
     cells: Box<[Cell]>,
+    /// Where the shards keep their buckets.
+    hints: Box<[Hint]>,
     /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
     shift: u32,
     budget: Arc<Budget>,
@@ -43,9 +42,10 @@ impl Table {
     pub(crate) fn new(policy: &Arc<Policy>, budget: &Arc<Budget>) -> Self {
         let wanted = (budget.max() / KEYS_PER_SHARD).max(1);
         let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
-        let cell = |_| Cell { shard: Mutex::new(Shard::new(policy)), hint: Hint::default() };
+        let shards = 0..1_usize << bits;
         Self {
-            cells: (0..1usize << bits).map(cell).collect(),
+            cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(policy)))).collect(),
+            hints: shards.map(|_| Hint::default()).collect(),
             shift: 64 - bits,
             budget: Arc::clone(budget),
             sweep: AtomicUsize::new(0),
@@ -60,18 +60,18 @@ impl Table {
     /// The shard with this number. Whoever locks several does so in ascending order.
     #[inline]
     pub(crate) fn lock(&self, shard: usize) -> Locked<'_> {
-        let cell = &self.cells[shard];
-        Locked { shard: lock(&cell.shard), cell, table: self }
+        Locked { shard: lock(&self.cells[shard].0), number: shard, table: self }
     }
 
     #[inline]
     pub(crate) fn check(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
-        let mut locked = self.lock(self.shard_of(fingerprint));
-        let now = locked.shard.latest(now);
-        if let Some(decision) = locked.shard.check_known(fingerprint, now, cost) {
-            return decision;
+        let number = self.shard_of(fingerprint);
+        let mut shard = lock(&self.cells[number].0);
+        let now = shard.latest(now);
+        if let Some(at) = shard.find(fingerprint) {
+            return shard.check_at(at, now, cost);
         }
-        self.check_new(locked, fingerprint, now, cost)
+        self.check_new(Locked { shard, number, table: self }, fingerprint, now, cost)
     }
 
     #[inline(never)]
@@ -106,7 +106,9 @@ impl Table {
             for (slot, fingerprint) in batch.iter_mut().zip(&mut fingerprints) {
                 *slot = fingerprint;
                 len += 1;
-                self.cells[self.shard_of(fingerprint)].hint.fetch(fingerprint);
+                let shard = self.shard_of(fingerprint);
+                fetch(&self.cells[shard]);
+                self.hints[shard].fetch(fingerprint);
             }
             batch[..len].iter().copied().for_each(&mut decide);
             if len < BATCH {
@@ -164,7 +166,7 @@ impl Table {
 /// A shard under its lock, with what it needs to grow.
 pub(crate) struct Locked<'a> {
     pub(crate) shard: MutexGuard<'a, Shard>,
-    cell: &'a Cell,
+    number: usize,
     table: &'a Table,
 }
 
@@ -209,6 +211,6 @@ impl Locked<'_> {
 
     fn rebuild(&mut self, policy: Option<&Arc<Policy>>, now: Timestamp) {
         self.table.budget.give_back(self.shard.rebuild(policy, now));
-        self.cell.hint.set(self.shard.address(), self.shard.buckets());
+        self.table.hints[self.number].set(self.shard.extent());
     }
 }

@@ -8,25 +8,29 @@ use super::layout::home;
 /// it is only ever used to guess.
 #[derive(Debug, Default)]
 pub(super) struct Hint {
-    address: AtomicUsize,
-    buckets: AtomicUsize,
-    bucket_bytes: AtomicUsize,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 impl Hint {
-    pub(super) fn set(&self, (address, bucket_bytes): (usize, usize), buckets: usize) {
-        self.address.store(address, Ordering::Relaxed);
-        self.bucket_bytes.store(bucket_bytes, Ordering::Relaxed);
-        self.buckets.store(buckets, Ordering::Relaxed);
+    pub(super) fn set(&self, (start, bytes): (usize, usize)) {
+        self.start.store(start, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Starts to fetch the line in which this fingerprint is most likely found.
     #[inline]
     pub(super) fn fetch(&self, fingerprint: u64) {
-        let bucket = home(fingerprint, self.buckets.load(Ordering::Relaxed));
-        let bytes = bucket.wrapping_mul(self.bucket_bytes.load(Ordering::Relaxed));
-        fetch_line(self.address.load(Ordering::Relaxed).wrapping_add(bytes));
+        // Where its bucket would be if buckets were single bytes is where it is among real ones.
+        let offset = home(fingerprint, self.bytes.load(Ordering::Relaxed));
+        fetch_line(self.start.load(Ordering::Relaxed).wrapping_add(offset));
     }
+}
+
+/// Starts to fetch the line of a value.
+#[inline]
+pub(super) fn fetch<T>(value: &T) {
+    fetch_line(std::ptr::from_ref(value).addr());
 }
 
 /// The one unsafe line of the house; `check_batch` at 10 million keys is what it is for (see

@@ -14,16 +14,23 @@ use crate::sync::Arc;
 /// A state nobody wrote yet: as many zeros as the largest policy has words.
 static FRESH: [u64; 128] = [0; 128];
 
+/// What every decision needs; with the lock beside it, it fills one cache line.
 #[derive(Debug)]
 pub(crate) struct Shard {
     policy: Arc<Policy>,
-    layout: Layout,
     buckets: Buckets,
+    layout: Layout,
+    latest: Timestamp,
+    rest: Box<Rest>,
+}
+
+/// What few decisions need.
+#[derive(Debug)]
+struct Rest {
     /// Slots in use, fresh ones included.
     used: usize,
     /// Slots that may be used before the shard is rebuilt.
     room: usize,
-    latest: Timestamp,
     /// No slot becomes fresh before this.
     frees_at: Timestamp,
     logs: Logs,
@@ -35,14 +42,16 @@ impl Shard {
     pub(super) fn new(policy: &Arc<Policy>) -> Self {
         Self {
             policy: Arc::clone(policy),
-            layout: Layout::new(policy.words()),
             buckets: Buckets::default(),
-            used: 0,
-            room: 0,
+            layout: Layout::new(policy.words()),
             latest: Timestamp::ZERO,
-            frees_at: Timestamp::MAX,
-            logs: Logs::new(),
-            overflow: Vec::new(),
+            rest: Box::new(Rest {
+                used: 0,
+                room: 0,
+                frees_at: Timestamp::MAX,
+                logs: Logs::new(),
+                overflow: Vec::new(),
+            }),
         }
     }
 
@@ -58,26 +67,42 @@ impl Shard {
     }
 
     pub(super) fn is_crowded(&self) -> bool {
-        self.used >= self.room
+        self.rest.used >= self.rest.room
     }
 
     /// Whether a rebuild could free a slot.
     pub(super) fn may_free(&self, now: Timestamp) -> bool {
-        now >= self.frees_at
+        now >= self.rest.frees_at
     }
 
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.count
-    }
-
-    /// Where the buckets are and how long one is, in bytes.
-    pub(super) fn address(&self) -> (usize, usize) {
-        (self.buckets.words().as_ptr().addr(), self.layout.bucket_bytes())
+    /// Where the buckets start, and how long they are together, in bytes.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        let words = self.buckets.count() * self.layout.words();
+        (self.buckets.words().as_ptr().addr(), words * size_of::<u64>())
     }
 
     /// Where the words of a key start.
     #[inline]
-    fn find(&self, fingerprint: u64) -> Option<usize> {
+    pub(super) fn find(&self, fingerprint: u64) -> Option<usize> {
+        // Nine keys of ten are in the first bucket they probe; with one word of state that is one
+        // line, and a few comparisons.
+        if self.layout == Layout::ONE_WORD {
+            let start = home(fingerprint, self.buckets.count()) * Layout::ONE_WORD.words();
+            if let Some(line) = self.buckets.words()[start..].first_chunk::<4>() {
+                // Which slot it is cannot be predicted: no branch, or the processor stops guessing
+                // and the next key's memory is not fetched meanwhile.
+                let slots =
+                    (0..4).fold(0_u32, |set, i| set | u32::from(line[i] == fingerprint) << i);
+                if slots != 0 {
+                    return Some(start + 4 + slots.trailing_zeros() as usize);
+                }
+            }
+        }
+        self.find_further(fingerprint)
+    }
+
+    #[inline(never)]
+    fn find_further(&self, fingerprint: u64) -> Option<usize> {
         match probe(self.layout, &self.buckets, fingerprint) {
             Some(Slot { free: false, state, .. }) => Some(state),
             _ => None,
@@ -88,26 +113,29 @@ impl Shard {
         self.find(fingerprint).is_some()
     }
 
+    /// Checks the key whose words start there.
     #[inline]
-    pub(super) fn check_known(
-        &mut self,
-        fingerprint: u64,
-        now: Timestamp,
-        cost: u64,
-    ) -> Option<Decision> {
-        let at = self.find(fingerprint)?;
-        let words = &mut self.buckets.words_mut()[at..at + self.layout.state];
-        Some(self.policy.check(&mut State::new(words, &mut self.logs), now, cost))
+    pub(super) fn check_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
+        if let Some(policy) = self.policy.one_word() {
+            return policy.check(&mut self.buckets.words_mut()[at], now, cost);
+        }
+        self.check_words_at(at, now, cost)
+    }
+
+    #[inline(never)]
+    fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
+        let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+        self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost)
     }
 
     /// What is remembered of a key; of an unknown one, what the overflow entry remembers.
     fn view(&self, fingerprint: u64) -> View<'_> {
         let words = match self.find(fingerprint) {
-            Some(at) => &self.buckets.words()[at..at + self.layout.state],
-            None if self.overflow.is_empty() => &FRESH[..self.layout.state],
-            None => &self.overflow,
+            Some(at) => &self.buckets.words()[at..at + self.layout.state()],
+            None if self.rest.overflow.is_empty() => &FRESH[..self.layout.state()],
+            None => &self.rest.overflow,
         };
-        View::new(words, &self.logs)
+        View::new(words, &self.rest.logs)
     }
 
     pub(crate) fn judge(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Verdict {
@@ -140,31 +168,31 @@ impl Shard {
     /// Charges the key, or the overflow entry if the key has no place.
     pub(super) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
         let words = match self.find(fingerprint) {
-            Some(at) => &mut self.buckets.words_mut()[at..at + self.layout.state],
+            Some(at) => &mut self.buckets.words_mut()[at..at + self.layout.state()],
             None => {
-                self.overflow.resize(self.layout.state, 0);
-                &mut self.overflow[..]
+                self.rest.overflow.resize(self.layout.state(), 0);
+                &mut self.rest.overflow[..]
             }
         };
-        let mut state = State::new(words, &mut self.logs);
+        let mut state = State::new(words, &mut self.rest.logs);
         self.policy.record(&mut state, now, cost, verdict);
-        self.frees_at = self.frees_at.min(self.policy.fresh_at(state.view(), now));
+        self.rest.frees_at = self.rest.frees_at.min(self.policy.fresh_at(state.view(), now));
     }
 
     pub(crate) fn refund(&mut self, fingerprint: u64, now: Timestamp, cost: u64) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
         if let Some(at) = self.find(fingerprint) {
-            let words = &mut self.buckets.words_mut()[at..at + self.layout.state];
-            self.policy.refund(&mut State::new(words, &mut self.logs), now, cost);
-            self.frees_at = now;
+            let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+            self.policy.refund(&mut State::new(words, &mut self.rest.logs), now, cost);
+            self.rest.frees_at = now;
         }
     }
 
     pub(crate) fn reset(&mut self, fingerprint: u64) {
         if let Some(at) = self.find(fingerprint) {
-            let words = &mut self.buckets.words_mut()[at..at + self.layout.state];
-            self.policy.clear(&mut State::new(words, &mut self.logs));
-            self.frees_at = Timestamp::ZERO;
+            let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+            self.policy.clear(&mut State::new(words, &mut self.rest.logs));
+            self.rest.frees_at = Timestamp::ZERO;
         }
     }
 
@@ -174,31 +202,31 @@ impl Shard {
         let Some(slot) = probe(self.layout, &self.buckets, fingerprint) else { return };
         let words = self.buckets.words_mut();
         words[slot.fingerprint] = fingerprint;
-        self.used += 1;
-        if !self.overflow.is_empty() {
-            let words = &mut words[slot.state..slot.state + self.layout.state];
-            self.policy.copy(&self.overflow, &mut State::new(words, &mut self.logs));
+        self.rest.used += 1;
+        if !self.rest.overflow.is_empty() {
+            let words = &mut words[slot.state..slot.state + self.layout.state()];
+            self.policy.copy(&self.rest.overflow, &mut State::new(words, &mut self.rest.logs));
         }
     }
 
     /// Overflow that is fresh again has nothing to pass on to new keys.
     fn forget_fresh_overflow(&mut self, now: Timestamp) {
-        if self.overflow.is_empty() {
+        if self.rest.overflow.is_empty() {
             return;
         }
-        let mut overflow = State::new(&mut self.overflow, &mut self.logs);
+        let mut overflow = State::new(&mut self.rest.overflow, &mut self.rest.logs);
         if self.policy.fresh_at(overflow.view(), now) <= now {
             self.policy.clear(&mut overflow);
-            self.overflow = Vec::new();
+            self.rest.overflow = Vec::new();
         }
     }
 
     /// Lays the shard out anew without the keys that are fresh, under another policy if one is
     /// given. Returns how many keys were dropped.
     pub(super) fn rebuild(&mut self, policy: Option<&Arc<Policy>>, now: Timestamp) -> usize {
-        let before = self.used;
+        let before = self.rest.used;
         self.drop_fresh(now);
-        let live = self.used;
+        let live = self.rest.used;
         match policy {
             Some(policy) => self.move_to(policy, now),
             None => self.move_words(),
@@ -208,40 +236,40 @@ impl Shard {
 
     /// Frees the slots of keys that are fresh. Probes do not work until the shard is laid out anew.
     fn drop_fresh(&mut self, now: Timestamp) {
-        self.frees_at = Timestamp::MAX;
-        let all = slots(self.layout, self.buckets.count);
+        self.rest.frees_at = Timestamp::MAX;
+        let all = slots(self.layout, self.buckets.count());
         let words = self.buckets.words_mut();
         for slot in all {
             if words[slot.fingerprint] == 0 {
                 continue;
             }
-            let state = &mut words[slot.state..slot.state + self.layout.state];
-            let mut state = State::new(state, &mut self.logs);
+            let state = &mut words[slot.state..slot.state + self.layout.state()];
+            let mut state = State::new(state, &mut self.rest.logs);
             let fresh_at = self.policy.fresh_at(state.view(), now);
             if fresh_at <= now {
                 self.policy.clear(&mut state);
                 words[slot.fingerprint] = 0;
-                self.used -= 1;
+                self.rest.used -= 1;
             } else {
-                self.frees_at = self.frees_at.min(fresh_at);
+                self.rest.frees_at = self.rest.frees_at.min(fresh_at);
             }
         }
     }
 
     /// Moves every key to buckets of the right number.
     fn move_words(&mut self) {
-        let new = self.layout.buckets_for(self.used);
+        let new = self.layout.buckets_for(self.rest.used);
         let old = std::mem::replace(&mut self.buckets, Buckets::new(self.layout, new));
-        self.room = self.layout.room(new);
-        for slot in slots(self.layout, old.count) {
+        self.rest.room = self.layout.room(new);
+        for slot in slots(self.layout, old.count()) {
             let from = old.words();
             if from[slot.fingerprint] != 0
                 && let Some(to) = probe(self.layout, &self.buckets, from[slot.fingerprint])
             {
                 let words = self.buckets.words_mut();
                 words[to.fingerprint] = from[slot.fingerprint];
-                words[to.state..to.state + self.layout.state]
-                    .copy_from_slice(&from[slot.state..slot.state + self.layout.state]);
+                words[to.state..to.state + self.layout.state()]
+                    .copy_from_slice(&from[slot.state..slot.state + self.layout.state()]);
             }
         }
     }
@@ -249,10 +277,10 @@ impl Shard {
     /// Moves every key, and the overflow entry, to another policy; what was spent stays spent.
     fn move_to(&mut self, policy: &Arc<Policy>, now: Timestamp) {
         let layout = Layout::new(policy.words());
-        let new = layout.buckets_for(self.used);
+        let new = layout.buckets_for(self.rest.used);
         let mut buckets = Buckets::new(layout, new);
         let mut logs = Logs::new();
-        for slot in slots(self.layout, self.buckets.count) {
+        for slot in slots(self.layout, self.buckets.count()) {
             let from = self.buckets.words();
             if from[slot.fingerprint] != 0
                 && let Some(to) = probe(layout, &buckets, from[slot.fingerprint])
@@ -260,19 +288,19 @@ impl Shard {
                 let words = buckets.words_mut();
                 words[to.fingerprint] = from[slot.fingerprint];
                 let memory =
-                    View::new(&from[slot.state..slot.state + self.layout.state], &self.logs);
-                let state = &mut words[to.state..to.state + layout.state];
+                    View::new(&from[slot.state..slot.state + self.layout.state()], &self.rest.logs);
+                let state = &mut words[to.state..to.state + layout.state()];
                 policy.carry(&self.policy, memory, &mut State::new(state, &mut logs), now);
             }
         }
-        if !self.overflow.is_empty() {
-            let mut overflow = vec![0; layout.state];
-            let memory = View::new(&self.overflow, &self.logs);
+        if !self.rest.overflow.is_empty() {
+            let mut overflow = vec![0; layout.state()];
+            let memory = View::new(&self.rest.overflow, &self.rest.logs);
             policy.carry(&self.policy, memory, &mut State::new(&mut overflow, &mut logs), now);
-            self.overflow = overflow;
+            self.rest.overflow = overflow;
         }
         (self.policy, self.layout, self.buckets) = (Arc::clone(policy), layout, buckets);
-        (self.logs, self.room, self.frees_at) = (logs, layout.room(new), now);
+        (self.rest.logs, self.rest.room, self.rest.frees_at) = (logs, layout.room(new), now);
     }
 }
 
@@ -284,19 +312,18 @@ struct Slot {
 }
 
 /// The slot of a fingerprint, or the free one where it would go; `None` only without any buckets.
-#[inline]
 fn probe(layout: Layout, buckets: &Buckets, fingerprint: u64) -> Option<Slot> {
     let words = buckets.words();
-    let mut bucket = home(fingerprint, buckets.count);
-    for _ in 0..buckets.count {
-        let start = bucket * layout.words;
-        for (i, &found) in words[start..start + layout.slots].iter().enumerate() {
+    let mut bucket = home(fingerprint, buckets.count());
+    for _ in 0..buckets.count() {
+        let start = bucket * layout.words();
+        for (i, &found) in words[start..start + layout.slots()].iter().enumerate() {
             if found == fingerprint || found == 0 {
-                let state = start + layout.slots + i * layout.state;
+                let state = start + layout.slots() + i * layout.state();
                 return Some(Slot { fingerprint: start + i, state, free: found == 0 });
             }
         }
-        bucket = if bucket + 1 == buckets.count { 0 } else { bucket + 1 };
+        bucket = if bucket + 1 == buckets.count() { 0 } else { bucket + 1 };
     }
     None
 }
@@ -304,10 +331,10 @@ fn probe(layout: Layout, buckets: &Buckets, fingerprint: u64) -> Option<Slot> {
 /// Every slot, in the order in which fingerprints probe them.
 fn slots(layout: Layout, buckets: usize) -> impl Iterator<Item = Slot> {
     (0..buckets).flat_map(move |bucket| {
-        let start = bucket * layout.words;
-        (0..layout.slots).map(move |i| Slot {
+        let start = bucket * layout.words();
+        (0..layout.slots()).map(move |i| Slot {
             fingerprint: start + i,
-            state: start + layout.slots + i * layout.state,
+            state: start + layout.slots() + i * layout.state(),
             free: false,
         })
     })

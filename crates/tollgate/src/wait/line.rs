@@ -31,12 +31,14 @@ struct Waiting {
 }
 
 impl Line {
-    /// What those who wait for a key want together; zero when nobody waits.
+    /// Whether nobody waits for any key.
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) == 0
+    }
+
+    /// What those who wait for a key want together; zero when nobody does.
     pub(crate) fn backlog(&self, key: u64) -> u64 {
-        if self.waiting.load(Ordering::SeqCst) == 0 {
-            return 0;
-        }
         lock(&self.queues).get(&key).map_or(0, |queue| queue.cost.max(1))
     }
 
@@ -60,7 +62,7 @@ impl Line {
 
     /// Lets the first in line look again: something was given back.
     pub(crate) fn nudge(&self, key: u64) {
-        if self.waiting.load(Ordering::SeqCst) == 0 {
+        if self.is_empty() {
             return;
         }
         wake(lock(&self.queues).get_mut(&key).and_then(Queue::nudge_first));
