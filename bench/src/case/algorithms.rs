@@ -47,13 +47,15 @@ fn contestants() -> Vec<Contestant<u64>> {
         contestant("rolling-window, 10 buckets", |keys| {
             run_of(RollingWindow::bucketed(MANY, Duration::from_millis(10), 10).unwrap(), keys)
         }),
-        contestant("quota", |keys| run_of(Quota::new(MANY, 24 * HOUR).unwrap(), keys)),
+        contestant("quota", |keys| {
+            run_of(Quota::new(1_000_000, 24 * 36_500 * HOUR).unwrap(), keys)
+        }),
         // Odd half-slots refuse: half of all decisions.
         contestant("even-slots (half refused)", |keys| {
             run_of(EvenSlots::new(100_000, Duration::from_secs(1)).unwrap(), keys)
         }),
         contestant("min-interval", |keys| {
-            run_of(MinInterval::new(Duration::from_nanos(1)).unwrap(), keys)
+            run_of(MinInterval::new(Duration::from_micros(50)).unwrap(), keys)
         }),
         contestant("gcra, all refused", |keys| run_of(Limit::per_day(1), keys)),
         contestant("policy of 3 gcra", |keys| {

@@ -1,10 +1,11 @@
 //! The one function: judge every limit, then record in all or none, then answer.
 
+use core::cmp::Ordering;
 use core::time::Duration;
 
 use crate::algorithm::gcra::Cells;
 use crate::algorithm::{Meter, NEVER};
-use crate::decision::{Room, UNBOUNDED};
+use crate::decision::{Room, UNBOUNDED, bounded};
 use crate::limit::ends;
 use crate::{Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Policy, State, Timestamp, View};
 
@@ -220,27 +221,36 @@ impl Policy {
     #[inline]
     pub fn answer(&self, view: View<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> Decision {
         let at = now.as_nanos();
-        let remaining = self.remaining(view, at);
-        let limit = self.live(view).filter_map(|(limit, _)| limit.most()).min();
-        let next_unit = match remaining {
-            Some(left) if remaining != limit => settle(at, self.recurs(), |at| {
-                self.longest(view, |limit, part| limit.wait_for_units(part, at, left + 1))
-            }),
-            _ => NEVER,
-        };
+        let (mut limit, mut remaining, mut next_unit, mut reset) = (UNBOUNDED, UNBOUNDED, NEVER, 0);
+        for (live, part) in self.live(view) {
+            let (most, room) = (live.most().unwrap_or(UNBOUNDED), live.room(part, at));
+            let left = room.remaining(most);
+            limit = limit.min(most);
+            reset = reset.max(room.reset());
+            // One more is admitted when those that have no more than the least left have it.
+            next_unit = match left.cmp(&remaining) {
+                Ordering::Less => room.next_unit(most),
+                Ordering::Equal => next_unit.max(room.next_unit(most)),
+                Ordering::Greater => next_unit,
+            };
+            remaining = remaining.min(left);
+        }
+        if remaining == limit {
+            next_unit = NEVER;
+        } else if self.recurs() {
+            next_unit = settle(at, true, |at| {
+                self.longest(view, |live, part| live.wait_for_units(part, at, remaining + 1))
+            });
+        }
         let mut decision = Decision {
             allowed: verdict.admits,
             refused_by: verdict.refused,
             shadow_refused_by: verdict.shadow_refused,
             granted: verdict.grants,
-            limit: limit.unwrap_or(UNBOUNDED),
+            limit,
             retry: 0,
             counter: i64::MIN,
-            room: Room::Counted {
-                remaining: remaining.unwrap_or(UNBOUNDED),
-                next_unit,
-                reset: self.longest(view, |limit, part| limit.reset(part, at)),
-            },
+            room: Room::Counted { remaining, next_unit, reset },
         };
         if !verdict.admits {
             self.refuse(&mut decision, view, at, cost);
@@ -276,20 +286,16 @@ impl Policy {
         let at = now.as_nanos();
         self.parts().enumerate().map(move |(i, (start, limit))| {
             let part = view.part(start, limit.words());
-            let (most, remaining) = (limit.most(), limit.remaining(part, at));
+            let (most, room) = (limit.most().unwrap_or(UNBOUNDED), limit.room(part, at));
             let allowed = !verdict.unfit.contains(i);
             let retry = if allowed { 0 } else { limit.wait(part, at, cost) };
-            let next = match remaining {
-                Some(left) if remaining != most => ends(limit.wait_for_units(part, at, left + 1)),
-                _ => None,
-            };
             LimitDecision {
                 allowed,
-                limit: most,
-                remaining,
+                limit: bounded(most),
+                remaining: bounded(room.remaining(most)),
                 retry_after: ends(retry).map(Duration::from_nanos),
-                next_unit: next.map(Duration::from_nanos),
-                reset_after: Duration::from_nanos(limit.reset(part, at)),
+                next_unit: ends(room.next_unit(most)).map(Duration::from_nanos),
+                reset_after: Duration::from_nanos(room.reset()),
             }
         })
     }

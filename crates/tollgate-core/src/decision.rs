@@ -72,7 +72,8 @@ pub(crate) enum Room {
 }
 
 impl Room {
-    fn remaining(self, limit: u64) -> u64 {
+    /// `UNBOUNDED` for any.
+    pub(crate) fn remaining(self, limit: u64) -> u64 {
         match self {
             Self::Counted { remaining, .. } => remaining,
             Self::Draining { level, step, .. } => {
@@ -81,7 +82,8 @@ impl Room {
         }
     }
 
-    fn next_unit(self, limit: u64) -> u64 {
+    /// `NEVER` when there is as much as there can be.
+    pub(crate) fn next_unit(self, limit: u64) -> u64 {
         match self {
             Self::Counted { next_unit, .. } => next_unit,
             Self::Draining { level: 0, .. } => NEVER,
@@ -93,7 +95,7 @@ impl Room {
         }
     }
 
-    fn reset(self) -> u64 {
+    pub(crate) fn reset(self) -> u64 {
         match self {
             Self::Counted { reset, .. } => reset,
             Self::Draining { level, scale, .. } => div_ceil(level.into(), scale.get()),
@@ -209,7 +211,7 @@ impl Decision {
 /// A number of units that no limit reaches: it loses every minimum, as it should.
 pub(crate) const UNBOUNDED: u64 = u64::MAX;
 
-fn bounded(units: u64) -> Option<u64> {
+pub(crate) fn bounded(units: u64) -> Option<u64> {
     (units != UNBOUNDED).then_some(units)
 }
 

@@ -3,6 +3,7 @@ use core::time::Duration;
 
 use crate::algorithm::{Meter, NEVER, remaining};
 use crate::decide::settle;
+use crate::decision::{Room, UNBOUNDED};
 use crate::{
     Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval, Quota,
     RollingWindow, SlidingWindow, State, View,
@@ -18,6 +19,8 @@ pub struct Limit {
     shadow: bool,
     algorithm: Algorithm,
     gap: Option<MinInterval>,
+    /// State words of the algorithm alone.
+    own_words: usize,
 }
 
 impl Limit {
@@ -46,7 +49,9 @@ impl Limit {
     }
 
     fn new(name: &str, algorithm: Algorithm) -> Self {
-        Self { name: name.into(), unit: "requests".into(), shadow: false, algorithm, gap: None }
+        let own_words = algorithm.words();
+        let (name, unit) = (name.into(), "requests".into());
+        Self { name, unit, shadow: false, algorithm, gap: None, own_words }
     }
 
     /// The name by which refusals call it. By default the algorithm's.
@@ -109,8 +114,9 @@ impl Limit {
     }
 
     /// State words: the algorithm's, then one for the gap if there is one.
+    #[inline]
     pub(crate) fn words(&self) -> usize {
-        self.algorithm.words() + usize::from(self.gap.is_some())
+        self.own_words + usize::from(self.gap.is_some())
     }
 
     /// The largest cost a fresh key could admit at once.
@@ -152,7 +158,28 @@ impl Limit {
         Some((limit - used).max(-limit))
     }
 
+    /// What is left and when there will be more.
     #[inline]
+    pub(crate) fn room(&self, view: View<'_>, now: u64) -> Room {
+        let Some(gap) = self.gap else { return self.algorithm.room(view, now) };
+        let (own, last) = self.split(view);
+        let room = self.algorithm.room(own, now);
+        let limit = self.most().unwrap_or(UNBOUNDED);
+        let reset = room.reset().max(gap.reset(last, now));
+        match gap.used(last, now) {
+            0 => Room::Counted {
+                remaining: room.remaining(limit),
+                next_unit: room.next_unit(limit),
+                reset,
+            },
+            // While the gap holds nothing is admitted, whatever there is room for.
+            _ => {
+                Room::Counted { remaining: 0, next_unit: self.wait_for_units(view, now, 1), reset }
+            }
+        }
+    }
+
+    /// How long until it answers as a fresh one.
     pub(crate) fn reset(&self, view: View<'_>, now: u64) -> u64 {
         let (own, last) = self.split(view);
         self.algorithm.reset(own, now).max(self.gap.map_or(0, |gap| gap.reset(last, now)))
@@ -164,13 +191,13 @@ impl Limit {
             return;
         }
         let Some(gap) = self.gap else { return self.algorithm.charge(state, now, units) };
-        let own = self.algorithm.words();
+        let own = self.own_words;
         self.algorithm.charge(state.part(0, own), now, units);
         gap.charge(state.part(own, 1), now, units);
     }
 
     pub(crate) fn refund(&self, mut state: State<'_>, now: u64, units: u64) {
-        self.algorithm.refund(state.part(0, self.algorithm.words()), now, units);
+        self.algorithm.refund(state.part(0, self.own_words), now, units);
     }
 
     /// The algorithm's state and the gap's.
@@ -179,7 +206,7 @@ impl Limit {
         if self.gap.is_none() {
             return (view, view);
         }
-        let own = self.algorithm.words();
+        let own = self.own_words;
         (view.part(0, own), view.part(own, view.words.len() - own))
     }
 }

@@ -74,7 +74,10 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     where
         K: Borrow<Q>,
     {
-        self.check_fingerprint(self.fingerprint(key), self.clock.now(), cost)
+        let fingerprint = self.fingerprint(key);
+        // Memory is fetched while the clock is read.
+        self.table.prefetch(fingerprint);
+        self.check_fingerprint(fingerprint, self.clock.now(), cost)
     }
 
     #[inline]

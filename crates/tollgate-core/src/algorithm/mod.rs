@@ -183,6 +183,10 @@ impl Meter for Algorithm {
         meter!(self, m => m.reset(view, now))
     }
     #[inline]
+    fn room(&self, view: View<'_>, now: u64) -> Room {
+        meter!(self, m => m.room(view, now))
+    }
+    #[inline]
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         meter!(self, m => m.charge(state, now, units));
     }

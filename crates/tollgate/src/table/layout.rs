@@ -6,6 +6,7 @@
 
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = 64;
+const MIN_BUCKETS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -44,9 +45,10 @@ impl Layout {
     }
 
     /// Buckets for so many keys and one more, at a load of 0.74: a fifth more may come before the
-    /// next rebuild, so that each key is moved a bounded number of times.
+    /// next rebuild, so that each key is moved a bounded number of times. Not too few for keys that
+    /// are fresh again soon and so count for nothing here.
     pub(super) fn buckets_for(self, keys: usize) -> usize {
-        ((keys + 1) * 100).div_ceil(74 * self.slots())
+        ((keys + 1) * 100).div_ceil(74 * self.slots()).max(MIN_BUCKETS)
     }
 
     /// How many slots may be used before probes get long.

@@ -13,10 +13,11 @@ use tollgate_core::{Decision, Policy, Timestamp, Verdict};
 use crate::budget::Budget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use prefetch::{Hint, fetch};
+use shard::Rebuild;
 pub(crate) use shard::Shard;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
-const KEYS_PER_SHARD: usize = 4_096;
+const KEYS_PER_SHARD: usize = 2_048;
 const MAX_SHARD_BITS: u32 = 16;
 /// How many keys of a batch are fetched from memory at once.
 const BATCH: usize = 16;
@@ -92,6 +93,14 @@ impl Table {
         decision
     }
 
+    /// Starts to fetch what a check of this fingerprint will need.
+    #[inline]
+    pub(crate) fn prefetch(&self, fingerprint: u64) {
+        let shard = self.shard_of(fingerprint);
+        fetch(&self.cells[shard]);
+        self.hints[shard].fetch(fingerprint);
+    }
+
     /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
     #[inline]
     pub(crate) fn in_batches(
@@ -106,9 +115,7 @@ impl Table {
             for (slot, fingerprint) in batch.iter_mut().zip(&mut fingerprints) {
                 *slot = fingerprint;
                 len += 1;
-                let shard = self.shard_of(fingerprint);
-                fetch(&self.cells[shard]);
-                self.hints[shard].fetch(fingerprint);
+                self.prefetch(fingerprint);
             }
             batch[..len].iter().copied().for_each(&mut decide);
             if len < BATCH {
@@ -139,16 +146,16 @@ impl Table {
         for shard in 0..self.cells.len() {
             let mut locked = self.lock(shard);
             let now = locked.shard.latest(now);
-            locked.rebuild(Some(policy), now);
+            locked.rebuild(Rebuild::Under(policy), now);
         }
     }
 
-    /// Drops everything that answers as a fresh key would.
+    /// Drops everything that answers as a fresh key would, and the memory it took.
     pub(crate) fn sweep(&self, now: Timestamp) {
         for shard in 0..self.cells.len() {
             let mut locked = self.lock(shard);
             let now = locked.shard.latest(now);
-            locked.rebuild(None, now);
+            locked.rebuild(Rebuild::Smaller, now);
         }
     }
 
@@ -158,7 +165,7 @@ impl Table {
         let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
         let mut locked = self.lock(next);
         if locked.shard.may_free(now) {
-            locked.rebuild(None, now);
+            locked.rebuild(Rebuild::InPlace, now);
         }
     }
 }
@@ -197,20 +204,20 @@ impl Locked<'_> {
             if !self.shard.may_free(now) {
                 return false;
             }
-            self.rebuild(None, now);
+            self.rebuild(Rebuild::InPlace, now);
             if !self.table.budget.take() {
                 return false;
             }
         }
         if self.shard.is_crowded() {
-            self.rebuild(None, now);
+            self.rebuild(Rebuild::InPlace, now);
         }
         self.shard.insert(fingerprint, now);
         true
     }
 
-    fn rebuild(&mut self, policy: Option<&Arc<Policy>>, now: Timestamp) {
-        self.table.budget.give_back(self.shard.rebuild(policy, now));
+    fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
+        self.table.budget.give_back(self.shard.rebuild(how, now));
         self.table.hints[self.number].set(self.shard.extent());
     }
 }

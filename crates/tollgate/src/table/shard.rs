@@ -2,8 +2,8 @@
 //!
 //! Slots are only ever added. A key that became fresh again stays where it is until the shard gets
 //! crowded; then the shard is rebuilt without the fresh ones, and larger only if what is left needs
-//! it. That is all there is to growing, shrinking and sweeping, and it happens under the shard's
-//! lock, so nobody sees half of it.
+//! it. That is all there is to growing and sweeping, and it happens under the shard's lock, so nobody
+//! sees half of it.
 
 use tollgate_core::{Decision, Logs, Policy, State, Timestamp, Verdict, View};
 
@@ -221,15 +221,16 @@ impl Shard {
         }
     }
 
-    /// Lays the shard out anew without the keys that are fresh, under another policy if one is
-    /// given. Returns how many keys were dropped.
-    pub(super) fn rebuild(&mut self, policy: Option<&Arc<Policy>>, now: Timestamp) -> usize {
+    /// Lays the shard out anew without the keys that are fresh. Returns how many were dropped.
+    pub(super) fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) -> usize {
         let before = self.rest.used;
         self.drop_fresh(now);
         let live = self.rest.used;
-        match policy {
-            Some(policy) => self.move_to(policy, now),
-            None => self.move_words(),
+        let needed = self.layout.buckets_for(live);
+        match how {
+            Rebuild::InPlace => self.move_words(needed.max(self.buckets.count())),
+            Rebuild::Smaller => self.move_words(needed),
+            Rebuild::Under(policy) => self.move_to(policy, now),
         }
         before - live
     }
@@ -256,9 +257,8 @@ impl Shard {
         }
     }
 
-    /// Moves every key to buckets of the right number.
-    fn move_words(&mut self) {
-        let new = self.layout.buckets_for(self.rest.used);
+    /// Moves every key to so many buckets.
+    fn move_words(&mut self, new: usize) {
         let old = std::mem::replace(&mut self.buckets, Buckets::new(self.layout, new));
         self.rest.room = self.layout.room(new);
         for slot in slots(self.layout, old.count()) {
@@ -302,6 +302,18 @@ impl Shard {
         (self.policy, self.layout, self.buckets) = (Arc::clone(policy), layout, buckets);
         (self.rest.logs, self.rest.room, self.rest.frees_at) = (logs, layout.room(new), now);
     }
+}
+
+/// Why a shard is laid out anew.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rebuild<'a> {
+    /// It is crowded. It never gets smaller by that: where keys come and are fresh again soon, the
+    /// room they took is needed for the next ones.
+    InPlace,
+    /// Somebody wants the memory back.
+    Smaller,
+    /// It gets another policy.
+    Under(&'a Arc<Policy>),
 }
 
 /// Where a slot's fingerprint and its words are.
