@@ -1,7 +1,7 @@
 //! The judge: what a decision means, as suites that every store must pass.
 //!
 //! A store is seen as a function from traces to answers ([`Subject`]). The properties P1–P13 are
-//! statements about such functions ([`property`]), and [`reference`] is an independent, naive
+//! statements about such functions ([`property`]), and [`mod@reference`] is an independent, naive
 //! implementation to compare with. To hold a new store to all of it, implement [`Subject`] and
 //! call [`judge`](fn@judge) for each [`Family`] and [`Property`](property::Property).
 

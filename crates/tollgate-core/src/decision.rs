@@ -164,6 +164,10 @@ impl Decision {
 
     /// Zero when allowed; else the smallest wait after which this cost is admitted if nothing else
     /// happens; `None` when it never will be.
+    ///
+    /// Several limits of which some close again by themselves (quota, even slots) are searched for an
+    /// instant at which all are open, but not without end: after 1 024 openings the wait is given as
+    /// it stands, and another refusal may follow it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         ends(self.retry).map(Duration::from_nanos)

@@ -216,6 +216,19 @@ pub(crate) fn ends(wait: u64) -> Option<u64> {
     (wait != NEVER).then_some(wait)
 }
 
+macro_rules! named {
+    ($($algorithm:ident),*) => {$(
+        impl $algorithm {
+            /// A limit by this algorithm, under the name by which refusals call it.
+            #[must_use]
+            pub fn named(self, name: &str) -> Limit {
+                Limit::from(self).named(name)
+            }
+        }
+    )*};
+}
+named!(Gcra, LeakyBucket, FixedWindow, SlidingWindow, RollingWindow, Quota, EvenSlots, MinInterval);
+
 macro_rules! limits_from {
     ($($algorithm:ident),*) => {$(
         impl From<$algorithm> for Limit {

@@ -14,7 +14,8 @@ pub enum Mode {
     Binary,
     /// As much as fits.
     Nary,
-    /// The whole cost or nothing; every attempt is recorded, so hammering keeps you out.
+    /// The whole cost or nothing; every attempt is recorded, so hammering keeps you out: for as long
+    /// as it goes on by a sliding or rolling window, until its end by a fixed one.
     Uniform,
 }
 

@@ -31,6 +31,12 @@ impl Timestamp {
         self.0
     }
 
+    /// How long ago `earlier` was; zero if it is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
     /// The instant `by` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn after(self, by: Duration) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::{Limit, Limiter, ManualClock, Policy, RollingWindow};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let burst = Limit::from(Limit::per_second(3)).named("burst");
+    let burst = Limit::per_second(3).named("burst");
     let hourly = RollingWindow::new(8, Duration::from_secs(3_600))?;
     let policy = Policy::new("api", [burst, Limit::from(hourly).named("hourly")])?;
 

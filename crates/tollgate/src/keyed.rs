@@ -15,13 +15,14 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// One policy for many keys, in this process.
 ///
-/// Keys are remembered by a seeded 64-bit hash of them, so a check allocates nothing and the
-/// length of keys costs no memory; two keys share a budget with a chance of about 2⁻⁶⁴ per pair.
+/// Keys are remembered by a seeded 64-bit hash of them, so the length of keys costs no memory; two
+/// keys share a budget with a chance of about 2⁻⁶⁴ per pair. A check of a known key allocates nothing
+/// (but for the log of an exact rolling window, which grows with what it admits).
 ///
 /// Memory is bounded: at most [`max_keys`](KeyedLimiterBuilder::max_keys) keys, 1 000 000 by
 /// default. Keys that answer as fresh ones are forgotten along the way; a key with something to
 /// remember never is. When all places are taken, new keys share overflow entries, each with one
-/// limit's worth: a flood of keys opens no budget.
+/// limit's worth: a flood of keys cannot open a fresh budget for each of them.
 ///
 /// ```
 /// use tollgate::{KeyedLimiter, Limit};
@@ -188,6 +189,12 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     pub fn set_policy(&self, policy: impl Into<Policy>) {
         self.table.set_policy(&Arc::new(policy.into()), self.clock.now());
         self.line.nudge_all();
+    }
+
+    /// The policy it applies.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        self.table.policy()
     }
 
     /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.

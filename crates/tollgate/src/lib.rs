@@ -1,9 +1,14 @@
-//! Exact rate limiting. Placeholder for the guide.
+//! [which]: crate::guide::which_algorithm
+//! [waiting]: crate::guide::waiting
+//! [memory]: crate::guide::memory
+//!
+#![doc = include_str!("../docs/guide.md")]
 
 mod budget;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod clock;
+pub mod guide;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod keyed;

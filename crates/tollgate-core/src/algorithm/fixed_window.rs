@@ -76,7 +76,6 @@ impl FixedWindow {
     pub(crate) fn same_edges(&self, other: &Self) -> bool {
         match (&self.align, &other.align) {
             (Align::First, Align::First) | (Align::Epoch, Align::Epoch) => self.per == other.per,
-            // Calendars are compared by the edge they give: see `carry`.
             _ => false,
         }
     }

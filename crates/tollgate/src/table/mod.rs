@@ -141,6 +141,11 @@ impl Table {
         self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
     }
 
+    /// The policy, as the first shard has it.
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        Arc::clone(self.lock(0).shard.policy())
+    }
+
     /// Applies another policy, shard by shard; what was spent stays spent.
     pub(crate) fn set_policy(&self, policy: &Arc<Policy>, now: Timestamp) {
         for shard in 0..self.cells.len() {

@@ -55,7 +55,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
 

@@ -60,7 +60,7 @@ impl<'a> Waiter<'a> {
             && now < until
             && place.poll_nudged(context).is_pending()
         {
-            return Ok(Step::Sleep(Some(between(now, until))));
+            return Ok(Step::Sleep(Some(until.since(now))));
         }
         self.asleep_until = None;
         if self.deadline.is_some_and(|deadline| now > deadline) {
@@ -69,7 +69,7 @@ impl<'a> Waiter<'a> {
         match place.poll_turn(context) {
             Poll::Pending => {
                 // One nanosecond late is late.
-                let left = self.deadline.map(|deadline| between(now, deadline));
+                let left = self.deadline.map(|deadline| deadline.since(now));
                 Ok(Step::Sleep(left.map(|left| left + Duration::from_nanos(1))))
             }
             Poll::Ready(()) => self.try_pass(now, context),
@@ -100,7 +100,7 @@ impl<'a> Waiter<'a> {
         match self.place.as_ref().map(|place| place.poll_nudged(context)) {
             Some(Poll::Pending) => {
                 self.asleep_until = Some(until);
-                Ok(Step::Sleep(Some(between(now, until))))
+                Ok(Step::Sleep(Some(until.since(now))))
             }
             _ => Ok(Step::Sleep(Some(Duration::ZERO))),
         }
@@ -118,7 +118,7 @@ impl<'a> Waiter<'a> {
     /// Only ever added, and never beyond the deadline.
     fn jitter(&self, now: Timestamp, wait: Duration) -> Duration {
         let most = match self.deadline {
-            Some(deadline) => self.options.jitter.min(between(now.after(wait), deadline)),
+            Some(deadline) => self.options.jitter.min(deadline.since(now.after(wait))),
             None => self.options.jitter,
         };
         match u64::try_from(most.as_nanos()) {
@@ -126,8 +126,4 @@ impl<'a> Waiter<'a> {
             most => Duration::from_nanos(fastrand::u64(0..=most.unwrap_or(u64::MAX))),
         }
     }
-}
-
-fn between(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::from_nanos(to.as_nanos().saturating_sub(from.as_nanos()))
 }
