@@ -57,14 +57,19 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     fn put(&self, policy: Policy) {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let policy = Arc::new(policy);
-        match tables.get(policy.name()) {
-            Some(table) => table.set_policy(&policy, self.clock.now()),
-            None => {
+        let known = {
+            let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+            let known = tables.get(policy.name()).cloned();
+            if known.is_none() {
                 let table = Arc::new(Table::new(&policy, &self.budget));
                 tables.insert(policy.name().into(), table);
             }
+            known
+        };
+        // Keys move over shard by shard; nobody else needs to wait for all of them.
+        if let Some(table) = known {
+            table.set_policy(&policy, self.clock.now());
         }
     }
 

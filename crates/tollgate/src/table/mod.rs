@@ -37,6 +37,8 @@ pub(crate) struct Table {
     budget: Arc<Budget>,
     /// The shard to look through next when a key found no place.
     sweep: AtomicUsize,
+    /// Held while the policy changes: two changes at once would leave shards of either.
+    change: Mutex<()>,
 }
 
 impl Table {
@@ -50,6 +52,7 @@ impl Table {
             shift: 64 - bits,
             budget: Arc::clone(budget),
             sweep: AtomicUsize::new(0),
+            change: Mutex::new(()),
         }
     }
 
@@ -148,6 +151,7 @@ impl Table {
 
     /// Applies another policy, shard by shard; what was spent stays spent.
     pub(crate) fn set_policy(&self, policy: &Arc<Policy>, now: Timestamp) {
+        let _one_at_a_time = lock(&self.change);
         for shard in 0..self.cells.len() {
             let mut locked = self.lock(shard);
             let now = locked.shard.latest(now);
