@@ -44,11 +44,11 @@ impl Layout {
         self.words.into()
     }
 
-    /// Buckets for so many keys and one more, at a load of 0.74: a fifth more may come before the
+    /// Buckets for so many keys and one more, at a load of 0.76: a sixth more may come before the
     /// next rebuild, so that each key is moved a bounded number of times. Not too few for keys that
     /// are fresh again soon and so count for nothing here.
     pub(super) fn buckets_for(self, keys: usize) -> usize {
-        ((keys + 1) * 100).div_ceil(74 * self.slots()).max(MIN_BUCKETS)
+        ((keys + 1) * 100).div_ceil(76 * self.slots()).max(MIN_BUCKETS)
     }
 
     /// How many slots may be used before probes get long.
