@@ -21,7 +21,7 @@ fn rows() -> Result<[(&'static str, Policy, usize); 7], LimitError> {
     Ok([
         ("gcra (token bucket)", Limit::per_second(10).into(), 20),
         ("leaky-bucket, drip 5", LeakyBucket::new(10, 5, SECOND / 2)?.into(), 20),
-        ("fixed-window", FixedWindow::aligned(10, SECOND)?.into(), 20),
+        ("fixed-window, aligned", FixedWindow::aligned(10, SECOND)?.into(), 20),
         ("sliding-window", SlidingWindow::new(10, SECOND)?.into(), 19),
         ("rolling-window", RollingWindow::new(10, SECOND)?.into(), 10),
         ("quota", Quota::new(10, SECOND)?.into(), 20),

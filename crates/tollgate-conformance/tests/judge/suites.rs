@@ -1,4 +1,4 @@
-//! P1–P11, P13 and the reference model, per algorithm. `TOLLGATE_CASES` sets how many traces each
+//! P1–P11, P13 and the reference model, per algorithm (P12, parallel callers, is tested in the library). `TOLLGATE_CASES` sets how many traces each
 //! property gets for each kind of policy; 100 000 by default.
 
 use tollgate_conformance::{Core, Family, Memory, Subject, judge, property};

@@ -230,7 +230,11 @@ impl<W: Width> Meter for Cells<'_, W> {
             return NEVER;
         }
         let after = self.debt(view, now).plus(W::product(units, self.gcra.step.get()));
-        if after <= self.depth { 0 } else { after.minus(self.depth).div_ceil(self.gcra.scale) }
+        if after <= self.depth {
+            return 0;
+        }
+        // However deep the debt: it ends.
+        after.minus(self.depth).div_ceil(self.gcra.scale).min(NEVER - 1)
     }
 
     #[inline]
