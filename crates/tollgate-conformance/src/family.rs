@@ -113,9 +113,11 @@ impl Family {
             Self::RollingExact => {
                 Algorithm::RollingWindow { limit: limit.min(65_536), per_ns, buckets: None }
             }
-            Self::RollingBuckets => {
-                Algorithm::RollingWindow { limit, per_ns, buckets: Some(rng.u64(1..=60)) }
-            }
+            Self::RollingBuckets => Algorithm::RollingWindow {
+                limit,
+                per_ns,
+                buckets: Some(rng.u64(1..=60).min(per_ns)),
+            },
             Self::Quota => Algorithm::Quota { limit, per_ns },
             Self::EvenSlots => Algorithm::EvenSlots {
                 limit: limit.min((per_ns / tick_ns / 2).max(1)),

@@ -38,7 +38,7 @@ impl Subject for Core {
             let (now, cost) = (latest, event.cost);
             let (mut other_words, mut other_logs) = (words.clone(), logs.clone());
             let mut state = State::new(&mut words, &mut logs);
-            if sweep && policy.fresh_at(state.view(), now) <= now {
+            if sweep && policy.is_fresh(state.view(), now) {
                 policy.clear(&mut state);
             }
             match event.verb {

@@ -44,39 +44,44 @@ impl Policy {
 
 fn keeps(before: &Limit, after: &Limit) -> bool {
     use Algorithm::{Gcra, LeakyBucket};
-    let same = match (before.algorithm(), after.algorithm()) {
+    let same_algorithm = match (before.algorithm(), after.algorithm()) {
         // A leaky bucket that drips one by one is gcra inside.
         (Gcra(_) | LeakyBucket(_), Gcra(_) | LeakyBucket(_)) => true,
-        (before, after) => before.name() == after.name(),
+        (old, new) => old.name() == new.name(),
     };
-    same && before.name() == after.name()
+    same_algorithm && before.name() == after.name()
 }
 
 fn carry_limit(before: &Limit, memory: View<'_>, after: &Limit, mut state: State<'_>, now: u64) {
     let (old_words, new_words) = (before.algorithm().words(), after.algorithm().words());
+    let own = memory.part(0, old_words);
     match (before.algorithm(), after.algorithm()) {
-        // Counters on the same edges, and half-slots, hold whatever the limit is now.
-        (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b)) if a.same_edges(b) => {
-            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        // Counters hold whatever the limit is now, where the window is the same or can be moved.
+        (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b))
+            if let Some(end) = b.same_start(a, own.words[0]) =>
+        {
+            state.words[..new_words].copy_from_slice(&[end, own.words[1]]);
         }
         (Algorithm::SlidingWindow(a), Algorithm::SlidingWindow(b)) if a.per == b.per => {
-            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+            state.words[..new_words].copy_from_slice(own.words);
         }
-        (Algorithm::Quota(a), Algorithm::Quota(b)) if a.per == b.per => {
-            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        (Algorithm::Quota(a), Algorithm::Quota(b)) => {
+            b.carry(a, own.words, &mut state.words[..new_words], now);
         }
-        (Algorithm::EvenSlots(_), Algorithm::EvenSlots(_)) => {
-            state.words[..new_words].copy_from_slice(&memory.words[..old_words]);
+        (Algorithm::EvenSlots(a), Algorithm::EvenSlots(b)) if a == b => {
+            state.words[..new_words].copy_from_slice(own.words);
         }
         (Algorithm::RollingWindow(_), Algorithm::RollingWindow(_)) => {
             // Stamps are instants: they count for the new period, whatever it is.
-            keep_log(memory.logs.get(memory.words[0]).clone(), state.part(0, 1));
+            keep_log(memory.logs.get(own.words[0]).clone(), state.part(0, 1));
         }
         (Algorithm::MinInterval(a), Algorithm::MinInterval(b)) => {
-            state.words[0] = shifted(memory.words[0], a.every, b.every);
+            state.words[0] = shifted(own.words[0], a.every, b.every);
         }
         (a, b) => {
-            let spent = a.used(memory.part(0, old_words), now);
+            // Of event algorithms this asks whether the last event still counts.
+            let spent =
+                if a.limit().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
             if spent > 0 {
                 b.charge(state.part(0, new_words), now, spent);
             }

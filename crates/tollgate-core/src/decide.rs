@@ -111,6 +111,12 @@ impl Verdict {
         if policy.admits_by() != Mode::Uniform {
             self.grants = 0;
         }
+        // Without its partial grant a nary policy has refused after all.
+        for (i, limit) in policy.limits().iter().enumerate() {
+            if self.unfit.contains(i) && !limit.is_shadow() {
+                self.refused.insert(i);
+            }
+        }
         self
     }
 
@@ -317,7 +323,14 @@ impl Policy {
         state.words.fill(0);
     }
 
-    /// From when on the state answers as a fresh one, and so may be dropped.
+    /// Whether the state answers as a fresh one does, and so may be dropped.
+    #[must_use]
+    pub fn is_fresh(&self, view: View<'_>, now: Timestamp) -> bool {
+        self.parts()
+            .all(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()) == 0)
+    }
+
+    /// From when on the state answers as a fresh one if nothing else happens.
     #[must_use]
     pub fn fresh_at(&self, view: View<'_>, now: Timestamp) -> Timestamp {
         let wait = self

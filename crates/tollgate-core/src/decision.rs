@@ -87,6 +87,7 @@ impl Room {
         match self {
             Self::Counted { next_unit, .. } => next_unit,
             Self::Draining { level: 0, .. } => NEVER,
+            Self::Draining { .. } if limit == 0 => NEVER,
             Self::Draining { level, step, scale } => {
                 // Units that are owed beyond the limit must go before the next one shows.
                 let shown = div_ceil(level.into(), step.get()).min(limit) - 1;
@@ -187,9 +188,14 @@ impl Decision {
 
     /// The same numbers for a caller that others go before: refused, whatever there is room for.
     pub fn standing_back(mut self, retry_after: Option<Duration>) -> Self {
-        let wait =
-            retry_after.map_or(NEVER, |wait| u64::try_from(wait.as_nanos()).unwrap_or(NEVER));
-        (self.allowed, self.granted, self.retry) = (false, 0, wait.max(1));
+        (self.allowed, self.granted) = (false, 0);
+        self.no_sooner(retry_after.map(|wait| wait.max(Duration::from_nanos(1))))
+    }
+
+    /// The same, but to be retried no sooner than this: when something else is what stands in the way.
+    pub fn no_sooner(mut self, retry_after: Option<Duration>) -> Self {
+        let wait = retry_after.map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(NEVER));
+        self.retry = self.retry.max(wait.unwrap_or(NEVER));
         self
     }
 

@@ -19,6 +19,8 @@ pub enum LimitError {
     ManyBuckets,
     /// A full bucket would take more than 400 years to drain.
     SlowRefill,
+    /// Buckets of a rolling window that would be shorter than a nanosecond.
+    ShortBucket,
     /// Even slots of which half would be shorter than a nanosecond.
     ShortSlot,
 }
@@ -36,6 +38,9 @@ impl fmt::Display for LimitError {
             Self::SlowRefill => f.write_str(
                 "`capacity` is so large that it takes over 400 years to return; lower it or raise the rate",
             ),
+            Self::ShortBucket => {
+                f.write_str("`buckets` must not cut `per` into less than a nanosecond each")
+            }
             Self::ShortSlot => f.write_str("even slots hold at most 500000000 per second"),
             Self::ManyBuckets => f.write_str("`buckets` must be at most 65536"),
         }

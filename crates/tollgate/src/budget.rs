@@ -20,13 +20,14 @@ impl Budget {
         self.taken.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken() >= self.max
+    }
+
     /// Takes a place for one more key, if there is one.
     pub(crate) fn take(&self) -> bool {
-        let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        if before >= self.max {
-            self.taken.fetch_sub(1, Ordering::Relaxed);
-        }
-        before < self.max
+        let one_more = |taken| (taken < self.max).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     pub(crate) fn give_back(&self, keys: usize) {

@@ -163,7 +163,8 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.table.peek(self.fingerprint(key), self.clock.now(), cost)
     }
 
-    /// Gives back up to `cost` units that were charged before.
+    /// Gives back up to `cost` units that were charged before. A key that found no place when the table
+    /// was full gets nothing back: what it shares was paid for by others too.
     pub fn refund<Q: ?Sized + Hash>(&self, key: &Q, cost: u64)
     where
         K: Borrow<Q>,
@@ -173,7 +174,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.line.nudge(fingerprint);
     }
 
-    /// Forgets a key.
+    /// Forgets a key. What keys without a place share in a full table is not forgotten.
     pub fn reset<Q: ?Sized + Hash>(&self, key: &Q)
     where
         K: Borrow<Q>,

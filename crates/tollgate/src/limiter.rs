@@ -145,7 +145,7 @@ impl<C: Clock> Limiter<C> {
     pub fn set_policy(&mut self, policy: impl Into<Policy>) {
         let policy = policy.into();
         let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
-        let now = self.clock.now();
+        let mut now = self.clock.now();
         let mut state = State::new(&mut words, &mut logs);
         match &self.memory {
             Memory::Word(word) => {
@@ -154,6 +154,7 @@ impl<C: Clock> Limiter<C> {
             }
             Memory::Words(old) => {
                 let old = lock(old);
+                now = now.max(old.latest);
                 policy.carry(&self.policy, View::new(&old.words, &old.logs), &mut state, now);
             }
         }

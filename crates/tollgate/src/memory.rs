@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 use tollgate_core::{Policy, Verdict};
 
@@ -7,8 +8,8 @@ use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::sync::Arc;
-use crate::table::{Locked, Shard, Table};
+use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::table::{Locked, SHARDS_LOOKED_THROUGH, Shard, Table};
 
 /// A [`Store`] in this process: every policy's keys, bounded together.
 ///
@@ -17,6 +18,8 @@ use crate::table::{Locked, Shard, Table};
 pub struct MemoryStore<C = MonotonicClock> {
     tables: RwLock<HashMap<Box<str>, Arc<Table>>>,
     budget: Arc<Budget>,
+    /// The table to sweep a little next when a key found no place.
+    sweep: AtomicUsize,
     hasher: ahash::RandomState,
     clock: C,
 }
@@ -33,6 +36,7 @@ impl<C: Clock> MemoryStore<C> {
         Self {
             tables: RwLock::default(),
             budget: Arc::new(Budget::new(max_keys.max(1))),
+            sweep: AtomicUsize::new(0),
             hasher: ahash::RandomState::new(),
             clock,
         }
@@ -74,11 +78,18 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     fn decide(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        if verb == Verb::Check {
+            self.make_room();
+        }
         let (lines, line_of) = self.lines(charges)?;
         let mut shards = lock_all(&lines);
         let mut now = self.clock.now();
         for locked in shards.values_mut() {
             now = locked.shard.latest(now);
+        }
+        // One instant for all of them: what the first was charged at is past for it, too.
+        for locked in shards.values_mut() {
+            locked.shard.latest(now);
         }
         for line in &lines {
             match verb {
@@ -99,7 +110,27 @@ impl<C: Clock> MemoryStore<C> {
             let (line, verdict): (&Line, _) = (&lines[i], verdicts[i]);
             line.shard(&mut shards).answer_in_full(line.fingerprint, now, line.cost, verdict)
         };
-        Ok(line_of.iter().map(answer).collect())
+        let mut answers: Vec<Answer> = line_of.iter().map(answer).collect();
+        drop(shards);
+        if verb == Verb::Check {
+            retry_together(&mut answers);
+        }
+        Ok(answers)
+    }
+
+    /// All policies share the places: when all are taken, a few shards of each policy in turn are
+    /// looked through before anybody is sent to an overflow entry.
+    fn make_room(&self) {
+        for _ in 0..SHARDS_LOOKED_THROUGH {
+            if !self.budget.is_full() {
+                return;
+            }
+            let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+            let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
+            if let Some(table) = tables.values().nth(next) {
+                table.sweep_one(self.clock.now());
+            }
+        }
     }
 
     /// The charges with those for the same key summed, and which line each charge became.
@@ -172,6 +203,17 @@ fn withhold_unless_all_admit(lines: &[Line], shards: &mut Shards<'_>, verdicts: 
         if !policy.is_shadow() {
             *verdict = verdict.withheld(policy);
         }
+    }
+}
+
+/// A charge given up for another one's sake passes when that one does.
+fn retry_together(answers: &mut [Answer]) {
+    let refused = |answer: &&mut Answer| !answer.decision.is_allowed();
+    let waits = answers.iter().map(|answer| answer.decision.retry_after());
+    // `None` is never, which is the longest wait there is.
+    let longest = waits.max_by_key(|wait| wait.unwrap_or(Duration::MAX)).flatten();
+    for answer in answers.iter_mut().filter(refused) {
+        answer.decision = answer.decision.no_sooner(longest);
     }
 }
 

@@ -72,11 +72,12 @@ impl FixedWindow {
         }
     }
 
-    /// Windows whose edges lie elsewhere cannot take over a counter as it is.
-    pub(crate) fn same_edges(&self, other: &Self) -> bool {
-        match (&self.align, &other.align) {
-            (Align::First, Align::First) | (Align::Epoch, Align::Epoch) => self.per == other.per,
-            _ => false,
+    /// The end of the window that starts where the old one did, if there is such a window.
+    pub(crate) fn same_start(&self, old: &Self, old_end: u64) -> Option<u64> {
+        match (&self.align, &old.align) {
+            (Align::First, Align::First) => Some((old_end + self.per).saturating_sub(old.per)),
+            (Align::Epoch, Align::Epoch) if self.per == old.per => Some(old_end),
+            _ => None,
         }
     }
 }

@@ -37,6 +37,14 @@ impl Quota {
             _ => 0,
         }
     }
+
+    /// Takes over what was really spent, not what was lost, from a quota of another period.
+    pub(crate) fn carry(&self, old: &Self, memory: &[u64], words: &mut [u64], now: u64) {
+        let spent = old.spent(memory, now);
+        if spent > old.floor(now) {
+            words.copy_from_slice(&[epoch_window_end(now, self.per), spent.min(2 * self.limit)]);
+        }
+    }
 }
 
 impl Meter for Quota {

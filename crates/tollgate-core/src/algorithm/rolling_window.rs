@@ -40,6 +40,9 @@ impl RollingWindow {
             return Err(LimitError::ManyBuckets);
         }
         let (limit, per) = (units("limit", limit)?, period("per", per)?);
+        if buckets > per {
+            return Err(LimitError::ShortBucket);
+        }
         Ok(Self { limit, per, buckets: Some(buckets) })
     }
 

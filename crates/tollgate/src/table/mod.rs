@@ -19,6 +19,8 @@ pub(crate) use shard::Shard;
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
 const KEYS_PER_SHARD: usize = 2_048;
 const MAX_SHARD_BITS: u32 = 16;
+/// How many shards a full table looks through for a new key.
+pub(crate) const SHARDS_LOOKED_THROUGH: usize = 8;
 /// How many keys of a batch are fetched from memory at once.
 const BATCH: usize = 16;
 
@@ -79,21 +81,23 @@ impl Table {
     }
 
     #[inline(never)]
-    fn check_new(
-        &self,
-        mut locked: Locked<'_>,
+    fn check_new<'a>(
+        &'a self,
+        mut locked: Locked<'a>,
         fingerprint: u64,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        let verdict = locked.shard.judge(fingerprint, now, cost);
-        let placed = locked.record(fingerprint, now, cost, verdict);
-        let decision = locked.shard.answer(fingerprint, now, cost, verdict);
-        drop(locked);
-        if !placed {
-            self.sweep_one(now);
+        if self.budget.is_full() {
+            let number = locked.number;
+            drop(locked);
+            self.make_room(now);
+            locked = self.lock(number);
         }
-        decision
+        let now = locked.shard.latest(now);
+        let verdict = locked.shard.judge(fingerprint, now, cost);
+        locked.record(fingerprint, now, cost, verdict);
+        locked.shard.answer(fingerprint, now, cost, verdict)
     }
 
     /// Starts to fetch what a check of this fingerprint will need.
@@ -168,13 +172,24 @@ impl Table {
         }
     }
 
-    /// A full table looks through one more shard for each key that found no place, so that room
-    /// anywhere is found soon without anybody waiting for it.
-    fn sweep_one(&self, now: Timestamp) {
+    /// A full table looks through a few shards for each new key, so that room anywhere is found
+    /// soon without anybody waiting for it.
+    fn make_room(&self, now: Timestamp) {
+        for _ in 0..SHARDS_LOOKED_THROUGH {
+            if !self.budget.is_full() {
+                return;
+            }
+            self.sweep_one(now);
+        }
+    }
+
+    /// Drops what is fresh in the next shard, if there may be something.
+    pub(crate) fn sweep_one(&self, now: Timestamp) {
         let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
         let mut locked = self.lock(next);
+        let now = locked.shard.latest(now);
         if locked.shard.may_free(now) {
-            locked.rebuild(Rebuild::InPlace, now);
+            locked.rebuild(Rebuild::Tidy, now);
         }
     }
 }
@@ -187,42 +202,18 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Records a verdict. `false` if the key found no place and was charged to the shard's
-    /// overflow entry instead.
-    pub(crate) fn record(
-        &mut self,
-        fingerprint: u64,
-        now: Timestamp,
-        cost: u64,
-        verdict: Verdict,
-    ) -> bool {
+    /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
+    pub(crate) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
         if !verdict.writes(self.shard.policy(), cost) {
-            return true;
+            return;
         }
-        let placed = self.place(fingerprint, now);
+        if !self.shard.knows(fingerprint) && self.table.budget.take() {
+            if self.shard.is_crowded() {
+                self.rebuild(Rebuild::Tidy, now);
+            }
+            self.shard.insert(fingerprint, now);
+        }
         self.shard.record(fingerprint, now, cost, verdict);
-        placed
-    }
-
-    /// Makes room for the key if it is new, or says that there is none.
-    fn place(&mut self, fingerprint: u64, now: Timestamp) -> bool {
-        if self.shard.knows(fingerprint) {
-            return true;
-        }
-        if !self.table.budget.take() {
-            if !self.shard.may_free(now) {
-                return false;
-            }
-            self.rebuild(Rebuild::InPlace, now);
-            if !self.table.budget.take() {
-                return false;
-            }
-        }
-        if self.shard.is_crowded() {
-            self.rebuild(Rebuild::InPlace, now);
-        }
-        self.shard.insert(fingerprint, now);
-        true
     }
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {

@@ -215,7 +215,7 @@ impl Shard {
             return;
         }
         let mut overflow = State::new(&mut self.rest.overflow, &mut self.rest.logs);
-        if self.policy.fresh_at(overflow.view(), now) <= now {
+        if self.policy.is_fresh(overflow.view(), now) {
             self.policy.clear(&mut overflow);
             self.rest.overflow = Vec::new();
         }
@@ -228,7 +228,8 @@ impl Shard {
         let live = self.rest.used;
         let needed = self.layout.buckets_for(live);
         match how {
-            Rebuild::InPlace => self.move_words(needed.max(self.buckets.count())),
+            Rebuild::Tidy if live == before && !self.is_crowded() => {}
+            Rebuild::Tidy => self.move_words(needed.max(self.buckets.count())),
             Rebuild::Smaller => self.move_words(needed),
             Rebuild::Under(policy) => self.move_to(policy, now),
         }
@@ -247,7 +248,7 @@ impl Shard {
             let state = &mut words[slot.state..slot.state + self.layout.state()];
             let mut state = State::new(state, &mut self.rest.logs);
             let fresh_at = self.policy.fresh_at(state.view(), now);
-            if fresh_at <= now {
+            if self.policy.is_fresh(state.view(), now) {
                 self.policy.clear(&mut state);
                 words[slot.fingerprint] = 0;
                 self.rest.used -= 1;
@@ -307,9 +308,9 @@ impl Shard {
 /// Why a shard is laid out anew.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rebuild<'a> {
-    /// It is crowded. It never gets smaller by that: where keys come and are fresh again soon, the
-    /// room they took is needed for the next ones.
-    InPlace,
+    /// It is crowded, or the table is full. It never gets smaller by that: where keys come and are
+    /// fresh again soon, the room they took is needed for the next ones.
+    Tidy,
     /// Somebody wants the memory back.
     Smaller,
     /// It gets another policy.

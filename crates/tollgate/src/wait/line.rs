@@ -42,14 +42,11 @@ impl Line {
         lock(&self.queues).get(&key).map_or(0, |queue| queue.cost.max(1))
     }
 
-    /// Takes the last place in the queue of a key, unless `most` wait there already.
+    /// Takes the last place in the queue of a key, unless more than `most` wait there already.
     pub(crate) fn join(&self, key: u64, cost: u64, most: usize) -> Result<Place<'_>, WaitError> {
         let mut queues = lock(&self.queues);
         let queue = queues.entry(key).or_default();
-        if queue.waiters.len() >= most {
-            if queue.waiters.is_empty() {
-                queues.remove(&key);
-            }
+        if queue.waiters.len() > most {
             return Err(WaitError::Backlog);
         }
         let number = queue.next;

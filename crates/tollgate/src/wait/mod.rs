@@ -87,7 +87,8 @@ impl<'a> Wait<'a> {
         self
     }
 
-    /// Give up at once when so many wait for this key already. 65 536 by default.
+    /// Give up at once when more than so many wait for this key already. 65 536 by default; 0 lets
+    /// nobody wait behind another.
     pub fn backlog(mut self, most: usize) -> Self {
         self.options.backlog = most;
         self

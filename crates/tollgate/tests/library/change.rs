@@ -55,6 +55,33 @@ fn lowered_limits_leave_nothing_and_gaps_stay() {
 }
 
 #[test]
+fn what_was_lost_was_not_spent_and_slots_move_to_the_new_grid() {
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_millis(900));
+    let second = Duration::from_secs(1);
+    let mut idle = Limiter::with_clock(Quota::new(100, second).unwrap(), clock.clone());
+    idle.set_policy(Quota::new(100, 60 * MINUTE).unwrap());
+    assert_eq!(idle.peek().remaining(), Some(100), "an idle key spent nothing");
+    let slots = |limit, per| EvenSlots::new(limit, per).unwrap();
+    let mut daily = Limiter::with_clock(slots(1, 1_440 * MINUTE), clock.clone());
+    assert!(daily.check().is_allowed());
+    daily.set_policy(slots(10, second));
+    clock.advance(second);
+    assert!(daily.check().is_allowed(), "a tenth of a second later the old slot is no reason");
+}
+
+#[test]
+fn a_change_to_nothing_is_survived() {
+    let keyed: KeyedLimiter<str, _> =
+        KeyedLimiter::builder(Limit::per_second(10)).clock(ManualClock::default()).build();
+    assert!(keyed.check_n("alice", 5).is_allowed());
+    keyed.set_policy(Limit::per_second(0));
+    let decision = keyed.check("alice");
+    assert_eq!((decision.remaining(), decision.next_unit()), (Some(0), None));
+    assert!(!decision.is_allowed());
+}
+
+#[test]
 fn another_algorithm_or_name_starts_fresh_and_says_so() {
     let sliding = SlidingWindow::new(50, MINUTE).unwrap();
     assert_eq!(left(Limit::per_minute(100), sliding), Some(50));

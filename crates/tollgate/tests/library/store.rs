@@ -45,6 +45,52 @@ async fn all_are_charged_or_none_is() {
 }
 
 #[tokio::test]
+async fn what_is_given_up_is_retried_with_what_refused() {
+    let store = store().await;
+    let _ = store.apply(Verb::Check, &[charge("user", "alice", 5)]).await.unwrap();
+    let both = [charge("user", "alice", 2), charge("global", "", 1)];
+    let answers = store.apply(Verb::Check, &both).await.unwrap();
+    let wait = answers[0].decision.retry_after();
+    assert_eq!(wait, Some(std::time::Duration::from_secs(24)));
+    assert_eq!(answers[1].decision.retry_after(), wait);
+    let never = [charge("user", "alice", 6), charge("global", "", 1)];
+    let answers = store.apply(Verb::Check, &never).await.unwrap();
+    assert_eq!(answers[1].decision.retry_after(), None);
+}
+
+#[tokio::test]
+async fn a_partial_grant_given_up_is_a_refusal() {
+    let store = store().await;
+    let nary = Policy::new("nary", [Limit::per_minute(5)]).unwrap().mode(Mode::Nary).unwrap();
+    store.set_policy(nary).await.unwrap();
+    let both = [charge("nary", "alice", 7), charge("user", "alice", 1)];
+    let answers = store.apply(Verb::Check, &both).await.unwrap();
+    assert_eq!(answers[0].decision.refused_by().iter().collect::<Vec<_>>(), [0]);
+    assert_eq!((left(&answers[0]), left(&answers[1])), (5, 5));
+}
+
+#[tokio::test]
+async fn a_policy_whose_keys_are_fresh_makes_room_for_another() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::new(10, clock.clone());
+    for name in ["a", "b"] {
+        store.set_policy(Policy::new(name, [Limit::per_second(1)]).unwrap()).await.unwrap();
+    }
+    for key in 0..10 {
+        let key = key.to_string();
+        let _ = store.apply(Verb::Check, &[charge("a", &key, 1)]).await.unwrap();
+    }
+    clock.advance(std::time::Duration::from_secs(3_600));
+    let mut admitted = 0;
+    for key in 0..20 {
+        let key = key.to_string();
+        let answers = store.apply(Verb::Check, &[charge("b", &key, 1)]).await.unwrap();
+        admitted += u32::from(answers[0].decision.is_allowed());
+    }
+    assert!(admitted >= 10, "{admitted} of 20 found room or an overflow entry");
+}
+
+#[tokio::test]
 async fn the_same_key_twice_is_summed_first() {
     let store = store().await;
     let twice = [charge("user", "alice", 3), charge("user", "alice", 3)];

@@ -27,8 +27,30 @@ fn vain_waits_fail_at_once() {
     assert_eq!(limiter.wait_n(3).block(), Err(WaitError::Never));
     assert!(limiter.check_n(2).is_allowed());
     assert_eq!(limiter.wait().within(ms(29_000)).block(), Err(WaitError::Deadline));
-    assert_eq!(limiter.wait().backlog(0).block(), Err(WaitError::Backlog));
+    assert_eq!(limiter.wait_n(0).block(), Ok(()), "nothing is nothing to wait for");
     assert_eq!(limiter.peek().remaining(), Some(0), "nothing was charged");
+}
+
+#[test]
+fn what_comes_back_just_in_time_is_in_time() {
+    let limiter = Limiter::new(Limit::per_second(100).capacity(1));
+    for _ in 0..10 {
+        while limiter.check().is_allowed() {}
+        limiter.wait().within(ms(10)).block().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_behind_a_backlog_of_one() {
+    let limiter = Arc::new(Limiter::new(Limit::per_hour(1)));
+    assert!(limiter.check().is_allowed());
+    let first = tokio::spawn({
+        let limiter = Arc::clone(&limiter);
+        async move { limiter.wait().backlog(0).await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(limiter.wait().backlog(0).await, Err(WaitError::Backlog));
+    first.abort();
 }
 
 #[tokio::test]
