@@ -39,6 +39,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Why a file cannot be read.
+pub(crate) fn cannot_read(name: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("{name}: there is no such file"),
+        io::ErrorKind::IsADirectory => format!("{name}: this is a directory, not a file"),
+        _ => format!("{name}: cannot be read: {error}"),
+    }
+}
+
 /// A line on standard error. If that is closed, there is nobody to tell.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");

@@ -4,12 +4,31 @@ use tollgate::MAX_LOG;
 
 use super::key::{Key, Shape, UNITS};
 use super::limit::accept_name;
+use super::nearest::nearest;
+use super::wording::{one_of, quoted};
 
 /// An algorithm's name in the file and the keys that are its own.
 pub(crate) struct AlgorithmWord {
     pub(crate) word: &'static str,
     pub(crate) needs: &'static [&'static str],
     pub(crate) takes: &'static [&'static str],
+}
+
+impl AlgorithmWord {
+    /// What complaints call a limit of it.
+    pub(crate) fn a_limit(&self) -> String {
+        let article = if self.word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        format!("{article} `{}` limit", self.word)
+    }
+}
+
+/// The complaint about a word that is none of these algorithms.
+pub(crate) fn unknown(text: &str, words: &[&str]) -> String {
+    let hint = match nearest(text, words.iter().copied()) {
+        Some(word) => format!("did you mean `{word}`?"),
+        None => format!("it must be {}", one_of(words)),
+    };
+    format!("unknown algorithm {}; {hint}", quoted(text))
 }
 
 /// Every algorithm that runs, in the order of the manual.
@@ -29,7 +48,7 @@ pub(crate) const ALGORITHMS: &[AlgorithmWord] = &[
 /// Algorithms that are named in the manual and still to come.
 pub(crate) const NOT_YET: &[&str] = &["error-rate", "concurrency"];
 
-const WORDS: &[&str] = &[
+pub(crate) const WORDS: &[&str] = &[
     "gcra",
     "token-bucket",
     "leaky-bucket",
@@ -58,14 +77,16 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Syntax(accept_name),
         "What refusals call it; by default its algorithm, made unique.",
     ),
-    Key::new("algorithm", Shape::Word(WORDS), "How it counts."),
-    Key::new("limit", UNITS, "Units per period."),
+    Key::new("algorithm", Shape::Word(WORDS), "How it counts.").such_as("\"gcra\""),
+    Key::new("limit", UNITS, "Units per period.").such_as("10"),
     Key::new(
         "per",
         Shape::Duration,
         "The period; for a calendar window: day, week, month or year.",
-    ),
-    Key::new("capacity", UNITS, "Units that may be used at once; by default the limit."),
+    )
+    .such_as("\"1s\""),
+    Key::new("capacity", UNITS, "Units that may be used at once; by default the limit.")
+        .such_as("10"),
     Key::new(
         "overdraft",
         Shape::Flag,
@@ -74,7 +95,8 @@ pub(crate) const KEYS: &[Key] = &[
     .default("false"),
     Key::new("drip", UNITS, "Units that leave at once.").default("1"),
     Key::new("every", Shape::Duration, "Time between two drips, or between two admissions.")
-        .default("\"1s\""),
+        .default("\"1s\"")
+        .such_as("\"1s\""),
     Key::new("align", Shape::Word(ALIGN), "Where windows start.").default("\"first\""),
     Key::new("timezone", Shape::Text, "The time zone of a calendar window, such as Europe/Berlin.")
         .default("\"UTC\""),

@@ -1,6 +1,6 @@
 //! Choosing the policy a command runs, and saying so when it cannot run.
 
-use super::nearest::did_you_mean;
+use super::nearest::nearest;
 use super::spec::{LimitSpec, PolicySpec};
 use super::wording::all_of;
 use super::{Config, build, shorthand};
@@ -11,7 +11,7 @@ impl Config {
     pub(crate) fn choose(self, name: Option<&str>) -> Result<PolicySpec, Failure> {
         let names: Vec<&str> = self.policies.iter().map(|policy| policy.name.as_str()).collect();
         let place = match (name, names.as_slice()) {
-            (_, []) => return Err("the configuration has no policies".to_owned().into()),
+            (_, []) => return Err(format!("{} has no policies", self.file).into()),
             (None, [_]) => 0,
             (None, _) => {
                 let sentence =
@@ -19,14 +19,17 @@ impl Config {
                 return Err(sentence.into());
             }
             (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
-                let hint = did_you_mean(name, names.iter().copied());
-                format!("there is no policy `{name}` among {}{hint}", all_of(&names))
+                let hint = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", all_of(&names)),
+                };
+                format!("there is no policy `{name}` in {}; {hint}", self.file)
             })?,
         };
         self.policies
             .into_iter()
             .nth(place)
-            .ok_or_else(|| "the configuration has no policies".to_owned().into())
+            .ok_or_else(|| format!("{} has no policies", self.file).into())
     }
 }
 

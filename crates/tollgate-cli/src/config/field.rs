@@ -125,11 +125,20 @@ impl<'doc> Field<'doc> {
     }
 
     pub(crate) fn list(&self) -> Result<Vec<Field<'doc>>, Problem> {
-        let elements = self.value.get_ref().as_array().ok_or_else(|| self.must_be("an array"))?;
         let shape = match self.shape {
             Shape::List(shape) => shape,
             other => other,
         };
+        let elements =
+            self.value.get_ref().as_array().ok_or_else(|| match self.value.get_ref() {
+                DeValue::String(text) if !matches!(shape, Shape::Table(_)) => {
+                    self.problem(format!("must be an array; write [{}]", quoted(text)))
+                }
+                DeValue::Table(_) if matches!(shape, Shape::Limit | Shape::Table(_)) => {
+                    self.problem("must be an array; write [{ … }]")
+                }
+                _ => self.must_be("an array"),
+            })?;
         Ok(elements.iter().map(|value| Field { shape, value, ..*self }).collect())
     }
 

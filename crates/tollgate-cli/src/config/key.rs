@@ -11,16 +11,22 @@ pub(crate) struct Key {
     pub(crate) shape: Shape,
     /// The default as JSON, where there is one.
     pub(crate) default: Option<&'static str>,
+    /// A value as a file would have it, for keys that must be there.
+    pub(crate) example: Option<&'static str>,
     pub(crate) says: &'static str,
 }
 
 impl Key {
     pub(crate) const fn new(name: &'static str, shape: Shape, says: &'static str) -> Key {
-        Key { name, shape, default: None, says }
+        Key { name, shape, default: None, example: None, says }
     }
 
     pub(crate) const fn default(self, default: &'static str) -> Key {
         Key { default: Some(default), ..self }
+    }
+
+    pub(crate) const fn such_as(self, example: &'static str) -> Key {
+        Key { example: Some(example), ..self }
     }
 }
 

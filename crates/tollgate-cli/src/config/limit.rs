@@ -4,10 +4,10 @@ use tollgate::LimitError;
 use tollgate::calendar::CalendarError;
 use toml::de::DeValue;
 
-use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, NOT_YET};
+use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, NOT_YET, WORDS, unknown};
 use super::field::Field;
 use super::micros::Micros;
-use super::nearest::did_you_mean;
+use super::nearest::nearest;
 use super::problem::Problem;
 use super::spec::AlgorithmSpec;
 use super::table::Table;
@@ -36,8 +36,8 @@ pub(crate) fn read(field: &Field<'_>) -> Option<LimitRead> {
             field.problems.keep(possible(limit, |_| None))
         }
         DeValue::Table(_) => {
-            let table = field.problems.keep(field.table("a limit", KEYS))?;
-            let limit = from_table(&table)?;
+            let mut table = field.problems.keep(field.table("a limit", KEYS))?;
+            let limit = from_table(&mut table)?;
             field.problems.keep(possible(limit, |name| Some(table.field(name)?.at())))
         }
         _ => {
@@ -74,17 +74,19 @@ fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Problem> {
     })
 }
 
-fn from_table(table: &Table<'_>) -> Option<LimitRead> {
+fn from_table(table: &mut Table<'_>) -> Option<LimitRead> {
     let word = table.required("algorithm", |field| match field.text() {
         Ok(later) if NOT_YET.contains(&later) => {
             Err(Problem::at(field.at(), format!("algorithm `{later}` is not available yet")))
         }
+        Ok(text) if !WORDS.contains(&text) => Err(Problem::at(field.at(), unknown(text, WORDS))),
         _ => field.word(),
     });
     let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| Some(algorithm.word) == word) else {
         table.refuse_unknown_keys();
         return None;
     };
+    table.what = algorithm.a_limit();
     refuse_foreign_keys(table, algorithm);
     let name = table.optional("name", Field::text).map(str::to_owned);
     let unit = table.optional("unit", Field::text).unwrap_or("requests").to_owned();
@@ -118,13 +120,11 @@ fn refuse_foreign_keys(table: &Table<'_>, algorithm: &AlgorithmWord) {
                 all_of(algorithm.takes)
             )
         } else {
-            let own = did_you_mean(name, algorithm.takes.iter().chain(COMMON).copied());
-            let hint = if own.is_empty() {
-                did_you_mean(name, KEYS.iter().map(|key| key.name))
-            } else {
-                own
+            let hint = match nearest(name, algorithm.takes.iter().chain(COMMON).copied()) {
+                Some(own) => format!("; did you mean `{own}`?"),
+                None => format!(", which takes {}", all_of(algorithm.takes)),
             };
-            format!("unknown key `{name}` in a `{}` limit{hint}", algorithm.word)
+            format!("unknown key `{name}` in {}{hint}", table.what)
         };
         table.complain_at(at, sentence);
     }

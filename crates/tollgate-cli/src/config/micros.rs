@@ -4,18 +4,19 @@ use std::fmt;
 use std::time::Duration;
 
 use super::decimal::Decimal;
+use super::nearest::did_you_mean;
 use super::wording::quoted;
 
 /// Each unit's names and its length in microseconds, longest first.
 const UNITS: &[(&[&str], u64)] = &[
-    (&["w"], 604_800_000_000),
-    (&["d"], 86_400_000_000),
-    (&["h"], 3_600_000_000),
-    (&["m", "min"], 60_000_000),
-    (&["s"], 1_000_000),
-    (&["ms"], 1_000),
+    (&["w", "week", "weeks"], 604_800_000_000),
+    (&["d", "day", "days"], 86_400_000_000),
+    (&["h", "hour", "hours"], 3_600_000_000),
+    (&["m", "min", "mins", "minute", "minutes"], 60_000_000),
+    (&["s", "sec", "secs", "second", "seconds"], 1_000_000),
+    (&["ms", "millisecond", "milliseconds"], 1_000),
     // The micro sign and the Greek letter look the same.
-    (&["us", "µs", "μs"], 1),
+    (&["us", "µs", "μs", "microsecond", "microseconds"], 1),
 ];
 
 /// A duration in microseconds, the finest time every store can tell.
@@ -51,7 +52,8 @@ impl Micros {
         while !rest.is_empty() || text.trim().is_empty() {
             let (amount, unit, after) = first_part(rest).ok_or_else(|| not_a_duration(text))?;
             let place = UNITS.iter().position(|(names, _)| names.contains(&unit));
-            let place = place.ok_or_else(|| not_a_duration(text))?;
+            let place = place
+                .ok_or_else(|| not_a_duration(text) + &did_you_mean(unit, Micros::unit_names()))?;
             if longest_left != UNITS.len() && place <= longest_left {
                 return Err(format!(
                     "must name each unit once, the longest first; found {}",
@@ -70,6 +72,17 @@ impl Micros {
             rest = after.trim_start();
         }
         if total > Micros::MAX.0 { Err(too_long(text)) } else { Ok(Micros(total)) }
+    }
+
+    /// One of a unit, by any of its names.
+    pub(crate) fn one(unit: &str) -> Option<Micros> {
+        let named = UNITS.iter().find(|(names, _)| names.contains(&unit));
+        named.map(|(_, length)| Micros(*length))
+    }
+
+    /// Every name of every unit.
+    pub(crate) fn unit_names() -> impl Iterator<Item = &'static str> {
+        UNITS.iter().flat_map(|(names, _)| names.iter().copied())
     }
 
     pub(crate) fn duration(self) -> Duration {
@@ -133,6 +146,9 @@ mod tests {
             ("10µs", 10),
             ("1.5s", 1_500_000),
             ("0.5ms", 500),
+            ("1 hour", 3_600_000_000),
+            ("2 minutes", 120_000_000),
+            ("1 second", 1_000_000),
             ("36525d", Micros::MAX.0),
         ];
         for (text, micros) in cases {

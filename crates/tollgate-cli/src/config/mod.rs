@@ -38,7 +38,7 @@ use self::key::{Key, Shape};
 use self::problem::{Problem, Problems};
 use self::source::Source;
 use self::table::Table;
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_read};
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "tollgate.toml";
@@ -61,6 +61,8 @@ const SECTIONS: &[Key] = &[
 
 /// What a file says.
 pub(crate) struct Config {
+    /// The name of the file.
+    pub(crate) file: String,
     pub(crate) store_url: String,
     /// What is valid and yet cannot be meant.
     pub(crate) oddities: Vec<String>,
@@ -76,8 +78,7 @@ impl Config {
             None => default_file()?,
         };
         let name = path.display().to_string();
-        let bytes =
-            std::fs::read(&path).map_err(|error| format!("{name}: cannot be read: {error}"))?;
+        let bytes = std::fs::read(&path).map_err(|error| cannot_read(&name, &error))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())
         })?;
@@ -87,7 +88,7 @@ impl Config {
     fn parse(source: &Source) -> Result<Config, Failure> {
         let problems = Problems::default();
         let config = match DeTable::parse(source.text()) {
-            Ok(document) => Some(read(&document, &problems)),
+            Ok(document) => Some(read(source, &document, &problems)),
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 problems.note(Problem::at(at, error.message().replace('\n', ", ")));
@@ -113,13 +114,18 @@ fn default_file() -> Result<PathBuf, Failure> {
     }
 }
 
-fn read<'doc>(document: &'doc Spanned<DeTable<'doc>>, problems: &'doc Problems) -> Config {
+fn read<'doc>(
+    source: &Source,
+    document: &'doc Spanned<DeTable<'doc>>,
+    problems: &'doc Problems,
+) -> Config {
     let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, problems);
     table.refuse_unknown_keys();
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
     let policies = table.optional("policies", Field::entries).unwrap_or_default();
     Config {
+        file: source.name().to_owned(),
         oddities: server.map(|section| server::verify(&section)).unwrap_or_default(),
         store_url: store.map_or_else(|| "memory:".to_owned(), |section| store::read(&section)),
         policies: policies.iter().filter_map(policy::read).collect(),

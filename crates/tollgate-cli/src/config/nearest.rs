@@ -19,6 +19,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("count", "limit"),
     ("type", "algorithm"),
     ("tz", "timezone"),
+    ("policy", "policies"),
     ("sliding-log", "rolling-window"),
     ("sliding-window-log", "rolling-window"),
     ("sliding-window-counter", "sliding-window"),

@@ -7,7 +7,7 @@ use super::limits;
 use super::problem::Problem;
 use super::spec::PolicySpec;
 use super::table::Table;
-use super::wording::quoted;
+use super::wording::{quoted, shown};
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
@@ -65,14 +65,16 @@ pub(crate) const KEYS: &[Key] = &[
         "limits",
         Shape::List(&Shape::Limit),
         "One to sixteen limits that admit together or not at all.",
-    ),
+    )
+    .such_as("[\"10/s\"]"),
 ];
 
-const TIER: &[Key] = &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.")];
+const TIER: &[Key] =
+    &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.").such_as("0.5")];
 
 const LEASE: &[Key] = &[
-    Key::new("size", UNITS, "Units taken from the store at a time."),
-    Key::new("ttl", Shape::Duration, "How long they may be held."),
+    Key::new("size", UNITS, "Units taken from the store at a time.").such_as("100"),
+    Key::new("ttl", Shape::Duration, "How long they may be held.").such_as("\"1s\""),
 ];
 
 /// The keys of [`KEYS`] that are read but that nothing applies yet.
@@ -82,7 +84,12 @@ const NOT_YET: &[&str] = &["rollout", "tiers", "exempt", "block", "overrides", "
 pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
     let problems = entry.field.problems;
     let name = problems.keep(accept_name(entry));
-    let table = problems.keep(entry.field.table(format!("policy `{}`", entry.key), KEYS))?;
+    let what = format!("policy `{}`", entry.key);
+    let table = problems.keep(entry.field.table(what.as_str(), KEYS).map_err(|_| {
+        let found = shown(entry.field.value.get_ref());
+        let sentence = format!("{what} must be a table with `limits`; found {found}");
+        Problem::at(entry.field.at(), sentence)
+    }))?;
     table.verify();
     verify_what_comes_later(&table);
     let mode = table.verified("mode", Field::word).unwrap_or("binary");

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use super::SECTIONS;
 use super::algorithm::{self, ALGORITHMS, AlgorithmWord, CALENDAR, COMMON};
 use super::key::{Key, Shape};
+use super::micros::Micros;
 use super::policy;
 
-const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(us|µs|μs|ms|s|m|min|h|d|w) ?)+$";
-const SHORTHAND: &str = r"^[0-9_]+ *(/| per ) *[0-9.a-zµμ]+( +[a-z-]+)?$";
+const SHORTHAND: &str = r"^[0-9_]+ *(/| per ) *[0-9.a-zµμ]+( +[0-9.a-zµμ-]+)*$";
 
 /// The schema of `tollgate.toml`, as editors understand it.
 pub(crate) fn schema() -> Value {
@@ -16,10 +16,15 @@ pub(crate) fn schema() -> Value {
     let own = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tollgate.toml",
-        "$defs": { "limit": limit(), "duration": { "type": "string", "pattern": DURATION } },
+        "$defs": { "limit": limit(), "duration": { "type": "string", "pattern": duration() } },
     });
     merge(&mut schema, own);
     schema
+}
+
+fn duration() -> String {
+    let units: Vec<&str> = Micros::unit_names().collect();
+    format!(r"^([0-9]+(\.[0-9]+)? *({}) *)+$", units.join("|"))
 }
 
 fn table(keys: &[Key], required: &[&str]) -> Value {

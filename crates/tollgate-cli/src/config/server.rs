@@ -43,8 +43,8 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 const TLS: &[Key] = &[
-    Key::new("cert", Shape::Text, "The certificate chain, a PEM file."),
-    Key::new("key", Shape::Text, "The private key, a PEM file."),
+    Key::new("cert", Shape::Text, "The certificate chain, a PEM file.").such_as("\"cert.pem\""),
+    Key::new("key", Shape::Text, "The private key, a PEM file.").such_as("\"key.pem\""),
     Key::new(
         "client_ca",
         Shape::Text,
@@ -57,12 +57,14 @@ const AUTH: &[Key] = &[
         "token",
         Shape::Syntax(accept_token),
         "sha256:… of the token, or where the token is: ${ENV} or file:…",
-    ),
+    )
+    .such_as("\"${TOKEN}\""),
     Key::new(
         "roles",
         Shape::List(&Shape::Word(&["check", "read", "admin"])),
         "What the token is good for.",
-    ),
+    )
+    .such_as("[\"check\"]"),
 ];
 
 /// Complains about everything in the section that is wrong, and returns what is merely odd.

@@ -1,22 +1,11 @@
 //! Limits in a few words: `"10/s"`, `"100 per minute"`, `"1000/1h sliding-window"`.
 
-use super::algorithm::{ALGORITHMS, CALENDAR};
+use super::algorithm::{ALGORITHMS, CALENDAR, unknown};
 use super::key::MAX_UNITS;
 use super::micros::Micros;
 use super::nearest::did_you_mean;
 use super::spec::{AlgorithmSpec, Window};
-use super::wording::{one_of, quoted};
-
-/// The words for a period of one unit.
-const PERIODS: &[(&[&str], u64)] = &[
-    (&["us", "µs", "μs"], 1),
-    (&["ms"], 1_000),
-    (&["s", "sec", "second"], 1_000_000),
-    (&["m", "min", "minute"], 60_000_000),
-    (&["h", "hour"], 3_600_000_000),
-    (&["d", "day"], 86_400_000_000),
-    (&["w", "week"], 604_800_000_000),
-];
+use super::wording::quoted;
 
 /// What a shorthand says.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,21 +39,22 @@ pub(crate) fn parse(text: &str) -> Result<Shorthand, String> {
     };
     let (amount, rest) =
         text.split_once('/').or_else(|| text.split_once(" per ")).ok_or_else(not_a_limit)?;
-    let mut words = rest.split_whitespace();
-    let period = words.next().ok_or_else(not_a_limit)?;
-    let algorithm = words.next();
-    if let Some(extra) = words.next() {
-        return Err(format!(
-            "{} says {} too much; use a table for more than a rate and an algorithm",
-            quoted(text),
-            quoted(extra)
-        ));
-    }
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let more = words.windows(2).take_while(|pair| goes_on(pair[0], pair[1])).count();
+    let (period, algorithm) = words.split_at_checked(1 + more).ok_or_else(not_a_limit)?;
     Ok(Shorthand {
         limit: limit(amount.trim(), text)?,
-        per: period_of(period)?,
-        algorithm: algorithm.map_or(Ok("gcra"), algorithm_of)?,
+        per: period_of(&period.join(" "))?,
+        algorithm: algorithm_of(algorithm, text)?,
     })
+}
+
+/// "10 seconds" and "1h 30m" are one period.
+fn goes_on(before: &str, word: &str) -> bool {
+    let is_bare = before.chars().all(|character| character.is_ascii_digit() || character == '.');
+    let is_algorithm = ALGORITHMS.iter().any(|algorithm| algorithm.word == word);
+    let is_amount = word.starts_with(|first: char| first.is_ascii_digit());
+    is_amount || Micros::one(word).is_some() || (is_bare && !is_algorithm)
 }
 
 fn limit(amount: &str, text: &str) -> Result<u64, String> {
@@ -87,18 +77,17 @@ fn limit(amount: &str, text: &str) -> Result<u64, String> {
 }
 
 fn period_of(text: &str) -> Result<Micros, String> {
-    if let Some((_, micros)) = PERIODS.iter().find(|(names, _)| names.contains(&text)) {
-        return Ok(Micros(*micros));
+    if let Some(period) = Micros::one(text) {
+        return Ok(period);
     }
-    if CALENDAR.contains(&text) {
+    if let Some(word) = CALENDAR.iter().find(|word| **word == text.trim_end_matches('s')) {
         return Err(format!(
-            "a {text} is not always as long; use a table with algorithm = \"fixed-window\", align = \"calendar\" and per = \"{text}\""
+            "a {word} is not always as long; use a table with algorithm = \"fixed-window\", align = \"calendar\" and per = \"{word}\""
         ));
     }
     let is_word = text.chars().all(char::is_alphabetic);
     if is_word {
-        let names = PERIODS.iter().flat_map(|(names, _)| names.iter().copied());
-        let hint = did_you_mean(text.trim_end_matches('s'), names);
+        let hint = did_you_mean(text, Micros::unit_names());
         return Err(format!(
             "unknown period {}; use s, m, h, d, w or a duration such as 1h30m{hint}",
             quoted(text)
@@ -107,24 +96,27 @@ fn period_of(text: &str) -> Result<Micros, String> {
     Micros::parse(text).map_err(|rest| format!("the period {rest}"))
 }
 
-fn algorithm_of(text: &str) -> Result<&'static str, String> {
+/// The algorithm that the last words of a shorthand name: one word, or none for the default.
+fn algorithm_of(words: &[&str], text: &str) -> Result<&'static str, String> {
+    let Some((word, extra)) = words.split_first() else { return Ok("gcra") };
     let rates: Vec<&'static str> = ALGORITHMS
         .iter()
         .filter(|algorithm| algorithm.needs == ["limit", "per"])
         .map(|algorithm| algorithm.word)
         .collect();
-    if let Some(word) = rates.iter().find(|word| **word == text) {
-        return Ok(word);
+    let known = ALGORITHMS.iter().find(|algorithm| algorithm.word == *word);
+    match (known.map(|algorithm| algorithm.word), extra.first()) {
+        (None, _) => Err(unknown(&words.join(" "), &rates)),
+        (Some(_), Some(extra)) => Err(format!(
+            "{} says {} too much; use a table for more than a rate and an algorithm",
+            quoted(text),
+            quoted(extra)
+        )),
+        (Some(word), None) if rates.contains(&word) => Ok(word),
+        (Some(word), None) => {
+            Err(format!("`{word}` takes more than a rate; write the limit as a table"))
+        }
     }
-    if ALGORITHMS.iter().any(|algorithm| algorithm.word == text) {
-        return Err(format!("`{text}` takes more than a rate; write the limit as a table"));
-    }
-    Err(format!(
-        "unknown algorithm {}; it must be {}{}",
-        quoted(text),
-        one_of(&rates),
-        did_you_mean(text, rates.iter().copied())
-    ))
 }
 
 #[cfg(test)]
@@ -141,6 +133,11 @@ mod tests {
         assert_eq!(parse("10 / sec"), gcra(10, 1_000_000));
         assert_eq!(parse("100 per minute"), gcra(100, 60_000_000));
         assert_eq!(parse("5/day"), gcra(5, 86_400_000_000));
+        assert_eq!(parse("10/seconds"), gcra(10, 1_000_000));
+        assert_eq!(parse("5 per minutes"), gcra(5, 60_000_000));
+        assert_eq!(parse("5 per 10 seconds"), gcra(5, 10_000_000));
+        assert_eq!(parse("5 / 1h 30m"), gcra(5, 5_400_000_000));
+        assert_eq!(parse("5 per 10 seconds quota").unwrap().algorithm, "quota");
         assert_eq!(parse("1_000/1h30m"), gcra(1000, 5_400_000_000));
         assert_eq!(parse("1000/1h sliding-window").unwrap().algorithm, "sliding-window");
     }
@@ -157,8 +154,12 @@ mod tests {
             ("10/", "is not a limit"),
             ("10/0s", "must be longer than 0"),
             ("10/month", "align = \"calendar\""),
-            ("10/minutes", "did you mean `minute`?"),
+            ("10/months", "per = \"month\""),
+            ("10/minuts", "did you mean `minute`?"),
+            ("10/10 secnds", "\"10 secnds\"; did you mean `seconds`?"),
+            ("10/10 gcra", "needs a unit"),
             ("10/s sliding", "did you mean `sliding-window`?"),
+            ("10/s sliding window", "\"sliding window\"; did you mean `sliding-window`?"),
             ("10/s leaky-bucket", "as a table"),
             ("10/s gcra fast", "\"fast\" too much"),
         ];

@@ -13,6 +13,10 @@ impl Source {
         Source { name: name.into(), text: text.into() }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

@@ -57,7 +57,11 @@ impl<'doc> Table<'doc> {
             .names()
             .any(|(written, _)| written == name || (!is_known(written) && misspelt(written)));
         if !there {
-            self.complain(format!("{} needs `{name}`", self.what));
+            let key = self.keys.iter().find(|key| key.name == name);
+            let hint = key
+                .and_then(|key| key.example)
+                .map_or_else(String::new, |example| format!(", such as {example}"));
+            self.complain(format!("{} needs `{name}`{hint}", self.what));
         }
     }
 

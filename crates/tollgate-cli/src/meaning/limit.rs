@@ -4,45 +4,51 @@ use crate::config::{AlgorithmSpec, LimitSpec, Micros, Window};
 
 /// What the limit admits.
 pub(crate) fn sentence(limit: &LimitSpec) -> String {
-    let unit = &limit.unit;
+    let units = |count: u64| counted(count, &limit.unit);
     let mut sentence = match &limit.algorithm {
         AlgorithmSpec::Gcra { limit, per, capacity, .. } => format!(
-            "{limit} {unit} per {per} on average and up to {capacity} at once; one returns every {}, a spent capacity within {}.",
+            "{} per {per} on average and up to {capacity} at once; one returns every {}, a spent capacity within {}.",
+            units(*limit),
             share(*per, 1, *limit),
             share(*per, *capacity, *limit)
         ),
         AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
             format!(
-                "up to {capacity} {unit} at once; {drip} {} every {every}.",
+                "up to {} at once; {drip} {} every {every}.",
+                units(*capacity),
                 if *drip == 1 { "returns" } else { "return" }
             )
         }
         AlgorithmSpec::FixedWindow { limit, window: Window::First(per) } => {
             format!(
-                "up to {limit} {unit} in a window of {per} that starts with the first one admitted."
+                "up to {} in a window of {per} that starts with the first one admitted.",
+                units(*limit)
             )
         }
         AlgorithmSpec::FixedWindow { limit, window: Window::Epoch(per) } => {
-            format!("up to {limit} {unit} in each window of {per}, counted from the Unix epoch.")
+            format!("up to {} in each window of {per}, counted from the Unix epoch.", units(*limit))
         }
         AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, timezone } } => {
-            format!("up to {limit} {unit} in each calendar {per} of {timezone}.")
+            format!("up to {} in each calendar {per} of {timezone}.", units(*limit))
         }
         AlgorithmSpec::SlidingWindow { limit, per } => {
             format!(
-                "up to {limit} {unit} per {per}, judged by this window and a share of the one before."
+                "up to {} per {per}, judged by this window and a share of the one before.",
+                units(*limit)
             )
         }
         AlgorithmSpec::RollingWindow { limit, per, buckets: None } => {
-            format!("never more than {limit} {unit} in any {per}, counted exactly.")
+            format!("never more than {} in any {per}, counted exactly.", units(*limit))
         }
         AlgorithmSpec::RollingWindow { limit, per, buckets: Some(buckets) } => format!(
-            "never more than {limit} {unit} in any {per}; each counts up to {} longer, to bound memory.",
+            "never more than {} in any {per}; each counts up to {} longer, to bound memory.",
+            units(*limit),
             share(*per, 1, *buckets)
         ),
         AlgorithmSpec::Quota { limit, per } => {
             format!(
-                "{limit} {unit} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
+                "{} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
+                units(*limit),
                 share(*per, 1, *limit)
             )
         }
@@ -115,6 +121,13 @@ fn is_overdraft(algorithm: &AlgorithmSpec) -> bool {
         AlgorithmSpec::Gcra { overdraft: true, .. }
             | AlgorithmSpec::LeakyBucket { overdraft: true, .. }
     )
+}
+
+/// `10 requests`, but `1 request`.
+fn counted(count: u64, unit: &str) -> String {
+    // A guess: units are the user's words.
+    let one = unit.strip_suffix('s').filter(|one| !one.ends_with('s') && !one.ends_with("ie"));
+    format!("{count} {}", one.filter(|_| count == 1).unwrap_or(unit))
 }
 
 /// `per · times / parts`, for people: rounded to the microsecond, and then said to be.

@@ -24,6 +24,7 @@ fn opening(policy: &PolicySpec) -> String {
             "admits a cost whole or not at all, and records refused attempts too: hammering keeps a caller out.".to_owned()
         }
         (1, _) => "admits a cost whole or not at all.".to_owned(),
+        (2, _) => "admits a cost whole or not at all, when both limits agree.".to_owned(),
         (limits, _) => format!("admits a cost whole or not at all, when all {limits} limits agree."),
     };
     if !policy.key.is_empty() {

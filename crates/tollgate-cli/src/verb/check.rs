@@ -1,6 +1,7 @@
 //! `tollgate check`: one decision.
 
 use std::io::Write;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,8 +23,9 @@ pub(crate) struct Check {
     /// Whose budget to charge
     key: String,
     /// Units to charge; 0 only looks
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cost: u64,
+    // Read by `whole`, which complains in one line.
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
+    cost: String,
     /// The configuration [default: ./tollgate.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -34,6 +36,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let cost = whole("--cost", &self.cost)?;
         let config = Config::load(self.config.as_deref())?;
         if config.store_url != "memory:" {
             return Err(
@@ -41,10 +44,10 @@ impl Check {
             );
         }
         let policy = config.choose(Some(&self.policy))?.runnable()?.built;
-        let (decision, limits) = decide(&policy, self.cost);
+        let (decision, limits) = decide(&policy, cost);
         let mut out = std::io::stdout().lock();
         if self.json {
-            let answer = DecisionLine::new(&policy, &self.key, self.cost, &decision);
+            let answer = DecisionLine::new(&policy, &self.key, cost, &decision);
             let names = policy.limits().iter().map(|limit| limit.name());
             let limits =
                 names.zip(&limits).map(|(name, limit)| LimitAnswer::new(name, limit)).collect();
@@ -59,6 +62,16 @@ impl Check {
         let refused = !decision.is_allowed() && !decision.refused_by().is_empty();
         Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
     }
+}
+
+fn whole(name: &str, text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error: ParseIntError| {
+        let most = match error.kind() {
+            IntErrorKind::PosOverflow => format!(" to {}", u64::MAX),
+            _ => String::new(),
+        };
+        format!("{name} must be a whole number from 0{most}; found {text}")
+    })
 }
 
 fn decide(policy: &Policy, cost: u64) -> (Decision, Vec<LimitDecision>) {

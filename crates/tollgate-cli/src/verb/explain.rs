@@ -22,7 +22,7 @@ const RETRIES: usize = 5;
 pub(crate) struct Explain {
     /// A limit in a few words, such as "10/s" or "1000/1h sliding-window"
     #[arg(conflicts_with_all = ["config", "policy"])]
-    limit: Option<String>,
+    limit: Vec<String>,
     /// The configuration [default: ./tollgate.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -33,9 +33,10 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        let policy = match &self.limit {
-            Some(text) => PolicySpec::of_shorthand(text)?,
-            None => Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?,
+        let policy = if self.limit.is_empty() {
+            Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?
+        } else {
+            PolicySpec::of_shorthand(&self.limit.join(" "))?
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{}", describe(&policy))?;

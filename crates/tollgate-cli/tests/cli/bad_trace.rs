@@ -6,32 +6,33 @@ use crate::support::Place;
 fn lines() {
     let place = Place::with_limits("\"3/s\"");
     let cases = [
-        (
-            "{\"t_us\":-1}",
-            "10: invalid value: integer `-1`, expected `t_us` to be a whole number from 0 to 4611686018427387",
-        ),
-        (
-            "{\"t_us\":1.5}",
-            "11: invalid type: floating point `1.5`, expected `t_us` to be a whole number from 0 to 4611686018427387",
-        ),
+        ("{\"t_us\":-1}", "10: `t_us` must be a whole number from 0; found -1"),
+        ("{\"t_us\":1.5}", "11: `t_us` must be a whole number from 0; found 1.5"),
         (
             "{\"t_us\":4611686018427388}",
-            "24: invalid value: integer `4611686018427388`, expected `t_us` to be a whole number from 0 to 4611686018427387",
+            "24: `t_us` must be a whole number from 0 to 4611686018427387; found 4611686018427388",
         ),
         (
-            "{\"t_us\":1,\"cost\":-1}",
-            "19: invalid value: integer `-1`, expected `cost` to be a whole number from 0 to 18446744073709551615",
+            "{\"t_us\":99999999999999999999}",
+            "28: `t_us` must be a whole number from 0 to 4611686018427387; found 99999999999999999999",
         ),
+        ("{\"t_us\":1,\"cost\":-1}", "19: `cost` must be a whole number from 0; found -1"),
+        ("{\"t_us\":1,\"cost\":0.5}", "20: `cost` must be a whole number from 0; found 0.5"),
+        ("{\"t_us\":1,\"cost\":\"x\"}", "20: `cost` must be a whole number from 0; found \"x\""),
+        ("{\"t_us\":1,\"cost\":null}", "21: `cost` must be a whole number from 0; found null"),
+        ("{\"t_us\":1,\"cost\":[1]}", "17: `cost` must be a whole number from 0; found an array"),
+        ("{\"t_us\":1,\"cost\":{}}", "17: `cost` must be a whole number from 0; found an object"),
+        ("{\"t_us\":1,\"cost\":NaN}", "18: `cost` must be a whole number from 0; found NaN"),
         (
-            "{\"t_us\":1,\"cost\":0.5}",
-            "20: invalid type: floating point `0.5`, expected `cost` to be a whole number from 0 to 18446744073709551615",
+            "{\"t_us\":1,\"cost\" : -Infinity}",
+            "21: `cost` must be a whole number from 0; found -Infinity",
         ),
-        ("{\"t_us\":1,\"cost\":NaN}", "18: this is not JSON: expected value"),
         (
             "{\"t_us\":1,\"cost\":18446744073709551616}",
-            "37: invalid type: floating point `1.8446744073709552e+19`, expected `cost` to be a whole number from 0 to 18446744073709551615",
+            "37: `cost` must be a whole number from 0 to 18446744073709551615; found 18446744073709551616",
         ),
-        ("{\"t_us\":1,\"key\":5}", "17: invalid type: integer `5`, expected `key` to be a string"),
+        ("{\"t_us\":1,\"key\":5}", "17: `key` must be a string; found 5"),
+        ("{\"t_us\":1,\"op\":true}", "19: `op` must be a string; found true"),
         ("{\"t_us\":1,\"kee\":5}", "15: unknown key `kee` in an event; did you mean `key`?"),
         (
             "{\"t_us\":1,\"op\":\"chek\"}",
@@ -46,10 +47,22 @@ fn lines() {
         ("{}", "2: an event needs `t_us`"),
         (
             "[]",
-            "1: invalid type: sequence, expected an event such as {\"t_us\": 1500000, \"key\": \"alice\", \"cost\": 1}",
+            "1: a line must be an event such as {\"t_us\": 0, \"key\": \"alice\"}; found an array",
         ),
-        ("{\"t_us\":1", "9: this is not JSON: EOF while parsing an object"),
-        ("{\"t_us\":1} {}", "12: this is not JSON: trailing characters"),
+        (
+            "{\"t_us\":1",
+            "9: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
+        ),
+        (
+            "t_us=1",
+            "2: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
+        ),
+        (
+            "{\"t_us\":1,\"key\":NaN}",
+            "17: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
+        ),
+        ("{\"t_us\":1} {}", "12: one event per line; nothing may follow it"),
+        ("{\"t_us\":1},", "11: one event per line; nothing may follow it"),
     ];
     for (line, expected) in cases {
         let run = place
@@ -76,12 +89,17 @@ fn time_that_goes_back() {
 fn what_cannot_run_is_said() {
     let config = "[policies.login]\nlimits = [\"1/s\"]\nblock = [\"eve\"]\n[policies.api]\nlimits = [\"1/s\"]";
     let place = Place::with_config(config);
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["replay"], "choose one of the policies `login` and `api` with --policy\n"),
         (
             &["replay", "--policy", "logn"],
-            "there is no policy `logn` among `login` and `api`; did you mean `login`?\n",
+            "there is no policy `logn` in tollgate.toml; did you mean `login`?\n",
         ),
+        (
+            &["replay", "--policy", "nope"],
+            "there is no policy `nope` in tollgate.toml; it has `login` and `api`\n",
+        ),
+        (&["replay", "--policy", "api", "nope.jsonl"], "nope.jsonl: there is no such file\n"),
         (
             &["replay", "--policy", "login"],
             "policy `login` sets `block`, which cannot be applied yet; remove that to run it\n",
@@ -98,5 +116,17 @@ fn what_cannot_run_is_said() {
     for (arguments, expected) in cases {
         let run = place.run(arguments);
         assert_eq!((run.code, run.stderr.as_str()), (Some(2), expected), "{arguments:?}");
+    }
+}
+
+#[test]
+fn nothing_decided_is_no_summary() {
+    let place = Place::with_limits("\"3/s\"");
+    let run = place.run_with_input(&["replay"], "{}\n");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+    assert_eq!(run.stderr, "<stdin>:1:2: an event needs `t_us`\n");
+    for format in ["summary", "jsonl"] {
+        let run = place.run_with_input(&["replay", "--format", format], "\n");
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), "warning: the trace is empty\n"));
     }
 }

@@ -14,13 +14,28 @@ fn exit_codes() {
         refused.stdout,
         "refused by gcra; it will never pass: the cost is above the limit\n"
     );
-    for bad in [
-        &["check", "q", "alice"][..],
-        &["check", "p"],
-        &["check", "p", "a", "--cost", "-1"],
-        &["check", "p", "a", "--cost", "x"],
-    ] {
+    for bad in [&["check", "q", "alice"][..], &["check", "p"]] {
         assert_eq!(place.run(bad).code, Some(2), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_cost_that_is_none() {
+    let place = Place::with_limits("\"5/s\"");
+    let cases: [(&[&str], &str); 5] = [
+        (&["--cost", "-1"], "from 0; found -1"),
+        (&["--cost=-1"], "from 0; found -1"),
+        (&["--cost=1.5"], "from 0; found 1.5"),
+        (&["--cost", "x"], "from 0; found x"),
+        (
+            &["--cost", "18446744073709551616"],
+            "from 0 to 18446744073709551615; found 18446744073709551616",
+        ),
+    ];
+    for (cost, expected) in cases {
+        let run = place.run(&[&["check", "p", "a"], cost].concat());
+        let expected = format!("--cost must be a whole number {expected}\n");
+        assert_eq!((run.code, run.stderr), (Some(2), expected), "{cost:?}");
     }
 }
 

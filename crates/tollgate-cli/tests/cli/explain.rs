@@ -19,11 +19,27 @@ fn a_limit_in_a_few_words() {
 }
 
 #[test]
+fn words_need_no_quotes() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 3] = [
+        (&["explain", "5", "per", "second"], "5 requests per 1s on average"),
+        (&["explain", "5", "per", "10", "seconds"], "5 requests per 10s on average"),
+        (&["explain", "1/s", "quota"], "1 request in each 1s since"),
+    ];
+    for (arguments, expected) in cases {
+        let run = place.run(arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(run.stdout.contains(expected), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn a_policy_of_a_file() {
     let place =
         Place::with_limits("\"5/s quota\", { algorithm = \"min-interval\", every = \"2s\" }");
     let run = place.run(&["explain", "-c", "tollgate.toml", "--policy", "p"]);
     assert_eq!(run.code, Some(0));
+    assert!(run.stdout.contains("when both limits agree."), "{}", run.stdout);
     assert!(run.stdout.contains("then refused by min-interval: retry in 2s"), "{}", run.stdout);
 }
 

@@ -71,6 +71,10 @@ fn normalised_algorithms() {
             json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 250_000 }),
         ),
         (
+            "{ algorithm = \"min-interval\", every = \"2 minutes\" }",
+            json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 120_000_000 }),
+        ),
+        (
             "\"5/day quota\"",
             json!({ "name": "quota", "algorithm": "quota", "limit": 5, "per_us": 86_400_000_000u64 }),
         ),

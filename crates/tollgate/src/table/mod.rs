@@ -17,7 +17,7 @@ use shard::Rebuild;
 pub(crate) use shard::Shard;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
-const KEYS_PER_SHARD: usize = 2_048;
+const KEYS_PER_SHARD: usize = 1_024;
 const MAX_SHARD_BITS: u32 = 16;
 /// How many shards a full table looks through for a new key.
 pub(crate) const SHARDS_LOOKED_THROUGH: usize = 8;

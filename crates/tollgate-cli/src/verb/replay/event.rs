@@ -38,6 +38,8 @@ impl Op {
 
 const KEYS: [&str; 5] = ["t_us", "key", "cost", "op", "outcome"];
 const OPS: [&str; 5] = ["check", "peek", "refund", "report", "reset"];
+/// The keys whose values are whole numbers.
+pub(super) const WHOLE: [&str; 2] = ["t_us", "cost"];
 const LATEST_US: u64 = Timestamp::MAX.as_nanos() / 1_000;
 
 impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
@@ -52,7 +54,7 @@ impl<'de> Visitor<'de> for EventVisitor {
     type Value = Event<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(r#"an event such as {"t_us": 1500000, "key": "alice", "cost": 1}"#)
+        formatter.write_str(r#"a line must be an event such as {"t_us": 0, "key": "alice"}"#)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event<'de>, A::Error> {

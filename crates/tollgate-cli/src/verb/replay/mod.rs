@@ -1,5 +1,6 @@
 //! `tollgate replay`: a trace through a policy, in the trace's own time.
 
+mod complaint;
 mod event;
 mod report;
 mod trace;
@@ -15,7 +16,7 @@ use self::event::{Event, Op};
 use self::report::{Jsonl, Report, Summary};
 use self::trace::Trace;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_read, say};
 
 /// Run a trace through a policy in virtual time.
 ///
@@ -68,8 +69,7 @@ impl Replay {
         match &self.trace {
             Some(path) if path.as_os_str() != "-" => {
                 let name = path.display().to_string();
-                let file = std::fs::File::open(path)
-                    .map_err(|error| format!("{name}: cannot be read: {error}"))?;
+                let file = std::fs::File::open(path).map_err(|error| cannot_read(&name, &error))?;
                 Ok((name, Box::new(BufReader::with_capacity(1 << 16, file))))
             }
             _ => Ok(("<stdin>".to_owned(), Box::new(io::stdin().lock()))),
@@ -95,13 +95,22 @@ impl Stage {
 
     /// What was decided before a complaint is still written.
     fn play(&self, mut trace: Trace<impl BufRead>, mut report: impl Report) -> Result<(), Failure> {
+        let mut is_empty = true;
         let complaint = loop {
             match trace.next_event() {
-                Ok(Some(event)) => report.add(&self.policy, &event, &self.decide(&event))?,
+                Ok(Some(event)) => {
+                    is_empty = false;
+                    report.add(&self.policy, &event, &self.decide(&event))?;
+                }
                 Ok(None) => break None,
                 Err(failure) => break Some(failure),
             }
         };
+        match complaint {
+            Some(failure) if is_empty => return Err(failure),
+            None if is_empty => say("warning: the trace is empty"),
+            _ => {}
+        }
         report.finish(&self.policy)?;
         complaint.map_or(Ok(()), Err)
     }

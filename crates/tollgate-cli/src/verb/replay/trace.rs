@@ -2,8 +2,9 @@
 
 use std::io::BufRead;
 
+use super::complaint::complaint;
 use super::event::Event;
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot_read};
 
 /// Reads events, and knows where it is when one is bad.
 pub(super) struct Trace<R> {
@@ -25,7 +26,7 @@ impl<R: BufRead> Trace<R> {
             self.line.clear();
             self.number += 1;
             let read = self.input.read_until(b'\n', &mut self.line);
-            if read.map_err(|error| format!("{}: cannot be read: {error}", self.name))? == 0 {
+            if read.map_err(|error| cannot_read(&self.name, &error))? == 0 {
                 return Ok(None);
             }
             if !self.line.trim_ascii().is_empty() {
@@ -39,7 +40,7 @@ impl<R: BufRead> Trace<R> {
                     self.name,
                     self.number,
                     error.column().max(1),
-                    sentence(&error)
+                    complaint(&self.line, &error)
                 )
             })?;
         if event.t_us < self.latest_us {
@@ -52,11 +53,4 @@ impl<R: BufRead> Trace<R> {
         self.latest_us = event.t_us;
         Ok(Some(event))
     }
-}
-
-/// The parser's words without its own idea of the place, which is always line 1.
-fn sentence(error: &serde_json::Error) -> String {
-    let words = error.to_string();
-    let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
-    if error.is_data() { words.to_owned() } else { format!("this is not JSON: {words}") }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
 
+use super::complaint::must_be_whole;
 use crate::config::did_you_mean;
 
 /// One of a few strings, without copying it.
@@ -25,7 +26,7 @@ impl Visitor<'_> for Word {
     type Value = &'static str;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` to be a string", self.what)
+        write!(formatter, "`{}` must be a string", self.what)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<&'static str, E> {
@@ -42,6 +43,13 @@ pub(super) struct Whole {
     pub(super) most: u64,
 }
 
+impl Whole {
+    fn too_large<E: Error>(&self, value: Unexpected<'_>) -> E {
+        let range = format!("{} to {}", must_be_whole(self.name), self.most);
+        E::invalid_value(value, &range.as_str())
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Whole {
     type Value = u64;
 
@@ -54,15 +62,25 @@ impl Visitor<'_> for Whole {
     type Value = u64;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` to be a whole number from 0 to {}", self.name, self.most)
+        formatter.write_str(&must_be_whole(self.name))
     }
 
     fn visit_u64<E: Error>(self, whole: u64) -> Result<u64, E> {
         if whole <= self.most {
             Ok(whole)
         } else {
-            Err(E::invalid_value(Unexpected::Unsigned(whole), &self))
+            Err(self.too_large(Unexpected::Unsigned(whole)))
         }
+    }
+
+    /// Also what is too large for 64 bits.
+    fn visit_f64<E: Error>(self, float: f64) -> Result<u64, E> {
+        let value = Unexpected::Float(float);
+        Err(if float >= self.most as f64 {
+            self.too_large(value)
+        } else {
+            E::invalid_type(value, &self)
+        })
     }
 
     fn visit_i64<E: Error>(self, negative: i64) -> Result<u64, E> {
@@ -85,7 +103,7 @@ impl<'de> Visitor<'de> for Text {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("`key` to be a string")
+        formatter.write_str("`key` must be a string")
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
