@@ -2,8 +2,10 @@
 //! very code that ships (`RUSTFLAGS="--cfg shuttle"`).
 
 #[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(shuttle))]
 pub(crate) use std::sync::{
-    Arc, Mutex, MutexGuard,
+    Arc,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -13,10 +15,15 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use std::sync::PoisonError;
-
-/// Locks; a panic elsewhere is no reason to stop limiting. What the locks guard is changed by pure
-/// functions that do not panic half-way.
+/// Locks. There is no poison: what the locks guard is changed by pure functions that do not panic
+/// half-way, and a panic elsewhere is no reason to stop limiting.
+#[cfg(not(shuttle))]
+#[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
+}
+
+#[cfg(shuttle)]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
