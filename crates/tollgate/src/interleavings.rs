@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p tollgate --lib --release`.
 //!
 //! Small cases are explored exhaustively, larger ones by random schedules: `TOLLGATE_SCHEDULES` of
-//! them for each test, 150 000 by default. Planted bugs show that the tests can fail.
+//! them for each test, 170 000 by default, over a million in all. Planted bugs show that the tests can fail.
 
 use std::future::poll_fn;
 use std::panic::catch_unwind;
@@ -19,7 +19,7 @@ use crate::wait::Line;
 use crate::{Limiter, ManualClock};
 
 fn schedules() -> usize {
-    std::env::var("TOLLGATE_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(150_000)
+    std::env::var("TOLLGATE_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(170_000)
 }
 
 /// Runs `threads` threads that each do `each`, and returns how many of their calls were admitted.
