@@ -84,21 +84,28 @@ impl Shard {
     /// Where the words of a key start.
     #[inline]
     pub(super) fn find(&self, fingerprint: u64) -> Option<usize> {
-        // Nine keys of ten are in the first bucket they probe; with one word of state that is one
-        // line, and a few comparisons.
-        if self.layout == Layout::ONE_WORD {
-            let start = home(fingerprint, self.buckets.count()) * Layout::ONE_WORD.words();
-            if let Some(line) = self.buckets.words()[start..].first_chunk::<4>() {
-                // Which slot it is cannot be predicted: no branch, or the processor stops guessing
-                // and the next key's memory is not fetched meanwhile.
-                let slots =
-                    (0..4).fold(0_u32, |set, i| set | u32::from(line[i] == fingerprint) << i);
-                if slots != 0 {
-                    return Some(start + 4 + slots.trailing_zeros() as usize);
-                }
-            }
-        }
-        self.find_further(fingerprint)
+        // Most keys are in the first bucket they probe. With one word of state that is one line, and
+        // numbers that the compiler knows make it a few comparisons.
+        let home = if self.layout == Layout::ONE_WORD {
+            self.find_home(Layout::ONE_WORD, fingerprint)
+        } else {
+            self.find_home(self.layout, fingerprint)
+        };
+        home.or_else(|| self.find_further(fingerprint))
+    }
+
+    #[inline(always)]
+    fn find_home(&self, layout: Layout, fingerprint: u64) -> Option<usize> {
+        let start = home(fingerprint, self.buckets.count()) * layout.words();
+        let bucket = self.buckets.words().get(start..start + layout.slots())?;
+        // Which slot it is cannot be predicted: no branch, or the processor stops guessing and the
+        // next key's memory is not fetched meanwhile.
+        let slots = bucket
+            .iter()
+            .enumerate()
+            .fold(0_u32, |set, (i, found)| set | u32::from(*found == fingerprint) << i);
+        let slot = slots.trailing_zeros() as usize;
+        (slots != 0).then_some(start + layout.slots() + slot * layout.state())
     }
 
     #[inline(never)]
