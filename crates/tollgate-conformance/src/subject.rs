@@ -38,7 +38,7 @@ impl Subject for Core {
             let (now, cost) = (latest, event.cost);
             let (mut other_words, mut other_logs) = (words.clone(), logs.clone());
             let mut state = State::new(&mut words, &mut logs);
-            if sweep && policy.is_fresh(state.view(), now) {
+            if sweep && policy.fresh_in(state.view(), now).is_zero() {
                 policy.clear(&mut state);
             }
             match event.verb {

@@ -92,7 +92,6 @@ pub struct Verdict {
     grants: u64,
     /// The limits that do not admit the whole cost.
     unfit: LimitSet,
-    refused: LimitSet,
     shadow_refused: LimitSet,
 }
 
@@ -110,12 +109,6 @@ impl Verdict {
         self.admits = false;
         if policy.admits_by() != Mode::Uniform {
             self.grants = 0;
-        }
-        // Without its partial grant a nary policy has refused after all.
-        for (i, limit) in policy.limits().iter().enumerate() {
-            if self.unfit.contains(i) && !limit.is_shadow() {
-                self.refused.insert(i);
-            }
         }
         self
     }
@@ -164,8 +157,8 @@ impl Policy {
     #[must_use]
     pub fn judge(&self, view: View<'_>, now: Timestamp, cost: u64) -> Verdict {
         let at = now.as_nanos();
-        let (mut unfit, mut refused) = (LimitSet::default(), LimitSet::default());
-        let mut shadow_refused = LimitSet::default();
+        let (mut unfit, mut shadow_refused) = (LimitSet::default(), LimitSet::default());
+        let mut admits = true;
         if cost > 0 {
             for (i, (start, limit)) in self.parts().enumerate() {
                 let part = view.part(start, limit.words());
@@ -174,24 +167,29 @@ impl Policy {
                 }
                 unfit.insert(i);
                 if !limit.is_shadow() {
-                    refused.insert(i);
+                    admits = false;
                 } else if self.admits_by() != Mode::Nary || limit.remaining(part, at) == Some(0) {
                     shadow_refused.insert(i);
                 }
             }
         }
-        let admits = refused.is_empty();
         let grants = match self.admits_by() {
             _ if admits => cost,
             Mode::Binary => 0,
             Mode::Nary => self.remaining(view, at).map_or(cost, |left| left.min(cost)),
             Mode::Uniform => cost,
         };
-        if self.admits_by() == Mode::Nary && grants > 0 {
-            // A partial grant is not a refusal.
-            refused = LimitSet::default();
+        Verdict { admits, grants, unfit, shadow_refused }
+    }
+
+    /// The limits that refused. A partial grant is not a refusal; given up, it is one after all.
+    fn refused_by(&self, verdict: Verdict) -> LimitSet {
+        let mut refused = LimitSet::default();
+        if self.admits_by() != Mode::Nary || verdict.grants == 0 {
+            let live = |i: &usize| !self.limits()[*i].is_shadow();
+            verdict.unfit.iter().filter(live).for_each(|i| refused.insert(i));
         }
-        Verdict { admits, grants, unfit, refused, shadow_refused }
+        refused
     }
 
     /// Charges what the verdict grants.
@@ -207,9 +205,7 @@ impl Policy {
                 false => verdict.grants,
                 true => self.shadow_units(limit, part.view(), at, cost),
             };
-            if units > 0 {
-                limit.charge(part, at, units);
-            }
+            limit.charge(part, at, units);
         }
     }
 
@@ -250,7 +246,7 @@ impl Policy {
         }
         let mut decision = Decision {
             allowed: verdict.admits,
-            refused_by: verdict.refused,
+            refused_by: self.refused_by(verdict),
             shadow_refused_by: verdict.shadow_refused,
             granted: verdict.grants,
             limit,
@@ -323,20 +319,14 @@ impl Policy {
         state.words.fill(0);
     }
 
-    /// Whether the state answers as a fresh one does, and so may be dropped.
+    /// How long until the state answers as a fresh one if nothing else happens; at zero it may be
+    /// dropped. Shadow limits count here, unlike in a decision's `reset_after`.
     #[must_use]
-    pub fn is_fresh(&self, view: View<'_>, now: Timestamp) -> bool {
-        self.parts()
-            .all(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()) == 0)
-    }
-
-    /// From when on the state answers as a fresh one if nothing else happens.
-    #[must_use]
-    pub fn fresh_at(&self, view: View<'_>, now: Timestamp) -> Timestamp {
-        let wait = self
+    pub fn fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration {
+        let waits = self
             .parts()
             .map(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()));
-        now.after(Duration::from_nanos(wait.max().unwrap_or(0)))
+        Duration::from_nanos(waits.max().unwrap_or(0))
     }
 
     /// The limits that can refuse, with their state.

@@ -1,5 +1,7 @@
 use crate::sync::{AtomicUsize, Ordering};
 
+const SHARDS_LOOKED_THROUGH: usize = 8;
+
 /// How many keys may be remembered at once, shared by every table of a store.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -22,6 +24,17 @@ impl Budget {
 
     pub(crate) fn is_full(&self) -> bool {
         self.taken() >= self.max
+    }
+
+    /// When all places are taken, a few shards are looked through before a new key is sent to an
+    /// overflow entry: room anywhere is found soon, and nobody waits long for it.
+    pub(crate) fn make_room(&self, sweep_a_shard: impl Fn()) {
+        for _ in 0..SHARDS_LOOKED_THROUGH {
+            if !self.is_full() {
+                return;
+            }
+            sweep_a_shard();
+        }
     }
 
     /// Takes a place for one more key, if there is one.

@@ -9,7 +9,7 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::sync::{Arc, AtomicUsize, Ordering};
-use crate::table::{Locked, SHARDS_LOOKED_THROUGH, Shard, Table};
+use crate::table::{Locked, Shard, Table};
 
 /// A [`Store`] in this process: every policy's keys, bounded together.
 ///
@@ -79,7 +79,7 @@ impl<C: Clock> MemoryStore<C> {
 
     fn decide(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         if verb == Verb::Check {
-            self.make_room();
+            self.budget.make_room(|| self.sweep_a_shard());
         }
         let (lines, line_of) = self.lines(charges)?;
         let mut shards = lock_all(&lines);
@@ -118,18 +118,12 @@ impl<C: Clock> MemoryStore<C> {
         Ok(answers)
     }
 
-    /// All policies share the places: when all are taken, a few shards of each policy in turn are
-    /// looked through before anybody is sent to an overflow entry.
-    fn make_room(&self) {
-        for _ in 0..SHARDS_LOOKED_THROUGH {
-            if !self.budget.is_full() {
-                return;
-            }
-            let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-            let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
-            if let Some(table) = tables.values().nth(next) {
-                table.sweep_one(self.clock.now());
-            }
+    /// All policies share the places: each of them in turn is looked through for some.
+    fn sweep_a_shard(&self) {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
+        if let Some(table) = tables.values().nth(next) {
+            table.sweep_one(self.clock.now());
         }
     }
 

@@ -4,6 +4,8 @@
 //! a cache line: first all fingerprints of the bucket, then all states. With one word of state four
 //! slots fill one line exactly, and a decision touches just that line.
 
+use std::ops::Range;
+
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = 64;
 const MIN_BUCKETS: usize = 16;
@@ -36,6 +38,18 @@ impl Layout {
     #[inline]
     pub(super) fn slots(self) -> usize {
         self.slots.into()
+    }
+
+    /// Where the words of the `i`th key of the bucket that starts there start.
+    #[inline]
+    pub(super) fn state_of(self, bucket: usize, i: usize) -> usize {
+        bucket + self.slots() + i * self.state()
+    }
+
+    /// The words of the key whose words start there.
+    #[inline]
+    pub(super) fn key(self, start: usize) -> Range<usize> {
+        start..start + self.state()
     }
 
     /// Words in a bucket, a whole number of lines.

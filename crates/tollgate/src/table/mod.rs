@@ -19,8 +19,6 @@ pub(crate) use shard::Shard;
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
 const KEYS_PER_SHARD: usize = 1_024;
 const MAX_SHARD_BITS: u32 = 16;
-/// How many shards a full table looks through for a new key.
-pub(crate) const SHARDS_LOOKED_THROUGH: usize = 8;
 /// How many keys of a batch are fetched from memory at once.
 const BATCH: usize = 16;
 
@@ -69,6 +67,13 @@ impl Table {
         Locked { shard: lock(&self.cells[shard].0), number: shard, table: self }
     }
 
+    /// The same, with what `now` is for it.
+    fn lock_at(&self, shard: usize, now: Timestamp) -> (Locked<'_>, Timestamp) {
+        let mut locked = self.lock(shard);
+        let now = locked.shard.latest(now);
+        (locked, now)
+    }
+
     #[inline]
     pub(crate) fn check(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
         let number = self.shard_of(fingerprint);
@@ -91,7 +96,7 @@ impl Table {
         if self.budget.is_full() {
             let number = locked.number;
             drop(locked);
-            self.make_room(now);
+            self.budget.make_room(|| self.sweep_one(now));
             locked = self.lock(number);
         }
         let now = locked.shard.latest(now);
@@ -132,15 +137,13 @@ impl Table {
     }
 
     pub(crate) fn peek(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
-        let mut locked = self.lock(self.shard_of(fingerprint));
-        let now = locked.shard.latest(now);
+        let (locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         let verdict = locked.shard.judge(fingerprint, now, cost);
         locked.shard.answer(fingerprint, now, cost, verdict)
     }
 
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
-        let mut locked = self.lock(self.shard_of(fingerprint));
-        let now = locked.shard.latest(now);
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.shard.refund(fingerprint, now, cost);
     }
 
@@ -156,38 +159,25 @@ impl Table {
     /// Applies another policy, shard by shard; what was spent stays spent.
     pub(crate) fn set_policy(&self, policy: &Arc<Policy>, now: Timestamp) {
         let _one_at_a_time = lock(&self.change);
-        for shard in 0..self.cells.len() {
-            let mut locked = self.lock(shard);
-            let now = locked.shard.latest(now);
-            locked.rebuild(Rebuild::Under(policy), now);
-        }
+        self.rebuild_all(Rebuild::Under(policy), now);
     }
 
     /// Drops everything that answers as a fresh key would, and the memory it took.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        for shard in 0..self.cells.len() {
-            let mut locked = self.lock(shard);
-            let now = locked.shard.latest(now);
-            locked.rebuild(Rebuild::Smaller, now);
-        }
+        self.rebuild_all(Rebuild::Smaller, now);
     }
 
-    /// A full table looks through a few shards for each new key, so that room anywhere is found
-    /// soon without anybody waiting for it.
-    fn make_room(&self, now: Timestamp) {
-        for _ in 0..SHARDS_LOOKED_THROUGH {
-            if !self.budget.is_full() {
-                return;
-            }
-            self.sweep_one(now);
+    fn rebuild_all(&self, how: Rebuild<'_>, now: Timestamp) {
+        for shard in 0..self.cells.len() {
+            let (mut locked, now) = self.lock_at(shard, now);
+            locked.rebuild(how, now);
         }
     }
 
     /// Drops what is fresh in the next shard, if there may be something.
     pub(crate) fn sweep_one(&self, now: Timestamp) {
         let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
-        let mut locked = self.lock(next);
-        let now = locked.shard.latest(now);
+        let (mut locked, now) = self.lock_at(next, now);
         if locked.shard.may_free(now) {
             locked.rebuild(Rebuild::Tidy, now);
         }

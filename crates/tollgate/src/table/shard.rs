@@ -105,7 +105,7 @@ impl Shard {
             .enumerate()
             .fold(0_u32, |set, (i, found)| set | u32::from(*found == fingerprint) << i);
         let slot = slots.trailing_zeros() as usize;
-        (slots != 0).then_some(start + layout.slots() + slot * layout.state())
+        (slots != 0).then_some(layout.state_of(start, slot))
     }
 
     #[inline(never)]
@@ -131,14 +131,14 @@ impl Shard {
 
     #[inline(never)]
     fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
-        let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+        let words = &mut self.buckets.words_mut()[self.layout.key(at)];
         self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost)
     }
 
     /// What is remembered of a key; of an unknown one, what the overflow entry remembers.
     fn view(&self, fingerprint: u64) -> View<'_> {
         let words = match self.find(fingerprint) {
-            Some(at) => &self.buckets.words()[at..at + self.layout.state()],
+            Some(at) => &self.buckets.words()[self.layout.key(at)],
             None if self.rest.overflow.is_empty() => &FRESH[..self.layout.state()],
             None => &self.rest.overflow,
         };
@@ -175,7 +175,7 @@ impl Shard {
     /// Charges the key, or the overflow entry if the key has no place.
     pub(super) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
         let words = match self.find(fingerprint) {
-            Some(at) => &mut self.buckets.words_mut()[at..at + self.layout.state()],
+            Some(at) => &mut self.buckets.words_mut()[self.layout.key(at)],
             None => {
                 self.rest.overflow.resize(self.layout.state(), 0);
                 &mut self.rest.overflow[..]
@@ -183,13 +183,14 @@ impl Shard {
         };
         let mut state = State::new(words, &mut self.rest.logs);
         self.policy.record(&mut state, now, cost, verdict);
-        self.rest.frees_at = self.rest.frees_at.min(self.policy.fresh_at(state.view(), now));
+        self.rest.frees_at =
+            self.rest.frees_at.min(now.after(self.policy.fresh_in(state.view(), now)));
     }
 
     pub(crate) fn refund(&mut self, fingerprint: u64, now: Timestamp, cost: u64) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
         if let Some(at) = self.find(fingerprint) {
-            let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+            let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             self.policy.refund(&mut State::new(words, &mut self.rest.logs), now, cost);
             self.rest.frees_at = now;
         }
@@ -197,7 +198,7 @@ impl Shard {
 
     pub(crate) fn reset(&mut self, fingerprint: u64) {
         if let Some(at) = self.find(fingerprint) {
-            let words = &mut self.buckets.words_mut()[at..at + self.layout.state()];
+            let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             self.policy.clear(&mut State::new(words, &mut self.rest.logs));
             self.rest.frees_at = Timestamp::ZERO;
         }
@@ -211,7 +212,7 @@ impl Shard {
         words[slot.fingerprint] = fingerprint;
         self.rest.used += 1;
         if !self.rest.overflow.is_empty() {
-            let words = &mut words[slot.state..slot.state + self.layout.state()];
+            let words = &mut words[self.layout.key(slot.state)];
             self.policy.copy(&self.rest.overflow, &mut State::new(words, &mut self.rest.logs));
         }
     }
@@ -222,7 +223,7 @@ impl Shard {
             return;
         }
         let mut overflow = State::new(&mut self.rest.overflow, &mut self.rest.logs);
-        if self.policy.is_fresh(overflow.view(), now) {
+        if self.policy.fresh_in(overflow.view(), now).is_zero() {
             self.policy.clear(&mut overflow);
             self.rest.overflow = Vec::new();
         }
@@ -252,15 +253,15 @@ impl Shard {
             if words[slot.fingerprint] == 0 {
                 continue;
             }
-            let state = &mut words[slot.state..slot.state + self.layout.state()];
+            let state = &mut words[self.layout.key(slot.state)];
             let mut state = State::new(state, &mut self.rest.logs);
-            let fresh_at = self.policy.fresh_at(state.view(), now);
-            if self.policy.is_fresh(state.view(), now) {
+            let fresh_in = self.policy.fresh_in(state.view(), now);
+            if fresh_in.is_zero() {
                 self.policy.clear(&mut state);
                 words[slot.fingerprint] = 0;
                 self.rest.used -= 1;
             } else {
-                self.rest.frees_at = self.rest.frees_at.min(fresh_at);
+                self.rest.frees_at = self.rest.frees_at.min(now.after(fresh_in));
             }
         }
     }
@@ -269,17 +270,9 @@ impl Shard {
     fn move_words(&mut self, new: usize) {
         let old = std::mem::replace(&mut self.buckets, Buckets::new(self.layout, new));
         self.rest.room = self.layout.room(new);
-        for slot in slots(self.layout, old.count()) {
-            let from = old.words();
-            if from[slot.fingerprint] != 0
-                && let Some(to) = probe(self.layout, &self.buckets, from[slot.fingerprint])
-            {
-                let words = self.buckets.words_mut();
-                words[to.fingerprint] = from[slot.fingerprint];
-                words[to.state..to.state + self.layout.state()]
-                    .copy_from_slice(&from[slot.state..slot.state + self.layout.state()]);
-            }
-        }
+        transfer((self.layout, &old), (self.layout, &mut self.buckets), |from, to| {
+            to.copy_from_slice(from);
+        });
     }
 
     /// Moves every key, and the overflow entry, to another policy; what was spent stays spent.
@@ -288,19 +281,10 @@ impl Shard {
         let new = layout.buckets_for(self.rest.used);
         let mut buckets = Buckets::new(layout, new);
         let mut logs = Logs::new();
-        for slot in slots(self.layout, self.buckets.count()) {
-            let from = self.buckets.words();
-            if from[slot.fingerprint] != 0
-                && let Some(to) = probe(layout, &buckets, from[slot.fingerprint])
-            {
-                let words = buckets.words_mut();
-                words[to.fingerprint] = from[slot.fingerprint];
-                let memory =
-                    View::new(&from[slot.state..slot.state + self.layout.state()], &self.rest.logs);
-                let state = &mut words[to.state..to.state + layout.state()];
-                policy.carry(&self.policy, memory, &mut State::new(state, &mut logs), now);
-            }
-        }
+        transfer((self.layout, &self.buckets), (layout, &mut buckets), |from, to| {
+            let memory = View::new(from, &self.rest.logs);
+            policy.carry(&self.policy, memory, &mut State::new(to, &mut logs), now);
+        });
         if !self.rest.overflow.is_empty() {
             let mut overflow = vec![0; layout.state()];
             let memory = View::new(&self.rest.overflow, &self.rest.logs);
@@ -309,6 +293,25 @@ impl Shard {
         }
         (self.policy, self.layout, self.buckets) = (Arc::clone(policy), layout, buckets);
         (self.rest.logs, self.rest.room, self.rest.frees_at) = (logs, layout.room(new), now);
+    }
+}
+
+/// Moves every key to other buckets, with `carry` from its old words to its new ones.
+fn transfer(
+    (old_layout, old): (Layout, &Buckets),
+    (layout, buckets): (Layout, &mut Buckets),
+    mut carry: impl FnMut(&[u64], &mut [u64]),
+) {
+    let from = old.words();
+    for slot in slots(old_layout, old.count()) {
+        let fingerprint = from[slot.fingerprint];
+        if fingerprint != 0
+            && let Some(to) = probe(layout, buckets, fingerprint)
+        {
+            let words = buckets.words_mut();
+            words[to.fingerprint] = fingerprint;
+            carry(&from[old_layout.key(slot.state)], &mut words[layout.key(to.state)]);
+        }
     }
 }
 
@@ -339,7 +342,7 @@ fn probe(layout: Layout, buckets: &Buckets, fingerprint: u64) -> Option<Slot> {
         let start = bucket * layout.words();
         for (i, &found) in words[start..start + layout.slots()].iter().enumerate() {
             if found == fingerprint || found == 0 {
-                let state = start + layout.slots() + i * layout.state();
+                let state = layout.state_of(start, i);
                 return Some(Slot { fingerprint: start + i, state, free: found == 0 });
             }
         }
@@ -354,7 +357,7 @@ fn slots(layout: Layout, buckets: usize) -> impl Iterator<Item = Slot> {
         let start = bucket * layout.words();
         (0..layout.slots()).map(move |i| Slot {
             fingerprint: start + i,
-            state: start + layout.slots() + i * layout.state(),
+            state: layout.state_of(start, i),
             free: false,
         })
     })
