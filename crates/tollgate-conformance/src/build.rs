@@ -69,6 +69,7 @@ impl Calendar for Edges {
     }
 
     fn shortest(&self) -> Duration {
-        Duration::from_secs(1)
+        let lengths = self.0.windows(2).map(|edges| edges[1] - edges[0]);
+        Duration::from_nanos(lengths.min().unwrap_or(1))
     }
 }

@@ -10,6 +10,7 @@ mod case;
 mod family;
 mod judge;
 pub mod property;
+pub mod real;
 pub mod reference;
 mod subject;
 

@@ -15,6 +15,9 @@ use crate::{Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Policy, State,
 /// next instant at which one of them changes its mind.
 const MOST_STEPS: u32 = 1_024;
 
+/// Debts may be a hundred years deep at the last instant there is; beyond that nobody looks.
+const LAST_LOOK: u64 = Timestamp::MAX.as_nanos() + 36_525 * 86_400 * 1_000_000_000;
+
 /// The smallest d with `wait(now + d) == 0`, where `wait` says how long there is no hope at least.
 ///
 /// Waits that only ever end need one look. Where room can shrink again (`recurs`) the others may
@@ -28,7 +31,7 @@ pub(crate) fn settle(now: u64, recurs: bool, wait: impl Fn(u64) -> u64) -> u64 {
     let mut total = first;
     for _ in 0..MOST_STEPS {
         let at = now.saturating_add(total);
-        if at > Timestamp::MAX.as_nanos() {
+        if at > LAST_LOOK {
             break;
         }
         match wait(at) {
@@ -306,6 +309,14 @@ impl Policy {
     pub fn refund(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
         for (start, limit) in self.parts() {
             limit.refund(state.part(start, limit.words()), now.as_nanos(), cost);
+        }
+    }
+
+    /// For stores whose clock can step back: a state from the future becomes one of now, in which
+    /// what was used is still used. Without it, such a key would wait until the clock caught up.
+    pub fn redate(&self, state: &mut State<'_>, now: Timestamp) {
+        for (start, limit) in self.parts() {
+            limit.redate(state.part(start, limit.words()), now.as_nanos());
         }
     }
 

@@ -17,7 +17,7 @@ pub enum LimitError {
     LongLog,
     /// More buckets than a log may have entries.
     ManyBuckets,
-    /// A full bucket would take more than 400 years to drain.
+    /// A full bucket would take more than 100 years to drain.
     SlowRefill,
     /// Buckets of a rolling window that would be shorter than a nanosecond.
     ShortBucket,
@@ -36,7 +36,7 @@ impl fmt::Display for LimitError {
                 "an exact rolling window holds at most 65536 units; give `buckets` to bound its memory",
             ),
             Self::SlowRefill => f.write_str(
-                "`capacity` is so large that it takes over 400 years to return; lower it or raise the rate",
+                "`capacity` is so large that it takes over 100 years to return; lower it or raise the rate",
             ),
             Self::ShortBucket => {
                 f.write_str("`buckets` must not cut `per` into less than a nanosecond each")

@@ -109,13 +109,16 @@ impl Limit {
         &self.algorithm
     }
 
-    pub(crate) fn gap(&self) -> Option<MinInterval> {
+    /// The interval that two admissions are kept apart, if there is one.
+    #[must_use]
+    pub fn gap(&self) -> Option<MinInterval> {
         self.gap
     }
 
     /// State words: the algorithm's, then one for the gap if there is one.
     #[inline]
-    pub(crate) fn words(&self) -> usize {
+    #[must_use]
+    pub fn words(&self) -> usize {
         self.own_words + usize::from(self.gap.is_some())
     }
 
@@ -198,6 +201,13 @@ impl Limit {
 
     pub(crate) fn refund(&self, mut state: State<'_>, now: u64, units: u64) {
         self.algorithm.refund(state.part(0, self.own_words), now, units);
+    }
+
+    pub(crate) fn redate(&self, mut state: State<'_>, now: u64) {
+        self.algorithm.redate(state.part(0, self.own_words), now);
+        if let Some(gap) = self.gap {
+            gap.redate(state.part(self.own_words, 1), now);
+        }
     }
 
     /// The algorithm's state and the gap's.

@@ -44,6 +44,22 @@ impl Logs {
         &mut self.slots[index]
     }
 
+    /// The (instant, size) pairs of the log behind `handle`, oldest first; times in nanoseconds.
+    pub fn entries(&self, handle: u64) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
+        self.get(handle).entries.iter().copied()
+    }
+
+    /// Makes a log of pairs, oldest first, and returns its handle; for stores that keep it elsewhere.
+    pub fn put(&mut self, entries: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+        let mut handle = 0;
+        let log = self.open(&mut handle);
+        entries.into_iter().for_each(|(stamp, size)| log.push(stamp, size));
+        if log.entries.is_empty() {
+            self.close(&mut handle);
+        }
+        handle
+    }
+
     /// Frees the log behind `handle` with its memory and makes the handle empty.
     pub(crate) fn close(&mut self, handle: &mut u64) {
         if let Some(i) = slot(*handle)
@@ -104,6 +120,21 @@ impl Log {
             if *size == 0 {
                 self.entries.pop_front();
             }
+        }
+    }
+
+    /// Dates entries that are later than `latest` back to it.
+    pub(crate) fn redate(&mut self, latest: u64) {
+        let mut units = 0;
+        while let Some(&(stamp, size)) = self.entries.back()
+            && stamp > latest
+        {
+            self.entries.pop_back();
+            self.total -= size;
+            units += size;
+        }
+        if units > 0 {
+            self.push(latest, units);
         }
     }
 

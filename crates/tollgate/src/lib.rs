@@ -17,6 +17,8 @@ mod memory;
 mod store;
 mod sync;
 mod table;
+#[doc(hidden)]
+pub mod together;
 mod wait;
 
 #[cfg(feature = "tsc")]
@@ -25,7 +27,7 @@ pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::MemoryStore;
-pub use store::{Answer, Charge, Store, StoreError, Verb};
+pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
     Algorithm, Align, Calendar, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval,

@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
 
 use tollgate_core::{Policy, Verdict};
 
@@ -10,6 +9,7 @@ use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::table::{Locked, Shard, Table};
+use crate::together::{retry_together, withhold_unless_all_admit};
 
 /// A [`Store`] in this process: every policy's keys, bounded together.
 ///
@@ -101,7 +101,8 @@ impl<C: Clock> MemoryStore<C> {
         let judge = |line: &Line| line.shard(&mut shards).judge(line.fingerprint, now, line.cost);
         let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
         if verb == Verb::Check {
-            withhold_unless_all_admit(&lines, &mut shards, &mut verdicts);
+            let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(&shards)).collect();
+            withhold_unless_all_admit(&policies, &mut verdicts);
             for (line, verdict) in lines.iter().zip(&verdicts) {
                 line.locked(&mut shards).record(line.fingerprint, now, line.cost, *verdict);
             }
@@ -172,6 +173,10 @@ impl Line {
         shards.get_mut(&self.id()).expect("every line's shard was locked")
     }
 
+    fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
+        shards.get(&self.id()).expect("every line's shard was locked").shard.policy()
+    }
+
     fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {
         &mut self.locked(shards).shard
     }
@@ -182,33 +187,6 @@ impl Line {
 fn lock_all(lines: &[Line]) -> Shards<'_> {
     let wanted: BTreeMap<ShardId, &Line> = lines.iter().map(|line| (line.id(), line)).collect();
     wanted.into_iter().map(|(id, line)| (id, line.table.lock(id.1))).collect()
-}
-
-/// All or nothing, over the policies that can refuse. Shadow policies stand beside it.
-fn withhold_unless_all_admit(lines: &[Line], shards: &mut Shards<'_>, verdicts: &mut [Verdict]) {
-    let refuses = |(line, verdict): (&Line, &Verdict)| {
-        !verdict.admits() && !line.shard(shards).policy().is_shadow()
-    };
-    if lines.len() == 1 || !lines.iter().zip(verdicts.iter()).any(refuses) {
-        return;
-    }
-    for (line, verdict) in lines.iter().zip(verdicts) {
-        let policy = line.shard(shards).policy();
-        if !policy.is_shadow() {
-            *verdict = verdict.withheld(policy);
-        }
-    }
-}
-
-/// A charge given up for another one's sake passes when that one does.
-fn retry_together(answers: &mut [Answer]) {
-    let refused = |answer: &&mut Answer| !answer.decision.is_allowed();
-    let waits = answers.iter().map(|answer| answer.decision.retry_after());
-    // `None` is never, which is the longest wait there is.
-    let longest = waits.max_by_key(|wait| wait.unwrap_or(Duration::MAX)).flatten();
-    for answer in answers.iter_mut().filter(refused) {
-        answer.decision = answer.decision.no_sooner(longest);
-    }
 }
 
 impl<C: Clock> Store for MemoryStore<C> {

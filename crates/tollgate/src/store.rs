@@ -35,6 +35,38 @@ pub struct Answer {
     pub decision: Decision,
     /// Each limit's own numbers, in policy order.
     pub limits: Vec<LimitDecision>,
+    /// Who decided.
+    pub source: Source,
+}
+
+/// Who decided: the store that holds the state, or what stood in for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The one place where the state lives.
+    #[default]
+    Authoritative,
+    /// Units this node had taken out beforehand.
+    Lease,
+    /// A refusal that still holds since it was last heard.
+    DeniedCache,
+    /// This node's share, because the store does not answer.
+    Local,
+    /// The policy itself, whatever the state: allow or deny while the store does not answer.
+    Policy,
+}
+
+impl Source {
+    /// As the protocols spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Authoritative => "authoritative",
+            Self::Lease => "lease",
+            Self::DeniedCache => "denied-cache",
+            Self::Local => "local",
+            Self::Policy => "policy",
+        }
+    }
 }
 
 /// Where state lives: in this process, or elsewhere.
@@ -61,12 +93,88 @@ pub trait Store: Send + Sync {
 pub enum StoreError {
     /// No policy of this name was ever set.
     UnknownPolicy(String),
+    /// The store cannot run this policy exactly, and would not run it otherwise.
+    Unfit(String),
+    /// What the store was told at its start makes no sense.
+    Settings(String),
+    /// The store did not answer, or not with an answer.
+    Failed {
+        /// What went wrong, for those who count.
+        kind: Failure,
+        /// What went wrong, for those who read.
+        reason: String,
+    },
+}
+
+/// How a store fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Failure {
+    /// No answer within the deadline; the charge may have been made.
+    Timeout,
+    /// No connection.
+    Unreachable,
+    /// The breaker is open: nothing was asked.
+    Open,
+    /// Too many calls wait already: nothing was asked.
+    Overloaded,
+    /// The server is loading its data.
+    Loading,
+    /// The server is a replica, or may not write.
+    ReadOnly,
+    /// The server is out of memory.
+    OutOfMemory,
+    /// The server does not know us, or does not let us.
+    Auth,
+    /// The server's version is too old.
+    Version,
+    /// What is stored under the key is not a record of ours.
+    Foreign,
+    /// An answer that is none.
+    BadReply,
+}
+
+impl Failure {
+    /// As a metric's label.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Open => "open",
+            Self::Overloaded => "overloaded",
+            Self::Loading => "loading",
+            Self::ReadOnly => "readonly",
+            Self::OutOfMemory => "oom",
+            Self::Auth => "auth",
+            Self::Version => "version",
+            Self::Foreign => "foreign",
+            Self::BadReply => "bad-reply",
+        }
+    }
+}
+
+impl StoreError {
+    /// A failure of this kind.
+    pub fn failed(kind: Failure, reason: impl fmt::Display) -> Self {
+        Self::Failed { kind, reason: reason.to_string() }
+    }
+
+    /// The kind of failure, if it is one of the store's and not of the question.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        if let Self::Failed { kind, .. } = self { Some(*kind) } else { None }
+    }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
+            Self::Unfit(reason) | Self::Settings(reason) => f.write_str(reason),
+            Self::Failed { kind, reason } => {
+                write!(f, "the store failed ({}): {reason}", kind.name())
+            }
         }
     }
 }

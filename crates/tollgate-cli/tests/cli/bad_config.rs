@@ -196,7 +196,7 @@ fn limits() {
         ),
         (
             "{ algorithm = \"gcra\", limit = 1, per = \"1d\", capacity = 146101 }",
-            "2:67: `capacity` is so large that it takes over 400 years to return; lower it or raise the rate",
+            "2:67: `capacity` is so large that it takes over 100 years to return; lower it or raise the rate",
         ),
         (
             "{ algorithm = \"rolling-window\", limit = 65537, per = \"1s\" }",

@@ -1,7 +1,7 @@
 //! gcra, told the other way round: not an arrival time but a debt that drains.
 
 use super::meter::{Meter, positive};
-use super::search::{Time, Units};
+use super::search::{CENTURY, MOST_UNITS, Time, Units};
 
 /// A debt that drains `limit` units per period, never below nothing.
 #[derive(Clone, Debug)]
@@ -49,7 +49,12 @@ impl Meter for Gcra {
     }
 
     fn charge(&mut self, at: Time, cost: Units) {
-        (self.debt, self.since) = (self.debt(at) + cost * self.per, at);
+        let debt = self.debt(at);
+        // No more whole units than return within a century, nor more than can be told apart.
+        let century = (CENTURY * self.limit).saturating_sub(debt) / self.per;
+        let told_apart = MOST_UNITS.saturating_sub(debt.div_ceil(self.per));
+        let cost = if self.overdraft { cost.min(century).min(told_apart) } else { cost };
+        (self.debt, self.since) = (debt + cost * self.per, at);
     }
 
     fn refund(&mut self, at: Time, units: Units) {

@@ -1,7 +1,7 @@
 //! leaky-bucket, told per busy spell: what was poured since it was last empty, less the drips.
 
 use super::meter::{Meter, positive};
-use super::search::{Time, Units};
+use super::search::{CENTURY, MOST_UNITS, Time, Units};
 
 /// A level that sinks by `drip` at a time.
 #[derive(Clone, Debug)]
@@ -59,6 +59,10 @@ impl Meter for LeakyBucket {
     fn charge(&mut self, at: Time, cost: Units) {
         let lasting = self.spell.filter(|_| self.level(at) > 0);
         let spell = lasting.unwrap_or(Spell { start: at, poured: 0 });
+        // No more than returns within a century, nor more than can be told apart.
+        let since_drip = (at - spell.start) % self.every;
+        let most = ((CENTURY + since_drip) / self.every * self.drip).min(MOST_UNITS);
+        let cost = cost.min(most.saturating_sub(self.level(at)));
         self.spell = Some(Spell { poured: spell.poured + cost, ..spell });
     }
 

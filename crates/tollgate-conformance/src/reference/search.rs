@@ -8,6 +8,12 @@ pub(super) type Units = u128;
 /// The longest wait an answer can express.
 pub(super) const LONGEST: Time = u64::MAX as Time;
 
+/// What is owed is owed for a hundred years at most.
+pub(super) const CENTURY: Time = 36_525 * 86_400 * 1_000_000_000;
+
+/// The largest amount that every store can tell from its neighbours.
+pub(super) const MOST_UNITS: Units = (1 << 53) - 1;
+
 /// The first guess at a wait. Any would do; a short one makes the bracket slow to grow.
 const FIRST_STEP: Time = 1 << 16;
 

@@ -9,8 +9,8 @@
 use core::time::Duration;
 
 use super::{Meter, State, View, period, units};
-use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::{LimitError, Timestamp};
 
 /// At most one event in each of `limit` evenly spread slots per period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,24 @@ impl EvenSlots {
     pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
         let (halves, per) = (2 * units("limit", limit)?, period("per", per)?);
         if halves > per { Err(LimitError::ShortSlot) } else { Ok(Self { halves, per }) }
+    }
+
+    /// How many slots there are in a period.
+    #[must_use]
+    pub fn slots(&self) -> u64 {
+        self.halves / 2
+    }
+
+    /// The period.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.per)
+    }
+
+    /// What the state of a key is whose last event was at `now`: the end of that half-slot.
+    #[must_use]
+    pub fn taken_until(&self, now: Timestamp) -> u64 {
+        self.half_end(now.as_nanos())
     }
 
     /// Which half-slot of its period holds `now`. Their number is even: parity is the epoch's.
@@ -69,4 +87,8 @@ impl Meter for EvenSlots {
     }
 
     fn refund(&self, _state: State<'_>, _now: u64, _units: u64) {}
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[0] = state.words[0].min(self.half_end(now));
+    }
 }

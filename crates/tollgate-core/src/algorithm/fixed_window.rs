@@ -61,6 +61,24 @@ impl FixedWindow {
         Ok(Self { align: Align::Calendar(calendar), ..Self::new(limit, shortest)? })
     }
 
+    /// The limit.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.limit
+    }
+
+    /// The length of a window; on a calendar, of the shortest.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.per)
+    }
+
+    /// Where windows start.
+    #[must_use]
+    pub fn align(&self) -> &Align {
+        &self.align
+    }
+
     fn window_end(&self, now: u64) -> u64 {
         match &self.align {
             Align::First => now + self.per,
@@ -129,5 +147,8 @@ impl Meter for FixedWindow {
         let left = count(state.words, now).saturating_sub(units);
         let end = state.words[0];
         state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [end, left] });
+    }
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[0] = state.words[0].min(self.window_end(now));
     }
 }

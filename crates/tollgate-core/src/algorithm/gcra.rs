@@ -15,15 +15,17 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::{Meter, NEVER, State, View, counted, period, units};
-use crate::arith::{div_ceil, gcd, mul};
+use crate::arith::{div_ceil, div_floor, gcd, mul};
 use crate::decision::Room;
 use crate::{LimitError, MAX_UNITS};
 
-/// A bucket that refills all the time must be full again within 400 years.
-pub(super) const MAX_DEPTH_NS: u64 = 400 * 31_557_600_000_000_000;
+const YEAR_NS: u64 = 31_557_600_000_000_000;
+/// A bucket that refills all the time must be full again within 100 years, and no debt grows
+/// deeper: so an instant and any debt together stay below 2^53 microseconds, which Lua can add.
+pub(super) const MAX_DEPTH_NS: u64 = 100 * YEAR_NS;
 /// With at most thirds of a nanosecond and 40 years of debt, `tat` fits one word until 2116.
 const ONE_WORD_SCALE: u64 = 3;
-const ONE_WORD_DEPTH_NS: u64 = MAX_DEPTH_NS / 10;
+const ONE_WORD_DEPTH_NS: u64 = 40 * YEAR_NS;
 
 /// `limit` units per period, with room for `capacity` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl Gcra {
         }
     }
 
-    /// How much may be used at once, whatever the rate. Clamped to what refills within 400 years;
+    /// How much may be used at once, whatever the rate. Clamped to what refills within 100 years;
     /// [`Gcra::holds`] tells what it came to. A capacity of zero admits nothing.
     #[must_use]
     pub fn capacity(mut self, capacity: u64) -> Self {
@@ -99,6 +101,33 @@ impl Gcra {
         self.capacity
     }
 
+    /// What one unit takes to return, as a ratio in lowest terms: nanoseconds × scale, and scale.
+    #[must_use]
+    pub fn unit_ns(&self) -> (u64, u64) {
+        (self.step.get(), self.scale.get())
+    }
+
+    /// Whether any cost is admitted whenever one unit would pass.
+    #[must_use]
+    pub fn overdraws(&self) -> bool {
+        self.overdraft
+    }
+
+    /// The instant at which a key is full again, in 1/scale ns; for stores that keep it elsewhere.
+    #[must_use]
+    pub fn full_at(&self, words: &[u64]) -> u128 {
+        if self.one_word { words[0].into() } else { u128::load(words) }
+    }
+
+    /// The reverse of [`Gcra::full_at`].
+    pub fn set_full_at(&self, tat: u128, words: &mut [u64]) {
+        if self.one_word {
+            words[0] = u64::try_from(tat).unwrap_or(u64::MAX);
+        } else {
+            tat.save(words);
+        }
+    }
+
     /// With all arithmetic in one word, where that is known to be enough.
     #[inline]
     pub(crate) fn narrow(&self) -> Option<Cells<'_, u64>> {
@@ -127,6 +156,7 @@ pub(crate) trait Width: Copy + Ord {
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn div_ceil(self, by: NonZeroU64) -> u64;
+    fn div_floor(self, by: NonZeroU64) -> u64;
     /// Itself, if it fits one word.
     fn word(self) -> Option<u64>;
     fn load(words: &[u64]) -> Self;
@@ -154,6 +184,9 @@ impl Width for u64 {
     fn div_ceil(self, by: NonZeroU64) -> u64 {
         // The scale is mostly 1, and a division costs more than all the rest.
         if by.get() == 1 { self } else { self / by + u64::from(self % by != 0) }
+    }
+    fn div_floor(self, by: NonZeroU64) -> u64 {
+        self / by
     }
     #[inline]
     fn word(self) -> Option<u64> {
@@ -185,6 +218,9 @@ impl Width for u128 {
     fn div_ceil(self, by: NonZeroU64) -> u64 {
         div_ceil(self, by.get())
     }
+    fn div_floor(self, by: NonZeroU64) -> u64 {
+        div_floor(self, by.get())
+    }
     fn word(self) -> Option<u64> {
         u64::try_from(self).ok()
     }
@@ -206,6 +242,14 @@ impl<W: Width> Cells<'_, W> {
     #[inline]
     fn debt(&self, view: View<'_>, now: u64) -> W {
         W::load(view.words).minus(self.now(now))
+    }
+
+    /// As many of these units as return within 100 years: a debt without end helps nobody.
+    fn bearable(&self, tat: W, now: u64, units: u64) -> u64 {
+        let Gcra { step, scale, .. } = *self.gcra;
+        let debt = tat.minus(self.now(now));
+        let deeper = W::product(MAX_DEPTH_NS, scale.get()).minus(debt).div_floor(step);
+        units.min(deeper).min(MAX_UNITS.saturating_sub(debt.div_ceil(step)))
     }
 }
 
@@ -254,6 +298,7 @@ impl<W: Width> Meter for Cells<'_, W> {
     #[inline]
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let tat = W::load(state.words).max(self.now(now));
+        let units = if self.gcra.overdraft { self.bearable(tat, now, units) } else { units };
         tat.plus(W::product(units, self.gcra.step.get())).save(state.words);
     }
 
@@ -261,6 +306,13 @@ impl<W: Width> Meter for Cells<'_, W> {
         let tat = W::load(state.words).minus(W::product(units, self.gcra.step.get()));
         let fresh = W::product(0, 0);
         (if tat <= self.now(now) { fresh } else { tat }).save(state.words);
+    }
+
+    /// With overdraft any debt may be real: whoever can tell how far the clock stepped, shifts it.
+    fn redate(&self, state: State<'_>, now: u64) {
+        if !self.gcra.overdraft {
+            W::load(state.words).min(self.now(now).plus(self.depth)).save(state.words);
+        }
     }
 
     #[inline]
@@ -305,6 +357,9 @@ impl Meter for Gcra {
     }
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         cells!(self, cells => cells.refund(state, now, units));
+    }
+    fn redate(&self, state: State<'_>, now: u64) {
+        cells!(self, cells => cells.redate(state, now));
     }
     fn need(&self, cost: u64) -> u64 {
         cells!(self, cells => cells.need(cost))

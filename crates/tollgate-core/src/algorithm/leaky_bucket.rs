@@ -12,7 +12,7 @@ use core::time::Duration;
 use super::gcra::MAX_DEPTH_NS;
 use super::{Algorithm, Meter, NEVER, State, View, period, units};
 use crate::arith::mul;
-use crate::{Gcra, LimitError};
+use crate::{Gcra, LimitError, MAX_UNITS};
 
 /// Room for `capacity`; `drip` units leave every `every`, counted from when it was last empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,30 @@ impl LeakyBucket {
     pub fn overdraft(mut self, overdraft: bool) -> Self {
         self.overdraft = overdraft;
         self
+    }
+
+    /// The capacity.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.capacity
+    }
+
+    /// How many units leave at once.
+    #[must_use]
+    pub fn drip(&self) -> u64 {
+        self.drip
+    }
+
+    /// How often.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.every)
+    }
+
+    /// Whether any cost is admitted whenever one unit would pass.
+    #[must_use]
+    pub fn overdraws(&self) -> bool {
+        self.overdraft
     }
 
     /// Time for `units` to leave, counted from the anchor.
@@ -102,13 +126,20 @@ impl Meter for LeakyBucket {
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let (level, anchor) = self.at(state.words, now);
-        state.words.copy_from_slice(&[level.saturating_add(units), anchor]);
+        // No more than returns within 100 years: a debt without end helps nobody.
+        let drips = (MAX_DEPTH_NS + now.saturating_sub(anchor)) / self.every;
+        let most = drips.saturating_mul(self.drip).min(MAX_UNITS);
+        state.words.copy_from_slice(&[level.saturating_add(units).min(most), anchor]);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         let (level, anchor) = self.at(state.words, now);
         let left = level.saturating_sub(units);
         state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [left, anchor] });
+    }
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[1] = state.words[1].min(now);
     }
 
     fn need(&self, cost: u64) -> u64 {

@@ -21,6 +21,12 @@ impl MinInterval {
     pub fn new(every: Duration) -> Result<Self, LimitError> {
         Ok(Self { every: period("every", every)? })
     }
+
+    /// The interval.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.every)
+    }
 }
 
 impl Meter for MinInterval {
@@ -49,4 +55,8 @@ impl Meter for MinInterval {
     }
 
     fn refund(&self, _state: State<'_>, _now: u64, _units: u64) {}
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[0] = state.words[0].min(now + self.every);
+    }
 }

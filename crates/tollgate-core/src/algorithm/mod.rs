@@ -98,6 +98,10 @@ pub(crate) trait Meter {
     fn charge(&self, state: State<'_>, now: u64, units: u64);
     /// Gives back up to `units`, never beyond fresh.
     fn refund(&self, state: State<'_>, now: u64, units: u64);
+    /// Brings a state that the future wrote back to what could have been written by now.
+    ///
+    /// What was used stays used; no instant may lie later than a charge made now would put it.
+    fn redate(&self, state: State<'_>, now: u64);
     /// How many free units `cost` asks for before it is admitted.
     fn need(&self, cost: u64) -> u64 {
         cost
@@ -192,6 +196,9 @@ impl Meter for Algorithm {
     }
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         meter!(self, m => m.refund(state, now, units));
+    }
+    fn redate(&self, state: State<'_>, now: u64) {
+        meter!(self, m => m.redate(state, now));
     }
     #[inline]
     fn need(&self, cost: u64) -> u64 {

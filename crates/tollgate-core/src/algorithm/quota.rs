@@ -26,6 +26,18 @@ impl Quota {
         Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
     }
 
+    /// The limit.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.limit
+    }
+
+    /// The length of a window.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.per)
+    }
+
     /// What is lost at `now` for a key that used nothing.
     fn floor(&self, now: u64) -> u64 {
         div_floor(mul(self.limit, now % self.per), self.per)
@@ -90,5 +102,9 @@ impl Meter for Quota {
         let end = state.words[0];
         let fresh = spent <= self.floor(now);
         state.words.copy_from_slice(&if fresh { [0, 0] } else { [end, spent] });
+    }
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[0] = state.words[0].min(epoch_window_end(now, self.per));
     }
 }

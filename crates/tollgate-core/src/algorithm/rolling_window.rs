@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use super::{Meter, NEVER, State, View, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
-use crate::{LimitError, MAX_LOG};
+use crate::{LimitError, MAX_LOG, Timestamp};
 
 /// Never more than `limit` in any window of `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,31 @@ impl RollingWindow {
         Ok(Self { limit, per, buckets: Some(buckets) })
     }
 
+    /// The limit.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.limit
+    }
+
+    /// The length of a window.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.per)
+    }
+
+    /// How many cells the grid has on which times are sampled; `None` for the exact log.
+    #[must_use]
+    pub fn buckets(&self) -> Option<u64> {
+        self.buckets
+    }
+
     /// The instant an admission at `now` is logged with.
-    fn stamp(&self, now: u64) -> u64 {
+    #[must_use]
+    pub fn stamp(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_nanos(self.stamp_ns(now.as_nanos()))
+    }
+
+    fn stamp_ns(&self, now: u64) -> u64 {
         match self.buckets {
             None => now,
             Some(buckets) => {
@@ -100,7 +123,7 @@ impl Meter for RollingWindow {
         let log = state.logs.open(&mut state.words[0]);
         log.prune(now, self.per);
         // Only the newest units can still matter: hammering in uniform mode costs no memory.
-        log.push(self.stamp(now), units.min(2 * self.limit));
+        log.push(self.stamp_ns(now), units.min(2 * self.limit));
         log.keep_newest(2 * self.limit);
     }
 
@@ -113,6 +136,12 @@ impl Meter for RollingWindow {
         log.take_newest(units);
         if log.entries.is_empty() {
             state.logs.close(&mut state.words[0]);
+        }
+    }
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        if state.words[0] != 0 {
+            state.logs.open(&mut state.words[0]).redate(self.stamp_ns(now));
         }
     }
 }

@@ -34,6 +34,18 @@ impl SlidingWindow {
         Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
     }
 
+    /// The limit.
+    #[must_use]
+    pub fn holds(&self) -> u64 {
+        self.limit
+    }
+
+    /// The length of a window.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.per)
+    }
+
     fn at(&self, words: &[u64], now: u64) -> Windows {
         match *words {
             [end, prev, cur] if now < end => Windows { end, prev, cur },
@@ -101,5 +113,9 @@ impl Meter for SlidingWindow {
         let prev = w.prev.saturating_sub(units.saturating_sub(w.cur));
         let fresh = cur == 0 && prev == 0;
         state.words.copy_from_slice(&if fresh { [0, 0, 0] } else { [w.end, prev, cur] });
+    }
+
+    fn redate(&self, state: State<'_>, now: u64) {
+        state.words[0] = state.words[0].min(epoch_window_end(now, self.per));
     }
 }

@@ -8,7 +8,7 @@
 use tollgate_core::{Decision, Logs, Policy, State, Timestamp, Verdict, View};
 
 use super::layout::{Buckets, Layout, home};
-use crate::store::Answer;
+use crate::store::{Answer, Source};
 use crate::sync::Arc;
 
 /// A state nobody wrote yet: as many zeros as the largest policy has words.
@@ -169,7 +169,8 @@ impl Shard {
     ) -> Answer {
         let view = self.view(fingerprint);
         let decision = self.policy.answer(view, now, cost, verdict);
-        Answer { decision, limits: self.policy.each(view, now, cost, verdict).collect() }
+        let limits = self.policy.each(view, now, cost, verdict).collect();
+        Answer { decision, limits, source: Source::Authoritative }
     }
 
     /// Charges the key, or the overflow entry if the key has no place.

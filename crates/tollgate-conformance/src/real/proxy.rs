@@ -1,0 +1,268 @@
+//! A bad network between a client and a Redis.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::port;
+
+/// A loopback TCP proxy whose faults are chosen while it runs.
+///
+/// What is chosen applies to all connections, to each reply that arrives from then on. Requests
+/// are always passed on: a Redis behind a bad network does what it is asked, and nobody hears of it.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    port: u16,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+/// What happens to replies.
+#[derive(Clone, Debug)]
+enum Fault {
+    None,
+    Delay(Duration),
+    Garbage(Vec<u8>),
+    Truncate,
+    Swallow,
+    Refuse,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: SocketAddr,
+    state: Mutex<State>,
+    closing: Condvar,
+    connections: AtomicU64,
+    round_trips: AtomicU64,
+    request_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    fault: Fault,
+    closed: bool,
+    /// Both ends of the open connections, to be able to cut them.
+    open: HashMap<u64, [TcpStream; 2]>,
+}
+
+impl Proxy {
+    /// Starts a proxy to a port of the loopback. It passes everything on until told otherwise.
+    pub fn start(upstream_port: u16) -> Self {
+        let listener = port::listener();
+        let port = listener.local_addr().expect("a listener has an address").port();
+        let shared = Arc::new(Shared {
+            upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port)),
+            state: Mutex::new(State { fault: Fault::None, closed: false, open: HashMap::new() }),
+            closing: Condvar::new(),
+            connections: AtomicU64::new(0),
+            round_trips: AtomicU64::new(0),
+            request_bytes: AtomicU64::new(0),
+        });
+        let acceptor = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.accept(&listener)
+        });
+        Self { shared, port, acceptor: Some(acceptor) }
+    }
+
+    /// The port to connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where to connect to: `127.0.0.1:PORT`.
+    pub fn addr(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where to connect to, as a URL: `redis://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    /// No fault: replies are passed on. Replies that were swallowed before are not made up for.
+    pub fn pass(&self) {
+        self.set(Fault::None);
+    }
+
+    /// Each piece of a reply is held back for so long, one after the other.
+    pub fn delay(&self, by: Duration) {
+        self.set(Fault::Delay(by));
+    }
+
+    /// Each piece of a reply is replaced with these bytes.
+    pub fn garbage(&self, bytes: impl Into<Vec<u8>>) {
+        self.set(Fault::Garbage(bytes.into()));
+    }
+
+    /// A reply is cut in the middle, and the connection closed.
+    pub fn truncate(&self) {
+        self.set(Fault::Truncate);
+    }
+
+    /// Requests reach Redis, replies never come back. A connection that lost a reply stays mute
+    /// until it is closed, whatever is chosen later: TCP does not lose bytes and then go on.
+    pub fn swallow_replies(&self) {
+        self.set(Fault::Swallow);
+    }
+
+    /// New connections are accepted and closed at once. Open ones live until [`Proxy::drop_all`].
+    pub fn refuse(&self) {
+        self.set(Fault::Refuse);
+    }
+
+    /// Closes the connections that are open now.
+    pub fn drop_all(&self) {
+        self.shared.state.lock().cut_all();
+    }
+
+    /// How many connections were accepted so far, refused ones included.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// How many pieces of requests were passed on so far. For a client that sends one request, or
+    /// one pipeline, at a time these are its round trips.
+    pub fn round_trips(&self) -> u64 {
+        self.shared.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes of requests were passed on so far.
+    pub fn request_bytes(&self) -> u64 {
+        self.shared.request_bytes.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, fault: Fault) {
+        self.shared.state.lock().fault = fault;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock();
+            state.closed = true;
+            state.cut_all();
+        }
+        self.shared.closing.notify_all();
+        // Wakes the acceptor, which waits for the threads of its connections before it ends.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+    }
+}
+
+impl State {
+    fn cut_all(&mut self) {
+        for ends in self.open.drain().map(|(_, ends)| ends) {
+            cut(&ends);
+        }
+    }
+}
+
+impl Shared {
+    fn accept(&self, listener: &TcpListener) {
+        thread::scope(|scope| {
+            for client in listener.incoming() {
+                let refuse = {
+                    let state = self.state.lock();
+                    if state.closed {
+                        return;
+                    }
+                    matches!(state.fault, Fault::Refuse)
+                };
+                let Ok(client) = client else { continue };
+                let number = self.connections.fetch_add(1, Ordering::Relaxed);
+                if !refuse {
+                    scope.spawn(move || self.serve(number, client));
+                }
+            }
+        });
+    }
+
+    /// Carries one connection until either end closes it.
+    fn serve(&self, number: u64, client: TcpStream) {
+        let Ok(redis) = TcpStream::connect(self.upstream) else { return };
+        let _ = (client.set_nodelay(true), redis.set_nodelay(true));
+        let (Ok(client_end), Ok(redis_end)) = (client.try_clone(), redis.try_clone()) else {
+            return;
+        };
+        {
+            let mut state = self.state.lock();
+            if state.closed {
+                return;
+            }
+            state.open.insert(number, [client_end, redis_end]);
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                self.requests(&client, &redis);
+                cut([&client, &redis]);
+            });
+            self.replies(&redis, &client);
+            cut([&client, &redis]);
+        });
+        self.state.lock().open.remove(&number);
+    }
+
+    fn requests(&self, mut client: &TcpStream, mut redis: &TcpStream) {
+        let mut buffer = [0; 65536];
+        while let Ok(length @ 1..) = client.read(&mut buffer) {
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
+            self.request_bytes.fetch_add(length as u64, Ordering::Relaxed);
+            if redis.write_all(&buffer[..length]).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn replies(&self, mut redis: &TcpStream, mut client: &TcpStream) {
+        let mut buffer = [0; 65536];
+        let mut mute = false;
+        while let Ok(length @ 1..) = redis.read(&mut buffer) {
+            let reply = &buffer[..length];
+            let fault = self.state.lock().fault.clone();
+            let passed = match fault {
+                _ if mute => Ok(()),
+                Fault::None | Fault::Refuse => client.write_all(reply),
+                Fault::Delay(by) => {
+                    self.hold_back(by);
+                    client.write_all(reply)
+                }
+                Fault::Garbage(bytes) => client.write_all(&bytes),
+                Fault::Truncate => {
+                    let _ = client.write_all(&reply[..length / 2]);
+                    return;
+                }
+                Fault::Swallow => {
+                    mute = true;
+                    Ok(())
+                }
+            };
+            if passed.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps, unless the proxy is closed.
+    fn hold_back(&self, by: Duration) {
+        let mut state = self.state.lock();
+        self.closing.wait_while_for(&mut state, |state| !state.closed, by);
+    }
+}
+
+/// Closes both ends; one may be closed already.
+fn cut<'a>(ends: impl IntoIterator<Item = &'a TcpStream>) {
+    for end in ends {
+        let _ = end.shutdown(Shutdown::Both);
+    }
+}

@@ -1,0 +1,228 @@
+//! One check, on the servers that hold its keys.
+
+use std::sync::Arc;
+
+use redis::Value;
+use tokio::time::Instant;
+use tollgate::{Answer, Failure, Policy, StoreError, Timestamp, Verb};
+
+use crate::entry::Entry;
+use crate::held::{Held, answer_all};
+use crate::keyspace::RecordKey;
+use crate::link::{Ask, TraceTime};
+use crate::script::{POLICY, REPLACE};
+use crate::store::Inner;
+
+/// How often a check that was answered with a question is asked again.
+const ROUNDS: u32 = 8;
+/// Records of a rehearsal are kept this long; that they expire is decided by the trace's time.
+const REHEARSAL_MS: &str = "3600000";
+
+/// What one key of one policy is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) record: RecordKey,
+    pub(crate) cost: u64,
+}
+
+/// How the policy script is to treat the charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Apply(Verb),
+    /// A check that tells what it wrote, so that it can be undone.
+    Hold,
+    /// Record as much as fits, whatever the policy's mode.
+    Fill,
+}
+
+/// What a script found under a key, and what it left there if it was to tell.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) held: Held,
+    pub(crate) before: Option<Vec<u8>>,
+    pub(crate) after: Option<Vec<u8>>,
+}
+
+impl Inner {
+    /// Decides by the servers, and by nothing else.
+    pub(crate) async fn decide(
+        &self,
+        at: Option<Timestamp>,
+        verb: Verb,
+        lines: &[Line],
+        by: Instant,
+    ) -> Result<(Vec<Answer>, Vec<Found>), StoreError> {
+        let slot = |line: &Line| line.record.slot;
+        let together =
+            self.route.is_one() || lines.iter().all(|line| slot(line) == slot(&lines[0]));
+        let mut found = if together {
+            self.run(at, How::Apply(verb), lines, by).await?
+        } else {
+            self.run_apart(at, verb, lines, by).await?
+        };
+        Ok((answer_lines(verb, lines, &mut found), found))
+    }
+
+    /// Runs one script over lines that share a server (and, in a cluster, a slot).
+    pub(crate) async fn run(
+        &self,
+        at: Option<Timestamp>,
+        how: How,
+        lines: &[Line],
+        by: Instant,
+    ) -> Result<Vec<Found>, StoreError> {
+        let Some(first) = lines.first() else { return Ok(Vec::new()) };
+        let slot = first.record.slot;
+        let trace = at.map(|at| TraceTime {
+            now_us: (at.as_nanos() / 1_000).to_string(),
+            ttl_ms: REHEARSAL_MS,
+        });
+        if let Some(ask) = short(how, lines, &trace) {
+            let values = self.route.ask(slot, ask, by).await?;
+            return read_found(lines, &values);
+        }
+        for _ in 0..ROUNDS {
+            let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
+            let ask = call(how, lines, &trace, expected);
+            let values = self.route.ask(slot, ask, by).await?;
+            match &*values {
+                // Not within the edges of a calendar that were passed; by now the clock is known.
+                [Value::Int(_)] => {}
+                [Value::Int(now), Value::Array(older)]
+                    if let [
+                        Value::Int(line),
+                        Value::Int(generation),
+                        Value::BulkString(record),
+                    ] = &**older =>
+                {
+                    let position = |n: &i64| usize::try_from(n - 1).ok();
+                    let line =
+                        position(line).and_then(|line| lines.get(line)).ok_or_else(bad_reply)?;
+                    let older = position(generation).and_then(|g| line.entry.older.get(g));
+                    let older = older.ok_or_else(bad_reply)?;
+                    self.carry_over(line, older, record, instant(*now)?, by).await?;
+                }
+                _ => return read_found(lines, &values),
+            }
+        }
+        Err(StoreError::failed(Failure::BadReply, "it asks back again and again"))
+    }
+
+    /// Moves what a key spent under an older definition over to the present one.
+    async fn carry_over(
+        &self,
+        line: &Line,
+        older: &Entry,
+        record: &[u8],
+        now: Timestamp,
+        by: Instant,
+    ) -> Result<(), StoreError> {
+        let old = Held::read(&older.policy, &older.shape, Some(record), now)
+            .map_err(|_| StoreError::failed(Failure::Foreign, "a record that is not ours"))?;
+        let carried = old.carried(&older.policy, &line.entry.policy);
+        let carried = carried.record(&line.entry.policy, &line.entry.shape);
+        self.replace(&line.record.under(older.mark), &line.record, record, carried, by).await?;
+        Ok(())
+    }
+
+    /// Puts a record in another's place, if that is still what it was; whether it was.
+    pub(crate) async fn replace(
+        &self,
+        from: &RecordKey,
+        to: &RecordKey,
+        expected: &[u8],
+        record: Option<(Vec<u8>, u64)>,
+        by: Instant,
+    ) -> Result<bool, StoreError> {
+        let (record, ttl_ms) = record.unwrap_or_default();
+        let args = vec![expected.to_vec(), record, ttl_ms.to_string().into_bytes()];
+        let keys = vec![from.clone(), to.clone()];
+        let reply =
+            self.route.ask(from.slot, Ask::Call { script: &REPLACE, keys, args }, by).await?;
+        Ok(matches!(*reply, [Value::Int(1)]))
+    }
+}
+
+/// The answers to a check, from what was found before it.
+pub(crate) fn answer_lines(verb: Verb, lines: &[Line], found: &mut [Found]) -> Vec<Answer> {
+    let mut states: Vec<(&Policy, &mut Held, u64)> = lines
+        .iter()
+        .zip(found)
+        .map(|(line, found)| (&line.entry.policy, &mut found.held, line.cost))
+        .collect();
+    answer_all(verb, &mut states)
+}
+
+/// The question for the policy script; `expected` is about when it will run.
+fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp) -> Ask {
+    let (verb, mode) = match how {
+        How::Apply(Verb::Check) => ("check", None),
+        How::Apply(Verb::Peek) => ("peek", None),
+        How::Apply(Verb::Refund) => ("refund", None),
+        How::Apply(Verb::Reset) => ("reset", None),
+        How::Hold => ("hold", None),
+        How::Fill => ("check", Some("nary")),
+    };
+    let (now, net) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
+    let mut args: Vec<Vec<u8>> =
+        [now, net, verb, &*lines.len().to_string()].map(|arg| arg.as_bytes().to_vec()).into();
+    let mut keys = Vec::with_capacity(lines.len());
+    for line in lines {
+        keys.push(line.record.clone());
+        keys.extend(line.entry.older.iter().map(|older| line.record.under(older.mark)));
+        let older = line.entry.older.len();
+        line.entry.shape.write_args(&mut args, line.cost, mode, older, expected);
+    }
+    Ask::Call { script: &POLICY, keys, args }
+}
+
+/// The question for the short script, if it is one.
+fn short(how: How, lines: &[Line], trace: &Option<TraceTime>) -> Option<Ask> {
+    let [line] = lines else { return None };
+    let eligible = how == How::Apply(Verb::Check) && line.cost > 0 && line.entry.older.is_empty();
+    let plain = line.entry.shape.decided_in_short().filter(|_| eligible)?;
+    // More than ever fits is refused whatever it takes.
+    let span = line.cost.saturating_mul(plain.unit_us);
+    let span_us = span.min(plain.depth_us + 1);
+    let (key, depth_us, at) = (line.record.clone(), plain.depth_us, trace.clone());
+    Some(Ask::Short { key, span_us, depth_us, at })
+}
+
+/// What was found under each line's key.
+fn read_found(lines: &[Line], values: &[Value]) -> Result<Vec<Found>, StoreError> {
+    let [Value::Int(now), records @ ..] = values else { return Err(bad_reply()) };
+    if records.len() != lines.len() {
+        return Err(bad_reply());
+    }
+    let now = instant(*now)?;
+    let read = |(line, record): (&Line, &Value)| {
+        let (before, after) = match record {
+            Value::Array(both) if let [before, after] = &**both => (bytes(before)?, bytes(after)?),
+            before => (bytes(before)?, None),
+        };
+        let held = Held::read(&line.entry.policy, &line.entry.shape, before.as_deref(), now);
+        let held =
+            held.map_err(|_| StoreError::failed(Failure::Foreign, "a record that is not ours"))?;
+        Ok(Found { held, before, after })
+    };
+    lines.iter().zip(records).map(read).collect()
+}
+
+fn bytes(value: &Value) -> Result<Option<Vec<u8>>, StoreError> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(bytes.clone())),
+        _ => Err(bad_reply()),
+    }
+}
+
+/// An instant of the server's clock, within what can be told apart.
+fn instant(now_us: i64) -> Result<Timestamp, StoreError> {
+    let now = u64::try_from(now_us).ok().filter(|now| *now <= Timestamp::MAX.as_nanos() / 1_000);
+    now.map(Timestamp::from_micros).ok_or_else(bad_reply)
+}
+
+fn bad_reply() -> StoreError {
+    StoreError::failed(Failure::BadReply, "a script answered something else")
+}

@@ -1,0 +1,74 @@
+//! Without the store: what the policies say is to be done, and making good for it afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tollgate::{Answer, Charge, Source, StoreError, Timestamp, Verb};
+
+use crate::decide::{How, Line};
+use crate::entry::OnStoreError;
+use crate::held::Held;
+use crate::store::Inner;
+
+/// Keys that are made good for at once.
+const AT_ONCE: usize = 64;
+
+impl Inner {
+    /// Answers in the store's place, or not at all. The strictest of the policies decides.
+    pub(crate) async fn stand_in(
+        &self,
+        error: StoreError,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        lines: &[Line],
+    ) -> Result<Vec<Answer>, StoreError> {
+        let says = |what| lines.iter().any(|line| line.entry.serving.on_store_error == what);
+        if says(OnStoreError::Deny) {
+            Err(error)
+        } else if says(OnStoreError::Local) {
+            self.local.apply(verb, charges).await
+        } else {
+            charges.iter().map(|charge| self.wave_through(charge)).collect()
+        }
+    }
+
+    fn wave_through(&self, charge: &Charge<'_>) -> Result<Answer, StoreError> {
+        let policy = self.entry(charge.policy)?.policy.clone().shadow(true);
+        let mut held = Held::fresh(&policy, Timestamp::ZERO);
+        let answer = held.answer(&policy, Verb::Peek, charge.cost);
+        Ok(Answer { source: Source::Policy, ..answer })
+    }
+
+    /// Tells the store what was admitted without it, now that it answers again.
+    pub(crate) fn settle_soon(self: &Arc<Self>) {
+        if !self.local.is_unsettled() || self.settling.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            _ = inner.settle().await;
+            inner.settling.store(false, Ordering::Relaxed);
+        });
+    }
+
+    async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut under_way = JoinSet::new();
+        for unsettled in self.local.settle().await? {
+            let Ok(entry) = self.entry(&unsettled.policy) else { continue };
+            let record = self.keyspace.record(entry.mark, &unsettled.key);
+            let line = Line { entry, record, cost: unsettled.units };
+            let inner = Arc::clone(self);
+            under_way.spawn(async move {
+                let by = Instant::now() + inner.deadline;
+                _ = inner.run(None, How::Fill, &[line], by).await;
+            });
+            if under_way.len() >= AT_ONCE {
+                under_way.join_next().await;
+            }
+        }
+        under_way.join_all().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Tollgate's decisions on Redis or Valkey.
+
+mod address;
+mod apart;
+mod cluster;
+mod decide;
+mod degraded;
+mod entry;
+mod held;
+mod keyspace;
+mod link;
+mod route;
+mod script;
+mod sentinel;
+mod settings;
+mod shape;
+mod stand_in;
+mod store;
+
+pub use entry::{Lease, OnStoreError, Serving};
+pub use settings::RedisStoreBuilder;
+pub use store::RedisStore;

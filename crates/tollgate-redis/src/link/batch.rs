@@ -1,0 +1,219 @@
+//! One exchange: the commands of a batch out, their replies back to whoever asked.
+
+use redis::{Cmd, Pipeline, Value};
+use tokio::time::{Duration, sleep, timeout};
+use tollgate::{Failure, StoreError};
+
+use super::reply::{of_connection, of_server};
+use super::{Ask, Job, Link, Trouble};
+use crate::script::{GCRA, Script};
+
+/// Checks in one call of the short script: it must not keep others waiting.
+const IN_ONE_CALL: usize = 64;
+/// How often an exchange that did nothing is tried again, and after how long.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One command and the jobs it answers.
+struct Command {
+    script: &'static Script,
+    jobs: Vec<Job>,
+}
+
+impl Link {
+    pub(super) async fn exchange(&self, batch: Vec<Job>) {
+        let mut commands = self.commands(batch);
+        for attempt in 0..=TRIES {
+            if commands.is_empty() {
+                return;
+            }
+            // A script that is gone is sent whole, on the same connection.
+            let whole = attempt > 0;
+            commands = match self.send(commands, whole).await {
+                Ok(unanswered) => unanswered,
+                Err((commands, error)) => {
+                    return commands.into_iter().for_each(|command| command.fail(&error));
+                }
+            };
+        }
+        commands
+            .into_iter()
+            .for_each(|command| command.fail(&Trouble::NoScript.into_store_error()));
+    }
+
+    /// Sends commands and hands out what came back. Those whose script was gone are left over.
+    async fn send(
+        &self,
+        commands: Vec<Command>,
+        whole: bool,
+    ) -> Result<Vec<Command>, (Vec<Command>, StoreError)> {
+        let (id, mut connection) = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return Err((commands, error)),
+        };
+        let mut pipeline = Pipeline::new();
+        let mut sent: Vec<&str> = Vec::new();
+        for command in &commands {
+            // The first of them teaches the server the script for all.
+            let teach = whole && !sent.contains(&&*command.script.digest);
+            sent.push(&command.script.digest);
+            if command.jobs.iter().any(|job| job.asking) {
+                pipeline.add_command(redis::cmd("ASKING"));
+            }
+            pipeline.add_command(command.encode(teach));
+        }
+        let exchange = connection.send_packed_commands(&pipeline, 0, pipeline.len());
+        let replies = match timeout(self.deadline, exchange).await {
+            Ok(Ok(replies)) if replies.len() == pipeline.len() => replies,
+            Ok(Ok(_)) => {
+                self.disconnect(id).await;
+                let error = StoreError::failed(Failure::BadReply, "not one reply per command");
+                return Err((commands, error));
+            }
+            Ok(Err(error)) => {
+                self.disconnect(id).await;
+                return Err((commands, of_connection(&error)));
+            }
+            Err(_) => {
+                // It may have been charged or not: never sent again.
+                self.disconnect(id).await;
+                return Err((commands, StoreError::failed(Failure::Timeout, "no answer")));
+            }
+        };
+        let (mut replies, mut unanswered, mut healthy) = (replies.into_iter(), Vec::new(), true);
+        let mut again = false;
+        for command in commands {
+            if command.jobs.iter().any(|job| job.asking) {
+                replies.next();
+            }
+            match replies.next().unwrap_or(Value::Nil) {
+                Value::ServerError(error) => match of_server(&error) {
+                    Trouble::NoScript => unanswered.push(command),
+                    trouble => {
+                        // A replica, or one that was: ask anew who is the primary.
+                        healthy &= !matches!(trouble, Trouble::Again(Failure::ReadOnly, _));
+                        again |= matches!(trouble, Trouble::Again(..));
+                        command.refuse(&trouble);
+                    }
+                },
+                reply => healthy &= command.answer(reply),
+            }
+        }
+        if !healthy {
+            self.disconnect(id).await;
+        }
+        if again {
+            sleep(PAUSE).await;
+        }
+        Ok(unanswered)
+    }
+
+    /// Checks for the short script in as few calls as may be, everything else as it is.
+    fn commands(&self, batch: Vec<Job>) -> Vec<Command> {
+        let mut commands: Vec<Command> = Vec::new();
+        let mut short: Vec<Job> = Vec::new();
+        for job in batch {
+            match &job.ask {
+                Ask::Short { at: None, .. } if !job.asking => short.push(job),
+                Ask::Short { .. } => commands.push(Command { script: &GCRA, jobs: vec![job] }),
+                Ask::Call { script, .. } => {
+                    let script = *script;
+                    commands.push(Command { script, jobs: vec![job] });
+                }
+            }
+        }
+        // Equal numbers side by side are told once. Within them the order stays: first come, first served.
+        short.sort_by_key(|job| {
+            let slot = if self.slotted { job.slot() } else { 0 };
+            (slot, job.numbers())
+        });
+        while !short.is_empty() {
+            let slot = short[0].slot();
+            let fits = |job: &Job| !self.slotted || job.slot() == slot;
+            let n = short.iter().take(IN_ONE_CALL).take_while(|job| fits(job)).count();
+            commands.push(Command { script: &GCRA, jobs: short.drain(..n).collect() });
+        }
+        commands
+    }
+}
+
+impl Job {
+    fn slot(&self) -> u16 {
+        match &self.ask {
+            Ask::Short { key, .. } => key.slot,
+            Ask::Call { keys, .. } => keys.first().map_or(0, |key| key.slot),
+        }
+    }
+
+    fn numbers(&self) -> (u64, u64) {
+        match self.ask {
+            Ask::Short { span_us, depth_us, .. } => (span_us, depth_us),
+            Ask::Call { .. } => (0, 0),
+        }
+    }
+}
+
+impl Command {
+    fn encode(&self, whole: bool) -> Cmd {
+        let mut cmd = redis::cmd(if whole { "EVAL" } else { "EVALSHA" });
+        cmd.arg(if whole { self.script.source } else { &*self.script.digest });
+        if let [Job { ask: Ask::Call { keys, args, .. }, .. }] = &*self.jobs {
+            cmd.arg(keys.len());
+            keys.iter().for_each(|key| _ = cmd.arg(&*key.bytes));
+            args.iter().for_each(|arg| _ = cmd.arg(&**arg));
+            return cmd;
+        }
+        cmd.arg(self.jobs.len());
+        for job in &self.jobs {
+            if let Ask::Short { key, .. } = &job.ask {
+                cmd.arg(&*key.bytes);
+            }
+        }
+        let at = self.jobs.first().and_then(|job| match &job.ask {
+            Ask::Short { at, .. } => at.as_ref(),
+            Ask::Call { .. } => None,
+        });
+        cmd.arg(at.map_or("", |at| &at.now_us)).arg(at.map_or("", |at| at.ttl_ms));
+        for run in self.jobs.chunk_by(|a, b| a.numbers() == b.numbers()) {
+            let (span_us, depth_us) = run[0].numbers();
+            cmd.arg(span_us).arg(depth_us).arg(run.len());
+        }
+        cmd
+    }
+
+    /// Hands the reply out; false if it is none.
+    fn answer(self, reply: Value) -> bool {
+        if let [Job { ask: Ask::Call { .. }, .. }] = &*self.jobs {
+            let reply = match reply {
+                Value::Array(values) => values,
+                value => vec![value],
+            };
+            self.jobs.into_iter().for_each(|job| _ = job.reply.send(Ok(reply.clone())));
+            return true;
+        }
+        let values = match reply {
+            Value::Array(values) if values.len() == self.jobs.len() + 1 => values,
+            _ => {
+                self.refuse(&Trouble::failed(Failure::BadReply, "not one record per check"));
+                return false;
+            }
+        };
+        let mut values = values.into_iter();
+        let now = values.next().unwrap_or(Value::Nil);
+        for (job, found) in self.jobs.into_iter().zip(values) {
+            _ = job.reply.send(match found {
+                Value::ServerError(error) => Err(of_server(&error)),
+                found => Ok(vec![now.clone(), found]),
+            });
+        }
+        true
+    }
+
+    fn refuse(self, trouble: &Trouble) {
+        self.jobs.into_iter().for_each(|job| _ = job.reply.send(Err(trouble.clone())));
+    }
+
+    fn fail(self, error: &StoreError) {
+        self.refuse(&Trouble::Store(error.clone()));
+    }
+}

@@ -1,0 +1,257 @@
+//! One server: a connection, a queue before it, and a breaker.
+//!
+//! Checks that wait at the same time travel together. While few exchanges are under way a check is
+//! sent at once; when there are enough of them, those that arrive meanwhile become the next one. So a
+//! lone caller waits for nobody, and many callers share round trips and script calls.
+
+mod batch;
+mod breaker;
+mod dial;
+mod reply;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tollgate::{Failure, StoreError, Timestamp};
+
+use crate::keyspace::RecordKey;
+use crate::script::Script;
+use breaker::Breaker;
+pub(crate) use dial::{Dialer, Greeting, open};
+pub(crate) use reply::Trouble;
+
+/// Exchanges under way before new checks wait to travel together.
+const UNDER_WAY: usize = 2;
+/// Checks in one exchange.
+const TOGETHER: usize = 128;
+/// Checks that may wait; beyond that the next is turned away at once.
+const MOST_WAITING: usize = 8_192;
+/// How long a dial may take. Longer than a call: a slow handshake helps the calls after it.
+const DIAL: Duration = Duration::from_millis(500);
+/// Half-open probes: the first soon, none further apart than this.
+const FIRST_PROBE: Duration = Duration::from_millis(10);
+const LAST_PROBE: Duration = Duration::from_millis(300);
+
+/// What a server is asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    /// A check for the short script, at an instant of a trace or now.
+    Short { key: RecordKey, span_us: u64, depth_us: u64, at: Option<TraceTime> },
+    /// Any other script call. The keys share a slot.
+    Call { script: &'static Script, keys: Vec<RecordKey>, args: Vec<Vec<u8>> },
+}
+
+/// An instant of a trace in place of the server's clock, and how long records are then kept.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceTime {
+    pub(crate) now_us: String,
+    pub(crate) ttl_ms: &'static str,
+}
+
+struct Job {
+    ask: Ask,
+    /// Ask a node that is only about to own the slot.
+    asking: bool,
+    reply: oneshot::Sender<Result<Vec<Value>, Trouble>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Job>,
+    under_way: usize,
+}
+
+/// A server and how to talk to it.
+pub(crate) struct Link {
+    dialer: Dialer,
+    /// Whether keys of different slots must not meet in one call.
+    slotted: bool,
+    queue: Mutex<Queue>,
+    /// Held while dialling: one dial at a time.
+    connection: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
+    dials: AtomicU64,
+    breaker: Breaker,
+    deadline: Duration,
+    /// The server's clock minus ours, in microseconds, as last heard.
+    ahead_us: AtomicI64,
+    born: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(dialer: Dialer, slotted: bool, deadline: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            dialer,
+            slotted,
+            queue: Mutex::default(),
+            connection: tokio::sync::Mutex::default(),
+            dials: AtomicU64::new(0),
+            breaker: Breaker::new(2 * deadline),
+            deadline,
+            ahead_us: AtomicI64::new(0),
+            born: Instant::now(),
+        })
+    }
+
+    /// Asks, and waits for the answer until `by`.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        ask: Ask,
+        asking: bool,
+        by: Instant,
+    ) -> Result<Vec<Value>, Trouble> {
+        if self.breaker.is_open() {
+            return Err(Trouble::failed(Failure::Open, "its breaker is open"));
+        }
+        let asked = Instant::now();
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Job { ask, asking, reply })?;
+        let answer = match timeout_at(by, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Trouble::failed(Failure::Unreachable, "the connection was given up")),
+            Err(_) => Err(Trouble::failed(Failure::Timeout, "no answer within the deadline")),
+        };
+        match &answer {
+            Err(trouble) if trouble.breaks() => {
+                if self.breaker.failed(asked, Instant::now()) {
+                    self.watch();
+                }
+            }
+            _ => self.breaker.succeeded(),
+        }
+        answer
+    }
+
+    /// About what the server's clock says now; zero before it was ever heard.
+    pub(crate) fn expected_now(&self) -> Timestamp {
+        match self.ahead_us.load(Ordering::Relaxed) {
+            0 => Timestamp::ZERO,
+            ahead => {
+                let now = self.ticks() + ahead;
+                Timestamp::from_micros(u64::try_from(now).unwrap_or(0))
+            }
+        }
+    }
+
+    pub(crate) fn heard_clock(&self, now: Timestamp) {
+        let theirs = i64::try_from(now.as_nanos() / 1_000).unwrap_or(0);
+        self.ahead_us.store(theirs - self.ticks(), Ordering::Relaxed);
+    }
+
+    fn ticks(&self) -> i64 {
+        i64::try_from(self.born.elapsed().as_micros()).unwrap_or(0)
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// What the server says of itself, on a connection made to hear it.
+    pub(crate) async fn greet(&self) -> Result<Greeting, StoreError> {
+        Ok(self.dialer.dial().await?.1)
+    }
+
+    /// A connection for a few commands of one's own, outside the queue.
+    pub(crate) async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
+        Ok(self.connected().await?.1)
+    }
+
+    async fn connected(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
+        let mut slot = self.connection.lock().await;
+        if let Some(connected) = &*slot {
+            return Ok(connected.clone());
+        }
+        let dialled = timeout(DIAL, self.dialer.dial()).await;
+        let (connection, _) = dialled.unwrap_or_else(|_| {
+            Err(StoreError::failed(Failure::Timeout, "no greeting from the server"))
+        })?;
+        let id = self.dials.fetch_add(1, Ordering::Relaxed);
+        *slot = Some((id, connection.clone()));
+        Ok((id, connection))
+    }
+
+    /// Gives a connection up, unless another one has taken its place.
+    async fn disconnect(&self, id: u64) {
+        let mut slot = self.connection.lock().await;
+        if matches!(&*slot, Some((current, _)) if *current == id) {
+            *slot = None;
+        }
+    }
+
+    fn enqueue(self: &Arc<Self>, job: Job) -> Result<(), Trouble> {
+        let first = {
+            let mut queue = self.queue.lock();
+            if queue.waiting.len() >= MOST_WAITING {
+                return Err(Trouble::failed(Failure::Overloaded, "too many checks wait already"));
+            }
+            queue.waiting.push_back(job);
+            if queue.under_way >= UNDER_WAY {
+                return Ok(());
+            }
+            queue.under_way += 1;
+            take_batch(&mut queue.waiting)
+        };
+        tokio::spawn(Arc::clone(self).exchange_all(first));
+        Ok(())
+    }
+
+    /// Exchanges a batch, then whatever has come to wait, until nothing does.
+    async fn exchange_all(self: Arc<Self>, mut batch: Vec<Job>) {
+        loop {
+            self.exchange(batch).await;
+            let mut queue = self.queue.lock();
+            if queue.waiting.is_empty() {
+                queue.under_way -= 1;
+                return;
+            }
+            batch = take_batch(&mut queue.waiting);
+        }
+    }
+
+    /// Looks after a server that was given up: probes it until it is well.
+    fn watch(self: &Arc<Self>) {
+        let watched = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut longest = FIRST_PROBE;
+            loop {
+                // Full jitter: nodes that lost the same server do not come back in step.
+                sleep(longest.mul_f64(fastrand::f64())).await;
+                longest = (longest * 2).min(LAST_PROBE);
+                let Some(link) = watched.upgrade() else { return };
+                if link.probe().await {
+                    link.breaker.close();
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn probe(&self) -> bool {
+        let Ok((id, mut connection)) = self.connected().await else { return false };
+        let time = redis::cmd("TIME");
+        let answer = timeout(self.deadline, time.query_async::<Value>(&mut connection)).await;
+        let well = matches!(answer, Ok(Ok(Value::Array(_))));
+        if !well {
+            self.disconnect(id).await;
+        }
+        well
+    }
+}
+
+fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+    let n = waiting.len().min(TOGETHER);
+    // Whoever gave up waiting is not asked for any more.
+    waiting.drain(..n).filter(|job| !job.reply.is_closed()).collect()
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("breaker", &self.breaker).finish_non_exhaustive()
+    }
+}

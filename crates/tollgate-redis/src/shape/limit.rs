@@ -1,0 +1,221 @@
+//! One limit's numbers, in microseconds where they are times.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tollgate::{Algorithm, Align, Gcra, Limit, RollingWindow, Timestamp};
+
+use super::{EXACT, Plain};
+
+/// How far the clock there may be from where it is expected before edges are asked for again.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// Days, weeks, months and years need three; only a calendar of minutes needs more.
+const MOST_EDGES: usize = 16;
+
+/// A limit in the scripts' terms.
+#[derive(Clone, Debug)]
+pub(super) struct LimitShape {
+    pub(super) name: Box<str>,
+    pub(super) algorithm: Algorithm,
+    pub(super) shadow: bool,
+    /// How many words its state takes in the core, without the gap's.
+    pub(super) words: usize,
+    /// Microseconds; 0 for none.
+    pub(super) gap_us: u64,
+    pub(super) numbers: Numbers,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Numbers {
+    Gcra(Cells),
+    /// Everything that is only a row of numbers.
+    Row(Vec<u64>),
+    /// A fixed window: its limit, and its period unless a calendar says where it ends.
+    Fixed(u64, u64),
+}
+
+/// gcra: one unit takes step/den microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cells {
+    step: u64,
+    pub(super) den: u64,
+    /// Core counts in 1/scale ns; 1/den µs is so many of those.
+    pub(super) grain: u64,
+    pub(super) scale: u64,
+    depth: (u64, u64),
+    pub(super) overdraft: bool,
+    capacity: u64,
+}
+
+impl Cells {
+    fn of(gcra: &Gcra) -> Result<Self, String> {
+        let too_fine = || "its rate is too fine a ratio for Redis to add exactly".to_owned();
+        let (step_ns, scale) = gcra.unit_ns();
+        let grain = gcd(step_ns, 1_000);
+        let step = step_ns / grain;
+        let den = scale.checked_mul(1_000 / grain).filter(|den| *den < EXACT);
+        let den = den.filter(|_| step < EXACT).ok_or_else(too_fine)?;
+        let depth = u128::from(gcra.holds()) * u128::from(step);
+        let part = |n: u128| u64::try_from(n).map_err(|_| too_fine());
+        let depth = (part(depth / u128::from(den))?, part(depth % u128::from(den))?);
+        let (overdraft, capacity) = (gcra.overdraws(), gcra.holds());
+        Ok(Self { step, den, grain, scale, depth, overdraft, capacity })
+    }
+}
+
+impl LimitShape {
+    pub(super) fn of(limit: &Limit) -> Result<Self, String> {
+        let gap = limit.gap().map(|gap| micros("min_interval", gap.period())).transpose()?;
+        Ok(Self {
+            name: limit.name().into(),
+            algorithm: limit.algorithm().clone(),
+            shadow: limit.is_shadow(),
+            words: limit.words() - usize::from(limit.gap().is_some()),
+            gap_us: gap.unwrap_or(0),
+            numbers: numbers(limit.algorithm())?,
+        })
+    }
+
+    /// The largest number of units it counts to.
+    pub(super) fn holds(&self) -> u64 {
+        match &self.numbers {
+            Numbers::Gcra(cells) => cells.capacity,
+            Numbers::Row(row) => row[0],
+            Numbers::Fixed(limit, _) => *limit,
+        }
+    }
+
+    pub(super) fn plain(&self) -> Option<Plain> {
+        match self.numbers {
+            Numbers::Gcra(Cells { step, den: 1, depth, overdraft: false, capacity, .. })
+                if self.gap_us == 0 =>
+            {
+                Some(Plain { unit_us: step, depth_us: depth.0, capacity })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn write_args(&self, push: &mut impl FnMut(String), expected: Timestamp) {
+        push(self.code().into());
+        push(u8::from(self.shadow).to_string());
+        push(self.gap_us.to_string());
+        match (&self.numbers, &self.algorithm) {
+            (Numbers::Gcra(cells), _) => {
+                let row = [cells.step, cells.den, cells.depth.0, cells.depth.1];
+                row.iter().for_each(|n| push(n.to_string()));
+                push(u8::from(cells.overdraft).to_string());
+            }
+            (Numbers::Row(row), _) => row.iter().for_each(|n| push(n.to_string())),
+            (Numbers::Fixed(limit, per), Algorithm::FixedWindow(window)) => {
+                push(limit.to_string());
+                match window.align() {
+                    Align::First => push("first".into()),
+                    Align::Epoch => push("epoch".into()),
+                    Align::Calendar(calendar) => {
+                        let slack = nanos(SLACK.min(window.period() / 4));
+                        let start = expected.as_nanos().saturating_sub(slack);
+                        let mut edges = vec![start / 1_000];
+                        let mut edge = Timestamp::from_nanos(start);
+                        while edges.len() < MOST_EDGES && edge <= expected.after(SLACK) {
+                            edge = calendar.window_end(edge);
+                            edges.push(edge.as_nanos().div_ceil(1_000));
+                        }
+                        push(edges.len().to_string());
+                        edges.iter().for_each(|edge| push(edge.to_string()));
+                        return;
+                    }
+                }
+                push(per.to_string());
+            }
+            (Numbers::Fixed(..), _) => {}
+        }
+    }
+
+    /// The one-letter name the script knows the algorithm by.
+    fn code(&self) -> &'static str {
+        match self.algorithm {
+            Algorithm::Gcra(_) => "g",
+            Algorithm::LeakyBucket(_) => "l",
+            Algorithm::FixedWindow(_) => "f",
+            Algorithm::SlidingWindow(_) => "s",
+            Algorithm::RollingWindow(_) => "r",
+            Algorithm::Quota(_) => "q",
+            Algorithm::EvenSlots(_) => "e",
+            Algorithm::MinInterval(_) => "m",
+            _ => "?",
+        }
+    }
+
+    pub(super) fn write_fingerprint(&self, text: &mut Vec<u8>) {
+        let calendar = match &self.algorithm {
+            Algorithm::FixedWindow(window) => format!("{:?}", window.align()),
+            _ => String::new(),
+        };
+        let mut line = format!("{}\0{}\0{}\0{calendar}", self.name, self.code(), self.gap_us);
+        // A calendar's edges are not numbers of the limit.
+        if calendar.is_empty() || !calendar.starts_with("Calendar") {
+            self.write_args(&mut |n| _ = write!(line, "\0{n}"), Timestamp::ZERO);
+        } else {
+            _ = write!(line, "\0{}", self.holds());
+        }
+        line.push('\n');
+        text.extend_from_slice(line.as_bytes());
+    }
+}
+
+fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
+    Ok(match algorithm {
+        Algorithm::Gcra(gcra) => Numbers::Gcra(Cells::of(gcra)?),
+        Algorithm::LeakyBucket(leaky) => {
+            let every = micros("every", leaky.period())?;
+            let overdraft = u64::from(leaky.overdraws());
+            Numbers::Row(vec![leaky.holds(), leaky.drip(), every, overdraft])
+        }
+        Algorithm::FixedWindow(window) => {
+            Numbers::Fixed(window.holds(), micros("per", window.period())?)
+        }
+        Algorithm::SlidingWindow(window) => {
+            Numbers::Row(vec![window.holds(), micros("per", window.period())?])
+        }
+        Algorithm::RollingWindow(window) => rolling(window)?,
+        Algorithm::Quota(quota) => {
+            Numbers::Row(vec![quota.holds(), micros("per", quota.period())?])
+        }
+        Algorithm::EvenSlots(slots) => {
+            let halves = Some(2 * slots.slots()).filter(|halves| *halves < EXACT);
+            let halves = halves.ok_or("more slots than Redis can tell apart")?;
+            Numbers::Row(vec![halves, micros("per", slots.period())?])
+        }
+        Algorithm::MinInterval(gap) => Numbers::Row(vec![micros("every", gap.period())?]),
+        other => return Err(format!("Redis does not know the algorithm {}", other.name())),
+    })
+}
+
+fn rolling(window: &RollingWindow) -> Result<Numbers, String> {
+    let per = micros("per", window.period())?;
+    Ok(Numbers::Row(vec![window.holds(), per, window.buckets().unwrap_or(0)]))
+}
+
+/// A time in the clock ticks of Redis.
+fn micros(name: &str, time: Duration) -> Result<u64, String> {
+    let nanos = nanos(time);
+    if !nanos.is_multiple_of(1_000) {
+        return Err(format!(
+            "`{name}` is {nanos} ns, but the clock of Redis counts whole microseconds"
+        ));
+    }
+    Ok(nanos / 1_000)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,98 @@
+//! A policy as the scripts see it: its numbers in microseconds, and its records.
+
+mod limit;
+mod record;
+
+use tollgate::{Mode, Policy, StoreError, Timestamp};
+
+pub(crate) use record::NotOurs;
+
+use limit::LimitShape;
+
+/// What Lua adds and subtracts without loss: whole numbers below 2^53.
+const EXACT: u64 = 1 << 53;
+/// In uniform mode sums reach four times the limit.
+const UNIFORM_MOST: u64 = EXACT / 4;
+
+/// A policy in the scripts' terms.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    limits: Vec<LimitShape>,
+    mode: &'static str,
+    shadow: bool,
+}
+
+/// A policy of one limit whose record is one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    /// Microseconds that one unit takes to return.
+    pub(crate) unit_us: u64,
+    /// Microseconds that a full bucket takes.
+    pub(crate) depth_us: u64,
+    pub(crate) capacity: u64,
+}
+
+impl Shape {
+    /// Refuses what the scripts could not decide exactly.
+    pub(crate) fn of(policy: &Policy) -> Result<Self, StoreError> {
+        let mode = match policy.admits_by() {
+            Mode::Binary => "binary",
+            Mode::Nary => "nary",
+            Mode::Uniform => "uniform",
+        };
+        let unfit = |limit: &str, reason: String| {
+            let policy = policy.name();
+            StoreError::Unfit(format!("limit `{limit}` of policy `{policy}`: {reason}"))
+        };
+        let mut limits = Vec::with_capacity(policy.limits().len());
+        for limit in policy.limits() {
+            let shape = LimitShape::of(limit).map_err(|reason| unfit(limit.name(), reason))?;
+            if policy.admits_by() == Mode::Uniform && shape.holds() > UNIFORM_MOST {
+                let reason = format!("Redis counts attempts up to 2^51; lower {}", shape.holds());
+                return Err(unfit(limit.name(), reason));
+            }
+            limits.push(shape);
+        }
+        Ok(Self { limits, mode, shadow: policy.is_shadow() })
+    }
+
+    /// The numbers for the short script, if a record is one number.
+    pub(crate) fn plain(&self) -> Option<Plain> {
+        if let [only] = &*self.limits { only.plain() } else { None }
+    }
+
+    /// The numbers for the short script, if it may decide this policy.
+    pub(crate) fn decided_in_short(&self) -> Option<Plain> {
+        let live = self.mode == "binary" && !self.shadow && self.limits.iter().all(|l| !l.shadow);
+        self.plain().filter(|_| live)
+    }
+
+    /// What the policy script reads for one charge. `expected` is about when it will run.
+    pub(crate) fn write_args(
+        &self,
+        args: &mut Vec<Vec<u8>>,
+        cost: u64,
+        mode: Option<&'static str>,
+        older: usize,
+        expected: Timestamp,
+    ) {
+        let mut push = |arg: String| args.push(arg.into_bytes());
+        // Any cost above every limit is as good as the next.
+        push(cost.min(EXACT).to_string());
+        push(mode.unwrap_or(self.mode).into());
+        push(u8::from(self.shadow).to_string());
+        push(u8::from(self.plain().is_some()).to_string());
+        push(older.to_string());
+        push(self.limits.len().to_string());
+        self.limits.iter().for_each(|limit| limit.write_args(&mut push, expected));
+    }
+
+    /// What identifies the records of this policy: the algorithms and numbers they were written by.
+    pub(crate) fn fingerprint(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for limit in &self.limits {
+            limit.write_fingerprint(&mut text);
+        }
+        text
+    }
+}

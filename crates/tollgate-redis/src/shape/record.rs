@@ -1,0 +1,200 @@
+//! Records: what the scripts leave under a key, and the core's state made of it.
+//!
+//! A record is the numbers of its limits one after the other, seven bytes each, big-endian. Where
+//! that is one number only it is kept in decimal, which Redis stores in the least space it has.
+
+use tollgate::{Algorithm, Timestamp};
+use tollgate_core::Logs;
+
+use super::limit::{Cells, LimitShape, Numbers};
+use super::{EXACT, Shape};
+
+/// Bytes of one number.
+const NUMBER: usize = 7;
+
+/// A value that no script of ours wrote.
+#[derive(Debug)]
+pub(crate) struct NotOurs;
+
+impl Shape {
+    /// The state in a record, in the core's words; `now` is when the script read it.
+    pub(crate) fn read(
+        &self,
+        record: Option<&[u8]>,
+        now: Timestamp,
+        words: &mut [u64],
+        logs: &mut Logs,
+    ) -> Result<(), NotOurs> {
+        let Some(record) = record else { return Ok(()) };
+        let mut from = match self.plain() {
+            Some(_) => Reader::Decimal(record),
+            None => Reader::Packed(record),
+        };
+        let mut at = 0;
+        for limit in &self.limits {
+            limit.read(&mut from, now, &mut words[at..at + limit.words], logs)?;
+            at += limit.words;
+            if limit.gap_us > 0 {
+                words[at] = from.instant()?;
+                at += 1;
+            }
+        }
+        from.end()
+    }
+
+    /// The record of a state.
+    pub(crate) fn write(&self, words: &[u64], logs: &Logs, now: Timestamp) -> Vec<u8> {
+        let mut numbers = Vec::new();
+        let mut at = 0;
+        for limit in &self.limits {
+            limit.write(&words[at..at + limit.words], logs, now, &mut numbers);
+            at += limit.words;
+            if limit.gap_us > 0 {
+                numbers.push(words[at] / 1_000);
+                at += 1;
+            }
+        }
+        match (self.plain(), &*numbers) {
+            (Some(_), [only]) => only.to_string().into_bytes(),
+            _ => numbers.iter().flat_map(|n| n.to_be_bytes().into_iter().skip(1)).collect(),
+        }
+    }
+}
+
+impl LimitShape {
+    /// Fills the algorithm's own words.
+    fn read(
+        &self,
+        from: &mut Reader<'_>,
+        now: Timestamp,
+        words: &mut [u64],
+        logs: &mut Logs,
+    ) -> Result<(), NotOurs> {
+        match (&self.algorithm, words) {
+            (Algorithm::Gcra(gcra), words) => {
+                gcra.set_full_at(self.cells()?.read(from, now)?, words);
+            }
+            (Algorithm::LeakyBucket(_), [level, anchor]) => {
+                (*level, *anchor) = (from.number()?, from.instant()?);
+            }
+            (Algorithm::FixedWindow(_) | Algorithm::Quota(_), [closes, count]) => {
+                (*closes, *count) = (from.instant()?, from.number()?);
+            }
+            (Algorithm::SlidingWindow(_), [closes, previous, current]) => {
+                (*closes, *previous, *current) = (from.instant()?, from.number()?, from.number()?);
+            }
+            (Algorithm::RollingWindow(window), [log]) => {
+                let (_total, count) = (from.number()?, from.number()?);
+                let entry = |_| {
+                    let at = Timestamp::from_nanos(from.instant()?);
+                    Ok((window.stamp(at).as_nanos(), from.number()?))
+                };
+                *log = logs.put((0..count).map(entry).collect::<Result<Vec<_>, _>>()?);
+            }
+            (Algorithm::EvenSlots(slots), [taken]) => {
+                let event = from.number()?.checked_sub(1);
+                *taken = event.map_or(0, |at| slots.taken_until(Timestamp::from_micros(at)));
+            }
+            (Algorithm::MinInterval(_), [welcome]) => *welcome = from.instant()?,
+            _ => return Err(NotOurs),
+        }
+        Ok(())
+    }
+
+    /// The reverse, for carrying a key over to a new definition of its policy.
+    fn write(&self, words: &[u64], logs: &Logs, now: Timestamp, to: &mut Vec<u64>) {
+        match (&self.algorithm, words) {
+            (Algorithm::Gcra(gcra), words) => {
+                if let Ok(cells) = self.cells() {
+                    cells.write(gcra.full_at(words), now, to);
+                }
+            }
+            (Algorithm::LeakyBucket(_), &[level, anchor]) => to.extend([level, anchor / 1_000]),
+            (Algorithm::FixedWindow(_) | Algorithm::Quota(_), &[closes, count]) => {
+                to.extend([closes / 1_000, count]);
+            }
+            (Algorithm::SlidingWindow(_), &[closes, previous, current]) => {
+                to.extend([closes / 1_000, previous, current]);
+            }
+            (Algorithm::RollingWindow(window), &[log]) => {
+                let total = logs.entries(log).map(|(_, size)| size).sum();
+                to.extend([total, logs.entries(log).len() as u64]);
+                for (stamp, size) in logs.entries(log) {
+                    // On a grid, a stamp is the end of its cell, and any instant in it will do.
+                    let at = if window.buckets().is_some() { stamp - 1 } else { stamp };
+                    to.extend([at / 1_000, size]);
+                }
+            }
+            // Any instant of the half-slot will do, the last one as well.
+            (Algorithm::EvenSlots(_), &[taken]) => {
+                to.push(taken.checked_sub(1).map_or(0, |last| last / 1_000 + 1));
+            }
+            (_, words) => to.extend(words.iter().map(|word| word / 1_000)),
+        }
+    }
+
+    fn cells(&self) -> Result<&Cells, NotOurs> {
+        if let Numbers::Gcra(cells) = &self.numbers { Ok(cells) } else { Err(NotOurs) }
+    }
+}
+
+impl Cells {
+    /// The instant at which the key is full, in 1/scale ns.
+    fn read(&self, from: &mut Reader<'_>, now: Timestamp) -> Result<u128, NotOurs> {
+        let mut full = from.number()?;
+        let part = if self.den > 1 { from.number()? } else { 0 };
+        if self.overdraft {
+            // Any debt may be real here, so a step back shows only by when it was written.
+            let ahead = from.number()?.saturating_sub(now.as_nanos() / 1_000);
+            full = full.saturating_sub(ahead);
+        }
+        let micros = u128::from(full) * 1_000 * u128::from(self.scale);
+        Ok(micros + u128::from(part) * u128::from(self.grain))
+    }
+
+    fn write(&self, tat: u128, now: Timestamp, to: &mut Vec<u64>) {
+        let micro = 1_000 * u128::from(self.scale);
+        let number = |n: u128| u64::try_from(n).unwrap_or(EXACT - 1);
+        to.push(number(tat / micro));
+        if self.den > 1 {
+            to.push(number(tat % micro / u128::from(self.grain)));
+        }
+        if self.overdraft {
+            to.push(now.as_nanos() / 1_000);
+        }
+    }
+}
+
+/// Takes a record apart, number by number.
+enum Reader<'a> {
+    Decimal(&'a [u8]),
+    Packed(&'a [u8]),
+}
+
+impl Reader<'_> {
+    fn number(&mut self) -> Result<u64, NotOurs> {
+        let number = match self {
+            Self::Decimal(digits) => {
+                let digits = std::mem::take(digits);
+                std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok())
+            }
+            Self::Packed(bytes) => bytes.split_at_checked(NUMBER).map(|(number, rest)| {
+                *bytes = rest;
+                number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+            }),
+        };
+        number.filter(|n| *n < EXACT).ok_or(NotOurs)
+    }
+
+    /// An instant in the core's nanoseconds.
+    fn instant(&mut self) -> Result<u64, NotOurs> {
+        Ok(self.number()? * 1_000)
+    }
+
+    fn end(self) -> Result<(), NotOurs> {
+        match self {
+            Self::Decimal([]) | Self::Packed([]) => Ok(()),
+            _ => Err(NotOurs),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::time::{Instant, timeout};
+use tollgate::{Answer, Charge, Failure, Policy, Store, StoreError, Timestamp, Verb};
+
+use crate::address::Address;
+use crate::decide::Line;
+use crate::entry::{Entry, Serving};
+use crate::keyspace::Keyspace;
+use crate::route::Route;
+use crate::settings::RedisStoreBuilder;
+use crate::stand_in::{Denied, Leases, Local};
+
+/// How long greeting a server may take.
+const GREETING: Duration = Duration::from_secs(5);
+
+/// A [`Store`] on Redis or Valkey, shared by any number of processes. Cheap to clone.
+///
+/// Every check is one script call on the server that holds the key, in one round trip, by that
+/// server's clock; what it decides is what [`MemoryStore`](tollgate::MemoryStore) would.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    entries: RwLock<HashMap<Box<str>, Arc<Entry>>>,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) route: Route,
+    pub(crate) deadline: Duration,
+    serving: Serving,
+    pub(crate) denied: Denied,
+    pub(crate) leases: Leases,
+    pub(crate) local: Local,
+    /// Whether somebody is telling the store what was admitted without it.
+    pub(crate) settling: AtomicBool,
+}
+
+impl RedisStore {
+    /// Connects to `redis://`, `rediss://`, `redis-cluster://` or `redis-sentinel://…/service`.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::builder(url).connect().await
+    }
+
+    /// The same with settings.
+    #[must_use]
+    pub fn builder(url: &str) -> RedisStoreBuilder {
+        RedisStoreBuilder::new(url)
+    }
+
+    pub(crate) fn new(settings: RedisStoreBuilder) -> Result<Self, StoreError> {
+        if settings.deadline.is_zero() || settings.nodes == 0 {
+            let what = if settings.nodes == 0 { "nodes" } else { "deadline" };
+            return Err(StoreError::Settings(format!("the store's `{what}` is zero")));
+        }
+        if settings.prefix.contains(['{', '}']) {
+            let reason = "the store's prefix contains a brace, which marks what a cluster hashes";
+            return Err(StoreError::Settings(reason.into()));
+        }
+        let address = Address::parse(&settings.url, settings.root_certificate)?;
+        let inner = Inner {
+            entries: RwLock::default(),
+            keyspace: Keyspace::new(settings.prefix, &settings.key_secret),
+            route: Route::new(address, settings.deadline)?,
+            deadline: settings.deadline,
+            serving: settings.serving,
+            denied: Denied::new(settings.denied_keys),
+            leases: Leases::default(),
+            local: Local::new(settings.nodes),
+            settling: AtomicBool::new(false),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// What an operator should know about the servers. Fails if one of them cannot decide.
+    pub async fn greet(&self) -> Result<Vec<String>, StoreError> {
+        let greet = async {
+            let mut warnings = Vec::new();
+            for link in self.inner.route.links().await? {
+                warnings.extend(link.greet().await?.warnings);
+            }
+            Ok(warnings)
+        };
+        let late = || StoreError::failed(Failure::Timeout, "the server does not greet");
+        timeout(GREETING, greet).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Adds or replaces a policy, and says how it is served.
+    pub async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        self.inner.set_policy(policy, serving).await
+    }
+
+    /// As [`Store::apply`], at an instant of a trace instead of the server's: for rehearsals, on a
+    /// prefix of their own. The decisions are the same scripts'; nothing stands in for them.
+    pub async fn apply_at(
+        &self,
+        now: Timestamp,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        let (lines, line_of) = self.inner.lines(charges)?;
+        let by = Instant::now() + GREETING;
+        let (answers, _) = self.inner.decide(Some(now), verb, &lines, by).await?;
+        Ok(spread(&answers, &line_of))
+    }
+
+    /// Removes every record under the prefix, from every server.
+    pub async fn forget_everything(&self) -> Result<(), StoreError> {
+        let pattern = format!("{}{{*", self.inner.keyspace.prefix);
+        for link in self.inner.route.links().await? {
+            let mut connection = link.connection().await?;
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+                let reply: Result<(u64, Vec<Vec<u8>>), _> = scan.query_async(&mut connection).await;
+                let (next, keys) =
+                    reply.map_err(|error| StoreError::failed(Failure::BadReply, error))?;
+                // One by one: in a cluster they need not share a slot.
+                let mut pipeline = redis::pipe();
+                keys.iter().for_each(|key| _ = pipeline.cmd("UNLINK").arg(key).ignore());
+                let removed = pipeline.query_async::<()>(&mut connection).await;
+                removed.map_err(|error| StoreError::failed(Failure::BadReply, error))?;
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what this node holds on lease: for a shutdown in good order. What is not given back
+    /// stays charged.
+    pub async fn return_leases(&self) {
+        self.inner.return_leases(true).await;
+    }
+
+    /// Whether a server is given up at the moment, so that something stands in for it.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.inner.route.is_degraded()
+    }
+}
+
+impl Store for RedisStore {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.inner.set_policy(policy, self.inner.serving).await
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.inner.apply(verb, charges).await
+    }
+}
+
+/// The answers of lines, to those who asked.
+fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
+    line_of.iter().map(|line| answers[*line].clone()).collect()
+}
+
+impl Inner {
+    async fn set_policy(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        let before = self.entries.read().get(policy.name()).cloned();
+        let entry = Arc::new(Entry::new(policy, serving, before.as_ref())?);
+        let policy = &entry.policy;
+        if let Some(twin) = self.twin_of(&entry) {
+            let reason = format!("it shares its mark with policy `{twin}`; rename one of them");
+            return Err(StoreError::Unfit(format!("policy `{}`: {reason}", policy.name())));
+        }
+        self.local.set_policy(policy).await?;
+        self.entries.write().insert(policy.name().into(), Arc::clone(&entry));
+        Ok(())
+    }
+
+    /// The name of another policy whose records would be taken for this one's.
+    fn twin_of(&self, entry: &Entry) -> Option<String> {
+        let entries = self.entries.read();
+        let mut others =
+            entries.values().filter(|other| other.policy.name() != entry.policy.name());
+        others.find(|other| other.mark == entry.mark).map(|other| other.policy.name().to_owned())
+    }
+
+    pub(crate) fn entry(&self, policy: &str) -> Result<Arc<Entry>, StoreError> {
+        let unknown = || StoreError::UnknownPolicy(policy.to_owned());
+        self.entries.read().get(policy).cloned().ok_or_else(unknown)
+    }
+
+    /// The charges with those for the same key summed, and which line each charge became.
+    fn lines(&self, charges: &[Charge<'_>]) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
+        let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
+        let mut line_of = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let entry = self.entry(charge.policy)?;
+            let record = self.keyspace.record(entry.mark, charge.key);
+            let at = lines.iter().position(|line| line.record == record).unwrap_or(lines.len());
+            match lines.get_mut(at) {
+                Some(line) => line.cost = line.cost.saturating_add(charge.cost),
+                None => lines.push(Line { entry, record, cost: charge.cost }),
+            }
+            line_of.push(at);
+        }
+        Ok((lines, line_of))
+    }
+
+    async fn apply(
+        self: &Arc<Self>,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        let by = Instant::now() + self.deadline;
+        let (lines, line_of) = self.lines(charges)?;
+        let answers = match (&*lines, verb) {
+            ([line], Verb::Check) if line.cost > 0 => {
+                self.check_one(line, by).await.map(|answer| vec![answer])
+            }
+            _ => {
+                let decided = self.decide(None, verb, &lines, by).await;
+                self.denied.forget(&lines);
+                decided.map(|(answers, _)| answers)
+            }
+        };
+        match answers {
+            Ok(answers) => {
+                self.settle_soon();
+                Ok(spread(&answers, &line_of))
+            }
+            Err(error) if error.failure().is_some() => {
+                self.stand_in(error, verb, charges, &lines).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn check_one(self: &Arc<Self>, line: &Line, by: Instant) -> Result<Answer, StoreError> {
+        if let Some(lease) = line.entry.serving.lease {
+            return self.check_leased(line, lease, by).await;
+        }
+        self.check(line, by).await
+    }
+
+    /// A check of one key, by the store or by a refusal that still holds.
+    pub(crate) async fn check(&self, line: &Line, by: Instant) -> Result<Answer, StoreError> {
+        let sent = Instant::now();
+        if let Some(answer) = self.denied.answer(line, sent) {
+            return Ok(answer);
+        }
+        let (mut answers, found) =
+            self.decide(None, Verb::Check, std::slice::from_ref(line), by).await?;
+        let answer = answers.remove(0);
+        self.denied.note(line, &found[0], &answer, sent);
+        Ok(answer)
+    }
+}
