@@ -100,6 +100,10 @@ impl Doors {
     }
 
     fn open(&self, rest: &str) -> Result<Client, StoreError> {
+        if self.tls {
+            // Whatever the process has chosen already stays; without a choice rustls would panic.
+            _ = rustls::crypto::ring::default_provider().install_default();
+        }
         let url = format!("redis{}://{rest}", if self.tls { "s" } else { "" });
         let client = match &self.root_certificate {
             Some(certificate) if self.tls => {

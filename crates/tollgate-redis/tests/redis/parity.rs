@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -45,7 +46,8 @@ impl Redis {
 /// A store that sees no other's records. One cannot serve all runs: its marks tell policies apart by
 /// the hundred, not by the hundred thousand.
 fn store(url: &str, prefix: &str) -> RedisStore {
-    RedisStore::builder(url).prefix(prefix).start().unwrap()
+    let patient = Duration::from_secs(10);
+    RedisStore::builder(url).prefix(prefix).deadline(patient).start().unwrap()
 }
 
 /// A policy of the spec under a name of its own, so that no run sees another's records.
