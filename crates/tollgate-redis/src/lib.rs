@@ -1,4 +1,4 @@
-//! Tollgate's decisions on Redis or Valkey.
+#![doc = include_str!("../docs/guide.md")]
 
 mod address;
 mod apart;
