@@ -8,8 +8,6 @@ use super::reply::{of_connection, of_server};
 use super::{Ask, Job, Link, Trouble};
 use crate::script::{GCRA, Script};
 
-/// Checks in one call of the short script: it must not keep others waiting.
-const IN_ONE_CALL: usize = 64;
 /// How often an exchange that did nothing is tried again, and after how long.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -130,7 +128,7 @@ impl Link {
         while !short.is_empty() {
             let slot = short[0].slot();
             let fits = |job: &Job| !self.slotted || job.slot() == slot;
-            let n = short.iter().take(IN_ONE_CALL).take_while(|job| fits(job)).count();
+            let n = short.iter().take_while(|job| fits(job)).count();
             commands.push(Command { script: &GCRA, jobs: short.drain(..n).collect() });
         }
         commands

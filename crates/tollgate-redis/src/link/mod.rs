@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate::{Failure, StoreError, Timestamp};
 
@@ -28,9 +29,9 @@ pub(crate) use dial::{Dialer, Greeting, open};
 pub(crate) use reply::Trouble;
 
 /// Exchanges under way before new checks wait to travel together.
-const UNDER_WAY: usize = 2;
-/// Checks in one exchange.
-const TOGETHER: usize = 128;
+const UNDER_WAY: usize = 4;
+/// Checks in one exchange: few enough that the next one is written while this one is decided.
+const TOGETHER: usize = 32;
 /// Checks that may wait; beyond that the next is turned away at once.
 const MOST_WAITING: usize = 8_192;
 /// How long a dial may take. Longer than a call: a slow handshake helps the calls after it.
@@ -111,12 +112,19 @@ impl Link {
         }
         let asked = Instant::now();
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Job { ask, asking, reply })?;
-        let answer = match timeout_at(by, answer).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Trouble::failed(Failure::Unreachable, "the connection was given up")),
-            Err(_) => Err(Trouble::failed(Failure::Timeout, "no answer within the deadline")),
+        let job = Job { ask, asking, reply };
+        let exchange = async {
+            match self.alone() {
+                Some(_turn) => self.exchange(vec![job]).await,
+                None => self.enqueue(job)?,
+            }
+            answer.await.unwrap_or_else(|_| {
+                Err(Trouble::failed(Failure::Unreachable, "the connection was given up"))
+            })
         };
+        let answer = timeout_at(by, exchange).await.unwrap_or_else(|_| {
+            Err(Trouble::failed(Failure::Timeout, "no answer within the deadline"))
+        });
         match &answer {
             Err(trouble) if trouble.breaks() => {
                 if self.breaker.failed(asked, Instant::now()) {
@@ -184,8 +192,18 @@ impl Link {
         }
     }
 
+    /// A turn for a caller whom nobody else is before or beside: it need not wait for a task to run.
+    fn alone(self: &Arc<Self>) -> Option<Turn<'_>> {
+        let mut queue = self.queue.lock();
+        if queue.under_way > 0 || !queue.waiting.is_empty() {
+            return None;
+        }
+        queue.under_way += 1;
+        Some(Turn(self))
+    }
+
     fn enqueue(self: &Arc<Self>, job: Job) -> Result<(), Trouble> {
-        let first = {
+        {
             let mut queue = self.queue.lock();
             if queue.waiting.len() >= MOST_WAITING {
                 return Err(Trouble::failed(Failure::Overloaded, "too many checks wait already"));
@@ -195,22 +213,25 @@ impl Link {
                 return Ok(());
             }
             queue.under_way += 1;
-            take_batch(&mut queue.waiting)
-        };
-        tokio::spawn(Arc::clone(self).exchange_all(first));
+        }
+        tokio::spawn(Arc::clone(self).exchange_all());
         Ok(())
     }
 
-    /// Exchanges a batch, then whatever has come to wait, until nothing does.
-    async fn exchange_all(self: Arc<Self>, mut batch: Vec<Job>) {
+    /// Exchanges whatever waits, until nothing does.
+    async fn exchange_all(self: Arc<Self>) {
         loop {
+            // Whoever is about to ask, having just been answered, travels along.
+            yield_now().await;
+            let batch = {
+                let mut queue = self.queue.lock();
+                if queue.waiting.is_empty() {
+                    queue.under_way -= 1;
+                    return;
+                }
+                take_batch(&mut queue.waiting)
+            };
             self.exchange(batch).await;
-            let mut queue = self.queue.lock();
-            if queue.waiting.is_empty() {
-                queue.under_way -= 1;
-                return;
-            }
-            batch = take_batch(&mut queue.waiting);
         }
     }
 
@@ -241,6 +262,21 @@ impl Link {
             self.disconnect(id).await;
         }
         well
+    }
+}
+
+/// An exchange under way in its caller's own task. However it ends, those who came meanwhile go next.
+struct Turn<'a>(&'a Arc<Link>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        if queue.waiting.is_empty() {
+            queue.under_way -= 1;
+        } else {
+            drop(queue);
+            tokio::spawn(Arc::clone(self.0).exchange_all());
+        }
     }
 }
 

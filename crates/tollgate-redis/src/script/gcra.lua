@@ -9,13 +9,14 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
+local call, pcall, ceil, format = redis.call, redis.pcall, math.ceil, string.format
 local reply, at = {now}, 0
 for i = 3, #ARGV, 3 do
   local span, latest = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1])
   for _ = 1, tonumber(ARGV[i + 2]) do
     at = at + 1
     local key = KEYS[at]
-    local found = redis.pcall('GET', key)
+    local found = pcall('GET', key)
     local full_at = now
     if found then
       full_at = type(found) == 'string' and tonumber(found)
@@ -33,7 +34,9 @@ for i = 3, #ARGV, 3 do
         full_at, redated = full_at + span, true
       end
       if redated then
-        redis.call('SET', key, full_at, 'PX', net or math.max(1, math.ceil((full_at - now) / 1000)))
+        local ttl = net or ceil((full_at - now) / 1000)
+        -- Formatted here because Redis 7.0 would print both as doubles, which takes a tenth longer.
+        call('SET', key, format('%d', full_at), 'PX', format('%d', ttl > 0 and ttl or 1))
       end
     end
   end
