@@ -1,4 +1,4 @@
-//! Tollgate against its peers, in one process on one machine. See `README.md`.
+//! Tollgate against its peers, in one process or over one Redis. See `README.md`.
 
 pub mod case;
 pub mod contestant;
@@ -8,4 +8,6 @@ pub mod machine;
 pub mod measure;
 pub mod options;
 pub mod pauses;
+#[cfg(feature = "redis")]
+pub mod remote;
 pub mod report;

@@ -1,0 +1,1 @@
+//! Only here because a manifest needs a crate: what is wanted is its dependency.

@@ -1,0 +1,102 @@
+//! Tollgate and its peers over one real Redis: prints tables, then the targets.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tollgate_bench::remote::build::{self, Built};
+use tollgate_bench::remote::contestant::{Contestant, all, local};
+use tollgate_bench::remote::cores::Cores;
+use tollgate_bench::remote::drive::Keys;
+use tollgate_bench::remote::field::Field;
+use tollgate_bench::remote::options::{Options, USAGE};
+use tollgate_bench::remote::server::Server;
+use tollgate_bench::remote::turn::Plan;
+use tollgate_bench::remote::{Error, table, target};
+use tollgate_bench::report::Report;
+
+const HOT: u64 = 100;
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("{problem}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Error> {
+    let mut built = Built { cell: build::cell(), node: build::node() };
+    let known: Vec<&str> = all(&built).iter().chain(&local()).map(|c| c.id).collect();
+    if let Some(name) = options.unknown(&known) {
+        return Err(format!("no {name:?} among {known:?}\n{USAGE}").into());
+    }
+    let server = start(&mut built)?;
+    println!("Redis {}; medians of {} rounds.", server.version, options.rounds);
+    let report = ask(options, &built, server.port);
+    report.print_targets();
+    if let Some(path) = &options.json {
+        std::fs::write(path, format!("{:#}\n", report.json()))?;
+    }
+    Ok(())
+}
+
+/// Starts the server on a core of its own and leaves this thread on another.
+fn start(built: &mut Built) -> Result<Server, Error> {
+    let cores = Cores::find();
+    if let Some(cores) = cores {
+        cores.enter_server();
+    } else {
+        println!("One core only: the server and its clients take time from each other.");
+    }
+    let server = match Server::start(built.cell.as_deref().ok()) {
+        Err(_) if built.cell.is_ok() => {
+            built.cell = Err("built, but this redis-server does not load it".to_owned());
+            Server::start(None)
+        }
+        started => started,
+    };
+    if let Some(cores) = cores {
+        cores.enter_clients();
+    }
+    server
+}
+
+fn ask(options: &Options, built: &Built, port: u16) -> Report {
+    let mut report = Report::default();
+    let &Options { keys, rounds, time, .. } = options;
+    let entered = |mut all: Vec<Contestant>| {
+        all.retain(|contestant| options.runs(contestant.id));
+        all
+    };
+    if options.asks("spread") {
+        let plan = Plan { filled: keys, keys: Keys::drawn(keys), time, timed: 1 };
+        let field = Field::run(entered(all(built)), port, &plan, rounds);
+        table::print(&field, &format!("{keys} keys"), table::STRICT, &mut report);
+        target::spread(&field, &mut report);
+    }
+    // Where most answers come from memory, reading the clock for each would be felt.
+    let timed = 16;
+    if options.asks("hot") {
+        let plan = Plan { filled: 0, keys: Keys::drawn(HOT), time, timed };
+        let field = Field::run(entered(local()), port, &plan, rounds);
+        table::print(&field, &format!("{HOT} hot keys"), table::LOCAL, &mut report);
+        target::hot(&field, &mut report);
+    }
+    if options.asks("cold") {
+        let plan = Plan { filled: 0, keys: Keys::New(Arc::new(AtomicU64::new(0))), time, timed };
+        let field = Field::run(entered(local()), port, &plan, rounds);
+        table::print(&field, "Keys that never come again", table::LOCAL, &mut report);
+        target::cold(&field, &mut report);
+    }
+    report
+}
