@@ -14,6 +14,12 @@ impl Failure {
         Failure { lines: lines.into_iter().collect() }
     }
 
+    /// Both, in this order.
+    pub(crate) fn and(mut self, other: Failure) -> Failure {
+        self.lines.extend(other.lines);
+        self
+    }
+
     /// Says it; the exit code that goes with it.
     pub(crate) fn report(self) -> ExitCode {
         for line in &self.lines {

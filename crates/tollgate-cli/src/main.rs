@@ -4,6 +4,7 @@ mod config;
 mod decision_line;
 mod failure;
 mod meaning;
+mod store;
 mod verb;
 
 use std::process::ExitCode;

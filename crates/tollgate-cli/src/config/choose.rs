@@ -7,8 +7,8 @@ use super::{Config, build, shorthand};
 use crate::failure::Failure;
 
 impl Config {
-    /// The policy of that name, or the only one there is.
-    pub(crate) fn choose(self, name: Option<&str>) -> Result<PolicySpec, Failure> {
+    /// Takes out the policy of that name, or the only one there is.
+    pub(crate) fn choose(&mut self, name: Option<&str>) -> Result<PolicySpec, Failure> {
         let names: Vec<&str> = self.policies.iter().map(|policy| policy.name.as_str()).collect();
         let place = match (name, names.as_slice()) {
             (_, []) => return Err(format!("{} has no policies", self.file).into()),
@@ -26,10 +26,7 @@ impl Config {
                 format!("there is no policy `{name}` in {}; {hint}", self.file)
             })?,
         };
-        self.policies
-            .into_iter()
-            .nth(place)
-            .ok_or_else(|| format!("{} has no policies", self.file).into())
+        Ok(self.policies.swap_remove(place))
     }
 }
 

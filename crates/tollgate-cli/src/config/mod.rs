@@ -4,6 +4,7 @@ mod algorithm;
 mod build;
 mod choose;
 mod decimal;
+mod elsewhere;
 mod field;
 mod key;
 mod legacy;
@@ -32,6 +33,8 @@ pub(crate) use self::micros::Micros;
 pub(crate) use self::nearest::did_you_mean;
 pub(crate) use self::schema::schema;
 pub(crate) use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
+pub(crate) use self::store::StoreSpec;
+pub(crate) use self::wording::quoted;
 
 use self::field::Field;
 use self::key::{Key, Shape};
@@ -63,7 +66,7 @@ const SECTIONS: &[Key] = &[
 pub(crate) struct Config {
     /// The name of the file.
     pub(crate) file: String,
-    pub(crate) store_url: String,
+    pub(crate) store: StoreSpec,
     /// What is valid and yet cannot be meant.
     pub(crate) oddities: Vec<String>,
     /// In the order of the file.
@@ -127,7 +130,7 @@ fn read<'doc>(
     Config {
         file: source.name().to_owned(),
         oddities: server.map(|section| server::verify(&section)).unwrap_or_default(),
-        store_url: store.map_or_else(|| "memory:".to_owned(), |section| store::read(&section)),
+        store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),
         policies: policies.iter().filter_map(policy::read).collect(),
     }
 }

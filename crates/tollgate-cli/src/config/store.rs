@@ -1,15 +1,24 @@
 //! The `[store]` section.
 
+use std::env::{self, VarError};
+
+use super::elsewhere::{self, Setting};
 use super::field::Field;
 use super::key::{Key, MAX_UNITS, Shape};
+use super::micros::Micros;
+use super::source::Source;
 use super::table::Table;
-use super::wording::quoted;
+use crate::failure::Failure;
+use crate::store::{Address, not_an_address};
+
+/// Says where state lives, whatever the file says.
+const OVERRIDE: &str = "TOLLGATE_STORE_URL";
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "url",
         Shape::Syntax(accept_url),
-        "memory: | redis://… | rediss://… | redis-cluster://h1,h2,h3 | redis-sentinel://…/service",
+        "memory: | redis://… | rediss://… | redis-cluster://h1,h2,h3 | redis-sentinel://…/service; ${ENV} or file:…",
     )
     .default("\"memory:\""),
     Key::new("max_keys", Shape::Whole { least: 1, most: MAX_UNITS }, "memory: keys held at most.")
@@ -26,28 +35,72 @@ pub(crate) const KEYS: &[Key] = &[
     .default("1"),
     Key::new(
         "key_secret",
-        Shape::Text,
+        Shape::Syntax(elsewhere::accept),
         "redis: the secret of the keyed hash of keys, ${ENV} or file:…; the same on every node.",
     ),
 ];
 
-const SCHEMES: &[&str] = &["redis://", "rediss://", "redis-cluster://", "redis-sentinel://"];
+/// What the section says.
+pub(crate) struct StoreSpec {
+    url: Option<Setting>,
+    key_secret: Option<Setting>,
+    pub(crate) deadline: Micros,
+    pub(crate) nodes: u64,
+}
 
-/// Complains about what is wrong; the store's URL.
-pub(crate) fn read(table: &Table<'_>) -> String {
+impl StoreSpec {
+    /// What a file without the section says.
+    pub(crate) fn unsaid() -> StoreSpec {
+        StoreSpec { url: None, key_secret: None, deadline: Micros(50_000), nodes: 1 }
+    }
+
+    /// Where state lives. The environment has the last word.
+    pub(crate) fn address(&self) -> Result<Address, Failure> {
+        match env::var(OVERRIDE) {
+            Ok(url) if !url.is_empty() => Address::parse(&url)
+                .ok_or_else(|| format!("{OVERRIDE} {}", not_an_address(&url, false)).into()),
+            Err(VarError::NotUnicode(_)) => Err(format!("{OVERRIDE} must be UTF-8").into()),
+            _ => self.own_address(),
+        }
+    }
+
+    fn own_address(&self) -> Result<Address, Failure> {
+        let Some(setting) = &self.url else { return Ok(Address::Memory) };
+        let url = setting.look_up()?;
+        Address::parse(&url)
+            .ok_or_else(|| setting.complain(not_an_address(&url, setting.is_elsewhere())))
+    }
+
+    /// The secret by which keys are hashed; empty if there is none.
+    pub(crate) fn key_secret(&self) -> Result<String, Failure> {
+        self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)
+    }
+}
+
+/// Complains about what is wrong; what the section says.
+pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
     table.verify();
-    table.verified("url", Field::text).unwrap_or("memory:").to_owned()
+    let setting = |name| {
+        let field = table.field(name)?;
+        let text = field.text().ok()?.to_owned();
+        Some(Setting::new(source, &field, text))
+    };
+    let otherwise = StoreSpec::unsaid();
+    StoreSpec {
+        url: setting("url"),
+        key_secret: setting("key_secret"),
+        deadline: table.verified("deadline", Field::micros).unwrap_or(otherwise.deadline),
+        nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
+    }
 }
 
 /// Whether a URL names something that could be a store.
-pub(crate) fn accept_url(url: &str) -> Result<(), String> {
-    let has_host = |scheme: &&str| url.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
-    if url == "memory:" || url.starts_with("${") || SCHEMES.iter().any(has_host) {
+fn accept_url(url: &str) -> Result<(), String> {
+    elsewhere::accept(url)?;
+    let is_looked_up = url.starts_with("file:") || url.starts_with("${");
+    if is_looked_up || Address::parse(url).is_some() {
         Ok(())
     } else {
-        Err(format!(
-            "must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; found {}",
-            quoted(url)
-        ))
+        Err(not_an_address(url, false))
     }
 }

@@ -10,9 +10,6 @@ pub(crate) fn surprises(config: &Config) -> Vec<String> {
     if config.policies.is_empty() {
         surprises.push("the file has no policies: there is nothing to limit".to_owned());
     }
-    if config.store_url != "memory:" {
-        surprises.push(format!("store {} is not available yet: only memory: is", config.store_url));
-    }
     surprises.extend(config.policies.iter().flat_map(of_policy));
     surprises
 }

@@ -68,6 +68,19 @@ fn files() {
             "[store]\nurl = \"mysql://x\"",
             "2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; found \"mysql://x\"",
         ),
+        (
+            "[store]\nurl = \"mysql://me:hunter2@x\"",
+            "2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; found \"mysql://…@x\"",
+        ),
+        (
+            "[store]\nurl = \"redis://:${PASSWORD@x\"",
+            "2:7: `url` must name environment variables as `${NAME}`",
+        ),
+        ("[store]\nurl = \"file:\"", "2:7: `url` must name a file after `file:`"),
+        (
+            "[store]\nkey_secret = \"${}\"",
+            "2:14: `key_secret` must name environment variables as `${NAME}`",
+        ),
         ("[store]\nmax_keys = 0", "2:12: `max_keys` must be at least 1; found 0"),
         (
             "[server]\nhttp = \"0.0.0.0:80\"",

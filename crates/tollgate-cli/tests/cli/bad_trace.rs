@@ -109,8 +109,8 @@ fn what_cannot_run_is_said() {
             "policy `login` sets `block`, which cannot be applied yet; remove that to run it\n",
         ),
         (
-            &["replay", "--policy", "api", "--store", "redis://h"],
-            "store \"redis://h\" is not available yet; use memory:\n",
+            &["replay", "--policy", "api", "--store", "memory"],
+            "--store must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; found \"memory\"\n",
         ),
     ];
     for (arguments, expected) in cases {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
@@ -22,6 +22,16 @@ impl Run {
 
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Run {
+        Run {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 
@@ -54,30 +64,36 @@ impl Place {
         self
     }
 
+    /// Where a file is, for somebody who is elsewhere.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.directory.join(name).display().to_string()
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.run_with_input(arguments, "")
     }
 
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        finish(&mut self.command(arguments), input)
+    }
+
+    /// A run with more in its environment.
+    pub(crate) fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Run {
+        finish(self.command(arguments).envs(environment.iter().copied()), "")
+    }
+
+    /// The binary, about to start in this place with all its ends in our hands.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command
             .args(arguments)
             .current_dir(&self.directory)
+            // Whoever runs the tests may have a store of their own.
+            .env_remove("TOLLGATE_STORE_URL")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_owned();
-        // The child may well stop reading at a bad line, before all is written.
-        let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-        let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        Run {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+            .stderr(Stdio::piped());
+        command
     }
 
     /// The lines of a replay that must succeed.
@@ -86,6 +102,17 @@ impl Place {
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
         run.lines()
     }
+}
+
+fn finish(command: &mut Command, input: &str) -> Run {
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    // The child may well stop reading at a bad line, before all is written.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Run::from(output)
 }
 
 impl Drop for Place {

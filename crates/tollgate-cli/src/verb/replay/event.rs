@@ -17,6 +17,13 @@ pub(super) struct Event<'a> {
     pub(super) op: Op,
 }
 
+impl Event<'_> {
+    /// The same, independent of the line it was read from.
+    pub(super) fn into_owned(self) -> Event<'static> {
+        Event { key: Cow::Owned(self.key.into_owned()), ..self }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Check,

@@ -2,27 +2,33 @@
 
 mod complaint;
 mod event;
+mod memory;
+mod remote;
 mod report;
 mod trace;
 mod value;
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tollgate::{Decision, KeyedLimiter, ManualClock, Policy, Timestamp};
+use tollgate::Policy;
 
-use self::event::{Event, Op};
 use self::report::{Jsonl, Report, Summary};
 use self::trace::Trace;
 use crate::config::Config;
 use crate::failure::{Failure, cannot_read, say};
+use crate::store::{Address, not_an_address};
 
 /// Run a trace through a policy in virtual time.
 ///
 /// Reads one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
 /// where key is "" by default, cost 1, and op one of check, peek, refund and reset.
+///
+/// With --store redis://HOST the same trace runs through the scripts that decide in Redis, and is
+/// answered the same. It runs under a prefix of its own, which is removed at the end; other records
+/// are not touched.
 #[derive(clap::Args)]
 pub(crate) struct Replay {
     /// The trace; - or nothing for standard input
@@ -33,7 +39,8 @@ pub(crate) struct Replay {
     /// The policy; may be left out when there is only one
     #[arg(short, long)]
     policy: Option<String>,
-    /// Where state lives while the trace runs; only memory: for now
+    /// Where state lives while the trace runs: memory:, redis://…, rediss://…, redis-cluster://… or
+    /// redis-sentinel://…/service
     #[arg(long, value_name = "URL", default_value = "memory:")]
     store: String,
     /// What to write: totals, or one line per event
@@ -49,81 +56,64 @@ enum Format {
 
 impl Replay {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        if self.store != "memory:" {
-            return Err(format!("store {:?} is not available yet; use memory:", self.store).into());
-        }
-        let config = Config::load(self.config.as_deref())?;
-        let policy = config.choose(self.policy.as_deref())?.runnable()?;
+        let store = Address::parse(&self.store)
+            .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
+        let mut config = Config::load(self.config.as_deref())?;
+        let policy = config.choose(self.policy.as_deref())?.runnable()?.built;
         let (name, input) = self.open()?;
-        let stage = Stage::new(policy.built);
+        let trace = Trace::new(name, input);
         let stdout = io::stdout().lock();
         match self.format {
-            Format::Jsonl => stage.play(Trace::new(name, input), Jsonl::new(stdout))?,
-            Format::Summary => stage.play(Trace::new(name, input), Summary::new(stdout))?,
+            Format::Jsonl => play(&store, policy, trace, Jsonl::new(stdout))?,
+            Format::Summary => play(&store, policy, trace, Summary::new(stdout))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// The trace and what complaints call it.
-    fn open(&self) -> Result<(String, Box<dyn BufRead>), Failure> {
+    fn open(&self) -> Result<(String, Input), Failure> {
         match &self.trace {
             Some(path) if path.as_os_str() != "-" => {
                 let name = path.display().to_string();
                 let file = std::fs::File::open(path).map_err(|error| cannot_read(&name, &error))?;
-                Ok((name, Box::new(BufReader::with_capacity(1 << 16, file))))
+                Ok((name, buffered(file)))
             }
-            _ => Ok(("<stdin>".to_owned(), Box::new(io::stdin().lock()))),
+            _ => Ok(("<stdin>".to_owned(), buffered(io::stdin()))),
         }
     }
 }
 
-/// A limiter whose clock the trace turns.
-struct Stage {
+/// What a trace is read from, on any thread.
+type Input = Box<dyn BufRead + Send>;
+
+fn buffered(input: impl Read + Send + 'static) -> Input {
+    Box::new(BufReader::with_capacity(1 << 16, input))
+}
+
+fn play(
+    store: &Address,
     policy: Policy,
-    limiter: KeyedLimiter<str, ManualClock>,
-    clock: ManualClock,
+    trace: Trace<Input>,
+    report: impl Report,
+) -> Result<(), Failure> {
+    match store {
+        Address::Memory => memory::play(policy, trace, report),
+        Address::Redis(url) => remote::play(url, policy, trace, report),
+    }
 }
 
-impl Stage {
-    fn new(policy: Policy) -> Stage {
-        let clock = ManualClock::default();
-        // A bound on keys would make decisions depend on it.
-        let limiter =
-            KeyedLimiter::builder(policy.clone()).max_keys(usize::MAX).clock(clock.clone()).build();
-        Stage { policy, limiter, clock }
+/// Ends a replay. What was decided before a complaint is still written.
+fn conclude(
+    policy: &Policy,
+    mut report: impl Report,
+    is_empty: bool,
+    complaint: Option<Failure>,
+) -> Result<(), Failure> {
+    match complaint {
+        Some(failure) if is_empty => return Err(failure),
+        None if is_empty => say("warning: the trace is empty"),
+        _ => {}
     }
-
-    /// What was decided before a complaint is still written.
-    fn play(&self, mut trace: Trace<impl BufRead>, mut report: impl Report) -> Result<(), Failure> {
-        let mut is_empty = true;
-        let complaint = loop {
-            match trace.next_event() {
-                Ok(Some(event)) => {
-                    is_empty = false;
-                    report.add(&self.policy, &event, &self.decide(&event))?;
-                }
-                Ok(None) => break None,
-                Err(failure) => break Some(failure),
-            }
-        };
-        match complaint {
-            Some(failure) if is_empty => return Err(failure),
-            None if is_empty => say("warning: the trace is empty"),
-            _ => {}
-        }
-        report.finish(&self.policy)?;
-        complaint.map_or(Ok(()), Err)
-    }
-
-    fn decide(&self, event: &Event<'_>) -> Decision {
-        let (key, cost) = (event.key.as_ref(), event.cost);
-        self.clock.set(Timestamp::from_micros(event.t_us));
-        match event.op {
-            Op::Check => return self.limiter.check_n(key, cost),
-            Op::Peek => {}
-            Op::Refund => self.limiter.refund(key, cost),
-            Op::Reset => self.limiter.reset(key),
-        }
-        self.limiter.peek_n(key, cost)
-    }
+    report.finish(policy)?;
+    complaint.map_or(Ok(()), Err)
 }

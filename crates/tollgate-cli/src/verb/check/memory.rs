@@ -1,0 +1,15 @@
+//! A decision about a fresh key.
+
+use tollgate::{Answer, Clock, MonotonicClock, Policy, Source};
+use tollgate_core::{Logs, State};
+
+pub(super) fn decide(policy: &Policy, cost: u64) -> Answer {
+    let now = MonotonicClock::default().now();
+    let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+    let mut state = State::new(&mut words, &mut logs);
+    let verdict = policy.judge(state.view(), now, cost);
+    policy.record(&mut state, now, cost, verdict);
+    let decision = policy.answer(state.view(), now, cost, verdict);
+    let limits = policy.each(state.view(), now, cost, verdict).collect();
+    Answer { decision, limits, source: Source::Authoritative }
+}

@@ -1,0 +1,71 @@
+//! `tollgate check`: one decision.
+
+mod answer;
+mod memory;
+mod remote;
+
+use std::io::Write;
+use std::num::{IntErrorKind, ParseIntError};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use self::answer::{FullAnswer, sentence};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::store::Address;
+
+/// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
+///
+/// Where the configuration names a Redis store, or TOLLGATE_STORE_URL does, state lives there and
+/// the key is charged. With memory: nothing is kept, and the key is fresh on every run.
+#[derive(clap::Args)]
+pub(crate) struct Check {
+    /// A policy of the configuration
+    policy: String,
+    /// Whose budget to charge
+    key: String,
+    /// Units to charge; 0 only looks
+    // Read by `whole`, which complains in one line.
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
+    cost: String,
+    /// The configuration [default: ./tollgate.toml]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print the decision as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let cost = whole("--cost", &self.cost)?;
+        let mut config = Config::load(self.config.as_deref())?;
+        let policy = config.choose(Some(&self.policy))?.runnable()?;
+        let answer = match config.store.address()? {
+            Address::Memory => memory::decide(&policy.built, cost),
+            Address::Redis(url) => remote::decide(&url, &config.store, &policy, &self.key, cost)?,
+        };
+        let (policy, decision) = (&policy.built, &answer.decision);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let answer = FullAnswer::new(policy, &self.key, cost, &answer);
+            serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            writeln!(out, "{}", sentence(policy, decision))?;
+        }
+        // A partial grant is no refusal: then no limit is named.
+        let refused = !decision.is_allowed() && !decision.refused_by().is_empty();
+        Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+fn whole(name: &str, text: &str) -> Result<u64, String> {
+    text.parse().map_err(|error: ParseIntError| {
+        let most = match error.kind() {
+            IntErrorKind::PosOverflow => format!(" to {}", u64::MAX),
+            _ => String::new(),
+        };
+        format!("{name} must be a whole number from 0{most}; found {text}")
+    })
+}

@@ -1,0 +1,69 @@
+//! A decision by a Redis store, or by what stands in for it.
+
+use tollgate::{Answer, Charge, Clock, MonotonicClock, Source, Store, StoreError, Verb};
+use tollgate_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
+
+use crate::config::{PolicySpec, StoreSpec};
+use crate::failure::{Failure, say};
+use crate::store::{block_on, sentence};
+
+pub(super) fn decide(
+    url: &str,
+    spec: &StoreSpec,
+    policy: &PolicySpec,
+    key: &str,
+    cost: u64,
+) -> Result<Answer, Failure> {
+    let settings = RedisStore::builder(url)
+        .deadline(spec.deadline.duration())
+        .nodes(spec.nodes)
+        .key_secret(&spec.key_secret()?);
+    let charge = Charge { policy: policy.built.name(), key: key.as_bytes(), cost };
+    let asked = block_on(ask(settings, policy, charge))?;
+    let (answer, trouble) = asked.map_err(|error| sentence(url, &error))?;
+    warn(url, answer.source, trouble);
+    Ok(answer)
+}
+
+/// The answer, and what is wrong with the store if something is.
+async fn ask(
+    settings: RedisStoreBuilder,
+    policy: &PolicySpec,
+    charge: Charge<'_>,
+) -> Result<(Answer, Option<StoreError>), StoreError> {
+    let store = settings.start()?;
+    store.set_policy_as(policy.built.clone(), serving(policy)).await?;
+    // The deadline is for an answer, and connecting takes longer. So a look, which writes nothing,
+    // connects first; and it tells what is wrong, which an answer in the store's place does not.
+    let now = MonotonicClock::default().now();
+    let trouble = store.apply_at(now, Verb::Peek, &[charge]).await.err();
+    match store.apply(Verb::Check, &[charge]).await {
+        Ok(answers) => {
+            answers.into_iter().next().map(|answer| (answer, trouble)).ok_or_else(|| {
+                StoreError::failed(tollgate::Failure::BadReply, "no answer to the only question")
+            })
+        }
+        Err(error) => Err(trouble.unwrap_or(error)),
+    }
+}
+
+fn serving(policy: &PolicySpec) -> Serving {
+    let on_store_error = match policy.on_store_error {
+        "allow" => OnStoreError::Allow,
+        "deny" => OnStoreError::Deny,
+        _ => OnStoreError::Local,
+    };
+    Serving { on_store_error, lease: None }
+}
+
+/// An answer that is not the store's says so.
+fn warn(url: &str, source: Source, trouble: Option<StoreError>) {
+    let decided = match source {
+        Source::Local => "decided by this node's share of the limits",
+        Source::Policy => "admitted by `on_store_error`",
+        _ => return,
+    };
+    let late = || StoreError::failed(tollgate::Failure::Timeout, "no answer within the deadline");
+    let why = sentence(url, &trouble.unwrap_or_else(late));
+    say(&format!("warning: {decided}, because {why}"));
+}

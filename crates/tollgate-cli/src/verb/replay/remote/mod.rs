@@ -1,0 +1,125 @@
+//! A trace through the scripts of a Redis store, in the trace's own time.
+
+mod events;
+mod window;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::BufRead;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::sleep;
+use tollgate::{Policy, Store, StoreError};
+use tollgate_redis::RedisStore;
+
+use self::events::{Next, read_ahead};
+use self::window::{WINDOW, Window};
+use super::conclude;
+use super::report::Report;
+use super::trace::Trace;
+use crate::failure::{Failure, say};
+use crate::store::{block_on, sentence};
+
+/// How long an exchange with the store may take: nobody waits for a rehearsal but its author.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long removing the records may take: it walks through all keys of the store.
+const CLEARING: Duration = Duration::from_secs(120);
+
+pub(super) fn play(
+    url: &str,
+    policy: Policy,
+    trace: Trace<impl BufRead + Send + 'static>,
+    report: impl Report,
+) -> Result<(), Failure> {
+    block_on(async {
+        let stage = Stage::set(url, policy).await.map_err(|error| sentence(url, &error))?;
+        let played = stage.play(read_ahead(trace)?, report).await;
+        // Whatever became of the trace, nothing of it stays.
+        match (played, stage.clear().await) {
+            (Err(failure), Err(also)) => Err(failure.and(also)),
+            (played, cleared) => played.and(cleared),
+        }
+    })?
+}
+
+/// A store with a prefix that is nobody else's.
+struct Stage<'a> {
+    url: &'a str,
+    prefix: String,
+    policy: Policy,
+    store: RedisStore,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(url: &'a str, policy: Policy) -> Result<Stage<'a>, StoreError> {
+        let prefix = private_prefix();
+        let builder = RedisStore::builder(url).prefix(&prefix).deadline(PATIENCE);
+        let store = builder.start()?;
+        // A server that may drop records may answer otherwise than memory would.
+        store.greet().await?.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        store.set_policy(policy.clone()).await?;
+        Ok(Stage { url, prefix, policy, store })
+    }
+
+    async fn play(
+        &self,
+        mut events: Receiver<Next>,
+        mut report: impl Report,
+    ) -> Result<(), Failure> {
+        let mut interrupted = pin!(interrupted());
+        let mut is_empty = true;
+        let complaint = loop {
+            let mut next = Vec::with_capacity(WINDOW);
+            // Between windows only: what is under way would leave records behind.
+            tokio::select! {
+                _ = events.recv_many(&mut next, WINDOW) => {}
+                () = &mut interrupted => {
+                    break Some("interrupted; the rest of the trace is not decided".to_owned().into());
+                }
+            }
+            if next.is_empty() {
+                break None;
+            }
+            let window = Window::new(next);
+            let (decisions, trouble) = window.decide(&self.store, self.policy.name()).await;
+            for (event, decision) in window.events.iter().zip(&decisions) {
+                is_empty = false;
+                report.add(&self.policy, event, decision)?;
+            }
+            let trouble = trouble.map(|error| sentence(self.url, &error).into());
+            if let Some(failure) = trouble.or(window.complaint) {
+                break Some(failure);
+            }
+        };
+        conclude(&self.policy, report, is_empty, complaint)
+    }
+
+    async fn clear(&self) -> Result<(), Failure> {
+        let failed = |reason| StoreError::failed(tollgate::Failure::Timeout, reason);
+        let cleared = tokio::select! {
+            cleared = self.store.forget_everything() => cleared,
+            () = sleep(CLEARING) => Err(failed("its keys are too many, or it is too slow")),
+            () = interrupted() => Err(failed("interrupted")),
+        };
+        cleared.map_err(|error| {
+            let why = sentence(self.url, &error);
+            let prefix = &self.prefix;
+            format!("{why}; what is left under {prefix} expires within an hour").into()
+        })
+    }
+}
+
+/// Nobody can have records under it, or guess it while the trace runs.
+fn private_prefix() -> String {
+    let random = RandomState::new();
+    format!("tollgate-replay-{:016x}{:016x}:", random.hash_one(0), random.hash_one(1))
+}
+
+/// Ends when somebody presses Ctrl-C.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Then Ctrl-C ends the process as it always does, and the records expire.
+        std::future::pending::<()>().await;
+    }
+}

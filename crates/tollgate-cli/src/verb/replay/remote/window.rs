@@ -1,0 +1,101 @@
+//! A few consecutive events, decided together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tollgate::{Charge, Decision, StoreError, Timestamp, Verb};
+use tollgate_redis::RedisStore;
+
+use super::events::Next;
+use crate::failure::Failure;
+use crate::verb::replay::event::{Event, Op};
+
+/// How many events may be under way at once; with more of them a replay is no faster.
+pub(super) const WINDOW: usize = 256;
+
+pub(super) struct Window {
+    pub(super) events: Arc<[Event<'static>]>,
+    /// What comes after the events, if it is no event.
+    pub(super) complaint: Option<Failure>,
+}
+
+impl Window {
+    pub(super) fn new(next: Vec<Next>) -> Window {
+        let mut complaint = None;
+        let keep = |next: Next| next.map_err(|failure| complaint = Some(failure)).ok();
+        let events = next.into_iter().filter_map(keep).collect();
+        Window { events, complaint }
+    }
+
+    /// The decisions in the order of the events, up to the first that the store failed to make.
+    ///
+    /// Keys do not depend on each other, so all of them are asked for at once; the events of one
+    /// key wait for each other.
+    pub(super) async fn decide(
+        &self,
+        store: &RedisStore,
+        policy: &str,
+    ) -> (Vec<Decision>, Option<StoreError>) {
+        let mut under_way = JoinSet::new();
+        for places in self.by_key() {
+            under_way.spawn(follow(store.clone(), policy.into(), self.events.clone(), places));
+        }
+        let mut decisions = vec![None; self.events.len()];
+        let mut trouble = None;
+        while let Some(done) = under_way.join_next().await {
+            let (decided, failed) = done.unwrap_or_else(|gone| (Vec::new(), Some(lost(&gone))));
+            decided.into_iter().for_each(|(place, decision)| decisions[place] = Some(decision));
+            trouble = trouble.or(failed);
+        }
+        (decisions.into_iter().map_while(|decision| decision).collect(), trouble)
+    }
+
+    /// The places of each key's events, in their order.
+    fn by_key(&self) -> impl Iterator<Item = Vec<usize>> {
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (place, event) in self.events.iter().enumerate() {
+            places.entry(&event.key).or_default().push(place);
+        }
+        places.into_values()
+    }
+}
+
+/// Decides the events at these places one after the other, as long as the store does.
+async fn follow(
+    store: RedisStore,
+    policy: Box<str>,
+    events: Arc<[Event<'static>]>,
+    places: Vec<usize>,
+) -> (Vec<(usize, Decision)>, Option<StoreError>) {
+    let mut decided = Vec::with_capacity(places.len());
+    for place in places {
+        match decide(&store, &policy, &events[place]).await {
+            Ok(decision) => decided.push((place, decision)),
+            Err(error) => return (decided, Some(error)),
+        }
+    }
+    (decided, None)
+}
+
+async fn decide(
+    store: &RedisStore,
+    policy: &str,
+    event: &Event<'static>,
+) -> Result<Decision, StoreError> {
+    let verb = match event.op {
+        Op::Check => Verb::Check,
+        Op::Peek => Verb::Peek,
+        Op::Refund => Verb::Refund,
+        Op::Reset => Verb::Reset,
+    };
+    let charge = Charge { policy, key: event.key.as_bytes(), cost: event.cost };
+    let answers = store.apply_at(Timestamp::from_micros(event.t_us), verb, &[charge]).await?;
+    let nothing = || StoreError::failed(tollgate::Failure::BadReply, "no answer to a question");
+    answers.into_iter().next().map(|answer| answer.decision).ok_or_else(nothing)
+}
+
+/// A question that was dropped without an answer.
+fn lost(gone: &tokio::task::JoinError) -> StoreError {
+    StoreError::failed(tollgate::Failure::BadReply, gone)
+}
