@@ -82,6 +82,11 @@ fn carry_limit(before: &Limit, memory: View<'_>, after: &Limit, mut state: State
             // Of event algorithms this asks whether the last event still counts.
             let spent =
                 if a.limit().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
+            // Exhausted is as far as a lowered limit goes, unless debts are meant to be.
+            let spent = match b.limit() {
+                Some(most) if b.need(2) == 2 => spent.min(most),
+                _ => spent,
+            };
             if spent > 0 {
                 b.charge(state.part(0, new_words), now, spent);
             }

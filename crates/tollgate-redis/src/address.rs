@@ -1,7 +1,8 @@
 //! Addresses: `redis://`, `rediss://`, `redis-cluster://`, `redis-sentinel://` and the latter two with
 //! `rediss-` for TLS.
 
-use redis::{Client, TlsCertificates};
+use redis::io::tcp::TcpSettings;
+use redis::{Client, IntoConnectionInfo, ProtocolVersion, TlsCertificates};
 use tollgate::StoreError;
 
 const SCHEMES: &str = "redis://, rediss://, redis-cluster:// or redis-sentinel://";
@@ -105,21 +106,35 @@ impl Doors {
             _ = rustls::crypto::ring::default_provider().install_default();
         }
         let url = format!("redis{}://{rest}", if self.tls { "s" } else { "" });
-        let client = match &self.root_certificate {
-            Some(certificate) if self.tls => {
-                let root_cert = Some(certificate.clone());
-                Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert })
+        let client = url.into_connection_info().and_then(|info| {
+            // A small request must not wait for the answer to the one before it.
+            let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+            // In this version of the protocol the client hears that a connection was closed.
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            let info = info.set_redis_settings(settings);
+            match &self.root_certificate {
+                Some(certificate) if self.tls => {
+                    let root_cert = Some(certificate.clone());
+                    Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
+                }
+                _ => Client::open(info),
             }
-            _ => Client::open(url),
-        };
+        });
         client.map_err(|error| StoreError::Settings(format!("the store's address: {error}")))
     }
+}
+
+/// `host:port`, with brackets around a host that has colons of its own.
+pub(crate) fn address_of(host: &str, port: impl std::fmt::Display) -> String {
+    let bare = host.contains(':') && !host.starts_with('[');
+    if bare { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// An address without its password.
 pub(crate) fn masked(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
+        (None, Some((_, rest))) => format!("…@{rest}"),
         _ => url.to_owned(),
     }
 }
@@ -145,6 +160,7 @@ mod tests {
         let error = |url| Address::parse(url, None).unwrap_err().to_string();
         assert!(error("localhost").contains("write redis://"));
         assert!(error("http://:secret@x").contains("`http://…@x`"));
+        assert!(error(":secret@x").contains("`…@x`"));
         assert!(error("redis://a,b").contains("several hosts"));
         assert!(error("redis-sentinel://a:1").contains("name the service"));
         assert!(error("redis://:secret@").contains("a host is missing"));

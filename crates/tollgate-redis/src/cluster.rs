@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use tokio::time::{sleep, timeout};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate::{Failure, StoreError};
 
-use crate::address::Doors;
+use crate::address::{Doors, address_of};
 use crate::link::{Dialer, Link};
 
 const SLOTS: usize = 16_384;
@@ -27,6 +28,7 @@ pub(crate) struct Cluster {
     /// One look at a time.
     look: tokio::sync::Mutex<()>,
     looking: AtomicBool,
+    looked: Notify,
 }
 
 #[derive(Default)]
@@ -39,7 +41,7 @@ struct Map {
 impl Cluster {
     pub(crate) fn new(seeds: Vec<String>, doors: Doors, deadline: Duration) -> Self {
         let (map, look, looking) = (Mutex::default(), tokio::sync::Mutex::default(), false.into());
-        Self { seeds, doors, deadline, map, look, looking }
+        Self { seeds, doors, deadline, map, look, looking, looked: Notify::new() }
     }
 
     /// The link to a node, by its address.
@@ -47,7 +49,10 @@ impl Cluster {
         if let Some(link) = self.map.lock().links.get(host) {
             return Ok(Arc::clone(link));
         }
-        let dialer = Dialer::Fixed(Box::new(self.doors.client(host)?));
+        let client = self.doors.client(host).map_err(|error| {
+            StoreError::failed(Failure::Unreachable, format!("a node at `{host}`: {error}"))
+        })?;
+        let dialer = Dialer::Fixed(Box::new(client));
         let link = Link::new(dialer, true, self.deadline);
         Ok(Arc::clone(self.map.lock().links.entry(host.to_owned()).or_insert(link)))
     }
@@ -56,11 +61,19 @@ impl Cluster {
         self.map.lock().owners.get(usize::from(slot)).cloned().flatten()
     }
 
-    pub(crate) async fn owner(&self, slot: u16) -> Result<Arc<Link>, StoreError> {
+    /// The owner of a slot, found out by `by` if it is not known.
+    pub(crate) async fn owner(
+        self: &Arc<Self>,
+        slot: u16,
+        by: Instant,
+    ) -> Result<Arc<Link>, StoreError> {
         if let Some(link) = self.known_owner(slot) {
             return Ok(link);
         }
-        self.look().await?;
+        let looked = self.looked.notified();
+        self.look_again();
+        // However long a look takes: it goes on when its callers have left.
+        _ = timeout_at(by, looked).await;
         let nobody = || StoreError::failed(Failure::Unreachable, "nobody owns its slot");
         self.known_owner(slot).ok_or_else(nobody)
     }
@@ -81,6 +94,7 @@ impl Cluster {
             let cluster = Arc::clone(self);
             tokio::spawn(async move {
                 _ = cluster.look().await;
+                cluster.looked.notify_waiters();
                 sleep(REST).await;
                 cluster.looking.store(false, Ordering::Relaxed);
             });
@@ -117,7 +131,10 @@ impl Cluster {
         let mut last = StoreError::failed(Failure::Unreachable, "no node of the cluster answers");
         for host in hosts {
             match timeout(EACH, self.ask(&host)).await {
-                Ok(Ok(ranges)) => return self.draw(&host, &ranges),
+                Ok(Ok(ranges)) => match self.draw(&host, &ranges) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => last = error,
+                },
                 Ok(Err(error)) => last = error,
                 Err(_) => {}
             }
@@ -133,6 +150,9 @@ impl Cluster {
 
     /// Draws the map from the answer of `CLUSTER SLOTS`.
     fn draw(&self, asked: &str, ranges: &[Value]) -> Result<(), StoreError> {
+        if ranges.is_empty() {
+            return Err(StoreError::failed(Failure::Unreachable, "it knows of no slots"));
+        }
         let mut owners = vec![None; SLOTS];
         for range in ranges {
             let (first, last, host) = read_range(asked, range).ok_or_else(|| {
@@ -164,7 +184,7 @@ fn read_range(asked: &str, range: &Value) -> Option<(usize, usize, String)> {
     };
     let slot = |n: &i64| usize::try_from(*n).ok().filter(|n| *n < SLOTS);
     let (first, last) = (slot(first)?, slot(last)?);
-    (first <= last).then(|| (first, last, format!("{host}:{port}")))
+    (first <= last).then(|| (first, last, address_of(&host, port)))
 }
 
 impl std::fmt::Debug for Cluster {

@@ -6,17 +6,20 @@ use redis::Value;
 use tokio::time::Instant;
 use tollgate::{Answer, Failure, Policy, StoreError, Timestamp, Verb};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
-use crate::script::{POLICY, REPLACE};
+use crate::script::{POLICY, REMEMBER, REPLACE};
 use crate::store::Inner;
 
 /// How often a check that was answered with a question is asked again.
-const ROUNDS: u32 = 8;
+const ROUNDS: usize = 8;
 /// Records of a rehearsal are kept this long; that they expire is decided by the trace's time.
 const REHEARSAL_MS: &str = "3600000";
+
+/// Definitions are kept this long after a process last used them.
+const A_YEAR_MS: &str = "31536000000";
 
 /// What one key of one policy is asked for.
 #[derive(Clone, Debug)]
@@ -44,10 +47,16 @@ pub(crate) struct Found {
     pub(crate) after: Option<Vec<u8>>,
 }
 
+impl Found {
+    fn nothing(line: &Line, now: Timestamp) -> Self {
+        Self { held: Held::fresh(&line.entry.policy, now), before: None, after: None }
+    }
+}
+
 impl Inner {
     /// Decides by the servers, and by nothing else.
     pub(crate) async fn decide(
-        &self,
+        self: &Arc<Self>,
         at: Option<Timestamp>,
         verb: Verb,
         lines: &[Line],
@@ -64,8 +73,25 @@ impl Inner {
         Ok((answer_lines(verb, lines, &mut found), found))
     }
 
-    /// Runs one script over lines that share a server (and, in a cluster, a slot).
+    /// Runs one script over lines that share a server (and, in a cluster, a slot). A server that answers
+    /// something else is not listened to any longer.
     pub(crate) async fn run(
+        &self,
+        at: Option<Timestamp>,
+        how: How,
+        lines: &[Line],
+        by: Instant,
+    ) -> Result<Vec<Found>, StoreError> {
+        let found = self.ask_about(at, how, lines, by).await;
+        if let (Err(error), Some(line)) = (&found, lines.first())
+            && error.failure() == Some(Failure::BadReply)
+        {
+            self.route.distrust(line.record.slot).await;
+        }
+        found
+    }
+
+    async fn ask_about(
         &self,
         at: Option<Timestamp>,
         how: How,
@@ -82,13 +108,17 @@ impl Inner {
             let values = self.route.ask(slot, ask, by).await?;
             return read_found(lines, &values);
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..ROUNDS + lines.len() {
             let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
             let ask = call(how, lines, &trace, expected);
             let values = self.route.ask(slot, ask, by).await?;
             match &*values {
+                [Value::Int(now)] if how == How::Apply(Verb::Reset) => {
+                    let now = instant(*now)?;
+                    return Ok(lines.iter().map(|line| Found::nothing(line, now)).collect());
+                }
                 // Not within the edges of a calendar that were passed; by now the clock is known.
-                [Value::Int(_)] => {}
+                [Value::Int(now)] => self.route.heard_clock(slot, instant(*now)?),
                 [Value::Int(now), Value::Array(older)]
                     if let [
                         Value::Int(line),
@@ -101,7 +131,7 @@ impl Inner {
                         position(line).and_then(|line| lines.get(line)).ok_or_else(bad_reply)?;
                     let older = position(generation).and_then(|g| line.entry.older.get(g));
                     let older = older.ok_or_else(bad_reply)?;
-                    self.carry_over(line, older, record, instant(*now)?, by).await?;
+                    self.carry_over(line, &older.entry, record, instant(*now)?, by).await?;
                 }
                 _ => return read_found(lines, &values),
             }
@@ -126,6 +156,22 @@ impl Inner {
         Ok(())
     }
 
+    /// Keeps a policy's definition: the server's second, and all that are kept by then.
+    pub(crate) async fn remember(&self, entry: &Entry) -> Result<(u64, String), StoreError> {
+        let key = self.keyspace.definitions(entry.policy.name());
+        let most = (REMEMBERED + 1).to_string();
+        let args = [&*entry.definition(), entry.mark.letters(), A_YEAR_MS, &most];
+        let args = args.map(|arg| arg.as_bytes().to_vec()).into();
+        let ask = Ask::Call { script: &REMEMBER, keys: vec![key.clone()], args };
+        match &*self.route.ask(key.slot, ask, Instant::now() + self.deadline).await? {
+            [Value::Int(second), Value::BulkString(all)] => {
+                let second = u64::try_from(*second).map_err(|_| bad_reply())?;
+                Ok((second, String::from_utf8(all.clone()).map_err(|_| bad_reply())?))
+            }
+            _ => Err(bad_reply()),
+        }
+    }
+
     /// Puts a record in another's place, if that is still what it was; whether it was.
     pub(crate) async fn replace(
         &self,
@@ -138,9 +184,12 @@ impl Inner {
         let (record, ttl_ms) = record.unwrap_or_default();
         let args = vec![expected.to_vec(), record, ttl_ms.to_string().into_bytes()];
         let keys = vec![from.clone(), to.clone()];
-        let reply =
-            self.route.ask(from.slot, Ask::Call { script: &REPLACE, keys, args }, by).await?;
-        Ok(matches!(*reply, [Value::Int(1)]))
+        let ask = Ask::Call { script: &REPLACE, keys, args };
+        match *self.route.ask(from.slot, ask, by).await? {
+            [Value::Int(1)] => Ok(true),
+            [Value::Int(0)] => Ok(false),
+            _ => Err(bad_reply()),
+        }
     }
 }
 
@@ -170,7 +219,7 @@ fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp
     let mut keys = Vec::with_capacity(lines.len());
     for line in lines {
         keys.push(line.record.clone());
-        keys.extend(line.entry.older.iter().map(|older| line.record.under(older.mark)));
+        keys.extend(line.entry.older.iter().map(|older| line.record.under(older.entry.mark)));
         let older = line.entry.older.len();
         line.entry.shape.write_args(&mut args, line.cost, mode, older, expected);
     }
@@ -180,7 +229,8 @@ fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp
 /// The question for the short script, if it is one.
 fn short(how: How, lines: &[Line], trace: &Option<TraceTime>) -> Option<Ask> {
     let [line] = lines else { return None };
-    let eligible = how == How::Apply(Verb::Check) && line.cost > 0 && line.entry.older.is_empty();
+    let eligible =
+        how == How::Apply(Verb::Check) && line.cost > 0 && !line.entry.has_older_records();
     let plain = line.entry.shape.decided_in_short().filter(|_| eligible)?;
     // More than ever fits is refused whatever it takes.
     let span = line.cost.saturating_mul(plain.unit_us);

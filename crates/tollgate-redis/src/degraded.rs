@@ -7,13 +7,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollgate::{Answer, Charge, Source, StoreError, Timestamp, Verb};
 
-use crate::decide::{How, Line};
+use crate::decide::Line;
 use crate::entry::OnStoreError;
 use crate::held::Held;
+use crate::stand_in::{AT_ONCE, Unsettled, may_try_later};
 use crate::store::Inner;
-
-/// Keys that are made good for at once.
-const AT_ONCE: usize = 64;
 
 impl Inner {
     /// Answers in the store's place, or not at all. The strictest of the policies decides.
@@ -25,7 +23,9 @@ impl Inner {
         lines: &[Line],
     ) -> Result<Vec<Answer>, StoreError> {
         let says = |what| lines.iter().any(|line| line.entry.serving.on_store_error == what);
-        if says(OnStoreError::Deny) {
+        // What is given back or forgotten here would still be charged there.
+        let must_reach_it = matches!(verb, Verb::Refund | Verb::Reset);
+        if says(OnStoreError::Deny) || must_reach_it {
             Err(error)
         } else if says(OnStoreError::Local) {
             self.local.apply(verb, charges).await
@@ -43,7 +43,11 @@ impl Inner {
 
     /// Tells the store what was admitted without it, now that it answers again.
     pub(crate) fn settle_soon(self: &Arc<Self>) {
-        if !self.local.is_unsettled() || self.settling.swap(true, Ordering::Relaxed) {
+        // An answer from memory does not prove that it does.
+        if !self.local.is_unsettled()
+            || self.route.is_degraded()
+            || self.settling.swap(true, Ordering::Relaxed)
+        {
             return;
         }
         let inner = Arc::clone(self);
@@ -55,20 +59,26 @@ impl Inner {
 
     async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut under_way = JoinSet::new();
-        for unsettled in self.local.settle().await? {
-            let Ok(entry) = self.entry(&unsettled.policy) else { continue };
-            let record = self.keyspace.record(entry.mark, &unsettled.key);
-            let line = Line { entry, record, cost: unsettled.units };
+        for unsettled in self.local.take_unsettled().await? {
             let inner = Arc::clone(self);
-            under_way.spawn(async move {
-                let by = Instant::now() + inner.deadline;
-                _ = inner.run(None, How::Fill, &[line], by).await;
-            });
+            under_way.spawn(async move { inner.settle_one(&unsettled).await });
             if under_way.len() >= AT_ONCE {
                 under_way.join_next().await;
             }
         }
         under_way.join_all().await;
         Ok(())
+    }
+
+    async fn settle_one(&self, unsettled: &Unsettled) {
+        let Ok(entry) = self.entry(&unsettled.policy) else { return };
+        let record = self.keyspace.record(entry.mark, &unsettled.key);
+        let line = Line { entry, record, cost: unsettled.units };
+        match self.fill(&line, Instant::now() + self.deadline).await {
+            Ok((_, charged)) => self.local.settled(unsettled, charged).await,
+            Err(error) if may_try_later(&error) => self.local.put_back(unsettled),
+            // It may have been charged, so it is not told twice. It stays used here.
+            Err(_) => {}
+        }
     }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tollgate::{Algorithm, Mode, Policy, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
-use crate::shape::Shape;
+use crate::shape::{Shape, read_definition};
 
 /// Older definitions of a policy whose records are still looked for.
-const REMEMBERED: usize = 4;
+pub(crate) const REMEMBERED: usize = 4;
 
 /// What to do while the store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,10 +50,65 @@ pub(crate) struct Entry {
     pub(crate) mark: Mark,
     pub(crate) serving: Serving,
     /// Definitions this one replaced, the latest first.
-    pub(crate) older: Vec<Arc<Entry>>,
+    pub(crate) older: Vec<Older>,
+}
+
+/// A definition that was replaced.
+#[derive(Clone, Debug)]
+pub(crate) struct Older {
+    pub(crate) entry: Arc<Entry>,
+    /// By then every record written under it is as good as fresh.
+    until: Instant,
+}
+
+/// So much later, as far as instants go.
+fn later(time: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(365 * 86_400);
+    Instant::now() + time.min(FAR)
 }
 
 impl Entry {
+    /// The definition, to be read back by a process that has another one.
+    pub(crate) fn definition(&self) -> String {
+        format!("{}\n{}\n", self.mark.letters(), self.shape.definition())
+    }
+
+    /// Adds the definitions that were used earlier, as they are kept; `second` is the server's now.
+    pub(crate) fn remember(&mut self, second: u64, definitions: &str) {
+        for paragraph in definitions.split_terminator("\n\n") {
+            if let Some(older) = self.read_older(second, paragraph) {
+                self.add_older(older);
+            }
+        }
+    }
+
+    fn read_older(&self, second: u64, paragraph: &str) -> Option<Older> {
+        let (head, definition) = paragraph.split_once('\n')?;
+        let (mark, replaced) = head.split_once(' ')?;
+        let ago = Duration::from_secs(second.saturating_sub(replaced.parse().ok()?));
+        let policy = read_definition(self.policy.name(), definition)?;
+        let mut entry = Self::new(policy, Serving::default(), None).ok()?;
+        entry.mark = Mark::read(mark)?;
+        let left = entry.shape.remembers_for().checked_sub(ago)?;
+        Some(Older { entry: Arc::new(entry), until: later(left) })
+    }
+
+    fn add_older(&mut self, older: Older) {
+        let mark = older.entry.mark;
+        let known = self.mark == mark || self.older.iter().any(|other| other.entry.mark == mark);
+        if !known && self.older.len() < REMEMBERED && Instant::now() < older.until {
+            self.older.push(older);
+        }
+    }
+
+    /// Whether records written under an older definition may still lie there.
+    pub(crate) fn has_older_records(&self) -> bool {
+        !self.older.is_empty() && {
+            let now = Instant::now();
+            self.older.iter().any(|older| now < older.until)
+        }
+    }
+
     pub(crate) fn new(
         policy: Policy,
         serving: Serving,
@@ -63,15 +119,13 @@ impl Entry {
             leasable(&policy)?;
         }
         let mark = Keyspace::mark(policy.name(), &shape.fingerprint());
-        let mut older: Vec<Arc<Entry>> = Vec::new();
-        for entry in before.into_iter().flat_map(|entry| std::iter::once(entry).chain(&entry.older))
-        {
-            let known = |mark| older.iter().any(|other: &Arc<Entry>| other.mark == mark);
-            if entry.mark != mark && !known(entry.mark) && older.len() < REMEMBERED {
-                older.push(Arc::clone(entry));
-            }
+        let mut entry = Self { policy, shape, mark, serving, older: Vec::new() };
+        if let Some(before) = before {
+            let until = later(before.shape.remembers_for());
+            entry.add_older(Older { entry: Arc::clone(before), until });
+            before.older.iter().for_each(|older| entry.add_older(older.clone()));
         }
-        Ok(Self { policy, shape, mark, serving, older })
+        Ok(entry)
     }
 }
 

@@ -15,13 +15,22 @@ const SLOTS: u16 = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mark([u8; MARK_LETTERS]);
 
+impl Mark {
+    pub(crate) fn letters(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    pub(crate) fn read(letters: &str) -> Option<Self> {
+        letters.as_bytes().try_into().ok().map(Self)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RecordKey {
     pub(crate) bytes: Vec<u8>,
     pub(crate) slot: u16,
 }
 
-#[derive(Debug)]
 pub(crate) struct Keyspace {
     pub(crate) prefix: String,
     secret: [u8; 32],
@@ -42,6 +51,13 @@ impl Keyspace {
         let mut mark = [0; MARK_LETTERS];
         spell(&hasher.finalize().as_bytes()[..16], &mut mark);
         Mark(mark)
+    }
+
+    /// Where the definitions of a policy are kept, in words an operator can read.
+    pub(crate) fn definitions(&self, policy: &str) -> RecordKey {
+        let bytes = format!("{}:policy:{policy}", self.prefix).into_bytes();
+        let slot = crc16(&bytes) % SLOTS;
+        RecordKey { bytes, slot }
     }
 
     pub(crate) fn record(&self, mark: Mark, key: &[u8]) -> RecordKey {

@@ -9,7 +9,7 @@ use tollgate::{Failure, StoreError, Timestamp};
 
 use crate::address::{Address, Kind};
 use crate::cluster::Cluster;
-use crate::link::{Ask, Dialer, Link, Trouble};
+use crate::link::{Ask, Asking, Dialer, Link, Trouble};
 use crate::sentinel::Sentinels;
 
 /// Redirections a call follows before something is wrong.
@@ -45,21 +45,16 @@ impl Route {
         ask: Ask,
         by: Instant,
     ) -> Result<Vec<Value>, StoreError> {
-        let mut asking = false;
+        let (mut asking, mut apart) = (false, false);
         let mut redirected: Option<String> = None;
         for _ in 0..HOPS {
             let link = match (self, redirected.take()) {
                 (Self::One(link), _) => Arc::clone(link),
                 (Self::Cluster(cluster), Some(host)) => cluster.link(&host)?,
-                (Self::Cluster(cluster), None) => cluster.owner(slot).await?,
+                (Self::Cluster(cluster), None) => cluster.owner(slot, by).await?,
             };
-            let trouble = match link.ask(ask.clone(), asking, by).await {
-                Ok(values) => {
-                    if let Some(Value::Int(now)) = values.first() {
-                        link.heard_clock(Timestamp::from_micros(u64::try_from(*now).unwrap_or(0)));
-                    }
-                    return Ok(values);
-                }
+            let trouble = match link.ask(ask.clone(), Asking { asking, apart }, by).await {
+                Ok(values) => return Ok(values),
                 Err(trouble) => trouble,
             };
             asking = false;
@@ -78,6 +73,10 @@ impl Route {
                     if let Self::Cluster(cluster) = self {
                         cluster.look_again();
                     }
+                    sleep(PAUSE).await;
+                }
+                (_, Trouble::Apart(_)) if Instant::now() + PAUSE < by => {
+                    apart = true;
                     sleep(PAUSE).await;
                 }
                 (_, trouble) => {
@@ -102,6 +101,27 @@ impl Route {
             Self::One(link) => link.expected_now(),
             Self::Cluster(cluster) => {
                 cluster.known_owner(slot).map_or(Timestamp::ZERO, |link| link.expected_now())
+            }
+        }
+    }
+
+    /// The owner of a slot answered something that is no answer.
+    pub(crate) async fn distrust(&self, slot: u16) {
+        let owner = match self {
+            Self::One(link) => Some(Arc::clone(link)),
+            Self::Cluster(cluster) => cluster.known_owner(slot),
+        };
+        if let Some(link) = owner {
+            link.distrust().await;
+        }
+    }
+
+    /// What the clock of a slot's owner said just now.
+    pub(crate) fn heard_clock(&self, slot: u16, now: Timestamp) {
+        match self {
+            Self::One(link) => link.heard_clock(now),
+            Self::Cluster(cluster) => {
+                cluster.known_owner(slot).iter().for_each(|link| link.heard_clock(now));
             }
         }
     }

@@ -6,7 +6,7 @@ use redis::Client;
 use tokio::time::timeout;
 use tollgate::{Failure, StoreError};
 
-use crate::address::Doors;
+use crate::address::{Doors, address_of};
 use crate::link::open;
 
 /// How long one sentinel may take to answer before the next is asked.
@@ -42,7 +42,7 @@ impl Sentinels {
             .query_async::<Option<(String, u16)>>(&mut connection)
             .await;
         match answer {
-            Ok(Some((host, port))) => Ok(format!("{host}:{port}")),
+            Ok(Some((host, port))) => Ok(address_of(&host, port)),
             Ok(None) => {
                 let reason = format!("the sentinel at {host} knows no service `{}`", self.service);
                 Err(StoreError::failed(Failure::Unreachable, reason))

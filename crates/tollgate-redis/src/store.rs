@@ -11,6 +11,7 @@ use crate::address::Address;
 use crate::decide::Line;
 use crate::entry::{Entry, Serving};
 use crate::keyspace::Keyspace;
+use crate::link::of_connection;
 use crate::route::Route;
 use crate::settings::RedisStoreBuilder;
 use crate::stand_in::{Denied, Leases, Local};
@@ -22,12 +23,20 @@ const GREETING: Duration = Duration::from_secs(5);
 ///
 /// Every check is one script call on the server that holds the key, in one round trip, by that
 /// server's clock; what it decides is what [`MemoryStore`](tollgate::MemoryStore) would.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+/// Without the secret, and without what every key ever did.
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { keyspace, route, .. } = &*self.inner;
+        let mut shown = f.debug_struct("RedisStore");
+        shown.field("prefix", &keyspace.prefix).field("route", route).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Inner {
     entries: RwLock<HashMap<Box<str>, Arc<Entry>>>,
     pub(crate) keyspace: Keyspace,
@@ -111,26 +120,12 @@ impl RedisStore {
 
     /// Removes every record under the prefix, from every server.
     pub async fn forget_everything(&self) -> Result<(), StoreError> {
-        let pattern = format!("{}{{*", self.inner.keyspace.prefix);
-        for link in self.inner.route.links().await? {
-            let mut connection = link.connection().await?;
-            let mut cursor = 0_u64;
-            loop {
-                let mut scan = redis::cmd("SCAN");
-                scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
-                let reply: Result<(u64, Vec<Vec<u8>>), _> = scan.query_async(&mut connection).await;
-                let (next, keys) =
-                    reply.map_err(|error| StoreError::failed(Failure::BadReply, error))?;
-                // One by one: in a cluster they need not share a slot.
-                let mut pipeline = redis::pipe();
-                keys.iter().for_each(|key| _ = pipeline.cmd("UNLINK").arg(key).ignore());
-                let removed = pipeline.query_async::<()>(&mut connection).await;
-                removed.map_err(|error| StoreError::failed(Failure::BadReply, error))?;
-                cursor = next;
-                if cursor == 0 {
-                    break;
-                }
-            }
+        // What means something in a pattern means itself in a prefix.
+        let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\' | '^');
+        let escape = |c: char| special(c).then_some('\\').into_iter().chain([c]);
+        let prefix: String = self.inner.keyspace.prefix.chars().flat_map(escape).collect();
+        for pattern in [format!("{prefix}{{*"), format!("{prefix}:policy:*")] {
+            self.inner.forget(&pattern).await?;
         }
         Ok(())
     }
@@ -158,6 +153,12 @@ impl Store for RedisStore {
     }
 }
 
+/// What a server answers to a command of its own, before patience ends.
+async fn in_time<T>(answer: impl Future<Output = redis::RedisResult<T>>) -> Result<T, StoreError> {
+    let late = || StoreError::failed(Failure::Timeout, "no answer");
+    timeout(GREETING, answer).await.map_err(|_| late())?.map_err(|error| of_connection(&error))
+}
+
 /// The answers of lines, to those who asked.
 fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
     line_of.iter().map(|line| answers[*line].clone()).collect()
@@ -166,7 +167,12 @@ fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
 impl Inner {
     async fn set_policy(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
         let before = self.entries.read().get(policy.name()).cloned();
-        let entry = Arc::new(Entry::new(policy, serving, before.as_ref())?);
+        let mut entry = Entry::new(policy, serving, before.as_ref())?;
+        // Where it cannot be asked, what was spent under other numbers by another process is not known.
+        if let Ok((second, definitions)) = self.remember(&entry).await {
+            entry.remember(second, &definitions);
+        }
+        let entry = Arc::new(entry);
         let policy = &entry.policy;
         if let Some(twin) = self.twin_of(&entry) {
             let reason = format!("it shares its mark with policy `{twin}`; rename one of them");
@@ -174,6 +180,31 @@ impl Inner {
         }
         self.local.set_policy(policy).await?;
         self.entries.write().insert(policy.name().into(), Arc::clone(&entry));
+        Ok(())
+    }
+
+    /// Removes what is stored under keys of a pattern, from every server.
+    async fn forget(&self, pattern: &str) -> Result<(), StoreError> {
+        for link in self.route.links().await? {
+            let mut connection = link.connection().await?;
+            let mut cursor = 0_u64;
+            loop {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
+                let (next, keys): (u64, Vec<Vec<u8>>) =
+                    in_time(scan.query_async(&mut connection)).await?;
+                // One by one: in a cluster they need not share a slot.
+                let mut pipeline = redis::pipe();
+                keys.iter().for_each(|key| _ = pipeline.cmd("UNLINK").arg(key).ignore());
+                if !pipeline.is_empty() {
+                    in_time(pipeline.query_async::<()>(&mut connection)).await?;
+                }
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -220,7 +251,9 @@ impl Inner {
             }
             _ => {
                 let decided = self.decide(None, verb, &lines, by).await;
-                self.denied.forget(&lines);
+                if matches!(verb, Verb::Refund | Verb::Reset) {
+                    self.denied.forget(&lines);
+                }
                 decided.map(|(answers, _)| answers)
             }
         };
@@ -244,7 +277,11 @@ impl Inner {
     }
 
     /// A check of one key, by the store or by a refusal that still holds.
-    pub(crate) async fn check(&self, line: &Line, by: Instant) -> Result<Answer, StoreError> {
+    pub(crate) async fn check(
+        self: &Arc<Self>,
+        line: &Line,
+        by: Instant,
+    ) -> Result<Answer, StoreError> {
         let sent = Instant::now();
         if let Some(answer) = self.denied.answer(line, sent) {
             return Ok(answer);

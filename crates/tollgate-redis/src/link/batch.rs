@@ -1,16 +1,15 @@
 //! One exchange: the commands of a batch out, their replies back to whoever asked.
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::time::{Duration, sleep, timeout};
+use tokio::time::timeout;
 use tollgate::{Failure, StoreError};
 
 use super::reply::{of_connection, of_server};
 use super::{Ask, Job, Link, Trouble};
 use crate::script::{GCRA, Script};
 
-/// How often an exchange that did nothing is tried again, and after how long.
+/// How often scripts are sent to a server that keeps forgetting them.
 const TRIES: u32 = 3;
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// One command and the jobs it answers.
 struct Command {
@@ -42,13 +41,19 @@ impl Link {
     /// Sends commands and hands out what came back. Those whose script was gone are left over.
     async fn send(
         &self,
-        commands: Vec<Command>,
+        mut commands: Vec<Command>,
         whole: bool,
     ) -> Result<Vec<Command>, (Vec<Command>, StoreError)> {
-        let (id, mut connection) = match self.connected().await {
+        let (id, mut line) = match self.connected().await {
             Ok(connected) => connected,
             Err(error) => return Err((commands, error)),
         };
+        // Dialling may have taken longer than somebody would wait: nobody is charged who has left.
+        commands.iter_mut().for_each(|command| command.jobs.retain(|job| !job.reply.is_closed()));
+        commands.retain(|command| !command.jobs.is_empty());
+        if commands.is_empty() {
+            return Ok(commands);
+        }
         let mut pipeline = Pipeline::new();
         let mut sent: Vec<&str> = Vec::new();
         for command in &commands {
@@ -60,7 +65,7 @@ impl Link {
             }
             pipeline.add_command(command.encode(teach));
         }
-        let exchange = connection.send_packed_commands(&pipeline, 0, pipeline.len());
+        let exchange = line.connection.send_packed_commands(&pipeline, 0, pipeline.len());
         let replies = match timeout(self.deadline, exchange).await {
             Ok(Ok(replies)) if replies.len() == pipeline.len() => replies,
             Ok(Ok(_)) => {
@@ -79,7 +84,6 @@ impl Link {
             }
         };
         let (mut replies, mut unanswered, mut healthy) = (replies.into_iter(), Vec::new(), true);
-        let mut again = false;
         for command in commands {
             if command.jobs.iter().any(|job| job.asking) {
                 replies.next();
@@ -90,7 +94,6 @@ impl Link {
                     trouble => {
                         // A replica, or one that was: ask anew who is the primary.
                         healthy &= !matches!(trouble, Trouble::Again(Failure::ReadOnly, _));
-                        again |= matches!(trouble, Trouble::Again(..));
                         command.refuse(&trouble);
                     }
                 },
@@ -99,9 +102,6 @@ impl Link {
         }
         if !healthy {
             self.disconnect(id).await;
-        }
-        if again {
-            sleep(PAUSE).await;
         }
         Ok(unanswered)
     }
@@ -112,7 +112,7 @@ impl Link {
         let mut short: Vec<Job> = Vec::new();
         for job in batch {
             match &job.ask {
-                Ask::Short { at: None, .. } if !job.asking => short.push(job),
+                Ask::Short { at: None, .. } if !job.asking && !job.apart => short.push(job),
                 Ask::Short { .. } => commands.push(Command { script: &GCRA, jobs: vec![job] }),
                 Ask::Call { script, .. } => {
                     let script = *script;
@@ -180,14 +180,16 @@ impl Command {
     }
 
     /// Hands the reply out; false if it is none.
-    fn answer(self, reply: Value) -> bool {
-        if let [Job { ask: Ask::Call { .. }, .. }] = &*self.jobs {
-            let reply = match reply {
-                Value::Array(values) => values,
-                value => vec![value],
+    fn answer(mut self, reply: Value) -> bool {
+        if let Some(job) = self.jobs.pop_if(|job| matches!(job.ask, Ask::Call { .. })) {
+            let answer = match reply {
+                Value::Array(values) if matches!(values.first(), Some(Value::Int(_))) => Ok(values),
+                Value::Int(number) => Ok(vec![Value::Int(number)]),
+                _ => Err(Trouble::failed(Failure::BadReply, "no answer of a script")),
             };
-            self.jobs.into_iter().for_each(|job| _ = job.reply.send(Ok(reply.clone())));
-            return true;
+            let is_one = answer.is_ok();
+            _ = job.reply.send(answer);
+            return is_one;
         }
         let values = match reply {
             Value::Array(values) if values.len() == self.jobs.len() + 1 => values,

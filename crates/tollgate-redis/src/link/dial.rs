@@ -1,7 +1,10 @@
 //! How to reach a server, and what to make sure of before trusting it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Value};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, Value};
 use tollgate::{Failure, StoreError};
 
 use super::reply::of_connection;
@@ -19,6 +22,19 @@ pub(crate) enum Dialer {
     Sentinels(Box<Sentinels>),
 }
 
+/// A connection, and whether it was closed since.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) connection: MultiplexedConnection,
+    closed: Arc<AtomicBool>,
+}
+
+impl Line {
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Relaxed)
+    }
+}
+
 /// What a server says of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Greeting {
@@ -28,7 +44,7 @@ pub(crate) struct Greeting {
 
 impl Dialer {
     /// A new connection to a primary that runs our scripts.
-    pub(crate) async fn dial(&self) -> Result<(MultiplexedConnection, Greeting), StoreError> {
+    pub(crate) async fn dial(&self) -> Result<(Line, Greeting), StoreError> {
         let found;
         let client = match self {
             Self::Fixed(client) => client,
@@ -37,17 +53,33 @@ impl Dialer {
                 &found
             }
         };
-        let mut connection = open(client).await?;
+        let closed = Arc::default();
+        let mut connection = watched(client, &closed).await?;
         let info = redis::cmd("INFO").query_async::<Value>(&mut connection).await;
         let greeting = read_info(info.map_err(|error| of_connection(&error))?)?;
-        Ok((connection, greeting))
+        Ok((Line { connection, closed }, greeting))
     }
 }
 
 /// Connects without a timeout of its own: every call has a deadline.
 pub(crate) async fn open(client: &Client) -> Result<MultiplexedConnection, StoreError> {
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    watched(client, &Arc::default()).await
+}
+
+/// The same, and tells when it was closed.
+async fn watched(
+    client: &Client,
+    closed: &Arc<AtomicBool>,
+) -> Result<MultiplexedConnection, StoreError> {
+    let closed = Arc::clone(closed);
+    let hear = move |push: PushInfo| {
+        closed.fetch_or(push.kind == PushKind::Disconnection, Ordering::Relaxed);
+        Ok::<(), ()>(())
+    };
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_push_sender(hear);
     let connected = client.get_multiplexed_async_connection_with_config(&config).await;
     connected.map_err(|error| of_connection(&error))
 }
@@ -64,6 +96,9 @@ fn read_info(info: Value) -> Result<Greeting, StoreError> {
     if major < OLDEST {
         let reason = format!("it is version `{version}`, and scripts need {OLDEST}.0 or newer");
         return Err(StoreError::failed(Failure::Version, reason));
+    }
+    if field("loading").is_some_and(|loading| loading != "0") {
+        return Err(StoreError::failed(Failure::Loading, "it is loading its data"));
     }
     if field("role").is_some_and(|role| role != "master") {
         return Err(StoreError::failed(Failure::ReadOnly, "it is a replica, not a primary"));

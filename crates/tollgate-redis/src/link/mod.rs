@@ -11,12 +11,13 @@ mod reply;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -25,8 +26,9 @@ use tollgate::{Failure, StoreError, Timestamp};
 use crate::keyspace::RecordKey;
 use crate::script::Script;
 use breaker::Breaker;
+use dial::Line;
 pub(crate) use dial::{Dialer, Greeting, open};
-pub(crate) use reply::Trouble;
+pub(crate) use reply::{Trouble, of_connection};
 
 /// Exchanges under way before new checks wait to travel together.
 const UNDER_WAY: usize = 4;
@@ -56,10 +58,19 @@ pub(crate) struct TraceTime {
     pub(crate) ttl_ms: &'static str,
 }
 
+/// How a question travels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asking {
+    /// To a node that is only about to own the slot.
+    pub(crate) asking: bool,
+    /// In a call of its own.
+    pub(crate) apart: bool,
+}
+
 struct Job {
     ask: Ask,
-    /// Ask a node that is only about to own the slot.
     asking: bool,
+    apart: bool,
     reply: oneshot::Sender<Result<Vec<Value>, Trouble>>,
 }
 
@@ -69,6 +80,9 @@ struct Queue {
     under_way: usize,
 }
 
+/// A connection and its number among all there were.
+type Connected = (u64, Line);
+
 /// A server and how to talk to it.
 pub(crate) struct Link {
     dialer: Dialer,
@@ -76,7 +90,8 @@ pub(crate) struct Link {
     slotted: bool,
     queue: Mutex<Queue>,
     /// Held while dialling: one dial at a time.
-    connection: tokio::sync::Mutex<Option<(u64, MultiplexedConnection)>>,
+    connection: tokio::sync::Mutex<Option<Connected>>,
+    is_connected: AtomicBool,
     dials: AtomicU64,
     breaker: Breaker,
     deadline: Duration,
@@ -92,6 +107,7 @@ impl Link {
             slotted,
             queue: Mutex::default(),
             connection: tokio::sync::Mutex::default(),
+            is_connected: AtomicBool::new(false),
             dials: AtomicU64::new(0),
             breaker: Breaker::new(2 * deadline),
             deadline,
@@ -104,7 +120,7 @@ impl Link {
     pub(crate) async fn ask(
         self: &Arc<Self>,
         ask: Ask,
-        asking: bool,
+        Asking { asking, apart }: Asking,
         by: Instant,
     ) -> Result<Vec<Value>, Trouble> {
         if self.breaker.is_open() {
@@ -112,7 +128,7 @@ impl Link {
         }
         let asked = Instant::now();
         let (reply, answer) = oneshot::channel();
-        let job = Job { ask, asking, reply };
+        let job = Job { ask, asking, apart, reply };
         let exchange = async {
             match self.alone() {
                 Some(_turn) => self.exchange(vec![job]).await,
@@ -131,6 +147,7 @@ impl Link {
                     self.watch();
                 }
             }
+            Err(trouble) if !trouble.was_heard() => {}
             _ => self.breaker.succeeded(),
         }
         answer
@@ -162,26 +179,48 @@ impl Link {
 
     /// What the server says of itself, on a connection made to hear it.
     pub(crate) async fn greet(&self) -> Result<Greeting, StoreError> {
-        Ok(self.dialer.dial().await?.1)
+        let (line, greeting) = self.dialer.dial().await?;
+        let mut slot = self.connection.lock().await;
+        self.keep(&mut slot, line);
+        Ok(greeting)
+    }
+
+    fn keep(&self, slot: &mut Option<Connected>, line: Line) -> u64 {
+        let id = self.dials.fetch_add(1, Ordering::Relaxed);
+        *slot = Some((id, line));
+        self.is_connected.store(true, Ordering::Relaxed);
+        id
+    }
+
+    /// Gives the present connection up as one gone wrong.
+    pub(crate) async fn distrust(self: &Arc<Self>) {
+        let mut slot = self.connection.lock().await;
+        *slot = None;
+        self.is_connected.store(false, Ordering::Relaxed);
+        let now = Instant::now();
+        if self.breaker.failed(now, now) {
+            self.watch();
+        }
     }
 
     /// A connection for a few commands of one's own, outside the queue.
     pub(crate) async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
-        Ok(self.connected().await?.1)
+        Ok(self.connected().await?.1.connection)
     }
 
-    async fn connected(&self) -> Result<(u64, MultiplexedConnection), StoreError> {
+    async fn connected(&self) -> Result<Connected, StoreError> {
         let mut slot = self.connection.lock().await;
-        if let Some(connected) = &*slot {
+        if let Some(connected) = &*slot
+            && connected.1.is_open()
+        {
             return Ok(connected.clone());
         }
         let dialled = timeout(DIAL, self.dialer.dial()).await;
-        let (connection, _) = dialled.unwrap_or_else(|_| {
+        let (line, _) = dialled.unwrap_or_else(|_| {
             Err(StoreError::failed(Failure::Timeout, "no greeting from the server"))
         })?;
-        let id = self.dials.fetch_add(1, Ordering::Relaxed);
-        *slot = Some((id, connection.clone()));
-        Ok((id, connection))
+        let id = self.keep(&mut slot, line.clone());
+        Ok((id, line))
     }
 
     /// Gives a connection up, unless another one has taken its place.
@@ -189,11 +228,16 @@ impl Link {
         let mut slot = self.connection.lock().await;
         if matches!(&*slot, Some((current, _)) if *current == id) {
             *slot = None;
+            self.is_connected.store(false, Ordering::Relaxed);
         }
     }
 
-    /// A turn for a caller whom nobody else is before or beside: it need not wait for a task to run.
+    /// A turn for a caller whom nobody else is before or beside: it need not wait for a task to run. To
+    /// dial takes a task, which goes on when the caller has left.
     fn alone(self: &Arc<Self>) -> Option<Turn<'_>> {
+        if !self.is_connected.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut queue = self.queue.lock();
         if queue.under_way > 0 || !queue.waiting.is_empty() {
             return None;
@@ -254,10 +298,13 @@ impl Link {
     }
 
     async fn probe(&self) -> bool {
-        let Ok((id, mut connection)) = self.connected().await else { return false };
-        let time = redis::cmd("TIME");
-        let answer = timeout(self.deadline, time.query_async::<Value>(&mut connection)).await;
-        let well = matches!(answer, Ok(Ok(Value::Array(_))));
+        let Ok((id, mut line)) = self.connected().await else { return false };
+        // A script, because that is what it must run: also where it is loading, or a replica by now.
+        let mut script = redis::cmd("EVAL");
+        script.arg("#!lua\nreturn 1").arg(0);
+        let answer =
+            timeout(self.deadline, script.query_async::<Value>(&mut line.connection)).await;
+        let well = matches!(answer, Ok(Ok(Value::Int(1))));
         if !well {
             self.disconnect(id).await;
         }
@@ -275,7 +322,10 @@ impl Drop for Turn<'_> {
             queue.under_way -= 1;
         } else {
             drop(queue);
-            tokio::spawn(Arc::clone(self.0).exchange_all());
+            // Without a runtime there is nobody left to wait for.
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(Arc::clone(self.0).exchange_all());
+            }
         }
     }
 }

@@ -3,6 +3,8 @@
 use redis::{RedisError, ServerError, ServerErrorKind};
 use tollgate::{Failure, StoreError};
 
+use crate::address::address_of;
+
 /// Why there is no reply, or none that decides.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
@@ -12,6 +14,10 @@ pub(crate) enum Trouble {
     Ask(String),
     /// Nothing was done; in a moment it may be.
     Again(Failure, String),
+    /// Keys of one call are on their way elsewhere; alone, or in a moment, they may be found.
+    Apart(String),
+    /// Nobody serves the slot. Others of the same server may be well.
+    Down(String),
     /// The server does not know the script.
     NoScript,
     /// Anything else.
@@ -28,10 +34,15 @@ impl Trouble {
         let kind = match self {
             Self::Again(kind, _) => Some(*kind),
             Self::Store(error) => error.failure(),
-            Self::Moved(_) | Self::Ask(_) | Self::NoScript => None,
+            Self::Moved(_) | Self::Ask(_) | Self::Apart(_) | Self::Down(_) | Self::NoScript => None,
         };
-        use Failure::{Auth, BadReply, Loading, ReadOnly, Timeout, Unreachable};
-        matches!(kind, Some(Timeout | Unreachable | Loading | ReadOnly | Auth | BadReply))
+        use Failure::{Auth, BadReply, Loading, ReadOnly, Timeout, Unreachable, Version};
+        matches!(kind, Some(Timeout | Unreachable | Loading | ReadOnly | Auth | BadReply | Version))
+    }
+
+    /// Whether the server said it.
+    pub(super) fn was_heard(&self) -> bool {
+        !matches!(self, Self::Store(error) if error.failure() == Some(Failure::Overloaded))
     }
 
     pub(crate) fn into_store_error(self) -> StoreError {
@@ -41,6 +52,9 @@ impl Trouble {
             Self::Moved(to) | Self::Ask(to) => {
                 StoreError::failed(Failure::Unreachable, format!("its slot keeps moving, to {to}"))
             }
+            Self::Apart(reason) | Self::Down(reason) => {
+                StoreError::failed(Failure::Unreachable, reason)
+            }
             Self::NoScript => StoreError::failed(Failure::BadReply, "it forgets scripts at once"),
         }
     }
@@ -49,7 +63,10 @@ impl Trouble {
 /// An error among the replies.
 pub(super) fn of_server(error: &ServerError) -> Trouble {
     let detail = error.details().unwrap_or_default().to_owned();
-    let address = || detail.split(' ').nth(1).unwrap_or_default().to_owned();
+    let address = || {
+        let address = detail.split(' ').nth(1).unwrap_or_default();
+        address.rsplit_once(':').map_or(String::new(), |(host, port)| address_of(host, port))
+    };
     match error.kind() {
         Some(ServerErrorKind::Moved) => return Trouble::Moved(address()),
         Some(ServerErrorKind::Ask) => return Trouble::Ask(address()),
@@ -58,13 +75,14 @@ pub(super) fn of_server(error: &ServerError) -> Trouble {
         Some(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
             return Trouble::Again(Failure::ReadOnly, detail);
         }
-        Some(ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown) => {
-            return Trouble::Again(Failure::Unreachable, detail);
-        }
+        Some(ServerErrorKind::TryAgain) => return Trouble::Apart(detail),
+        Some(ServerErrorKind::ClusterDown) => return Trouble::Down(detail),
         Some(ServerErrorKind::NoPerm) => return Trouble::failed(Failure::Auth, detail),
         _ => {}
     }
     let kind = match error.code() {
+        "BUSY" => return Trouble::Again(Failure::Timeout, detail),
+        "MISCONF" | "NOREPLICAS" => Failure::ReadOnly,
         "OOM" => Failure::OutOfMemory,
         "NOAUTH" | "WRONGPASS" => Failure::Auth,
         "WRONGTYPE" | "TOLLGATE" => Failure::Foreign,
@@ -77,7 +95,7 @@ pub(super) fn of_server(error: &ServerError) -> Trouble {
 }
 
 /// An error of the connection.
-pub(super) fn of_connection(error: &RedisError) -> StoreError {
+pub(crate) fn of_connection(error: &RedisError) -> StoreError {
     let kind = match error.kind() {
         redis::ErrorKind::AuthenticationFailed => Failure::Auth,
         redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => Failure::BadReply,

@@ -9,7 +9,8 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local call, pcall, ceil, format = redis.call, redis.pcall, math.ceil, string.format
+local call, pcall = redis.call, redis.pcall
+local ceil, find, format = math.ceil, string.find, string.format
 local reply, at = {now}, 0
 for i = 3, #ARGV, 3 do
   local span, latest = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1])
@@ -19,7 +20,7 @@ for i = 3, #ARGV, 3 do
     local found = pcall('GET', key)
     local full_at = now
     if found then
-      full_at = type(found) == 'string' and tonumber(found)
+      full_at = type(found) == 'string' and find(found, '^%d+$') and tonumber(found)
       if not full_at then
         -- Somebody else's value: this check fails, its neighbours do not.
         found = type(found) == 'table' and found or {err = 'TOLLGATE a record that is not ours'}

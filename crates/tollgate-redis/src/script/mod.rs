@@ -25,3 +25,6 @@ pub(crate) static POLICY: LazyLock<Script> =
 /// One record in another's place.
 pub(crate) static REPLACE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("replace.lua")));
+/// A policy's definition before its older ones.
+pub(crate) static REMEMBER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("remember.lua")));

@@ -5,6 +5,7 @@
 
 local EXACT = 9007199254740992 -- 2^53
 local CENTURY = 3155760000000000
+local NOT_OURS = 'TOLLGATE a record that is not ours'
 local fmod, min, max = math.fmod, math.min, math.max
 
 local cursor = 0
@@ -287,13 +288,14 @@ function rolling.charge(p, s, n)
   if from > 1 then s.log = string.sub(s.log, from) end
 end
 function rolling.refund(_, s, n)
-  while n > 0 and #s.log > 0 do
-    local from = #s.log - 13
-    local at, size = entry(s.log, from)
+  local upto, rest = #s.log, ''
+  while n > 0 and upto > 0 do
+    local at, size = entry(s.log, upto - 13)
     local cut = min(n, size)
-    n, s.total, s.log = n - cut, s.total - cut, string.sub(s.log, 1, from - 1)
-    if cut < size then s.log = s.log .. struct.pack('>I7I7', at, size - cut) end
+    n, s.total, upto = n - cut, s.total - cut, upto - 14
+    if cut < size then rest = struct.pack('>I7I7', at, size - cut) end
   end
+  s.log = string.sub(s.log, 1, upto) .. rest
 end
 function rolling.reset(p, s)
   if #s.log == 0 then return 0 end
@@ -371,12 +373,12 @@ function interval.reset(_, s) return s.welcome - now end
 -- one number, as that number.
 local function reader(found, plain)
   if not found then
-    return function() return 0 end, function() return '' end
+    return function() return 0 end, function() return '' end, function() end
   end
   if plain then
+    if not string.find(found, '^%d+$') then error(NOT_OURS) end
     local only = tonumber(found)
-    if not only then error('TOLLGATE a record that is not ours') end
-    return function() return only end
+    return function() return only end, nil, function() end
   end
   local from = 1
   local function take()
@@ -387,10 +389,13 @@ local function reader(found, plain)
   local function bytes(length)
     local start = from
     from = from + length
-    if from - 1 > #found then error('TOLLGATE a record that is not ours') end
+    if from - 1 > #found then error(NOT_OURS) end
     return string.sub(found, start, from - 1)
   end
-  return take, bytes
+  local function finish()
+    if from - 1 ~= #found then error(NOT_OURS) end
+  end
+  return take, bytes, finish
 end
 
 local function save(charge)
@@ -429,6 +434,11 @@ local function charge_limit(limit, n)
   if limit.gap then interval.charge(limit.gap, limit.last) end
 end
 
+if verb == 'reset' then
+  redis.call('DEL', unpack(KEYS))
+  return {now}
+end
+
 -- Read everything first: an error or a question back must leave nothing behind.
 local reply, charges, keys = {now}, {}, 0
 for i = 1, count do
@@ -439,12 +449,12 @@ for i = 1, count do
   reply[i + 1] = charge.found
   for generation = 1, older do
     keys = keys + 1
-    local before = not charge.found and verb ~= 'reset' and redis.call('GET', KEYS[keys])
+    local before = not charge.found and redis.call('GET', KEYS[keys])
     -- Written under an older definition of the policy: only the caller can translate it.
     if before then return {now, {i, generation, before}} end
   end
   charge.limits = {}
-  local take, bytes = reader(charge.found, charge.plain)
+  local take, bytes, finish = reader(charge.found, charge.plain)
   for l = 1, known do
     local limit = {does = algorithms[text()], shadow = number() == 1}
     local gap = number()
@@ -459,15 +469,11 @@ for i = 1, count do
     end
     charge.limits[l] = limit
   end
+  finish()
   charges[i] = charge
 end
 
 if verb == 'peek' then return reply end
-
-if verb == 'reset' then
-  redis.call('DEL', unpack(KEYS))
-  return reply
-end
 
 if verb == 'refund' then
   for _, charge in ipairs(charges) do
@@ -495,7 +501,7 @@ for _, charge in ipairs(charges) do
 end
 
 for i, charge in ipairs(charges) do
-  if refused and count > 1 and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
+  if refused and (count > 1 or verb == 'hold') and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
   local writes = charge.redated and charge.cost > 0
   for _, limit in ipairs(charge.limits) do
     local n = charge.grants

@@ -38,14 +38,14 @@ pub(super) enum Numbers {
 /// gcra: one unit takes step/den microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cells {
-    step: u64,
+    pub(super) step: u64,
     pub(super) den: u64,
     /// Core counts in 1/scale ns; 1/den µs is so many of those.
     pub(super) grain: u64,
     pub(super) scale: u64,
     depth: (u64, u64),
     pub(super) overdraft: bool,
-    capacity: u64,
+    pub(super) capacity: u64,
 }
 
 impl Cells {
@@ -133,8 +133,28 @@ impl LimitShape {
         }
     }
 
+    /// How long a state may count at most, and a second more.
+    pub(super) fn remembers_for(&self) -> Duration {
+        const CENTURY: u64 = 36_525 * 86_400 * 1_000_000;
+        let longest_us = match (&self.algorithm, &self.numbers) {
+            (_, Numbers::Gcra(cells)) if cells.overdraft => CENTURY,
+            (_, Numbers::Gcra(cells)) => cells.depth.0,
+            (Algorithm::LeakyBucket(_), _) => CENTURY,
+            (Algorithm::FixedWindow(window), Numbers::Fixed(_, per)) => match window.align() {
+                // Of a calendar only the shortest window is known.
+                Align::Calendar(_) => CENTURY,
+                _ => *per,
+            },
+            (Algorithm::MinInterval(_), Numbers::Row(row)) => row[0],
+            // Two periods at most: a window and the one before it, or a cell and a window.
+            (_, Numbers::Row(row)) => 2 * row[1],
+            (_, Numbers::Fixed(_, per)) => *per,
+        };
+        Duration::from_micros(longest_us.max(self.gap_us)) + Duration::from_secs(1)
+    }
+
     /// The one-letter name the script knows the algorithm by.
-    fn code(&self) -> &'static str {
+    pub(super) fn code(&self) -> &'static str {
         match self.algorithm {
             Algorithm::Gcra(_) => "g",
             Algorithm::LeakyBucket(_) => "l",

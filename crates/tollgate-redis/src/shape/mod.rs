@@ -1,10 +1,14 @@
 //! A policy as the scripts see it: its numbers in microseconds, and its records.
 
+mod definition;
 mod limit;
 mod record;
 
+use std::time::Duration;
+
 use tollgate::{Mode, Policy, StoreError, Timestamp};
 
+pub(crate) use definition::read_definition;
 pub(crate) use record::NotOurs;
 
 use limit::LimitShape;
@@ -85,6 +89,11 @@ impl Shape {
         push(older.to_string());
         push(self.limits.len().to_string());
         self.limits.iter().for_each(|limit| limit.write_args(&mut push, expected));
+    }
+
+    /// How long a record may count at most.
+    pub(crate) fn remembers_for(&self) -> Duration {
+        self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
     }
 
     /// What identifies the records of this policy: the algorithms and numbers they were written by.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tollgate::{Answer, Mode, Source, Verb};
+use tollgate::{Answer, Limit, Mode, Policy, Source, Verb};
 
 use crate::decide::{Found, Line};
 use crate::held::Held;
@@ -50,6 +50,9 @@ impl Denied {
 
     /// The refusal of a line, if it is still certain.
     pub(crate) fn answer(&self, line: &Line, now: Instant) -> Option<Answer> {
+        if !lasts(&line.entry.policy) {
+            return None;
+        }
         let mut refusals = self.refusals.lock();
         let refusal = refusals.get(&line.record.bytes)?;
         let age = refusal.age(now);
@@ -70,10 +73,7 @@ impl Denied {
 
     /// Remembers a refusal. Uniform policies record every attempt, so the store must see it.
     pub(crate) fn note(&self, line: &Line, found: &Found, answer: &Answer, sent: Instant) {
-        if self.most == 0
-            || answer.decision.is_allowed()
-            || line.entry.policy.admits_by() != Mode::Binary
-        {
+        if self.most == 0 || answer.decision.is_allowed() || !lasts(&line.entry.policy) {
             return;
         }
         let holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
@@ -94,4 +94,12 @@ impl Denied {
             refusals.remove(&line.record.bytes);
         }
     }
+}
+
+/// Whether a refusal changes nothing, so that the next one need not be told to the store. Uniform
+/// policies and shadow limits record attempts; and logs are too long to keep.
+fn lasts(policy: &Policy) -> bool {
+    policy.admits_by() == Mode::Binary
+        && !policy.keeps_logs()
+        && !policy.limits().iter().any(Limit::is_shadow)
 }

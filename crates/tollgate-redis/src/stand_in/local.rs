@@ -1,7 +1,6 @@
 //! This node's share of every limit, in memory, while the store does not answer.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tollgate::{
@@ -19,16 +18,14 @@ type Spender = (Box<str>, Box<[u8]>);
 #[derive(Debug)]
 pub(crate) struct Local {
     nodes: u64,
-    now: Mutex<Outage>,
+    store: MemoryStore,
+    noted: Mutex<Noted>,
 }
 
-/// What happened since the store was last well.
-#[derive(Debug)]
-struct Outage {
-    store: Arc<MemoryStore>,
-    /// Units admitted here, by policy and key.
+#[derive(Debug, Default)]
+struct Noted {
+    /// Units admitted here that the store does not know of, by policy and key.
     spent: HashMap<Spender, u64>,
-    policies: HashMap<Box<str>, Policy>,
     starts_empty: HashSet<Box<str>>,
 }
 
@@ -40,38 +37,36 @@ pub(crate) struct Unsettled {
     pub(crate) units: u64,
 }
 
+impl Unsettled {
+    fn charge(&self, cost: u64) -> Charge<'_> {
+        Charge { policy: &self.policy, key: &self.key, cost }
+    }
+}
+
 impl Local {
     pub(crate) fn new(nodes: u64) -> Self {
-        let outage = Outage {
-            store: Arc::new(empty_store()),
-            spent: HashMap::new(),
-            policies: HashMap::new(),
-            starts_empty: HashSet::new(),
-        };
-        Self { nodes, now: Mutex::new(outage) }
+        let store = MemoryStore::new(MOST_KEYS, MonotonicClock::default());
+        Self { nodes, store, noted: Mutex::default() }
     }
 
     pub(crate) async fn set_policy(&self, policy: &Policy) -> Result<(), StoreError> {
         let shared = share(policy, self.nodes).map_err(|reason| {
             StoreError::Unfit(format!("policy `{}` divided by the nodes: {reason}", policy.name()))
         })?;
-        let store = {
-            let mut now = self.now.lock();
-            let name: Box<str> = policy.name().into();
+        {
+            let mut noted = self.noted.lock();
             if shared.starts_empty {
-                now.starts_empty.insert(name.clone());
+                noted.starts_empty.insert(policy.name().into());
             } else {
-                now.starts_empty.remove(&name);
+                noted.starts_empty.remove(policy.name());
             }
-            now.policies.insert(name, shared.policy.clone());
-            Arc::clone(&now.store)
-        };
-        store.set_policy(shared.policy).await
+        }
+        self.store.set_policy(shared.policy).await
     }
 
     /// Whether anything was admitted that the store does not know of.
     pub(crate) fn is_unsettled(&self) -> bool {
-        !self.now.lock().spent.is_empty()
+        !self.noted.lock().spent.is_empty()
     }
 
     pub(crate) async fn apply(
@@ -79,77 +74,82 @@ impl Local {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        let (store, newcomers) = {
-            let mut now = self.now.lock();
-            let newcomers: Vec<Charge<'_>> = charges
-                .iter()
-                .filter(|_| verb == Verb::Check)
-                .filter(|charge| now.starts_empty.contains(charge.policy) && now.note(charge, 0))
-                .map(|charge| Charge { cost: 1, ..*charge })
-                .collect();
-            (Arc::clone(&now.store), newcomers)
-        };
-        for newcomer in newcomers {
-            _ = store.apply(Verb::Check, &[newcomer]).await?;
+        if verb == Verb::Check {
+            self.empty_newcomers(charges).await?;
         }
-        let mut answers = store.apply(verb, charges).await?;
-        let mut now = self.now.lock();
+        let mut answers = self.store.apply(verb, charges).await?;
+        let mut noted = self.noted.lock();
         for (charge, answer) in charges.iter().zip(&mut answers) {
             answer.source = Source::Local;
-            if verb == Verb::Check && answer.decision.is_allowed() {
-                now.note(charge, answer.decision.granted());
+            let granted = answer.decision.granted();
+            if verb == Verb::Check && granted > 0 {
+                noted.note(charge, granted);
             }
         }
         Ok(answers)
     }
 
-    /// What is still in use of what was admitted here. Everything starts over afterwards.
-    pub(crate) async fn settle(&self) -> Result<Vec<Unsettled>, StoreError> {
-        let policies = self.now.lock().policies.clone();
-        let fresh = empty_store();
-        for policy in policies.into_values() {
-            fresh.set_policy(policy).await?;
-        }
-        let (store, spent) = {
-            let mut now = self.now.lock();
-            let store = std::mem::replace(&mut now.store, Arc::new(fresh));
-            (store, std::mem::take(&mut now.spent))
+    /// Uses up the one unit of keys that are to start with none.
+    async fn empty_newcomers(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        let newcomers: Vec<Charge<'_>> = {
+            let noted = self.noted.lock();
+            let is_new = |charge: &&Charge<'_>| noted.is_newcomer(charge);
+            charges.iter().filter(is_new).map(|charge| Charge { cost: 1, ..*charge }).collect()
         };
-        let mut unsettled = Vec::new();
-        for ((policy, key), spent) in spent {
-            let peek = Charge { policy: &policy, key: &key, cost: 0 };
-            let answers = store.apply(Verb::Peek, &[peek]).await?;
+        for newcomer in newcomers {
+            // Noted only then: who comes in between finds the key empty, or empties it in vain.
+            self.store.apply(Verb::Check, &[newcomer]).await?;
+            self.noted.lock().note(&newcomer, 0);
+        }
+        Ok(())
+    }
+
+    /// Takes out what the store is to be told: what is still in use of what was admitted here.
+    pub(crate) async fn take_unsettled(&self) -> Result<Vec<Unsettled>, StoreError> {
+        let spent = std::mem::take(&mut self.noted.lock().spent);
+        let mut all = Vec::new();
+        for ((policy, key), units) in spent {
+            let mut unsettled = Unsettled { policy, key, units };
+            let answers = self.store.apply(Verb::Peek, &[unsettled.charge(0)]).await?;
             let used = answers[0]
                 .limits
                 .iter()
                 .filter_map(|limit| Some(limit.limit?.saturating_sub(limit.remaining?)));
             // What has drained since is no longer in use.
-            let units = used.max().unwrap_or(spent).min(spent);
-            if units > 0 {
-                unsettled.push(Unsettled { policy, key, units });
+            unsettled.units = used.max().unwrap_or(units).min(units);
+            if unsettled.units > 0 {
+                all.push(unsettled);
             }
         }
-        Ok(unsettled)
+        Ok(all)
+    }
+
+    /// So much of it the store counts from now on. What it had no room for stays used here: else
+    /// every return of the store would be worth another share.
+    pub(crate) async fn settled(&self, unsettled: &Unsettled, charged: u64) {
+        _ = self.store.apply(Verb::Refund, &[unsettled.charge(charged)]).await;
+    }
+
+    /// The store could not be told; another time.
+    pub(crate) fn put_back(&self, unsettled: &Unsettled) {
+        self.noted.lock().note(&unsettled.charge(0), unsettled.units);
     }
 }
 
-impl Outage {
-    /// Adds units to a key's; true if the key is new.
-    fn note(&mut self, charge: &Charge<'_>, units: u64) -> bool {
-        let spender = (charge.policy.into(), charge.key.into());
+impl Noted {
+    fn is_newcomer(&self, charge: &Charge<'_>) -> bool {
+        self.starts_empty.contains(charge.policy)
+            && !self.spent.contains_key(&(charge.policy.into(), charge.key.into()))
+    }
+
+    /// Adds units to a key's. Beyond the most keys they are not told to the store.
+    fn note(&mut self, charge: &Charge<'_>, units: u64) {
         let full = self.spent.len() >= MOST_KEYS;
+        let spender = (charge.policy.into(), charge.key.into());
         match self.spent.get_mut(&spender) {
             Some(spent) => *spent = spent.saturating_add(units),
-            None if full => return true,
-            None => {
-                self.spent.insert(spender, units);
-                return true;
-            }
+            None if full => {}
+            None => _ = self.spent.insert(spender, units),
         }
-        false
     }
-}
-
-fn empty_store() -> MemoryStore {
-    MemoryStore::new(MOST_KEYS, MonotonicClock::default())
 }

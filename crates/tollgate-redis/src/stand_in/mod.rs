@@ -1,10 +1,22 @@
 //! What answers when the store need not be asked, or cannot be.
 
 mod denied;
+mod fill;
 mod lease;
 mod local;
 mod share;
 
+use tollgate::{Failure, StoreError};
+
 pub(crate) use denied::Denied;
 pub(crate) use lease::Leases;
-pub(crate) use local::Local;
+pub(crate) use local::{Local, Unsettled};
+
+/// Keys that are settled with the store at once.
+pub(crate) const AT_ONCE: usize = 64;
+
+/// Whether a call that failed like this certainly changed nothing, and may work another time.
+pub(crate) fn may_try_later(error: &StoreError) -> bool {
+    use Failure::{Auth, Loading, Open, OutOfMemory, Overloaded, ReadOnly};
+    matches!(error.failure(), Some(Open | Overloaded | Loading | ReadOnly | OutOfMemory | Auth))
+}

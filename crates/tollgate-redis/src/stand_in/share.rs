@@ -40,6 +40,8 @@ fn shared(limit: &Limit, nodes: u64, starts_empty: &mut bool) -> Result<Limit, L
     };
     // A window for less than one unit per node becomes one unit in a longer window.
     let mut window = |holds: u64, period: Duration| match holds / nodes {
+        // Nothing divided is nothing.
+        0 if holds == 0 => (0, period),
         0 => {
             *starts_empty = true;
             (1, longer(period))

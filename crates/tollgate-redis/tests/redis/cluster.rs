@@ -42,7 +42,7 @@ async fn remaining(store: &RedisStore, policy: &str, key: &str) -> u64 {
 /// The slot a key's record lies in, found by where it was written.
 fn slot_of_only_key(cluster: &Cluster) -> u16 {
     let keys = cluster.nodes().iter().flat_map(|node| {
-        let keys = node.command(&["KEYS", "*"]);
+        let keys = node.command(&["KEYS", "tg{*"]);
         keys.as_array().iter().map(|key| key.as_text()).collect::<Vec<_>>()
     });
     cluster.slot_of(keys.into_iter().next().expect("a record"))

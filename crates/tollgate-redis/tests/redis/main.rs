@@ -1,7 +1,19 @@
 //! The store on real servers.
 
+mod carry;
+mod clock_steps;
 mod cluster;
+mod denied;
+mod expiry;
+mod fallback;
+mod faults;
 mod four_processes;
+mod kinds;
+mod lease;
+mod oracle;
 mod parity;
+mod planted;
+mod restart;
+mod scene;
 mod sentinel;
 mod tls;

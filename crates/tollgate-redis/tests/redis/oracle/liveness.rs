@@ -1,0 +1,54 @@
+//! Liveness: every call is answered in time, and the store decides again soon after a fault.
+
+use std::time::Duration;
+
+use super::Call;
+
+/// What a busy machine may add to a deadline before a test fails. The figure to publish is what
+/// tests print on an idle one.
+const SLACK: Duration = Duration::from_millis(150);
+/// How soon after the last fault the store must decide again, on a busy machine.
+const SOON: Duration = Duration::from_secs(2);
+
+/// The middle, the 99th percentile and the longest of what calls took.
+#[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "is printed")]
+pub(crate) struct Latencies {
+    calls: usize,
+    median: Duration,
+    p99: Duration,
+    longest: Duration,
+}
+
+pub(crate) fn latencies(calls: &[Call]) -> Latencies {
+    let mut took: Vec<Duration> = calls.iter().map(Call::took).collect();
+    took.sort();
+    let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len() - 1)).copied();
+    let part = |percent| at(percent).unwrap_or_default();
+    Latencies { calls: took.len(), median: part(50), p99: part(99), longest: part(100) }
+}
+
+/// Complains about a call that took longer than its deadline.
+pub(crate) fn answered_in_time(calls: &[Call], deadline: Duration) -> Result<(), String> {
+    match calls.iter().find(|call| call.took() > deadline + SLACK) {
+        Some(call) => Err(format!("{call:?} took {:?}, not {deadline:?}", call.took())),
+        None => Ok(()),
+    }
+}
+
+/// How long after `healed` the store decided again; complains if it did not soon, or not steadily.
+pub(crate) fn recovery(calls: &[Call], healed: Duration) -> Result<Duration, String> {
+    let after = || calls.iter().filter(|call| call.invoked >= healed);
+    let decided = after().filter(|call| call.is_from_store()).map(|call| call.returned).min();
+    let decided = decided.ok_or("the store never decides again")?;
+    let took = decided - healed;
+    if took > SOON {
+        return Err(format!("the store decides again after {took:?} only"));
+    }
+    let since: Vec<&Call> = after().filter(|call| call.invoked >= decided).collect();
+    let stand_ins = since.iter().filter(|call| !call.is_from_store()).count();
+    if stand_ins * 10 > since.len() {
+        return Err(format!("{stand_ins} of {} calls fail after the recovery", since.len()));
+    }
+    Ok(took)
+}
