@@ -42,12 +42,10 @@ impl Inner {
     }
 
     /// Tells the store what was admitted without it, now that it answers again.
-    pub(crate) fn settle_soon(self: &Arc<Self>) {
-        // An answer from memory does not prove that it does.
-        if !self.local.is_unsettled()
-            || self.route.is_degraded()
-            || self.settling.swap(true, Ordering::Relaxed)
-        {
+    pub(crate) fn settle_soon(self: &Arc<Self>, answers: &[Answer]) {
+        // Refusals and leases are answered from memory: they do not prove that it does.
+        let is_back = answers.iter().any(|answer| answer.source == Source::Authoritative);
+        if !is_back || !self.local.is_unsettled() || self.settling.swap(true, Ordering::Relaxed) {
             return;
         }
         let inner = Arc::clone(self);

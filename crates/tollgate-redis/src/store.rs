@@ -259,7 +259,7 @@ impl Inner {
         };
         match answers {
             Ok(answers) => {
-                self.settle_soon();
+                self.settle_soon(&answers);
                 Ok(spread(&answers, &line_of))
             }
             Err(error) if error.failure().is_some() => {

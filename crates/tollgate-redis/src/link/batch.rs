@@ -1,6 +1,6 @@
 //! One exchange: the commands of a batch out, their replies back to whoever asked.
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Cmd, Pipeline, ServerErrorKind, Value};
 use tokio::time::timeout;
 use tollgate::{Failure, StoreError};
 
@@ -17,93 +17,82 @@ struct Command {
     jobs: Vec<Job>,
 }
 
+/// What came of the commands of a batch.
+#[derive(Default)]
+pub(super) struct Exchanged {
+    answers: Vec<(Command, Result<Value, StoreError>)>,
+    /// The connection they came over.
+    id: u64,
+}
+
+impl Exchanged {
+    fn fail(&mut self, commands: Vec<Command>, error: &StoreError) {
+        self.answers.extend(commands.into_iter().map(|command| (command, Err(error.clone()))));
+    }
+}
+
 impl Link {
-    pub(super) async fn exchange(&self, batch: Vec<Job>) {
+    pub(super) async fn exchange(&self, batch: Vec<Job>) -> Exchanged {
+        let mut exchanged = Exchanged::default();
         let mut commands = self.commands(batch);
         for attempt in 0..=TRIES {
             if commands.is_empty() {
-                return;
+                return exchanged;
             }
             // A script that is gone is sent whole, on the same connection.
             let whole = attempt > 0;
-            commands = match self.send(commands, whole).await {
-                Ok(unanswered) => unanswered,
-                Err((commands, error)) => {
-                    return commands.into_iter().for_each(|command| command.fail(&error));
-                }
-            };
+            commands = self.send(commands, whole, &mut exchanged).await;
         }
-        commands
-            .into_iter()
-            .for_each(|command| command.fail(&Trouble::NoScript.into_store_error()));
+        exchanged.fail(commands, &Trouble::NoScript.into_store_error());
+        exchanged
     }
 
-    /// Sends commands and hands out what came back. Those whose script was gone are left over.
+    /// Tells everybody what came of it.
+    pub(super) async fn hand_out(&self, exchanged: Exchanged) {
+        let mut healthy = true;
+        for (command, answer) in exchanged.answers {
+            healthy &= command.answer(answer);
+        }
+        if !healthy {
+            self.disconnect(exchanged.id).await;
+        }
+    }
+
+    /// Sends commands and waits for what comes back. Those whose script was gone are left over.
     async fn send(
         &self,
         mut commands: Vec<Command>,
         whole: bool,
-    ) -> Result<Vec<Command>, (Vec<Command>, StoreError)> {
+        exchanged: &mut Exchanged,
+    ) -> Vec<Command> {
         let (id, mut line) = match self.connected().await {
             Ok(connected) => connected,
-            Err(error) => return Err((commands, error)),
+            Err(error) => {
+                exchanged.fail(commands, &error);
+                return Vec::new();
+            }
         };
+        exchanged.id = id;
         // Dialling may have taken longer than somebody would wait: nobody is charged who has left.
         commands.iter_mut().for_each(|command| command.jobs.retain(|job| !job.reply.is_closed()));
         commands.retain(|command| !command.jobs.is_empty());
         if commands.is_empty() {
-            return Ok(commands);
+            return commands;
         }
-        let mut pipeline = Pipeline::new();
-        let mut sent: Vec<&str> = Vec::new();
-        for command in &commands {
-            // The first of them teaches the server the script for all.
-            let teach = whole && !sent.contains(&&*command.script.digest);
-            sent.push(&command.script.digest);
-            if command.jobs.iter().any(|job| job.asking) {
-                pipeline.add_command(redis::cmd("ASKING"));
-            }
-            pipeline.add_command(command.encode(teach));
-        }
+        let pipeline = encode(&commands, whole);
         let exchange = line.connection.send_packed_commands(&pipeline, 0, pipeline.len());
-        let replies = match timeout(self.deadline, exchange).await {
-            Ok(Ok(replies)) if replies.len() == pipeline.len() => replies,
-            Ok(Ok(_)) => {
-                self.disconnect(id).await;
-                let error = StoreError::failed(Failure::BadReply, "not one reply per command");
-                return Err((commands, error));
+        let error = match timeout(self.deadline, exchange).await {
+            Ok(Ok(replies)) if replies.len() == pipeline.len() => {
+                return sort(commands, replies, exchanged);
             }
-            Ok(Err(error)) => {
-                self.disconnect(id).await;
-                return Err((commands, of_connection(&error)));
-            }
-            Err(_) => {
-                // It may have been charged or not: never sent again.
-                self.disconnect(id).await;
-                return Err((commands, StoreError::failed(Failure::Timeout, "no answer")));
-            }
+            Ok(Ok(_)) => StoreError::failed(Failure::BadReply, "not one reply per command"),
+            Ok(Err(error)) => of_connection(&error),
+            // It may have been charged or not: never sent again.
+            Err(_) => StoreError::failed(Failure::Timeout, "no answer"),
         };
-        let (mut replies, mut unanswered, mut healthy) = (replies.into_iter(), Vec::new(), true);
-        for command in commands {
-            if command.jobs.iter().any(|job| job.asking) {
-                replies.next();
-            }
-            match replies.next().unwrap_or(Value::Nil) {
-                Value::ServerError(error) => match of_server(&error) {
-                    Trouble::NoScript => unanswered.push(command),
-                    trouble => {
-                        // A replica, or one that was: ask anew who is the primary.
-                        healthy &= !matches!(trouble, Trouble::Again(Failure::ReadOnly, _));
-                        command.refuse(&trouble);
-                    }
-                },
-                reply => healthy &= command.answer(reply),
-            }
-        }
-        if !healthy {
-            self.disconnect(id).await;
-        }
-        Ok(unanswered)
+        self.disconnect(id).await;
+        exchanged.fail(commands, &error);
+        Vec::new()
     }
 
     /// Checks for the short script in as few calls as may be, everything else as it is.
@@ -133,6 +122,38 @@ impl Link {
         }
         commands
     }
+}
+
+fn encode(commands: &[Command], whole: bool) -> Pipeline {
+    let mut pipeline = Pipeline::new();
+    let mut sent: Vec<&str> = Vec::new();
+    for command in commands {
+        // The first of them teaches the server the script for all.
+        let teach = whole && !sent.contains(&&*command.script.digest);
+        sent.push(&command.script.digest);
+        if command.asks() {
+            pipeline.add_command(redis::cmd("ASKING"));
+        }
+        pipeline.add_command(command.encode(teach));
+    }
+    pipeline
+}
+
+/// Puts replies to their commands; those that met no script are given back.
+fn sort(commands: Vec<Command>, replies: Vec<Value>, exchanged: &mut Exchanged) -> Vec<Command> {
+    let (mut replies, mut unanswered) = (replies.into_iter(), Vec::new());
+    for command in commands {
+        if command.asks() {
+            replies.next();
+        }
+        match replies.next().unwrap_or(Value::Nil) {
+            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
+                unanswered.push(command);
+            }
+            reply => exchanged.answers.push((command, Ok(reply))),
+        }
+    }
+    unanswered
 }
 
 impl Job {
@@ -179,8 +200,25 @@ impl Command {
         cmd
     }
 
-    /// Hands the reply out; false if it is none.
-    fn answer(mut self, reply: Value) -> bool {
+    fn asks(&self) -> bool {
+        self.jobs.iter().any(|job| job.asking)
+    }
+
+    /// Hands the reply out; false if the connection is not to be used any more.
+    fn answer(mut self, reply: Result<Value, StoreError>) -> bool {
+        let reply = match reply {
+            Ok(Value::ServerError(error)) => {
+                let trouble = of_server(&error);
+                self.refuse(&trouble);
+                // A replica, or one that was: ask anew who is the primary.
+                return !matches!(trouble, Trouble::Again(Failure::ReadOnly, _));
+            }
+            Ok(reply) => reply,
+            Err(error) => {
+                self.refuse(&Trouble::Store(error));
+                return true;
+            }
+        };
         if let Some(job) = self.jobs.pop_if(|job| matches!(job.ask, Ask::Call { .. })) {
             let answer = match reply {
                 Value::Array(values) if matches!(values.first(), Some(Value::Int(_))) => Ok(values),
@@ -211,9 +249,5 @@ impl Command {
 
     fn refuse(self, trouble: &Trouble) {
         self.jobs.into_iter().for_each(|job| _ = job.reply.send(Err(trouble.clone())));
-    }
-
-    fn fail(self, error: &StoreError) {
-        self.refuse(&Trouble::Store(error.clone()));
     }
 }

@@ -10,6 +10,7 @@ mod dial;
 mod reply;
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use tollgate::{Failure, StoreError, Timestamp};
 
 use crate::keyspace::RecordKey;
 use crate::script::Script;
+use batch::Exchanged;
 use breaker::Breaker;
 use dial::Line;
 pub(crate) use dial::{Dialer, Greeting, open};
@@ -89,6 +91,8 @@ pub(crate) struct Link {
     /// Whether keys of different slots must not meet in one call.
     slotted: bool,
     queue: Mutex<Queue>,
+    /// Whose turn it is to hand answers out and to ask the next.
+    turn: tokio::sync::Mutex<()>,
     /// Held while dialling: one dial at a time.
     connection: tokio::sync::Mutex<Option<Connected>>,
     is_connected: AtomicBool,
@@ -106,6 +110,7 @@ impl Link {
             dialer,
             slotted,
             queue: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
             connection: tokio::sync::Mutex::default(),
             is_connected: AtomicBool::new(false),
             dials: AtomicU64::new(0),
@@ -131,7 +136,10 @@ impl Link {
         let job = Job { ask, asking, apart, reply };
         let exchange = async {
             match self.alone() {
-                Some(_turn) => self.exchange(vec![job]).await,
+                Some(_turn) => {
+                    let exchanged = self.exchange(vec![job]).await;
+                    self.hand_out(exchanged).await;
+                }
                 None => self.enqueue(job)?,
             }
             answer.await.unwrap_or_else(|_| {
@@ -263,8 +271,15 @@ impl Link {
     }
 
     /// Exchanges whatever waits, until nothing does.
+    ///
+    /// Answers are handed out by one exchange at a time, and the next only begins when what it led to
+    /// has been written: so the server decides on one batch while the client is busy with another.
+    /// Without that, exchanges that end together go on in step, and one side always waits.
     async fn exchange_all(self: Arc<Self>) {
+        let mut exchanged = Exchanged::default();
         loop {
+            let turn = self.turn.lock().await;
+            self.hand_out(exchanged).await;
             // Whoever is about to ask, having just been answered, travels along.
             yield_now().await;
             let batch = {
@@ -275,7 +290,15 @@ impl Link {
                 }
                 take_batch(&mut queue.waiting)
             };
-            self.exchange(batch).await;
+            let mut exchange = pin!(self.exchange(batch));
+            exchanged = tokio::select! {
+                biased;
+                exchanged = &mut exchange => exchanged,
+                () = yield_now() => {
+                    drop(turn);
+                    exchange.await
+                }
+            };
         }
     }
 
