@@ -39,10 +39,10 @@ const TOGETHER: usize = 32;
 /// Checks that may wait; beyond that the next is turned away at once.
 const MOST_WAITING: usize = 8_192;
 /// How long a dial may take. Longer than a call: a slow handshake helps the calls after it.
-const DIAL: Duration = Duration::from_millis(500);
+const DIAL: Duration = Duration::from_millis(250);
 /// Half-open probes: the first soon, none further apart than this.
 const FIRST_PROBE: Duration = Duration::from_millis(10);
-const LAST_PROBE: Duration = Duration::from_millis(300);
+const LAST_PROBE: Duration = Duration::from_millis(200);
 
 /// What a server is asked.
 #[derive(Clone, Debug)]

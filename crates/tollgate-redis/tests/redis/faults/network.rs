@@ -1,7 +1,5 @@
 //! A bad network between the store and Redis.
 
-use std::time::Duration;
-
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tollgate::{Failure, FixedWindow, Policy, Store};
@@ -158,8 +156,9 @@ async fn a_greeting_slower_than_the_deadline() {
     let traffic = Traffic::start(&store, "key", 1, millis(1));
     sleep(SECOND).await;
     let calls = traffic.stop().await;
-    let back = recovery(&calls, Duration::ZERO).unwrap();
-    println!("a lone caller and a slow greeting: authoritative after {back:?}");
+    // Later calls may still be late: two replies at once take as long as a call may.
+    let decided = calls.iter().find(|call| call.is_from_store()).expect("a connection");
+    println!("a lone caller and a slow greeting: authoritative after {:?}", decided.returned);
 }
 
 /// Answers that are none: the connection is given up, and what they say is not interpreted.
