@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tollgate::{Failure, StoreError};
 
 use crate::address::{Doors, address_of};
+use crate::keyspace::SLOTS;
 use crate::link::{Dialer, Link};
 
-const SLOTS: usize = 16_384;
 /// How long one node may take to tell the map.
 const EACH: Duration = Duration::from_millis(200);
 /// How long between two looks at the map, at least.
@@ -153,7 +153,7 @@ impl Cluster {
         if ranges.is_empty() {
             return Err(StoreError::failed(Failure::Unreachable, "it knows of no slots"));
         }
-        let mut owners = vec![None; SLOTS];
+        let mut owners = vec![None; SLOTS.into()];
         for range in ranges {
             let (first, last, host) = read_range(asked, range).ok_or_else(|| {
                 StoreError::failed(Failure::BadReply, "CLUSTER SLOTS answered something else")
@@ -182,7 +182,7 @@ fn read_range(asked: &str, range: &Value) -> Option<(usize, usize, String)> {
         // The node does not know its own name: it is the one that was asked.
         _ => asked.rsplit_once(':')?.0.to_owned(),
     };
-    let slot = |n: &i64| usize::try_from(*n).ok().filter(|n| *n < SLOTS);
+    let slot = |n: &i64| usize::try_from(*n).ok().filter(|n| *n < SLOTS.into());
     let (first, last) = (slot(first)?, slot(last)?);
     (first <= last).then(|| (first, last, address_of(&host, port)))
 }

@@ -118,7 +118,7 @@ impl Entry {
         if serving.lease.is_some() {
             leasable(&policy)?;
         }
-        let mark = Keyspace::mark(policy.name(), &shape.fingerprint());
+        let mark = Keyspace::mark(policy.name(), shape.fingerprint().as_bytes());
         let mut entry = Self { policy, shape, mark, serving, older: Vec::new() };
         if let Some(before) = before {
             let until = later(before.shape.remembers_for());

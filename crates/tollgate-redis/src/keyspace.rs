@@ -10,7 +10,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// With one letter more a key takes 16 bytes more: it would no longer fit 32.
 const MARK_LETTERS: usize = 4;
 const KEY_LETTERS: usize = 22;
-const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mark([u8; MARK_LETTERS]);

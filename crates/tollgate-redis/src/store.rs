@@ -91,7 +91,7 @@ impl RedisStore {
         let greet = async {
             let mut warnings = Vec::new();
             for link in self.inner.route.links().await? {
-                warnings.extend(link.greet().await?.warnings);
+                warnings.extend(link.greet().await?);
             }
             Ok(warnings)
         };
@@ -105,7 +105,8 @@ impl RedisStore {
     }
 
     /// As [`Store::apply`], at an instant of a trace instead of the server's: for rehearsals, on a
-    /// prefix of their own. The decisions are the same scripts'; nothing stands in for them.
+    /// prefix of their own. The decisions are the same scripts'; nothing stands in for them. Give such a
+    /// store a longer deadline.
     pub async fn apply_at(
         &self,
         now: Timestamp,

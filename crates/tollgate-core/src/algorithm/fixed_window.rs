@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
 use crate::{LimitError, Timestamp};
 
 /// Where windows of uneven length end: days, weeks, months or years in some time zone.
@@ -61,18 +61,6 @@ impl FixedWindow {
         Ok(Self { align: Align::Calendar(calendar), ..Self::new(limit, shortest)? })
     }
 
-    /// The limit.
-    #[must_use]
-    pub fn holds(&self) -> u64 {
-        self.limit
-    }
-
-    /// The length of a window; on a calendar, of the shortest.
-    #[must_use]
-    pub fn period(&self) -> Duration {
-        Duration::from_nanos(self.per)
-    }
-
     /// Where windows start.
     #[must_use]
     pub fn align(&self) -> &Align {
@@ -107,6 +95,8 @@ fn count(words: &[u64], now: u64) -> u64 {
         _ => 0,
     }
 }
+
+measured!(FixedWindow);
 
 impl Meter for FixedWindow {
     fn words(&self) -> usize {

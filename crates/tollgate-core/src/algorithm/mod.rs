@@ -243,6 +243,26 @@ impl Algorithm {
     }
 }
 
+/// What a window says of itself.
+macro_rules! measured {
+    ($window:ident) => {
+        impl $window {
+            /// The limit.
+            #[must_use]
+            pub fn holds(&self) -> u64 {
+                self.limit
+            }
+
+            /// The length of a window; on a calendar, of the shortest.
+            #[must_use]
+            pub fn period(&self) -> Duration {
+                Duration::from_nanos(self.per)
+            }
+        }
+    };
+}
+use measured;
+
 /// Parses a period into nanoseconds.
 pub(crate) fn period(name: &'static str, value: Duration) -> Result<u64, LimitError> {
     if value.is_zero() {

@@ -9,7 +9,7 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -24,18 +24,6 @@ impl Quota {
     /// `limit` per epoch-aligned window of `per`, use it or lose it.
     pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
         Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
-    }
-
-    /// The limit.
-    #[must_use]
-    pub fn holds(&self) -> u64 {
-        self.limit
-    }
-
-    /// The length of a window.
-    #[must_use]
-    pub fn period(&self) -> Duration {
-        Duration::from_nanos(self.per)
     }
 
     /// What is lost at `now` for a key that used nothing.
@@ -58,6 +46,8 @@ impl Quota {
         }
     }
 }
+
+measured!(Quota);
 
 impl Meter for Quota {
     fn words(&self) -> usize {

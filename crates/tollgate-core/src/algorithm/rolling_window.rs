@@ -11,7 +11,7 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, period, units};
+use super::{Meter, NEVER, State, View, measured, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
 use crate::{LimitError, MAX_LOG, Timestamp};
 
@@ -46,18 +46,6 @@ impl RollingWindow {
         Ok(Self { limit, per, buckets: Some(buckets) })
     }
 
-    /// The limit.
-    #[must_use]
-    pub fn holds(&self) -> u64 {
-        self.limit
-    }
-
-    /// The length of a window.
-    #[must_use]
-    pub fn period(&self) -> Duration {
-        Duration::from_nanos(self.per)
-    }
-
     /// How many cells the grid has on which times are sampled; `None` for the exact log.
     #[must_use]
     pub fn buckets(&self) -> Option<u64> {
@@ -81,6 +69,8 @@ impl RollingWindow {
         }
     }
 }
+
+measured!(RollingWindow);
 
 impl Meter for RollingWindow {
     fn words(&self) -> usize {

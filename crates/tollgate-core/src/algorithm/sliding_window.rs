@@ -11,7 +11,7 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, period, units};
+use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -34,18 +34,6 @@ impl SlidingWindow {
         Ok(Self { limit: units("limit", limit)?, per: period("per", per)? })
     }
 
-    /// The limit.
-    #[must_use]
-    pub fn holds(&self) -> u64 {
-        self.limit
-    }
-
-    /// The length of a window.
-    #[must_use]
-    pub fn period(&self) -> Duration {
-        Duration::from_nanos(self.per)
-    }
-
     fn at(&self, words: &[u64], now: u64) -> Windows {
         match *words {
             [end, prev, cur] if now < end => Windows { end, prev, cur },
@@ -61,6 +49,8 @@ impl SlidingWindow {
         if room >= prev { self.per } else { div_floor(mul(room, self.per), prev) }
     }
 }
+
+measured!(SlidingWindow);
 
 impl Meter for SlidingWindow {
     fn words(&self) -> usize {

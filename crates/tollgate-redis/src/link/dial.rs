@@ -35,16 +35,9 @@ impl Line {
     }
 }
 
-/// What a server says of itself.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Greeting {
-    /// Things an operator should know.
-    pub(crate) warnings: Vec<String>,
-}
-
 impl Dialer {
-    /// A new connection to a primary that runs our scripts.
-    pub(crate) async fn dial(&self) -> Result<(Line, Greeting), StoreError> {
+    /// A new connection to a primary that runs our scripts, and what an operator should know of it.
+    pub(crate) async fn dial(&self) -> Result<(Line, Vec<String>), StoreError> {
         let found;
         let client = match self {
             Self::Fixed(client) => client,
@@ -56,8 +49,8 @@ impl Dialer {
         let closed = Arc::default();
         let mut connection = watched(client, &closed).await?;
         let info = redis::cmd("INFO").query_async::<Value>(&mut connection).await;
-        let greeting = read_info(info.map_err(|error| of_connection(&error))?)?;
-        Ok((Line { connection, closed }, greeting))
+        let warnings = read_info(info.map_err(|error| of_connection(&error))?)?;
+        Ok((Line { connection, closed }, warnings))
     }
 }
 
@@ -84,7 +77,8 @@ async fn watched(
     connected.map_err(|error| of_connection(&error))
 }
 
-fn read_info(info: Value) -> Result<Greeting, StoreError> {
+/// Refuses a server that cannot decide; else what an operator should know of it.
+fn read_info(info: Value) -> Result<Vec<String>, StoreError> {
     let info: String = redis::from_redis_value(info)
         .map_err(|_| StoreError::failed(Failure::BadReply, "INFO answered something else"))?;
     let field = |name: &str| {
@@ -110,5 +104,5 @@ fn read_info(info: Value) -> Result<Greeting, StoreError> {
              key it drops may spend its limit once more; use noeviction or volatile-ttl"
         ));
     }
-    Ok(Greeting { warnings })
+    Ok(warnings)
 }

@@ -29,7 +29,7 @@ use crate::script::Script;
 use batch::Exchanged;
 use breaker::Breaker;
 use dial::Line;
-pub(crate) use dial::{Dialer, Greeting, open};
+pub(crate) use dial::{Dialer, open};
 pub(crate) use reply::{Trouble, of_connection};
 
 /// Exchanges under way before new checks wait to travel together.
@@ -185,12 +185,12 @@ impl Link {
         self.breaker.is_open()
     }
 
-    /// What the server says of itself, on a connection made to hear it.
-    pub(crate) async fn greet(&self) -> Result<Greeting, StoreError> {
-        let (line, greeting) = self.dialer.dial().await?;
+    /// Connects, and tells what an operator should know of the server.
+    pub(crate) async fn greet(&self) -> Result<Vec<String>, StoreError> {
+        let (line, warnings) = self.dialer.dial().await?;
         let mut slot = self.connection.lock().await;
         self.keep(&mut slot, line);
-        Ok(greeting)
+        Ok(warnings)
     }
 
     fn keep(&self, slot: &mut Option<Connected>, line: Line) -> u64 {

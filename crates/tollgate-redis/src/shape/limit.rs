@@ -1,6 +1,5 @@
 //! One limit's numbers, in microseconds where they are times.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate::{Algorithm, Align, Gcra, Limit, RollingWindow, Timestamp};
@@ -88,10 +87,10 @@ impl LimitShape {
 
     pub(super) fn plain(&self) -> Option<Plain> {
         match self.numbers {
-            Numbers::Gcra(Cells { step, den: 1, depth, overdraft: false, capacity, .. })
+            Numbers::Gcra(Cells { step, den: 1, depth, overdraft: false, .. })
                 if self.gap_us == 0 =>
             {
-                Some(Plain { unit_us: step, depth_us: depth.0, capacity })
+                Some(Plain { unit_us: step, depth_us: depth.0 })
             }
             _ => None,
         }
@@ -168,20 +167,15 @@ impl LimitShape {
         }
     }
 
-    pub(super) fn write_fingerprint(&self, text: &mut Vec<u8>) {
-        let calendar = match &self.algorithm {
-            Algorithm::FixedWindow(window) => format!("{:?}", window.align()),
-            _ => String::new(),
-        };
-        let mut line = format!("{}\0{}\0{}\0{calendar}", self.name, self.code(), self.gap_us);
-        // A calendar's edges are not numbers of the limit.
-        if calendar.is_empty() || !calendar.starts_with("Calendar") {
-            self.write_args(&mut |n| _ = write!(line, "\0{n}"), Timestamp::ZERO);
-        } else {
-            _ = write!(line, "\0{}", self.holds());
+    /// What tells two calendars apart.
+    pub(super) fn calendar(&self) -> Option<String> {
+        match &self.algorithm {
+            Algorithm::FixedWindow(window) => match window.align() {
+                Align::Calendar(calendar) => Some(format!("{calendar:?}")),
+                Align::First | Align::Epoch => None,
+            },
+            _ => None,
         }
-        line.push('\n');
-        text.extend_from_slice(line.as_bytes());
     }
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct Plain {
     pub(crate) unit_us: u64,
     /// Microseconds that a full bucket takes.
     pub(crate) depth_us: u64,
-    pub(crate) capacity: u64,
 }
 
 impl Shape {
@@ -97,11 +96,8 @@ impl Shape {
     }
 
     /// What identifies the records of this policy: the algorithms and numbers they were written by.
-    pub(crate) fn fingerprint(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        for limit in &self.limits {
-            limit.write_fingerprint(&mut text);
-        }
-        text
+    pub(crate) fn fingerprint(&self) -> String {
+        let calendars = self.limits.iter().filter_map(LimitShape::calendar);
+        calendars.fold(self.definition(), |text, calendar| text + &calendar)
     }
 }

@@ -59,7 +59,13 @@ fn named(spec: &PolicySpec, name: &str) -> Policy {
 }
 
 async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event]) -> Vec<Answer> {
-    store.set_policy(named(spec, name)).await.unwrap();
+    // By the hundred thousand, some policies share a mark with a neighbour; one is renamed, as told.
+    let mut name = name.to_owned();
+    while let Err(error) = store.set_policy(named(spec, &name)).await {
+        assert!(error.to_string().contains("shares its mark") && name.len() < 20, "{error}");
+        name.push('x');
+    }
+    let name = &*name;
     let (mut answers, mut latest) = (Vec::with_capacity(trace.len()), 0);
     for event in trace {
         latest = latest.max(event.at_ns);
