@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tollgate_server::config::Invalid;
+
 /// What goes to standard error, one line each.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -10,10 +12,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> Failure {
-        Failure { lines: lines.into_iter().collect() }
-    }
-
     /// Both, in this order.
     pub(crate) fn and(mut self, other: Failure) -> Failure {
         self.lines.extend(other.lines);
@@ -35,6 +33,12 @@ impl From<String> for Failure {
     }
 }
 
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Failure {
+        Failure { lines: invalid.into_lines() }
+    }
+}
+
 /// A reader that has seen enough (`tollgate replay … | head`) is no failure worth a word.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
@@ -42,15 +46,6 @@ impl From<io::Error> for Failure {
             io::ErrorKind::BrokenPipe => Failure { lines: Vec::new() },
             _ => Failure::from(format!("standard output: cannot be written: {error}")),
         }
-    }
-}
-
-/// Why a file cannot be read.
-pub(crate) fn cannot_read(name: &str, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => format!("{name}: there is no such file"),
-        io::ErrorKind::IsADirectory => format!("{name}: this is a directory, not a file"),
-        _ => format!("{name}: cannot be read: {error}"),
     }
 }
 

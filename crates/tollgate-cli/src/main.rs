@@ -1,7 +1,5 @@
 //! `tollgate`, the command line of an exact rate limiter.
 
-mod config;
-mod decision_line;
 mod failure;
 mod meaning;
 mod store;

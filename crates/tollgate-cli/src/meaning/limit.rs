@@ -1,6 +1,6 @@
 //! One limit in plain English: what it admits, and the most it can admit in any window.
 
-use crate::config::{AlgorithmSpec, LimitSpec, Micros, Window};
+use tollgate_server::config::{AlgorithmSpec, LimitSpec, Micros, Window};
 
 /// What the limit admits.
 pub(crate) fn sentence(limit: &LimitSpec) -> String {

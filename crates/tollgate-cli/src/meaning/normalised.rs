@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
+use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
 /// What `validate --json` prints.
 #[derive(Serialize)]

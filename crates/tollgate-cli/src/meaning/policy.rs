@@ -1,7 +1,7 @@
 //! A policy in plain English.
 
 use super::limit::{bound, sentence};
-use crate::config::PolicySpec;
+use tollgate_server::config::PolicySpec;
 
 /// A paragraph: what the policy does, then each limit with its bound.
 pub(crate) fn describe(policy: &PolicySpec) -> String {

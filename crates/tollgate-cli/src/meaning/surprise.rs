@@ -2,7 +2,7 @@
 
 use super::limit::share;
 use super::never_binds::never_binds;
-use crate::config::{AlgorithmSpec, Config, LimitSpec, PolicySpec, Window};
+use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, PolicySpec, Window};
 
 /// One sentence each, with the policy and the limit it is about.
 pub(crate) fn surprises(config: &Config) -> Vec<String> {

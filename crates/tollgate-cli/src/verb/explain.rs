@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tollgate::{Decision, KeyedLimiter, ManualClock, Policy};
 
-use crate::config::{Config, Micros, PolicySpec};
-use crate::decision_line::micros_up;
 use crate::failure::Failure;
 use crate::meaning::describe;
+use tollgate_server::config::{Config, Micros, PolicySpec};
+use tollgate_server::decision_line::micros_up;
 
 /// How many retries of a caller that waits as told are shown.
 const RETRIES: usize = 5;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config;
 use crate::failure::Failure;
+use tollgate_server::config;
 
 /// Print the JSON Schema of tollgate.toml, for editors and for checking files elsewhere.
 #[derive(clap::Args)]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Answer, Decision, LimitDecision, Policy};
 
-use crate::config::Micros;
-use crate::decision_line::{DecisionLine, micros_up};
+use tollgate_server::config::Micros;
+use tollgate_server::decision_line::{DecisionLine, micros_up};
 
 pub(super) fn sentence(policy: &Policy, decision: &Decision) -> String {
     let shown = |duration| Micros(micros_up(duration));

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use self::answer::{FullAnswer, sentence};
-use crate::config::Config;
 use crate::failure::Failure;
-use crate::store::Address;
+use tollgate_server::config::Address;
+use tollgate_server::config::Config;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
 ///

@@ -3,9 +3,9 @@
 use tollgate::{Answer, Charge, Clock, MonotonicClock, Source, Store, StoreError, Verb};
 use tollgate_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
 
-use crate::config::{PolicySpec, StoreSpec};
 use crate::failure::{Failure, say};
 use crate::store::{block_on, sentence};
+use tollgate_server::config::{PolicySpec, StoreSpec};
 
 pub(super) fn decide(
     url: &str,

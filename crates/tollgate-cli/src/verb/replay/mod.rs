@@ -16,9 +16,10 @@ use tollgate::Policy;
 
 use self::report::{Jsonl, Report, Summary};
 use self::trace::Trace;
-use crate::config::Config;
-use crate::failure::{Failure, cannot_read, say};
-use crate::store::{Address, not_an_address};
+use crate::failure::{Failure, say};
+use tollgate_server::config::Config;
+use tollgate_server::config::cannot_read;
+use tollgate_server::config::{Address, not_an_address};
 
 /// Run a trace through a policy in virtual time.
 ///

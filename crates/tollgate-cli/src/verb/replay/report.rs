@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use tollgate::{Decision, Policy};
 
 use super::event::{Event, Op};
-use crate::decision_line::DecisionLine;
+use tollgate_server::decision_line::DecisionLine;
 
 /// How many of the most refused keys a summary names.
 const TOP: usize = 10;

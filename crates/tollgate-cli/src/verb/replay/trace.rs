@@ -4,7 +4,8 @@ use std::io::BufRead;
 
 use super::complaint::complaint;
 use super::event::Event;
-use crate::failure::{Failure, cannot_read};
+use crate::failure::Failure;
+use tollgate_server::config::cannot_read;
 
 /// Reads events, and knows where it is when one is bad.
 pub(super) struct Trace<R> {

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
 
 use super::complaint::must_be_whole;
-use crate::config::did_you_mean;
+use tollgate_server::config::did_you_mean;
 
 /// One of a few strings, without copying it.
 pub(super) struct Word {

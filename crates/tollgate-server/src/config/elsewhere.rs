@@ -2,11 +2,11 @@
 //! variable, and a setting `file:PATH` for what that file holds.
 
 use std::env::{self, VarError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::field::Field;
+use super::invalid::{Invalid, cannot_read};
 use super::source::Source;
-use crate::failure::{Failure, cannot_read};
 
 /// What stands in the file, to be looked up when it is needed.
 pub(crate) struct Setting {
@@ -21,16 +21,20 @@ impl Setting {
     /// The setting of a field that has been accepted.
     pub(crate) fn new(source: &Source, field: &Field<'_>, text: String) -> Setting {
         let subject = source.point(&field.problem(""));
-        let directory = Path::new(source.name()).parent().unwrap_or(Path::new(""));
-        Setting { subject: subject.trim_end().to_owned(), text, directory: directory.to_owned() }
+        Setting { subject: subject.trim_end().to_owned(), text, directory: source.beside("") }
     }
 
     /// The value, wherever it is. It may be a secret: complaints do not repeat it.
-    pub(crate) fn look_up(&self) -> Result<String, Failure> {
+    pub(crate) fn look_up(&self) -> Result<String, Invalid> {
         match self.text.strip_prefix("file:") {
             Some(path) => self.read(path),
             None => self.fill_in(),
         }
+    }
+
+    /// What stands in the file.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether the value is not what stands in the file.
@@ -39,11 +43,11 @@ impl Setting {
     }
 
     /// A sentence about it; the rest is half a sentence.
-    pub(crate) fn complain(&self, rest: impl AsRef<str>) -> Failure {
+    pub(crate) fn complain(&self, rest: impl AsRef<str>) -> Invalid {
         format!("{} {}", self.subject, rest.as_ref()).into()
     }
 
-    fn read(&self, path: &str) -> Result<String, Failure> {
+    fn read(&self, path: &str) -> Result<String, Invalid> {
         let path = self.directory.join(path);
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -57,7 +61,7 @@ impl Setting {
         Ok(value.to_owned())
     }
 
-    fn fill_in(&self) -> Result<String, Failure> {
+    fn fill_in(&self) -> Result<String, Invalid> {
         let mut parts = self.text.split("${");
         let mut value = parts.next().unwrap_or_default().to_owned();
         for part in parts {
@@ -69,7 +73,7 @@ impl Setting {
         Ok(value)
     }
 
-    fn variable(&self, name: &str) -> Result<String, Failure> {
+    fn variable(&self, name: &str) -> Result<String, Invalid> {
         let why = match env::var(name) {
             Ok(value) if !value.is_empty() => return Ok(value),
             Ok(_) => "is empty",

@@ -1,14 +1,14 @@
 //! Choosing the policy a command runs, and saying so when it cannot run.
 
+use super::invalid::Invalid;
 use super::nearest::nearest;
 use super::spec::{LimitSpec, PolicySpec};
 use super::wording::all_of;
 use super::{Config, build, shorthand};
-use crate::failure::Failure;
 
 impl Config {
     /// Takes out the policy of that name, or the only one there is.
-    pub(crate) fn choose(&mut self, name: Option<&str>) -> Result<PolicySpec, Failure> {
+    pub fn choose(&mut self, name: Option<&str>) -> Result<PolicySpec, Invalid> {
         let names: Vec<&str> = self.policies.iter().map(|policy| policy.name.as_str()).collect();
         let place = match (name, names.as_slice()) {
             (_, []) => return Err(format!("{} has no policies", self.file).into()),
@@ -32,7 +32,7 @@ impl Config {
 
 impl PolicySpec {
     /// Settings that would change decisions must not be passed over in silence.
-    pub(crate) fn runnable(self) -> Result<PolicySpec, Failure> {
+    pub fn runnable(self) -> Result<PolicySpec, Invalid> {
         if self.not_applied.is_empty() {
             return Ok(self);
         }
@@ -45,7 +45,7 @@ impl PolicySpec {
     }
 
     /// A policy of one limit in a few words.
-    pub(crate) fn of_shorthand(text: &str) -> Result<PolicySpec, Failure> {
+    pub fn of_shorthand(text: &str) -> Result<PolicySpec, Invalid> {
         let said = shorthand::parse(text)?;
         let limits = vec![LimitSpec {
             name: said.algorithm.to_owned(),
@@ -63,6 +63,10 @@ impl PolicySpec {
             on_store_error: "local",
             shadow: false,
             disabled: Vec::new(),
+            exempt: Vec::new(),
+            block: Vec::new(),
+            overrides: Vec::new(),
+            lease: None,
             not_applied: Vec::new(),
             built: build::policy(name, &limits, "binary", false)?,
             limits,

@@ -11,7 +11,7 @@ use super::policy;
 const SHORTHAND: &str = r"^[0-9_]+ *(/| per ) *[0-9.a-zµμ]+( +[0-9.a-zµμ-]+)*$";
 
 /// The schema of `tollgate.toml`, as editors understand it.
-pub(crate) fn schema() -> Value {
+pub fn schema() -> Value {
     let mut schema = table(SECTIONS, &[]);
     let own = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,6 +1,6 @@
 //! The addresses of stores.
 
-use crate::config::quoted;
+use super::wording::quoted;
 
 /// Half a sentence.
 const MUST_BE: &str =
@@ -18,7 +18,7 @@ const SCHEMES: &[&str] = &[
 
 /// Where state lives.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     /// In this process.
     Memory,
     /// On the Redis servers of this URL.
@@ -27,7 +27,7 @@ pub(crate) enum Address {
 
 impl Address {
     /// Nothing if it is the address of no store.
-    pub(crate) fn parse(url: &str) -> Option<Address> {
+    pub fn parse(url: &str) -> Option<Address> {
         let has_host =
             |scheme: &&str| url.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
         match url {
@@ -40,7 +40,7 @@ impl Address {
 
 /// What is wrong with an address that is none, in half a sentence. What was looked up elsewhere may
 /// be a secret that got into the wrong place, and is not repeated.
-pub(crate) fn not_an_address(url: &str, looked_up: bool) -> String {
+pub fn not_an_address(url: &str, looked_up: bool) -> String {
     if looked_up {
         return format!("{MUST_BE}; what was looked up does neither");
     }
@@ -48,7 +48,7 @@ pub(crate) fn not_an_address(url: &str, looked_up: bool) -> String {
 }
 
 /// An address that can be shown: without user and password.
-pub(super) fn masked(url: &str) -> String {
+pub fn masked(url: &str) -> String {
     let Some((login, host)) = url.rsplit_once('@') else { return url.to_owned() };
     match login.split_once("://") {
         Some((scheme, _)) => format!("{scheme}://…@{host}"),

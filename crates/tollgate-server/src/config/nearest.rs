@@ -51,10 +51,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// The question to end a sentence with, or nothing.
-pub(crate) fn did_you_mean<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> String {
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates)
         .map(|candidate| format!("; did you mean `{candidate}`?"))
         .unwrap_or_default()

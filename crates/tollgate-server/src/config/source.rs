@@ -1,5 +1,7 @@
 //! The text of a configuration file, and how to point into it.
 
+use std::path::{Path, PathBuf};
+
 use super::problem::Problem;
 
 /// A file's name, as the user wrote it, and its text.
@@ -19,6 +21,11 @@ impl Source {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// A path that the text names: relative ones start from the directory of the file.
+    pub(crate) fn beside(&self, path: &str) -> PathBuf {
+        Path::new(&self.name).parent().unwrap_or(Path::new("")).join(path)
     }
 
     /// One line an editor can jump to: `file:line:column: sentence`.

@@ -4,8 +4,9 @@ use super::build;
 use super::field::{Entry, Field};
 use super::key::{Key, Shape, UNITS};
 use super::limits;
+use super::micros::Micros;
 use super::problem::Problem;
-use super::spec::PolicySpec;
+use super::spec::{LimitSpec, PolicySpec};
 use super::table::Table;
 use super::wording::{quoted, shown};
 
@@ -91,23 +92,26 @@ pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
         Problem::at(entry.field.at(), sentence)
     }))?;
     table.verify();
-    verify_what_comes_later(&table);
+    verify_tiers(&table);
     let mode = table.verified("mode", Field::word).unwrap_or("binary");
     table.needs("limits");
     let (limits, disabled) = limits::read(&table.field("limits")?, mode)?;
     let shadow = table.verified("shadow", Field::flag).unwrap_or(false);
     let built = build::policy(entry.key, &limits, mode, shadow)
         .map_err(|sentence| Problem::at(table.at, sentence));
-    let key = table.verified("key", Field::list).unwrap_or_default();
     Some(PolicySpec {
         name: name?,
-        key: key.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect(),
+        key: texts(&table, "key"),
         mode,
         headers: table.verified("headers", Field::word).unwrap_or("retry-after"),
         on_store_error: table.verified("on_store_error", Field::word).unwrap_or("local"),
         shadow,
         limits,
         disabled,
+        exempt: texts(&table, "exempt"),
+        block: texts(&table, "block"),
+        overrides: read_overrides(&table, mode),
+        lease: read_lease(&table),
         not_applied: NOT_YET.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
         built: problems.keep(built)?,
     })
@@ -135,20 +139,32 @@ fn accept_field_name(name: &str) -> Result<(), String> {
 }
 
 /// Nothing applies these yet, but what they say must make sense.
-fn verify_what_comes_later(table: &Table<'_>) {
+fn verify_tiers(table: &Table<'_>) {
     for tier in table.verified("tiers", Field::entries).unwrap_or_default() {
         if let Ok(tier) = tier.field.table("a tier", TIER) {
             tier.needs("factor");
         }
     }
-    if let Some(lease) = table.verified("lease", |field| field.table("`lease`", LEASE)) {
-        lease.needs("size");
-        lease.needs("ttl");
-    }
-    let mode = table.verified("mode", Field::word).unwrap_or("binary");
-    for entry in table.verified("overrides", Field::entries).unwrap_or_default() {
-        limits::read(&entry.field, mode);
-    }
+}
+
+fn read_lease(table: &Table<'_>) -> Option<(u64, Micros)> {
+    let lease = table.verified("lease", |field| field.table("`lease`", LEASE))?;
+    lease.needs("size");
+    lease.needs("ttl");
+    Some((lease.verified("size", Field::whole)?, lease.verified("ttl", Field::micros)?))
+}
+
+fn read_overrides(table: &Table<'_>, mode: &str) -> Vec<(String, Vec<LimitSpec>)> {
+    let entries = table.verified("overrides", Field::entries).unwrap_or_default();
+    let of_key = |entry: &Entry<'_>| {
+        limits::read(&entry.field, mode).map(|(limits, _)| (entry.key.to_owned(), limits))
+    };
+    entries.iter().filter_map(of_key).collect()
+}
+
+fn texts(table: &Table<'_>, name: &str) -> Vec<String> {
+    let list = table.verified(name, Field::list).unwrap_or_default();
+    list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
 }
 
 /// An empty list, and a rollout to everybody, change nothing.

@@ -1,39 +1,50 @@
 //! What a policy says once it is read: defaults filled in, durations in microseconds.
 
+#![allow(missing_docs, reason = "the names are those of the keys in the file")]
+
 use tollgate::Policy;
 
 use super::micros::Micros;
 
 /// A policy as the file describes it.
-pub(crate) struct PolicySpec {
-    pub(crate) name: String,
-    pub(crate) key: Vec<String>,
-    pub(crate) mode: &'static str,
-    pub(crate) headers: &'static str,
-    pub(crate) on_store_error: &'static str,
-    pub(crate) shadow: bool,
-    pub(crate) limits: Vec<LimitSpec>,
+#[derive(Debug, Clone)]
+pub struct PolicySpec {
+    pub name: String,
+    pub key: Vec<String>,
+    pub mode: &'static str,
+    pub headers: &'static str,
+    pub on_store_error: &'static str,
+    pub shadow: bool,
+    pub limits: Vec<LimitSpec>,
     /// Old three-number limits that say nothing, by the name they would have had.
-    pub(crate) disabled: Vec<String>,
+    pub disabled: Vec<String>,
+    /// Keys, or networks of address keys, that are never limited.
+    pub exempt: Vec<String>,
+    /// Keys, or networks of address keys, that are always refused.
+    pub block: Vec<String>,
+    /// Limits of their own for single keys, in the order of the file.
+    pub overrides: Vec<(String, Vec<LimitSpec>)>,
+    /// Units taken from a shared store at a time, and for how long.
+    pub lease: Option<(u64, Micros)>,
     /// Settings that stand in the file but that nothing applies yet.
-    pub(crate) not_applied: Vec<&'static str>,
+    pub not_applied: Vec<&'static str>,
     /// What decides.
-    pub(crate) built: Policy,
+    pub built: Policy,
 }
 
 /// A limit as the file describes it.
-#[derive(Debug, Clone)]
-pub(crate) struct LimitSpec {
-    pub(crate) name: String,
-    pub(crate) algorithm: AlgorithmSpec,
-    pub(crate) min_interval: Option<Micros>,
-    pub(crate) unit: String,
-    pub(crate) shadow: bool,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitSpec {
+    pub name: String,
+    pub algorithm: AlgorithmSpec,
+    pub min_interval: Option<Micros>,
+    pub unit: String,
+    pub shadow: bool,
 }
 
 /// An algorithm with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AlgorithmSpec {
+pub enum AlgorithmSpec {
     Gcra { limit: u64, per: Micros, capacity: u64, overdraft: bool },
     LeakyBucket { capacity: u64, drip: u64, every: Micros, overdraft: bool },
     FixedWindow { limit: u64, window: Window },
@@ -46,7 +57,7 @@ pub(crate) enum AlgorithmSpec {
 
 /// Where the windows of a fixed window start and how long they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Window {
+pub enum Window {
     /// With the first admitted cost.
     First(Micros),
     /// At multiples of the period since the Unix epoch.
@@ -57,7 +68,7 @@ pub(crate) enum Window {
 
 impl AlgorithmSpec {
     /// The one name under which normalised policies know it.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             AlgorithmSpec::Gcra { .. } => "gcra",
             AlgorithmSpec::LeakyBucket { .. } => "leaky-bucket",
@@ -71,7 +82,7 @@ impl AlgorithmSpec {
     }
 
     /// Whether it can record what it refuses, as `mode = "uniform"` asks.
-    pub(crate) fn records_refusals(&self) -> bool {
+    pub fn records_refusals(&self) -> bool {
         matches!(
             self,
             AlgorithmSpec::FixedWindow { .. }

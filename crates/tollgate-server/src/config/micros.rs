@@ -21,14 +21,14 @@ const UNITS: &[(&[&str], u64)] = &[
 
 /// A duration in microseconds, the finest time every store can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Micros(pub(crate) u64);
+pub struct Micros(pub u64);
 
 impl Micros {
     /// A hundred years of 365.25 days: longer is a slip of the pen, not a limit.
-    pub(crate) const MAX: Micros = Micros(36_525 * 86_400_000_000);
+    pub const MAX: Micros = Micros(36_525 * 86_400_000_000);
 
     /// Longer than nothing and at most a hundred years; the complaint is half a sentence.
-    pub(crate) fn parse(text: &str) -> Result<Micros, String> {
+    pub fn parse(text: &str) -> Result<Micros, String> {
         match Micros::parse_or_zero(text)? {
             Micros(0) => Err(format!("must be longer than 0; found {}", quoted(text))),
             micros => Ok(micros),
@@ -36,7 +36,7 @@ impl Micros {
     }
 
     /// As [`Micros::parse`], for the few places where nothing is a meaning too.
-    pub(crate) fn parse_or_zero(text: &str) -> Result<Micros, String> {
+    pub fn parse_or_zero(text: &str) -> Result<Micros, String> {
         if text.starts_with('-') {
             return Err(format!("must not be negative; found {}", quoted(text)));
         }
@@ -75,17 +75,19 @@ impl Micros {
     }
 
     /// One of a unit, by any of its names.
-    pub(crate) fn one(unit: &str) -> Option<Micros> {
+    pub fn one(unit: &str) -> Option<Micros> {
         let named = UNITS.iter().find(|(names, _)| names.contains(&unit));
         named.map(|(_, length)| Micros(*length))
     }
 
     /// Every name of every unit.
-    pub(crate) fn unit_names() -> impl Iterator<Item = &'static str> {
+    pub fn unit_names() -> impl Iterator<Item = &'static str> {
         UNITS.iter().flat_map(|(names, _)| names.iter().copied())
     }
 
-    pub(crate) fn duration(self) -> Duration {
+    /// As the library takes it.
+    #[must_use]
+    pub fn duration(self) -> Duration {
         Duration::from_micros(self.0)
     }
 }

@@ -9,7 +9,7 @@ use tollgate::{
 use super::spec::{AlgorithmSpec, LimitSpec, Window};
 
 /// The complaint is a whole sentence.
-pub(crate) fn policy(
+pub fn policy(
     name: &str,
     limits: &[LimitSpec],
     mode: &str,

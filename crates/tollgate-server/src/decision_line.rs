@@ -7,7 +7,7 @@ use tollgate::{Decision, LimitSet, Policy};
 
 /// The fields in the order that scripts have come to know.
 #[derive(Serialize)]
-pub(crate) struct DecisionLine<'a> {
+pub struct DecisionLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     t_us: Option<u64>,
     key: &'a str,
@@ -29,7 +29,9 @@ pub(crate) struct DecisionLine<'a> {
 }
 
 impl<'a> DecisionLine<'a> {
-    pub(crate) fn new(
+    /// A line without a time.
+    #[must_use]
+    pub fn new(
         policy: &'a Policy,
         key: &'a str,
         cost: u64,
@@ -53,7 +55,7 @@ impl<'a> DecisionLine<'a> {
     }
 
     /// As a line about an event at that time; `op` is named where the line is not about it.
-    pub(crate) fn of_event(self, t_us: u64, op: Option<&'static str>) -> DecisionLine<'a> {
+    pub fn of_event(self, t_us: u64, op: Option<&'static str>) -> DecisionLine<'a> {
         DecisionLine { t_us: Some(t_us), op, ..self }
     }
 }
@@ -77,6 +79,6 @@ impl Serialize for Names<'_> {
 }
 
 /// Rounded up: whoever waits as long as told has waited long enough.
-pub(crate) fn micros_up(duration: Duration) -> u64 {
+pub fn micros_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
 }

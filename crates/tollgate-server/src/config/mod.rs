@@ -1,11 +1,13 @@
 //! The configuration file: read whole, complained about whole.
 
+mod address;
 mod algorithm;
 mod build;
 mod choose;
 mod decimal;
 mod elsewhere;
 mod field;
+mod invalid;
 mod key;
 mod legacy;
 mod limit;
@@ -29,19 +31,22 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub(crate) use self::micros::Micros;
-pub(crate) use self::nearest::did_you_mean;
-pub(crate) use self::schema::schema;
-pub(crate) use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
-pub(crate) use self::store::StoreSpec;
-pub(crate) use self::wording::quoted;
+pub use self::address::{Address, masked, not_an_address};
+pub use self::build::policy as policy_of;
+pub use self::invalid::{Invalid, cannot_read};
+pub use self::micros::Micros;
+pub use self::nearest::did_you_mean;
+pub use self::schema::schema;
+pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
+pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
+pub use self::store::StoreSpec;
+pub use self::wording::quoted;
 
 use self::field::Field;
 use self::key::{Key, Shape};
 use self::problem::{Problem, Problems};
 use self::source::Source;
 use self::table::Table;
-use crate::failure::{Failure, cannot_read};
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "tollgate.toml";
@@ -63,19 +68,22 @@ const SECTIONS: &[Key] = &[
 ];
 
 /// What a file says.
-pub(crate) struct Config {
+pub struct Config {
     /// The name of the file.
-    pub(crate) file: String,
-    pub(crate) store: StoreSpec,
+    pub file: String,
+    /// Where to listen and whom to believe.
+    pub server: ServerSpec,
+    /// Where state lives.
+    pub store: StoreSpec,
     /// What is valid and yet cannot be meant.
-    pub(crate) oddities: Vec<String>,
+    pub oddities: Vec<String>,
     /// In the order of the file.
-    pub(crate) policies: Vec<PolicySpec>,
+    pub policies: Vec<PolicySpec>,
 }
 
 impl Config {
     /// Reads a file, or `tollgate.toml` in the current directory.
-    pub(crate) fn load(file: Option<&Path>) -> Result<Config, Failure> {
+    pub fn load(file: Option<&Path>) -> Result<Config, Invalid> {
         let path = match file {
             Some(path) => path.to_owned(),
             None => default_file()?,
@@ -88,7 +96,7 @@ impl Config {
         Config::parse(&Source::new(name, text))
     }
 
-    fn parse(source: &Source) -> Result<Config, Failure> {
+    fn parse(source: &Source) -> Result<Config, Invalid> {
         let problems = Problems::default();
         let config = match DeTable::parse(source.text()) {
             Ok(document) => Some(read(source, &document, &problems)),
@@ -100,14 +108,24 @@ impl Config {
         };
         match config {
             Some(config) if problems.is_empty() => Ok(config),
-            _ => Err(Failure::lines(
+            _ => Err(Invalid::new(
                 problems.into_sorted().iter().map(|problem| source.point(problem)),
             )),
         }
     }
 }
 
-fn default_file() -> Result<PathBuf, Failure> {
+/// What is served where no file says anything.
+const DEMONSTRATION: &str = include_str!("demonstration.toml");
+
+impl Config {
+    /// The built-in configuration of somebody who only wants to see it work.
+    pub fn demonstration() -> Result<Config, Invalid> {
+        Config::parse(&Source::new("the built-in demonstration", DEMONSTRATION))
+    }
+}
+
+fn default_file() -> Result<PathBuf, Invalid> {
     let path = PathBuf::from(DEFAULT_FILE);
     if path.exists() {
         Ok(path)
@@ -125,11 +143,13 @@ fn read<'doc>(
     let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, problems);
     table.refuse_unknown_keys();
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
+    let server = server.map_or_else(ServerSpec::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
     let policies = table.optional("policies", Field::entries).unwrap_or_default();
     Config {
         file: source.name().to_owned(),
-        oddities: server.map(|section| server::verify(&section)).unwrap_or_default(),
+        oddities: server.oddities(),
+        server,
         store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),
         policies: policies.iter().filter_map(policy::read).collect(),
     }

@@ -1,15 +1,16 @@
 //! The `[store]` section.
 
 use std::env::{self, VarError};
+use std::path::PathBuf;
 
+use super::address::{Address, not_an_address};
 use super::elsewhere::{self, Setting};
 use super::field::Field;
+use super::invalid::Invalid;
 use super::key::{Key, MAX_UNITS, Shape};
 use super::micros::Micros;
 use super::source::Source;
 use super::table::Table;
-use crate::failure::Failure;
-use crate::store::{Address, not_an_address};
 
 /// Says where state lives, whatever the file says.
 const OVERRIDE: &str = "TOLLGATE_STORE_URL";
@@ -24,7 +25,8 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new("max_keys", Shape::Whole { least: 1, most: MAX_UNITS }, "memory: keys held at most.")
         .default("1000000"),
     Key::new("snapshot", Shape::Text, "memory: the file that state is written to on shutdown."),
-    Key::new("snapshot_every", Shape::Duration, "memory: how often it is written besides."),
+    Key::new("snapshot_every", Shape::Duration, "memory: how often it is written besides.")
+        .default("\"10s\""),
     Key::new("deadline", Shape::Duration, "redis: how long an answer may take.")
         .default("\"50ms\""),
     Key::new(
@@ -41,21 +43,37 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// What the section says.
-pub(crate) struct StoreSpec {
+pub struct StoreSpec {
     url: Option<Setting>,
     key_secret: Option<Setting>,
-    pub(crate) deadline: Micros,
-    pub(crate) nodes: u64,
+    /// redis: how long an answer may take.
+    pub deadline: Micros,
+    /// How many servers share the store.
+    pub nodes: u64,
+    /// memory: keys held at most.
+    pub max_keys: u64,
+    /// memory: the file that state is kept in between two runs.
+    pub snapshot: Option<PathBuf>,
+    /// memory: how often it is written besides shutdown.
+    pub snapshot_every: Micros,
 }
 
 impl StoreSpec {
     /// What a file without the section says.
-    pub(crate) fn unsaid() -> StoreSpec {
-        StoreSpec { url: None, key_secret: None, deadline: Micros(50_000), nodes: 1 }
+    pub fn unsaid() -> StoreSpec {
+        StoreSpec {
+            url: None,
+            key_secret: None,
+            deadline: Micros(50_000),
+            nodes: 1,
+            max_keys: 1_000_000,
+            snapshot: None,
+            snapshot_every: Micros(10_000_000),
+        }
     }
 
     /// Where state lives. The environment has the last word.
-    pub(crate) fn address(&self) -> Result<Address, Failure> {
+    pub fn address(&self) -> Result<Address, Invalid> {
         match env::var(OVERRIDE) {
             Ok(url) if !url.is_empty() => Address::parse(&url)
                 .ok_or_else(|| format!("{OVERRIDE} {}", not_an_address(&url, false)).into()),
@@ -64,7 +82,7 @@ impl StoreSpec {
         }
     }
 
-    fn own_address(&self) -> Result<Address, Failure> {
+    fn own_address(&self) -> Result<Address, Invalid> {
         let Some(setting) = &self.url else { return Ok(Address::Memory) };
         let url = setting.look_up()?;
         Address::parse(&url)
@@ -72,7 +90,7 @@ impl StoreSpec {
     }
 
     /// The secret by which keys are hashed; empty if there is none.
-    pub(crate) fn key_secret(&self) -> Result<String, Failure> {
+    pub fn key_secret(&self) -> Result<String, Invalid> {
         self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)
     }
 }
@@ -91,6 +109,11 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
         key_secret: setting("key_secret"),
         deadline: table.verified("deadline", Field::micros).unwrap_or(otherwise.deadline),
         nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
+        max_keys: table.verified("max_keys", Field::whole).unwrap_or(otherwise.max_keys),
+        snapshot: table.verified("snapshot", Field::text).map(|path| source.beside(path)),
+        snapshot_every: table
+            .verified("snapshot_every", Field::micros)
+            .unwrap_or(otherwise.snapshot_every),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn shown(value: &DeValue<'_>) -> String {
 }
 
 /// A string in quotes, cut where it would swamp the sentence.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     let mut start: String = text.chars().take(LONGEST).collect();
     if text.chars().nth(LONGEST).is_some() {

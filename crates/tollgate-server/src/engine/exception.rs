@@ -1,0 +1,64 @@
+//! What administrators have said about single keys, while the server runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::RwLock;
+use tollgate::Policy;
+
+use super::key::Key;
+
+/// How many there may be: a list kept by hand, not a second store.
+const MOST: usize = 10_000;
+
+/// What goes for one key instead of the policy.
+#[derive(Clone, Debug)]
+pub enum Exception {
+    /// Always refused.
+    Block,
+    /// Never refused.
+    Exempt,
+    /// Limits of its own.
+    Override(Arc<Policy>),
+}
+
+/// The exceptions of every policy. They last until they are taken back or the server ends.
+#[derive(Debug, Default)]
+pub struct Exceptions {
+    of: RwLock<HashMap<(Box<str>, Box<[u8]>), Exception>>,
+    /// Read without the lock, because mostly there are none.
+    count: AtomicUsize,
+}
+
+impl Exceptions {
+    /// The exception for a key, if there is one.
+    #[must_use]
+    pub fn of(&self, policy: &str, key: &Key<'_>) -> Option<Exception> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.of.read().get(&(policy.into(), key.bytes().into())).cloned()
+    }
+
+    /// Makes an exception, or replaces the one there is. Says `false` if there are too many.
+    #[must_use]
+    pub fn make(&self, policy: &str, key: &Key<'_>, exception: Exception) -> bool {
+        let mut of = self.of.write();
+        let place = (policy.into(), key.bytes().into());
+        if of.len() >= MOST && !of.contains_key(&place) {
+            return false;
+        }
+        of.insert(place, exception);
+        self.count.store(of.len(), Ordering::Release);
+        true
+    }
+
+    /// Takes an exception back. Says whether there was one.
+    pub fn take_back(&self, policy: &str, key: &Key<'_>) -> bool {
+        let mut of = self.of.write();
+        let was = of.remove(&(policy.into(), key.bytes().into())).is_some();
+        self.count.store(of.len(), Ordering::Release);
+        was
+    }
+}

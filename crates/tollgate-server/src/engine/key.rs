@@ -1,0 +1,106 @@
+//! What shares a budget: formed by the policy from what the caller sends.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate::Policy;
+
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 1_024;
+
+/// A key, and what the configuration says about it in particular.
+#[derive(Clone, Debug)]
+pub struct Key<'a> {
+    bytes: Cow<'a, [u8]>,
+    standing: Standing,
+}
+
+/// What the configuration says about a key.
+#[derive(Clone, Debug, Default)]
+pub enum Standing {
+    /// What it says about everybody.
+    #[default]
+    Limited,
+    /// Always refused.
+    Blocked,
+    /// Never refused.
+    Exempt,
+    /// Limits of its own.
+    Override(Arc<Policy>),
+}
+
+/// Why something is no key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadKey {
+    /// The field of the request that is wrong or missing.
+    pub field: String,
+    /// One sentence.
+    pub reason: String,
+}
+
+impl BadKey {
+    pub(super) fn new(field: impl Into<String>, reason: impl Into<String>) -> BadKey {
+        BadKey { field: field.into(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for BadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl<'a> Key<'a> {
+    pub(super) fn new(bytes: Cow<'a, [u8]>, standing: Standing) -> Result<Key<'a>, BadKey> {
+        if bytes.len() > MAX_KEY {
+            let found = bytes.len();
+            let reason = format!("a key must be at most {MAX_KEY} bytes long; found {found}");
+            return Err(BadKey::new("key", reason));
+        }
+        Ok(Key { bytes, standing })
+    }
+
+    /// As the store knows it.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What the configuration says about it.
+    #[must_use]
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+}
+
+/// Values one after the other, each with its length before it: no value can pass for two.
+pub(super) fn compose<'v>(values: impl Iterator<Item = &'v str>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for value in values {
+        bytes.extend_from_slice(value.len().to_string().as_bytes());
+        bytes.push(b':');
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.push(b',');
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_passes_for_two() {
+        let joined = |values: &[&str]| compose(values.iter().copied());
+        assert_ne!(joined(&["a", "b"]), joined(&["a,1:b"]));
+        assert_ne!(joined(&["", "ab"]), joined(&["ab", ""]));
+        assert_eq!(joined(&["é", ""]), "2:é,0:,".as_bytes());
+    }
+
+    #[test]
+    fn keys_have_a_longest() {
+        assert!(Key::new(vec![b'a'; MAX_KEY].into(), Standing::Limited).is_ok());
+        assert!(Key::new(vec![b'a'; MAX_KEY + 1].into(), Standing::Limited).is_err());
+    }
+}

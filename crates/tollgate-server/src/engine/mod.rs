@@ -1,0 +1,206 @@
+//! What every face asks: policies by name, keys, exceptions, one store.
+
+mod exception;
+mod key;
+mod list;
+mod numbers;
+mod place;
+mod plan;
+mod reply;
+mod served;
+
+pub use self::exception::{Exception, Exceptions};
+pub use self::key::{BadKey, Key, MAX_KEY, Standing};
+pub use self::numbers::Numbers;
+pub use self::place::Place;
+pub use self::plan::Plan;
+pub use self::reply::{Outcome, Reply};
+pub use self::served::Served;
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use tollgate::{Charge, Clock, Policy, StoreError, Verb};
+
+use crate::config::{Config, Invalid};
+use crate::observe::{Face, Metrics};
+
+/// One line of a check, as a face puts it.
+pub struct Ask<'a> {
+    /// The policy, from the [`Plan`].
+    pub served: &'a Served,
+    /// What shares a budget, formed by the policy.
+    pub key: &'a Key<'a>,
+    /// How many units; 0 is a peek.
+    pub cost: u64,
+    /// Numbers that stand in for the policy's own, for this call.
+    pub numbers: Option<Numbers>,
+}
+
+/// Policies, exceptions and the store behind them.
+pub struct Engine {
+    place: Place,
+    plan: ArcSwap<Plan>,
+    exceptions: Exceptions,
+    metrics: Arc<Metrics>,
+}
+
+impl Engine {
+    /// An engine with the policies of a configuration, on the store it names.
+    pub async fn new(config: &Config, metrics: Arc<Metrics>) -> Result<Engine, Invalid> {
+        let place = Place::open(&config.store)?;
+        let plan = Plan::new(config, &metrics, None)?;
+        let engine = Engine {
+            place,
+            plan: ArcSwap::from_pointee(Plan::empty()),
+            exceptions: Exceptions::default(),
+            metrics,
+        };
+        engine.put_in_force(plan).await?;
+        Ok(engine)
+    }
+
+    /// What is in force. Hold it for one request, so that a reload does not change it half way.
+    pub fn plan(&self) -> Guard<Arc<Plan>> {
+        self.plan.load()
+    }
+
+    /// The store.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// What administrators have said about single keys.
+    pub fn exceptions(&self) -> &Exceptions {
+        &self.exceptions
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Puts another configuration in force, whole or not at all; what was spent stays spent.
+    pub async fn adopt(&self, config: &Config) -> Result<(), Invalid> {
+        let plan = Plan::new(config, &self.metrics, Some(&self.plan()))?;
+        self.put_in_force(plan).await
+    }
+
+    async fn put_in_force(&self, plan: Plan) -> Result<(), Invalid> {
+        let before = self.plan.load_full();
+        for served in plan.policies() {
+            let unchanged = before.policy(served.name()).is_some_and(|old| old.decides_as(served));
+            if !unchanged {
+                self.place.set(served).await.map_err(|error| Invalid::from(error.to_string()))?;
+            }
+        }
+        let gone: Vec<String> = before
+            .policies()
+            .filter(|old| plan.policy(old.name()).is_none())
+            .map(|old| old.name().to_owned())
+            .collect();
+        self.plan.store(Arc::new(plan));
+        for name in gone {
+            self.place.remove(&name).await;
+        }
+        Ok(())
+    }
+
+    /// Applies one check, all or nothing over its asks. The replies are in their order.
+    pub async fn apply(
+        &self,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let started = self.metrics.clock().now();
+        let mut under = Vec::with_capacity(asks.len());
+        for ask in asks {
+            under.push(self.under(ask).await?);
+        }
+        let replies = self.decide(verb, asks, under).await;
+        self.metrics.decided(face, started);
+        match &replies {
+            Ok(replies) if verb == Verb::Check => {
+                for (ask, reply) in asks.iter().zip(replies) {
+                    ask.served.tally().count(face, reply.outcome());
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.metrics.store_failed(error);
+                asks.iter().for_each(|ask| ask.served.tally().count(face, Outcome::Error));
+            }
+        }
+        replies
+    }
+
+    async fn decide(
+        &self,
+        verb: Verb,
+        asks: &[Ask<'_>],
+        under: Vec<Under>,
+    ) -> Result<Vec<Reply>, StoreError> {
+        let is_check = verb == Verb::Check;
+        // Nothing else is charged where somebody is blocked.
+        let blocked = is_check && under.iter().any(|under| matches!(under, Under::Blocked(_)));
+        let verb = if blocked { Verb::Peek } else { verb };
+        let mut charges = Vec::with_capacity(asks.len());
+        for (ask, under) in asks.iter().zip(&under) {
+            if let Under::Policy(policy) = under {
+                let key = ask.key.bytes();
+                charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+            }
+        }
+        let answers = if charges.is_empty() {
+            Vec::new()
+        } else {
+            self.place.apply(verb, &charges, &self.metrics).await?
+        };
+        let mut answers = answers.into_iter();
+        let mut replies = Vec::with_capacity(asks.len());
+        for (ask, under) in asks.iter().zip(under) {
+            replies.push(match under {
+                Under::Blocked(policy) => Reply::blocked(policy, ask.cost),
+                Under::Exempt(policy) => Reply::exempt(policy, ask.cost),
+                Under::Policy(policy) => match answers.next() {
+                    Some(answer) if blocked => Reply::given_up(policy, answer),
+                    Some(answer) => Reply::new(policy, answer),
+                    None => return Err(short_of_answers()),
+                },
+            });
+        }
+        Ok(replies)
+    }
+
+    /// Which policy decides about a key: block before exempt before override before numbers.
+    async fn under(&self, ask: &Ask<'_>) -> Result<Under, StoreError> {
+        let policy = ask.served.policy();
+        match self.exceptions.of(ask.served.name(), ask.key) {
+            Some(Exception::Block) => return Ok(Under::Blocked(policy)),
+            Some(Exception::Exempt) => return Ok(Under::Exempt(policy)),
+            Some(Exception::Override(policy)) => return Ok(Under::Policy(policy)),
+            None => {}
+        }
+        match ask.key.standing() {
+            Standing::Blocked => Ok(Under::Blocked(policy)),
+            Standing::Exempt => Ok(Under::Exempt(policy)),
+            Standing::Override(policy) => Ok(Under::Policy(Arc::clone(policy))),
+            Standing::Limited => match ask.numbers {
+                Some(numbers) => ask.served.with(numbers, &self.place).await.map(Under::Policy),
+                None => Ok(Under::Policy(policy)),
+            },
+        }
+    }
+}
+
+/// What decides about one ask.
+enum Under {
+    Blocked(Arc<Policy>),
+    Exempt(Arc<Policy>),
+    Policy(Arc<Policy>),
+}
+
+fn short_of_answers() -> StoreError {
+    StoreError::failed(tollgate::Failure::BadReply, "fewer answers than questions")
+}

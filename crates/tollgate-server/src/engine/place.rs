@@ -1,0 +1,100 @@
+//! The store of this server: in memory or on Redis.
+
+use tollgate::{Answer, Charge, Clock, MemoryStore, Policy, Store, StoreError, TscClock, Verb};
+use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
+
+use super::served::Served;
+use crate::config::{Address, Invalid, PolicySpec, StoreSpec};
+use crate::observe::Metrics;
+
+/// Where state lives.
+pub enum Place {
+    /// In this process.
+    Memory(MemoryStore<TscClock>),
+    /// On Redis, shared with other nodes.
+    Redis(RedisStore),
+}
+
+impl Place {
+    pub(super) fn open(spec: &StoreSpec) -> Result<Place, Invalid> {
+        match spec.address()? {
+            Address::Memory => {
+                let max_keys = usize::try_from(spec.max_keys).unwrap_or(usize::MAX);
+                Ok(Place::Memory(MemoryStore::new(max_keys, TscClock::default())))
+            }
+            Address::Redis(url) => RedisStore::builder(&url)
+                .deadline(spec.deadline.duration())
+                .nodes(spec.nodes)
+                .key_secret(&spec.key_secret()?)
+                .start()
+                .map(Place::Redis)
+                .map_err(|error| Invalid::from(error.to_string())),
+        }
+    }
+
+    /// As configurations spell it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Memory(_) => "memory",
+            Place::Redis(_) => "redis",
+        }
+    }
+
+    /// Whether something stands in for the store at the moment.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        match self {
+            Place::Memory(_) => false,
+            Place::Redis(store) => store.is_degraded(),
+        }
+    }
+
+    pub(super) async fn set(&self, served: &Served) -> Result<(), StoreError> {
+        let policy = Policy::clone(&served.policy());
+        match self {
+            Place::Memory(store) => store.set_policy(policy).await?,
+            Place::Redis(store) => store.set_policy_as(policy, serving(served.spec())).await?,
+        }
+        for policy in served.overrides() {
+            self.set_variant(served, Policy::clone(policy)).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn set_variant(&self, of: &Served, policy: Policy) -> Result<(), StoreError> {
+        match self {
+            Place::Memory(store) => store.set_policy(policy).await,
+            Place::Redis(store) => store.set_policy_as(policy, serving(of.spec())).await,
+        }
+    }
+
+    pub(super) async fn remove(&self, _policy: &str) {}
+
+    pub(super) async fn apply(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        metrics: &Metrics,
+    ) -> Result<Vec<Answer>, StoreError> {
+        match self {
+            Place::Memory(store) => store.apply(verb, charges).await,
+            Place::Redis(store) => {
+                let started = metrics.clock().now();
+                let answers = store.apply(verb, charges).await;
+                metrics.store_took(started);
+                answers
+            }
+        }
+    }
+}
+
+fn serving(spec: &PolicySpec) -> Serving {
+    let on_store_error = match spec.on_store_error {
+        "allow" => OnStoreError::Allow,
+        "deny" => OnStoreError::Deny,
+        _ => OnStoreError::Local,
+    };
+    let lease = spec.lease.map(|(size, ttl)| Lease { size, ttl: ttl.duration() });
+    Serving { on_store_error, lease }
+}

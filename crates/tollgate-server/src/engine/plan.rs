@@ -1,0 +1,44 @@
+//! What a configuration means while it is in force.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::served::Served;
+use crate::config::{Config, Invalid};
+use crate::observe::Metrics;
+
+/// Everything that a reload replaces, whole.
+pub struct Plan {
+    policies: HashMap<Box<str>, Arc<Served>>,
+}
+
+impl Plan {
+    pub(super) fn empty() -> Plan {
+        Plan { policies: HashMap::new() }
+    }
+
+    pub(super) fn new(
+        config: &Config,
+        metrics: &Metrics,
+        _before: Option<&Plan>,
+    ) -> Result<Plan, Invalid> {
+        let mut policies = HashMap::new();
+        for spec in &config.policies {
+            let served = Served::new(spec.clone(), metrics.tally(&spec.name))
+                .map_err(|reason| Invalid::from(format!("{}: {reason}", config.file)))?;
+            policies.insert(spec.name.as_str().into(), Arc::new(served));
+        }
+        Ok(Plan { policies })
+    }
+
+    /// The policy of this name.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<&Arc<Served>> {
+        self.policies.get(name)
+    }
+
+    /// All of them, in no order.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.policies.values()
+    }
+}

@@ -1,0 +1,93 @@
+//! What the engine says to one ask.
+
+use std::sync::Arc;
+
+use tollgate::{Answer, Decision, Mode, Policy, Source};
+use tollgate_core::{Logs, Timestamp, View};
+
+/// How a decision is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Admitted, at least in part.
+    Allow,
+    /// Refused.
+    Deny,
+    /// Admitted, though a shadow limit would have refused.
+    ShadowDeny,
+    /// No decision.
+    Error,
+}
+
+/// The answer, with the policy that gave it.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The policy whose numbers decided.
+    pub policy: Arc<Policy>,
+    /// What it said.
+    pub answer: Answer,
+}
+
+impl Reply {
+    pub(super) fn new(policy: Arc<Policy>, answer: Answer) -> Reply {
+        Reply { policy, answer }
+    }
+
+    /// Always refused, and no wait helps.
+    pub(super) fn blocked(policy: Arc<Policy>, cost: u64) -> Reply {
+        let mut answer = of_fresh_key(&policy, cost);
+        answer.decision = answer.decision.standing_back(None);
+        Reply { policy, answer }
+    }
+
+    /// Always admitted, and nothing is charged.
+    pub(super) fn exempt(policy: Arc<Policy>, cost: u64) -> Reply {
+        let as_shadow = Policy::clone(&policy).shadow(true);
+        let answer = of_fresh_key(&as_shadow, cost);
+        Reply { policy, answer }
+    }
+
+    /// Nothing was charged, because another key of the same check is blocked.
+    pub(super) fn given_up(policy: Arc<Policy>, mut answer: Answer) -> Reply {
+        answer.decision = answer.decision.standing_back(None);
+        Reply { policy, answer }
+    }
+
+    /// A partial grant is no refusal.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        is_refusal(&self.policy, &self.answer.decision)
+    }
+
+    /// How it is counted.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(&self.policy, &self.answer.decision)
+    }
+}
+
+/// A partial grant is no refusal; what uniform mode records of a refused attempt is.
+pub(crate) fn is_refusal(policy: &Policy, decision: &Decision) -> bool {
+    let in_part = policy.admits_by() == Mode::Nary && decision.granted() > 0;
+    !decision.is_allowed() && !in_part
+}
+
+pub(crate) fn outcome(policy: &Policy, decision: &Decision) -> Outcome {
+    if is_refusal(policy, decision) {
+        Outcome::Deny
+    } else if decision.shadow_refused_by().is_empty() {
+        Outcome::Allow
+    } else {
+        Outcome::ShadowDeny
+    }
+}
+
+fn of_fresh_key(policy: &Policy, cost: u64) -> Answer {
+    let (words, logs) = (vec![0; policy.words()], Logs::new());
+    let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
+    let verdict = policy.judge(view, now, cost);
+    Answer {
+        decision: policy.answer(view, now, cost, verdict),
+        limits: policy.each(view, now, cost, verdict).collect(),
+        source: Source::Policy,
+    }
+}

@@ -1,0 +1,192 @@
+//! A policy of the configuration, ready to be asked.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tollgate::{Policy, StoreError};
+
+use super::key::{BadKey, Key, Standing, compose};
+use super::list::List;
+use super::numbers::Numbers;
+use super::place::Place;
+use crate::config::{PolicySpec, policy_of};
+use crate::observe::Tally;
+
+/// The field whose value is the address of a client.
+const ADDRESS_FIELD: &str = "client_ip";
+
+/// Numbers that came with calls, at most so many per policy.
+const MOST_NUMBERS: usize = 1_000;
+
+/// A policy with everything the configuration says about it.
+pub struct Served {
+    spec: PolicySpec,
+    policy: Arc<Policy>,
+    exempt: List,
+    block: List,
+    overrides: HashMap<Vec<u8>, Arc<Policy>>,
+    with: RwLock<HashMap<Numbers, Arc<Policy>>>,
+    tally: Tally,
+}
+
+impl Served {
+    pub(super) fn new(spec: PolicySpec, tally: Tally) -> Result<Served, String> {
+        let of_its_own = |(key, limits): &(String, Vec<_>)| {
+            let name = format!("{}@key:{key}", spec.name);
+            let policy = policy_of(&name, limits, spec.mode, spec.shadow)?;
+            Ok((key.clone().into_bytes(), Arc::new(policy)))
+        };
+        Ok(Served {
+            policy: Arc::new(spec.built.clone()),
+            exempt: List::new(&spec.exempt),
+            block: List::new(&spec.block),
+            overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
+            with: RwLock::default(),
+            spec,
+            tally,
+        })
+    }
+
+    /// The name that callers use.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What the file says.
+    #[must_use]
+    pub fn spec(&self) -> &PolicySpec {
+        &self.spec
+    }
+
+    /// What decides about keys without an exception.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy)
+    }
+
+    /// The policies of single keys: they share their keys with this one.
+    pub(super) fn overrides(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.overrides.values()
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether the store need not be told of the other, because it decides the same.
+    pub(super) fn decides_as(&self, other: &Served) -> bool {
+        let (a, b) = (&self.spec, &other.spec);
+        let how = |spec: &PolicySpec| (spec.mode, spec.shadow, spec.on_store_error, spec.lease);
+        a.limits == b.limits && a.overrides == b.overrides && how(a) == how(b)
+    }
+
+    /// A key that the caller has formed.
+    pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
+        if self.spec.key.len() > 1 {
+            let reason = format!(
+                "policy `{}` forms its key from {}; send `fields`",
+                self.name(),
+                self.spec.key.join(" and ")
+            );
+            return Err(BadKey::new("fields", reason));
+        }
+        let address = if self.has_lists() { read_address(text) } else { None };
+        let standing = self.standing(text, address);
+        Key::new(Cow::Borrowed(text), standing)
+    }
+
+    /// The key of a request with these fields.
+    pub fn key_of_fields<'f>(
+        &self,
+        field: impl Fn(&str) -> Option<Cow<'f, str>>,
+    ) -> Result<Key<'static>, BadKey> {
+        let mut values: Vec<Cow<'f, str>> = Vec::with_capacity(self.spec.key.len());
+        let mut address = None;
+        for name in &self.spec.key {
+            let value = field(name).ok_or_else(|| {
+                let reason = format!("policy `{}` needs the field `{name}`", self.name());
+                BadKey::new(name, reason)
+            })?;
+            if name == ADDRESS_FIELD {
+                address = read_address(value.as_bytes());
+            }
+            values.push(value);
+        }
+        let bytes = match &*values {
+            [] => {
+                let reason = format!("policy `{}` has no key fields; send `key`", self.name());
+                return Err(BadKey::new("key", reason));
+            }
+            [one] => one.as_bytes().to_vec(),
+            several => compose(several.iter().map(|value| &**value)),
+        };
+        let standing = self.standing(&bytes, address);
+        Key::new(Cow::Owned(bytes), standing)
+    }
+
+    fn has_lists(&self) -> bool {
+        !self.spec.exempt.is_empty() || !self.spec.block.is_empty()
+    }
+
+    fn standing(&self, key: &[u8], address: Option<IpAddr>) -> Standing {
+        if self.block.holds(key, address) {
+            return Standing::Blocked;
+        }
+        if self.exempt.holds(key, address) {
+            return Standing::Exempt;
+        }
+        match self.overrides.get(key) {
+            Some(policy) => Standing::Override(Arc::clone(policy)),
+            None => Standing::Limited,
+        }
+    }
+
+    /// The policy with other numbers. Keys are shared: what was spent under one is spent under all.
+    pub(super) async fn with(
+        &self,
+        numbers: Numbers,
+        place: &Place,
+    ) -> Result<Arc<Policy>, StoreError> {
+        if let Some(policy) = self.with.read().get(&numbers) {
+            return Ok(Arc::clone(policy));
+        }
+        if self.with.read().len() >= MOST_NUMBERS {
+            let reason = format!(
+                "policy `{}` was asked with more than {MOST_NUMBERS} different limits",
+                self.name()
+            );
+            return Err(StoreError::Unfit(reason));
+        }
+        let name = format!("{}@{numbers}", self.name());
+        let limits: Vec<_> =
+            self.spec.limits.iter().take(1).map(|limit| numbers.instead_of(limit)).collect();
+        let policy = policy_of(&name, &limits, self.spec.mode, self.spec.shadow)
+            .map_err(StoreError::Unfit)?;
+        place.set_variant(self, policy.clone()).await?;
+        let policy = Arc::new(policy);
+        self.with.write().insert(numbers, Arc::clone(&policy));
+        Ok(policy)
+    }
+
+    /// Limits of its own for one key, from the administrators.
+    pub async fn with_limits(
+        &self,
+        key: &Key<'_>,
+        limits: &[crate::config::LimitSpec],
+        place: &Place,
+    ) -> Result<Arc<Policy>, StoreError> {
+        let name = format!("{}@admin:{}", self.name(), String::from_utf8_lossy(key.bytes()));
+        let policy = policy_of(&name, limits, self.spec.mode, self.spec.shadow)
+            .map_err(StoreError::Unfit)?;
+        place.set_variant(self, policy.clone()).await?;
+        Ok(Arc::new(policy))
+    }
+}
+
+fn read_address(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}

@@ -1,0 +1,1 @@
+//! Translators: from a protocol to asks of the engine, and back.

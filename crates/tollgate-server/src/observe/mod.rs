@@ -1,0 +1,33 @@
+//! What the server says about itself: metrics, never with a key in them.
+
+mod metrics;
+mod tally;
+
+pub use self::metrics::Metrics;
+pub(crate) use self::tally::Tally;
+
+/// Who translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Face {
+    /// JSON API and forward-auth.
+    Http,
+    /// Envoy's rate limit service.
+    Grpc,
+    /// The Redis protocol.
+    Resp,
+}
+
+impl Face {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Face; 3] = [Face::Http, Face::Grpc, Face::Resp];
+
+    /// As a metric's label.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Face::Http => "http",
+            Face::Grpc => "grpc",
+            Face::Resp => "resp",
+        }
+    }
+}
