@@ -122,9 +122,10 @@ impl Limit {
         self.own_words + usize::from(self.gap.is_some())
     }
 
-    /// The largest cost a fresh key could admit at once.
+    /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
     #[inline]
-    pub(crate) fn most(&self) -> Option<u64> {
+    #[must_use]
+    pub fn most(&self) -> Option<u64> {
         self.algorithm.limit()
     }
 
