@@ -1,0 +1,39 @@
+use tollgate::{Answer, Limit, LimitDecision, Mode, Policy};
+
+use super::HeaderStyle;
+
+/// What a client is told about one charge of its check.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// In which words.
+    pub style: HeaderStyle,
+    /// The policy that decided.
+    pub policy: &'a Policy,
+    /// What it said.
+    pub answer: &'a Answer,
+}
+
+impl<'a> Told<'a> {
+    /// Shadow policies refuse nobody, so nobody hears of them.
+    pub(super) fn is_silent(&self) -> bool {
+        self.style == HeaderStyle::None || self.policy.is_shadow()
+    }
+
+    pub(super) fn speaks(&self, style: HeaderStyle) -> bool {
+        self.style == style && !self.is_silent()
+    }
+
+    /// A partial grant is not a refusal. In uniform mode everything is recorded as granted, so the
+    /// grant alone does not tell.
+    pub(super) fn is_refused(&self) -> bool {
+        let decision = &self.answer.decision;
+        let partial = self.policy.admits_by() == Mode::Nary && decision.granted() > 0;
+        !decision.is_allowed() && !partial
+    }
+
+    /// The limits that can refuse, with their numbers, in policy order.
+    pub(super) fn limits(&self) -> impl Iterator<Item = (&'a Limit, &'a LimitDecision)> + use<'a> {
+        let numbered = self.policy.limits().iter().zip(&self.answer.limits);
+        numbered.filter(|(limit, _)| !limit.is_shadow())
+    }
+}
