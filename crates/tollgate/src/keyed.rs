@@ -140,9 +140,9 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ) where
         K: Borrow<Q>,
     {
-        let fingerprints = keys.into_iter().map(|key| self.fingerprint(key));
+        let fingerprints = keys.into_iter().map(|key| (self.fingerprint(key), ()));
         let now = self.clock.now();
-        self.table.in_batches(fingerprints, |fingerprint| {
+        self.table.in_batches(fingerprints, |fingerprint, ()| {
             answer(self.check_fingerprint(fingerprint, now, 1));
         });
     }

@@ -114,22 +114,23 @@ impl Table {
     }
 
     /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
+    /// Whatever comes with a fingerprint is passed on.
     #[inline]
-    pub(crate) fn in_batches(
+    pub(crate) fn in_batches<T: Copy + Default>(
         &self,
-        fingerprints: impl Iterator<Item = u64>,
-        mut decide: impl FnMut(u64),
+        fingerprints: impl Iterator<Item = (u64, T)>,
+        mut decide: impl FnMut(u64, T),
     ) {
         let mut fingerprints = fingerprints.fuse();
         loop {
-            let mut batch = [0; BATCH];
+            let mut batch = [(0, T::default()); BATCH];
             let mut len = 0;
-            for (slot, fingerprint) in batch.iter_mut().zip(&mut fingerprints) {
-                *slot = fingerprint;
+            for (slot, next) in batch.iter_mut().zip(&mut fingerprints) {
+                *slot = next;
                 len += 1;
-                self.prefetch(fingerprint);
+                self.prefetch(next.0);
             }
-            batch[..len].iter().copied().for_each(&mut decide);
+            batch[..len].iter().for_each(|&(fingerprint, with)| decide(fingerprint, with));
             if len < BATCH {
                 return;
             }

@@ -4,6 +4,7 @@ mod calendar;
 mod change;
 mod concurrency;
 mod full;
+mod handle;
 mod limiter;
 mod store;
 mod waiting;

@@ -1,85 +1,24 @@
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{PoisonError, RwLock};
+//! A check over any charges: judge them all, then record in all or in none.
+
+use std::collections::BTreeMap;
 
 use tollgate_core::{Policy, Verdict};
 
-use crate::budget::Budget;
-use crate::clock::{Clock, MonotonicClock};
-use crate::keyed::DEFAULT_MAX_KEYS;
-use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use super::{Shared, unknown};
+use crate::clock::Clock;
+use crate::store::{Answer, Charge, StoreError, Verb};
+use crate::sync::Arc;
 use crate::table::{Locked, Shard, Table};
 use crate::together::{retry_together, withhold_unless_all_admit};
 
-/// A [`Store`] in this process: every policy's keys, bounded together.
-///
-/// The same table as a [`KeyedLimiter`](crate::KeyedLimiter)'s, one per policy.
-#[derive(Debug)]
-pub struct MemoryStore<C = MonotonicClock> {
-    tables: RwLock<HashMap<Box<str>, Arc<Table>>>,
-    budget: Arc<Budget>,
-    /// The table to sweep a little next when a key found no place.
-    sweep: AtomicUsize,
-    hasher: ahash::RandomState,
-    clock: C,
-}
-
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self::new(DEFAULT_MAX_KEYS, MonotonicClock::default())
-    }
-}
-
-impl<C: Clock> MemoryStore<C> {
-    /// A store for at most `max_keys` keys of all its policies together.
-    pub fn new(max_keys: usize, clock: C) -> Self {
-        Self {
-            tables: RwLock::default(),
-            budget: Arc::new(Budget::new(max_keys.max(1))),
-            sweep: AtomicUsize::new(0),
-            hasher: ahash::RandomState::new(),
-            clock,
-        }
-    }
-
-    /// How many keys are remembered, those that became fresh since the last sweep included.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.budget.taken()
-    }
-
-    /// Whether no key is remembered.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
-    pub fn sweep(&self) {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables.values().for_each(|table| table.sweep(self.clock.now()));
-    }
-
-    fn put(&self, policy: Policy) {
-        let policy = Arc::new(policy);
-        let known = {
-            let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-            let known = tables.get(policy.name()).cloned();
-            if known.is_none() {
-                let table = Arc::new(Table::new(&policy, &self.budget));
-                tables.insert(policy.name().into(), table);
-            }
-            known
-        };
-        // Keys move over shard by shard; nobody else needs to wait for all of them.
-        if let Some(table) = known {
-            table.set_policy(&policy, self.clock.now());
-        }
-    }
-
-    fn decide(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+impl<C: Clock> Shared<C> {
+    pub(super) fn apply(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
         if verb == Verb::Check {
-            self.budget.make_room(|| self.sweep_a_shard());
+            self.make_room();
         }
         let (lines, line_of) = self.lines(charges)?;
         let mut shards = lock_all(&lines);
@@ -119,25 +58,14 @@ impl<C: Clock> MemoryStore<C> {
         Ok(answers)
     }
 
-    /// All policies share the places: each of them in turn is looked through for some.
-    fn sweep_a_shard(&self) {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
-        if let Some(table) = tables.values().nth(next) {
-            table.sweep_one(self.clock.now());
-        }
-    }
-
     /// The charges with those for the same key summed, and which line each charge became.
     fn lines(&self, charges: &[Charge<'_>]) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
-        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables();
         let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
         let mut line_of = Vec::with_capacity(charges.len());
         for charge in charges {
-            let table = tables
-                .get(charge.policy)
-                .ok_or_else(|| StoreError::UnknownPolicy(charge.policy.to_owned()))?;
-            let fingerprint = self.hasher.hash_one(charge.key).max(1);
+            let table = tables.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
+            let fingerprint = self.fingerprint(charge.key);
             let same =
                 |line: &Line| line.fingerprint == fingerprint && Arc::ptr_eq(&line.table, table);
             let at = lines.iter().position(same).unwrap_or(lines.len());
@@ -187,15 +115,4 @@ impl Line {
 fn lock_all(lines: &[Line]) -> Shards<'_> {
     let wanted: BTreeMap<ShardId, &Line> = lines.iter().map(|line| (line.id(), line)).collect();
     wanted.into_iter().map(|(id, line)| (id, line.table.lock(id.1))).collect()
-}
-
-impl<C: Clock> Store for MemoryStore<C> {
-    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
-        self.put(policy);
-        Ok(())
-    }
-
-    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        self.decide(verb, charges)
-    }
 }

@@ -1,0 +1,90 @@
+//! One policy of a store, looked up once.
+
+use tollgate_core::{Decision, Policy};
+
+use super::Shared;
+use crate::clock::{Clock, MonotonicClock};
+use crate::sync::Arc;
+use crate::table::Table;
+
+/// One policy of a [`MemoryStore`](crate::MemoryStore), found once and then asked without looking it
+/// up: as fast as a [`KeyedLimiter`](crate::KeyedLimiter), on the store's keys.
+///
+/// It follows when the store gets another policy of that name.
+///
+/// ```
+/// use tollgate::{Limit, MemoryStore, Policy, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = MemoryStore::default();
+/// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+/// let login = store.policy("login").expect("it was just set");
+/// assert!(login.check(b"alice", 1).is_allowed());
+/// let decisions = login.check_batch([(&b"alice"[..], 1), (b"bob", 6)]);
+/// assert_eq!(decisions.iter().map(|decision| decision.is_allowed()).collect::<Vec<_>>(), [true, false]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct PolicyHandle<C = MonotonicClock> {
+    store: Arc<Shared<C>>,
+    table: Arc<Table>,
+}
+
+impl<C> Clone for PolicyHandle<C> {
+    fn clone(&self) -> Self {
+        Self { store: Arc::clone(&self.store), table: Arc::clone(&self.table) }
+    }
+}
+
+impl<C: Clock> PolicyHandle<C> {
+    pub(super) fn new(store: Arc<Shared<C>>, table: Arc<Table>) -> Self {
+        Self { store, table }
+    }
+
+    /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows.
+    #[inline]
+    pub fn check(&self, key: &[u8], cost: u64) -> Decision {
+        self.store.make_room();
+        self.store.check(&self.table, key, cost)
+    }
+
+    /// The same, but charges nothing.
+    pub fn peek(&self, key: &[u8], cost: u64) -> Decision {
+        self.store.peek(&self.table, key, cost)
+    }
+
+    /// Decides about many keys, each on its own: one clock read, and memory that is fetched for several
+    /// keys at once. `answer` gets each decision in turn.
+    #[inline]
+    pub fn check_each<'a>(
+        &self,
+        charges: impl IntoIterator<Item = (&'a [u8], u64)>,
+        mut answer: impl FnMut(Decision),
+    ) {
+        let fingerprints =
+            charges.into_iter().map(|(key, cost)| (self.store.fingerprint(key), cost));
+        let now = self.store.clock.now();
+        self.table.in_batches(fingerprints, |fingerprint, cost| {
+            self.store.make_room();
+            answer(self.table.check(fingerprint, now, cost));
+        });
+    }
+
+    /// As [`check_each`](Self::check_each), with the answers in a vector.
+    pub fn check_batch<'a>(
+        &self,
+        charges: impl IntoIterator<Item = (&'a [u8], u64)>,
+    ) -> Vec<Decision> {
+        let charges = charges.into_iter();
+        let mut decisions = Vec::with_capacity(charges.size_hint().0);
+        self.check_each(charges, |decision| decisions.push(decision));
+        decisions
+    }
+
+    /// The policy it applies.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        self.table.policy()
+    }
+}

@@ -1,0 +1,195 @@
+//! A store in this process.
+
+mod apply;
+mod handle;
+mod hasher;
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use tollgate_core::{Decision, Policy};
+
+use crate::budget::Budget;
+use crate::clock::{Clock, MonotonicClock};
+use crate::keyed::DEFAULT_MAX_KEYS;
+use crate::store::{Answer, Charge, Store, StoreError, Verb};
+use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::table::Table;
+pub use handle::PolicyHandle;
+use hasher::Hasher;
+
+/// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
+///
+/// The same table as a [`KeyedLimiter`](crate::KeyedLimiter)'s, one per policy. [`Store::apply`] is for
+/// checks of any shape; [`check`](Self::check) is the short way for one key of one policy, and a
+/// [`PolicyHandle`] the shortest.
+#[derive(Debug)]
+pub struct MemoryStore<C = MonotonicClock> {
+    shared: Arc<Shared<C>>,
+}
+
+type Tables = HashMap<Box<str>, Arc<Table>, ahash::RandomState>;
+
+/// What a store and its handles share.
+#[derive(Debug)]
+struct Shared<C> {
+    tables: RwLock<Tables>,
+    budget: Arc<Budget>,
+    /// The table to sweep a little next when a key found no place.
+    sweep: AtomicUsize,
+    hasher: Hasher,
+    clock: C,
+}
+
+impl<C> Clone for MemoryStore<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_KEYS, MonotonicClock::default())
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// A store for at most `max_keys` keys of all its policies together.
+    pub fn new(max_keys: usize, clock: C) -> Self {
+        let shared = Shared {
+            tables: RwLock::default(),
+            budget: Arc::new(Budget::new(max_keys.max(1))),
+            sweep: AtomicUsize::new(0),
+            hasher: Hasher::default(),
+            clock,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Decides about one key of one policy, and charges what is allowed. Allocates nothing for a key
+    /// it knows.
+    ///
+    /// ```
+    /// use tollgate::{Limit, MemoryStore, Policy, Store};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = MemoryStore::default();
+    /// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+    /// assert_eq!(store.check("login", b"alice", 2)?.remaining(), Some(3));
+    /// assert_eq!(store.peek("login", b"alice", 4)?.is_allowed(), false);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn check(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
+        self.shared.make_room();
+        let tables = self.shared.tables();
+        let table = tables.get(policy).ok_or_else(|| unknown(policy))?;
+        Ok(self.shared.check(table, key, cost))
+    }
+
+    /// The same, but charges nothing.
+    pub fn peek(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
+        let tables = self.shared.tables();
+        let table = tables.get(policy).ok_or_else(|| unknown(policy))?;
+        Ok(self.shared.peek(table, key, cost))
+    }
+
+    /// A policy looked up once, for those who ask about it again and again.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<PolicyHandle<C>> {
+        let table = Arc::clone(self.shared.tables().get(name)?);
+        Some(PolicyHandle::new(Arc::clone(&self.shared), table))
+    }
+
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.budget.taken()
+    }
+
+    /// Whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
+    pub fn sweep(&self) {
+        self.shared.tables().values().for_each(|table| table.sweep(self.shared.clock.now()));
+    }
+
+    fn put(&self, policy: Policy) {
+        let policy = Arc::new(policy);
+        let known = {
+            let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
+            let known = tables.get(policy.name()).cloned();
+            if known.is_none() {
+                let table = Arc::new(Table::new(&policy, &self.shared.budget));
+                tables.insert(policy.name().into(), table);
+            }
+            known
+        };
+        // Keys move over shard by shard; nobody else needs to wait for all of them.
+        if let Some(table) = known {
+            table.set_policy(&policy, self.shared.clock.now());
+        }
+    }
+}
+
+fn unknown(policy: &str) -> StoreError {
+    StoreError::UnknownPolicy(policy.to_owned())
+}
+
+impl<C: Clock> Shared<C> {
+    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Zero marks a free slot, so no key has it.
+    #[inline]
+    fn fingerprint(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key).max(1)
+    }
+
+    /// The caller has made room before, while it held no lock.
+    #[inline]
+    fn check(&self, table: &Table, key: &[u8], cost: u64) -> Decision {
+        let fingerprint = self.fingerprint(key);
+        // Memory is fetched while the clock is read.
+        table.prefetch(fingerprint);
+        table.check(fingerprint, self.clock.now(), cost)
+    }
+
+    fn peek(&self, table: &Table, key: &[u8], cost: u64) -> Decision {
+        table.peek(self.fingerprint(key), self.clock.now(), cost)
+    }
+
+    /// All policies share the places: when none is left, each of them in turn is looked through for
+    /// some. Takes locks: not to be called under any.
+    #[inline]
+    fn make_room(&self) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_a_shard());
+        }
+    }
+
+    #[cold]
+    fn sweep_a_shard(&self) {
+        let tables = self.tables();
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
+        if let Some(table) = tables.values().nth(next) {
+            table.sweep_one(self.clock.now());
+        }
+    }
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.put(policy);
+        Ok(())
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.shared.apply(verb, charges)
+    }
+}
