@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// An exact rate limiter: check, replay and explain its policies.
+/// An exact rate limiter: serve, check, replay and explain its policies.
 #[derive(Parser)]
 #[command(name = "tollgate", version, arg_required_else_help = true)]
 struct Tollgate {
@@ -19,6 +19,7 @@ struct Tollgate {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    Serve(verb::serve::Serve),
     Replay(verb::replay::Replay),
     Check(verb::check::Check),
     Validate(verb::validate::Validate),
@@ -28,6 +29,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let done = match Tollgate::parse().verb {
+        Verb::Serve(serve) => serve.run(),
         Verb::Replay(replay) => replay.run(),
         Verb::Check(check) => check.run(),
         Verb::Validate(validate) => validate.run(),

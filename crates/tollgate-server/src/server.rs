@@ -4,11 +4,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Semaphore, watch};
+use http::HeaderMap;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tollgate_http::{AddressKey, ClientIp, TrustedProxies};
 
 use crate::access::{Access, Attempt, Guesses, Role};
+use crate::config::{Config, Invalid};
 use crate::engine::Engine;
 use crate::observe::Face;
+use crate::pace::Patience;
+use crate::reload::Reloads;
 
 /// How far the server is with stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,32 +27,56 @@ pub enum Phase {
 }
 
 /// Requests that are worked on at once; more are turned away.
-pub(crate) const MOST_AT_ONCE: usize = 4_096;
+const MOST_AT_ONCE: usize = 4_096;
 
 /// What every connection of every face shares.
 pub struct Server {
     /// Policies, exceptions, store and counters.
     pub engine: Engine,
-    access: ArcSwap<Access>,
+    identity: ArcSwap<Identity>,
     guesses: Guesses,
-    at_once: Arc<Semaphore>,
+    at_once: Semaphore,
     phase: watch::Sender<Phase>,
+    reloads: Reloads,
+    patience: Patience,
+}
+
+/// Whom to believe: replaced whole by a reload.
+pub(crate) struct Identity {
+    access: Access,
+    clients: ClientIp,
+    proxies: TrustedProxies,
+}
+
+impl Identity {
+    pub(crate) fn new(config: &Config) -> Result<Identity, Invalid> {
+        let tokens = config.server.tokens()?;
+        let proxies = TrustedProxies::parse(&config.server.trusted_proxies)
+            .map_err(|error| Invalid::from(format!("{}: {error}", config.file)))?;
+        Ok(Identity {
+            access: Access::new(&tokens),
+            clients: ClientIp::from(proxies.clone()),
+            proxies,
+        })
+    }
 }
 
 impl Server {
-    pub(crate) fn new(engine: Engine, access: Access) -> Server {
+    pub(crate) fn new(engine: Engine, identity: Identity, patience: Patience) -> Server {
         Server {
             engine,
-            access: ArcSwap::from_pointee(access),
+            identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
-            at_once: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            at_once: Semaphore::new(MOST_AT_ONCE),
             phase: watch::Sender::new(Phase::Serving),
+            reloads: Reloads::default(),
+            patience,
         }
     }
 
     /// Whether a token from this address opens the role; failures are counted.
     pub fn attempt(&self, face: Face, from: IpAddr, token: Option<&str>, role: Role) -> Attempt {
-        let attempt = self.guesses.attempt(&self.access.load(), from, token, role);
+        let attempt = self.guesses.attempt(&self.identity.load().access, from, token, role);
         if attempt != Attempt::Granted {
             self.engine.metrics().count_auth_failure(face);
         }
@@ -55,7 +84,7 @@ impl Server {
     }
 
     /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
-    pub fn admit(&self, face: Face) -> Option<tokio::sync::SemaphorePermit<'_>> {
+    pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
         let permit = self.at_once.try_acquire().ok();
         if permit.is_none() {
             self.engine.metrics().count_shed(face);
@@ -63,16 +92,42 @@ impl Server {
         permit
     }
 
+    /// The client of a request, and whether the peer that sent it is a proxy to be believed.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> (AddressKey, bool) {
+        let identity = self.identity.load();
+        let is_trusted = identity.proxies.contains(peer.to_canonical());
+        (identity.clients.key(peer, headers), is_trusted)
+    }
+
     /// How far the server is with stopping; wait on it to end a connection in good order.
     pub fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
+    }
+
+    /// How long a peer may take.
+    #[must_use]
+    pub fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// What came of the configurations that were offered.
+    #[must_use]
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    /// Everything at `/metrics`.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.engine.gauge();
+        self.engine.metrics().text()
     }
 
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.send_replace(phase);
     }
 
-    pub(crate) fn set_access(&self, access: Access) {
-        self.access.store(Arc::new(access));
+    pub(crate) fn believe(&self, identity: Identity) {
+        self.identity.store(Arc::new(identity));
     }
 }

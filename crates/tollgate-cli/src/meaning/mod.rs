@@ -2,10 +2,8 @@
 
 mod limit;
 mod never_binds;
-mod normalised;
 mod policy;
 mod surprise;
 
-pub(crate) use self::normalised::Normalised;
 pub(crate) use self::policy::describe;
 pub(crate) use self::surprise::surprises;

@@ -4,4 +4,5 @@ pub(crate) mod check;
 pub(crate) mod explain;
 pub(crate) mod replay;
 pub(crate) mod schema;
+pub(crate) mod serve;
 pub(crate) mod validate;

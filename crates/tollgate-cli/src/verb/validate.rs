@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::{Failure, say};
-use crate::meaning::{Normalised, describe, surprises};
+use tollgate_server::config::Normalised;
+
+use crate::meaning::{describe, surprises};
 use tollgate_server::config::Config;
 
 /// Say in plain English what each policy of a file means, and warn about surprises.

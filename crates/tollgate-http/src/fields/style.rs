@@ -46,7 +46,7 @@ impl HeaderStyle {
     /// The fields for a check of one charge.
     #[must_use]
     pub fn fields(self, policy: &Policy, answer: &Answer) -> Fields {
-        fields(&[Told { style: self, policy, answer }])
+        fields(&[Told { style: self, name: policy.name(), policy, answer }])
     }
 }
 

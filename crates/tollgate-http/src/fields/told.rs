@@ -7,6 +7,8 @@ use super::HeaderStyle;
 pub struct Told<'a> {
     /// In which words.
     pub style: HeaderStyle,
+    /// The name by which clients know the policy.
+    pub name: &'a str,
     /// The policy that decided.
     pub policy: &'a Policy,
     /// What it said.

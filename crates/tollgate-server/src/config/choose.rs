@@ -30,6 +30,29 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Settings that would change decisions must not be passed over in silence.
+    pub fn serveable(&self) -> Result<(), Invalid> {
+        let lines: Vec<String> = self
+            .policies
+            .iter()
+            .filter_map(|policy| {
+                let ahead: Vec<&str> =
+                    policy.not_applied.iter().copied().filter(|name| !SERVED.contains(name)).collect();
+                (!ahead.is_empty()).then(|| {
+                    let settings = all_of(&ahead);
+                    let name = &policy.name;
+                    format!("{}: policy `{name}` sets {settings}, which cannot be applied yet; remove that to serve it", self.file)
+                })
+            })
+            .collect();
+        if lines.is_empty() { Ok(()) } else { Err(Invalid::new(lines)) }
+    }
+}
+
+/// What a server applies, and a single command does not.
+const SERVED: &[&str] = &["exempt", "block", "overrides", "lease"];
+
 impl PolicySpec {
     /// Settings that would change decisions must not be passed over in silence.
     pub fn runnable(self) -> Result<PolicySpec, Invalid> {

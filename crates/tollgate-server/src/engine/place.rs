@@ -71,6 +71,16 @@ impl Place {
 
     pub(super) async fn remove(&self, _policy: &str) {}
 
+    /// Writes down what is remembered in memory, in the place of what was written before.
+    pub(crate) fn save(&self, _path: &std::path::Path) {}
+
+    /// Gives back what is held of a shared store.
+    pub(crate) async fn close(&self) {
+        if let Place::Redis(store) = self {
+            store.return_leases().await;
+        }
+    }
+
     pub(super) async fn apply(
         &self,
         verb: Verb,

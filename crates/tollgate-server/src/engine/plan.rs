@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::served::Served;
-use crate::config::{Config, Invalid};
+use crate::config::{Config, Invalid, did_you_mean};
 use crate::observe::Metrics;
 
 /// Everything that a reload replaces, whole.
@@ -35,6 +35,15 @@ impl Plan {
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&Arc<Served>> {
         self.policies.get(name)
+    }
+
+    /// The policy of this name, or a sentence about its absence.
+    pub fn find(&self, name: &str) -> Result<&Arc<Served>, String> {
+        self.policy(name).ok_or_else(|| {
+            let shown: String = name.chars().take(64).collect();
+            let hint = did_you_mean(&shown, self.policies.keys().map(|name| &**name));
+            format!("there is no policy `{shown}`{hint}")
+        })
     }
 
     /// All of them, in no order.

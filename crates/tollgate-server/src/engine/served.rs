@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use tollgate::{Policy, StoreError};
+use tollgate_http::HeaderStyle;
 
-use super::key::{BadKey, Key, Standing, compose};
+use super::address::ADDRESS_FIELD;
+use super::key::{BadKey, Key, Standing, compose, is_composed};
 use super::list::List;
 use super::numbers::Numbers;
 use super::place::Place;
 use crate::config::{PolicySpec, policy_of};
 use crate::observe::Tally;
-
-/// The field whose value is the address of a client.
-const ADDRESS_FIELD: &str = "client_ip";
 
 /// Numbers that came with calls, at most so many per policy.
 const MOST_NUMBERS: usize = 1_000;
@@ -25,6 +24,7 @@ const MOST_NUMBERS: usize = 1_000;
 pub struct Served {
     spec: PolicySpec,
     policy: Arc<Policy>,
+    headers: HeaderStyle,
     exempt: List,
     block: List,
     overrides: HashMap<Vec<u8>, Arc<Policy>>,
@@ -41,6 +41,7 @@ impl Served {
         };
         Ok(Served {
             policy: Arc::new(spec.built.clone()),
+            headers: HeaderStyle::parse(spec.headers).unwrap_or_default(),
             exempt: List::new(&spec.exempt),
             block: List::new(&spec.block),
             overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
@@ -68,6 +69,12 @@ impl Served {
         Arc::clone(&self.policy)
     }
 
+    /// How much clients are told.
+    #[must_use]
+    pub fn headers(&self) -> HeaderStyle {
+        self.headers
+    }
+
     /// The policies of single keys: they share their keys with this one.
     pub(super) fn overrides(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.overrides.values()
@@ -86,7 +93,7 @@ impl Served {
 
     /// A key that the caller has formed.
     pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
-        if self.spec.key.len() > 1 {
+        if self.spec.key.len() > 1 && !is_composed(text, self.spec.key.len()) {
             let reason = format!(
                 "policy `{}` forms its key from {}; send `fields`",
                 self.name(),

@@ -1,1 +1,3 @@
 //! Translators: from a protocol to asks of the engine, and back.
+
+pub(crate) mod http;

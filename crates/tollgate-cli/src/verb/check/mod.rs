@@ -9,8 +9,9 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::answer::{FullAnswer, sentence};
+use self::answer::sentence;
 use crate::failure::Failure;
+use tollgate_server::FullAnswer;
 use tollgate_server::config::Address;
 use tollgate_server::config::Config;
 

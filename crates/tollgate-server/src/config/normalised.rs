@@ -3,18 +3,20 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
+use super::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
 /// What `validate --json` prints.
 #[derive(Serialize)]
-pub(crate) struct Normalised<'a> {
+pub struct Normalised<'a> {
     policies: Policies<'a>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
 }
 
 impl<'a> Normalised<'a> {
-    pub(crate) fn new(config: &'a Config, warnings: &'a [String]) -> Normalised<'a> {
+    /// The policies of a configuration, and what is odd about them.
+    #[must_use]
+    pub fn new(config: &'a Config, warnings: &'a [String]) -> Normalised<'a> {
         Normalised { policies: Policies(&config.policies), warnings }
     }
 }
@@ -32,8 +34,9 @@ impl Serialize for Policies<'_> {
     }
 }
 
+/// One policy, without its name.
 #[derive(Serialize)]
-struct Policy<'a> {
+pub(crate) struct Policy<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "is_false")]
     shadow: bool,
@@ -41,7 +44,7 @@ struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
-    fn new(policy: &'a PolicySpec) -> Policy<'a> {
+    pub(crate) fn new(policy: &'a PolicySpec) -> Policy<'a> {
         Policy {
             mode: policy.mode,
             shadow: policy.shadow,

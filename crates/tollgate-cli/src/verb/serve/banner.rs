@@ -1,0 +1,76 @@
+//! What to try next.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use tollgate_server::Listeners;
+use tollgate_server::config::Config;
+use tollgate_server::observe::Face;
+
+/// A few lines with addresses that really listen, and with a policy that is really there.
+pub(crate) struct Banner {
+    file: Option<String>,
+    policy: Option<String>,
+    policies: usize,
+    http: Option<SocketAddr>,
+    grpc: Option<SocketAddr>,
+    resp: Option<SocketAddr>,
+    scheme: &'static str,
+}
+
+impl Banner {
+    pub(crate) fn new(config: &Config, listeners: &Listeners) -> Banner {
+        let by_key = config.policies.iter().find(|policy| policy.key.len() < 2);
+        Banner {
+            file: config.path.is_some().then(|| config.file.clone()),
+            policy: by_key.map(|policy| policy.name.clone()),
+            policies: config.policies.len(),
+            http: listeners.address(Face::Http),
+            grpc: listeners.address(Face::Grpc),
+            resp: listeners.address(Face::Resp),
+            scheme: if config.server.tls.is_some() { "https" } else { "http" },
+        }
+    }
+}
+
+impl fmt::Display for Banner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Banner { scheme, policies, .. } = self;
+        let many = if *policies == 1 { "policy" } else { "policies" };
+        match &self.file {
+            Some(file) => writeln!(f, "tollgate serves {policies} {many} of {file}")?,
+            None => {
+                writeln!(f, "tollgate serves a demonstration: {policies} {many}, state in memory")?
+            }
+        }
+        writeln!(f)?;
+        if let Some(http) = self.http {
+            writeln!(
+                f,
+                "  HTTP    {scheme}://{http}/   (dashboard, /v1/check, /metrics, /openapi.json)"
+            )?;
+        }
+        if let Some(grpc) = self.grpc {
+            writeln!(f, "  Envoy   {grpc}   (rate limit service v3, gRPC)")?;
+        }
+        if let Some(resp) = self.resp {
+            writeln!(f, "  Redis   {resp}   (CL.THROTTLE, TG.CHECK)")?;
+        }
+        let Some(policy) = &self.policy else { return Ok(()) };
+        writeln!(f, "\nTry it, a few times:\n")?;
+        if let Some(http) = self.http {
+            writeln!(
+                f,
+                "  curl -i {scheme}://{http}/v1/check -d '{{\"policy\": \"{policy}\", \"key\": \"alice\"}}'"
+            )?;
+        }
+        if let Some(resp) = self.resp {
+            writeln!(f, "  redis-cli -p {} TG.CHECK {policy} alice", resp.port())?;
+            writeln!(f, "  redis-cli -p {} CL.THROTTLE bob 4 30 60", resp.port())?;
+        }
+        if self.file.is_none() {
+            writeln!(f, "\nYour own limits: tollgate serve -c tollgate.toml")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! `tollgate serve`: the server.
+
+mod banner;
+mod log;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tollgate_server::config::Config;
+use tollgate_server::{Listeners, Running, Timing};
+
+use self::banner::Banner;
+use self::log::Format;
+use crate::failure::{Failure, say};
+
+/// Serve decisions over HTTP, Envoy's rate limit protocol and the Redis protocol.
+///
+/// Without a configuration: a demonstration on loopback, with state in memory. The configuration
+/// is read again when its file changes and on SIGHUP. SIGTERM and SIGINT end the server in good
+/// order; a second one ends it now.
+///
+/// The environment overrides the file: TOLLGATE_HTTP, TOLLGATE_GRPC, TOLLGATE_RESP (addresses; empty
+/// for none) and TOLLGATE_STORE_URL.
+#[derive(clap::Args)]
+pub(crate) struct Serve {
+    /// The configuration [default: a demonstration]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How lines of the log look
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    log: Format,
+}
+
+impl Serve {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let config = match &self.config {
+            Some(path) => Config::load(Some(path))?,
+            None => Config::demonstration()?,
+        };
+        log::start(self.log);
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("the network cannot be used: {error}"))?;
+        runtime.block_on(self.serve(config))?;
+        // Whatever still waits is not waited for.
+        runtime.shutdown_background();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn serve(&self, config: Config) -> Result<(), Failure> {
+        let listeners = Listeners::bind(&config.server.listen()?).await?;
+        let banner = Banner::new(&config, &listeners);
+        let cannot = |error| format!("signals cannot be listened for: {error}");
+        let mut end = signal(SignalKind::terminate()).map_err(cannot)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
+        let running = Running::start(config, listeners, Timing::default()).await?;
+        say(&banner.to_string());
+        loop {
+            tokio::select! {
+                _ = hang_up.recv() => running.reload(),
+                _ = end.recv() => break,
+                _ = interrupt.recv() => break,
+            }
+        }
+        tokio::select! {
+            () = running.stop() => Ok(()),
+            _ = end.recv() => Err(now()),
+            _ = interrupt.recv() => Err(now()),
+        }
+    }
+}
+
+fn now() -> Failure {
+    "told twice to end: ended with requests under way".to_owned().into()
+}

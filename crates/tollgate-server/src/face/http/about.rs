@@ -1,0 +1,62 @@
+//! What the server says about itself.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use super::Shared;
+use super::decide::json;
+use super::guard::open;
+use crate::access::Role;
+use crate::server::Phase;
+
+/// The process is alive: nothing else is asked.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Whether new work should be sent here.
+pub(super) async fn readyz(State(server): Shared) -> Response {
+    let is_serving = *server.phase().borrow() == Phase::Serving;
+    let body = json!({
+        "ready": is_serving,
+        "store": server.engine.place().name(),
+        "degraded": server.engine.place().is_degraded(),
+    });
+    json(if is_serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
+}
+
+/// For Prometheus.
+pub(super) async fn metrics(State(server): Shared, parts: Parts) -> Response {
+    if let Err(problem) = open(&server, &parts, Role::Read) {
+        return problem.into_response();
+    }
+    let mut response = server.metrics_text().into_response();
+    let text =
+        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    response
+}
+
+/// What is in force, and what came of the last file that was offered.
+pub(super) async fn config(State(server): Shared, parts: Parts) -> Response {
+    if let Err(problem) = open(&server, &parts, Role::Read) {
+        return problem.into_response();
+    }
+    json(StatusCode::OK, &server.reloads().said())
+}
+
+/// A page for people who open the address in a browser.
+pub(super) async fn page() -> Response {
+    let mut response = include_str!("page.html").into_response();
+    let headers = response.headers_mut();
+    let set = |headers: &mut http::HeaderMap, name, value| {
+        headers.insert(name, HeaderValue::from_static(value));
+    };
+    set(headers, header::CONTENT_TYPE, "text/html; charset=utf-8");
+    set(headers, header::CONTENT_SECURITY_POLICY, "default-src 'self'; frame-ancestors 'none'");
+    set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response
+}

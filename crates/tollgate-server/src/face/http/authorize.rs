@@ -1,0 +1,85 @@
+//! `/v1/authorize`: forward-auth for proxies, which only look at the status and the header fields.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode, Uri};
+use tollgate::Verb;
+use tollgate_http::AddressKey;
+
+use super::problem::Problem;
+use super::query::Query;
+use crate::engine::{ADDRESS_FIELD, Ask, Key, Served};
+use crate::observe::Face;
+use crate::server::Server;
+
+/// What a proxy asks about the request it holds back.
+pub(super) async fn authorize(
+    server: &Server,
+    client: &AddressKey,
+    is_trusted: bool,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let query = Query::read(uri.query().unwrap_or_default());
+    query.only(&["policy", "key", "cost", "deny_status"])?;
+    let name = query.get("policy").ok_or_else(|| {
+        Problem::bad("policy", "`policy` is missing; ask /v1/authorize?policy=NAME")
+    })?;
+    let deny = deny_status(&query)?;
+    let cost = query.whole("cost")?.unwrap_or(1);
+    let plan = server.engine.plan();
+    let served = plan.find(&name).map_err(Problem::not_found)?;
+    let given = query.get("key");
+    let client = client.to_string();
+    let key = match &given {
+        Some(key) => served.key(key.as_bytes())?,
+        None => key_of_request(served, &client, is_trusted, headers)?,
+    };
+    let ask = Ask { served, key: &key, cost, numbers: None };
+    let replies = server.engine.apply(Face::Http, Verb::Check, &[ask]).await?;
+    let refused = replies.iter().any(|reply| reply.is_refusal());
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = if refused { deny } else { StatusCode::OK };
+    super::told([served].into_iter(), &replies, response.headers_mut());
+    Ok(response)
+}
+
+/// nginx takes 401 and 403 only; others pass the status on.
+fn deny_status(query: &Query<'_>) -> Result<StatusCode, Problem> {
+    let Some(status) = query.whole("deny_status")? else {
+        return Ok(StatusCode::TOO_MANY_REQUESTS);
+    };
+    let status = u16::try_from(status).ok().filter(|status| (400..=599).contains(status));
+    status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or_else(|| {
+        Problem::bad("deny_status", "`deny_status` must be a status from 400 to 599")
+    })
+}
+
+/// The client's address where the policy names no fields; else its fields, as the proxy tells them.
+fn key_of_request<'a>(
+    served: &Served,
+    client: &'a str,
+    is_trusted: bool,
+    headers: &HeaderMap,
+) -> Result<Key<'a>, Problem> {
+    if served.spec().key.is_empty() {
+        return Ok(served.key(client.as_bytes())?);
+    }
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let field = |name: &str| match name {
+        ADDRESS_FIELD => Some(Cow::Borrowed(client)),
+        // What an untrusted peer forwards is what it likes.
+        _ if !is_trusted => None,
+        "method" => header("x-forwarded-method").map(Cow::Borrowed),
+        "host" => header("x-forwarded-host").map(Cow::Borrowed),
+        "path" => header("x-forwarded-uri")
+            .map(|uri| Cow::Borrowed(uri.split(['?', '#']).next().unwrap_or_default())),
+        _ => header(&format!("x-tollgate-{}", name.replace('_', "-"))).map(Cow::Borrowed),
+    };
+    served.key_of_fields(field).map_err(|bad| {
+        let problem = Problem::from(bad);
+        if is_trusted { problem } else { problem.because("the peer is not in `trusted_proxies`") }
+    })
+}

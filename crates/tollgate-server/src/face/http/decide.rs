@@ -1,0 +1,214 @@
+//! `/v1/check`, `/v1/peek`, `/v1/refund`: from a question to asks, and from replies to JSON.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use tollgate::Verb;
+
+use super::problem::{PROBLEM_JSON, Problem};
+use super::question::{Cost, Line, Question};
+use crate::FullAnswer;
+use crate::engine::{Ask, Engine, Key, Plan, Reply, Served};
+use crate::observe::Face;
+
+/// One line, ready to be asked.
+struct Prepared<'a> {
+    served: &'a Arc<Served>,
+    key: Key<'a>,
+    cost: u64,
+}
+
+impl Prepared<'_> {
+    fn ask(&self) -> Ask<'_> {
+        Ask { served: self.served, key: &self.key, cost: self.cost, numbers: None }
+    }
+
+    fn answer<'r>(&'r self, reply: &'r Reply) -> FullAnswer<'r> {
+        let key = std::str::from_utf8(self.key.bytes()).unwrap_or_default();
+        FullAnswer::named(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
+    }
+}
+
+pub(super) async fn decide(
+    engine: &Engine,
+    verb: Verb,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    let plan = engine.plan();
+    match Question::read(body)? {
+        Question::One(line) => {
+            let line = prepare(&plan, &line)?;
+            one(engine, verb, headers, &line).await
+        }
+        Question::Several { lines, atomic } => {
+            let prepare =
+                |(at, line)| prepare(&plan, line).map_err(|problem: Problem| problem.in_line(at));
+            let lines: Vec<Prepared<'_>> =
+                lines.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
+            several(engine, verb, headers, &lines, atomic).await
+        }
+    }
+}
+
+fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Problem> {
+    let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
+    let key = match (&line.key, &line.fields) {
+        (Some(key), None) => served.key(key.0.as_bytes())?,
+        (None, Some(fields)) => served.key_of_fields(|name| fields.get(name).map(normal(name)))?,
+        (Some(_), Some(_)) => {
+            return Err(Problem::bad("key", "send `key` or `fields`, not both"));
+        }
+        (None, None) => {
+            return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
+        }
+    };
+    Ok(Prepared { served, key, cost: units(served, &line.cost)? })
+}
+
+/// A client's address has one spelling, whoever writes it.
+fn normal<'v>(name: &str) -> impl Fn(Cow<'v, str>) -> Cow<'v, str> {
+    let is_address = name == crate::engine::ADDRESS_FIELD;
+    move |value| if is_address { crate::engine::address_key(value) } else { value }
+}
+
+/// A map of units names the unit of the policy, which has one.
+fn units(served: &Served, cost: &Cost) -> Result<u64, Problem> {
+    let of_units = match cost {
+        Cost::Units(units) => return Ok(*units),
+        Cost::OfUnits(of_units) => of_units,
+    };
+    let unit = served.spec().limits.first().map_or("requests", |limit| &limit.unit);
+    match &**of_units {
+        // What nobody mentions is one request, and none of anything else.
+        [] => Ok(u64::from(unit == "requests")),
+        [(named, units)] if named == unit => Ok(*units),
+        _ => {
+            let reason = format!("policy `{}` counts `{unit}` and nothing else", served.name());
+            Err(Problem::bad("cost", reason))
+        }
+    }
+}
+
+async fn one(
+    engine: &Engine,
+    verb: Verb,
+    asked: &HeaderMap,
+    line: &Prepared<'_>,
+) -> Result<Response, Problem> {
+    let replies = engine.apply(Face::Http, verb, &[line.ask()]).await?;
+    let reply = replies.first().ok_or_else(nothing_said)?;
+    let refused = verb == Verb::Check && reply.is_refusal();
+    let answer = line.answer(reply);
+    let mut response = if refused && wants_problem(asked) {
+        refusal(&answer, violated(&[line], &replies))
+    } else {
+        json(if refused { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK }, &answer)
+    };
+    if verb == Verb::Check {
+        tell(&[line], &replies, response.headers_mut());
+    }
+    Ok(response)
+}
+
+#[derive(Serialize)]
+struct Decisions<'a> {
+    allowed: bool,
+    decisions: Vec<FullAnswer<'a>>,
+}
+
+async fn several(
+    engine: &Engine,
+    verb: Verb,
+    asked: &HeaderMap,
+    lines: &[Prepared<'_>],
+    atomic: bool,
+) -> Result<Response, Problem> {
+    let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
+    let replies = if atomic {
+        engine.apply(Face::Http, verb, &asks).await?
+    } else {
+        engine.each(Face::Http, verb, &asks).await?
+    };
+    let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
+    let decisions =
+        lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply)).collect::<Vec<_>>();
+    let answer = Decisions { allowed: !refused, decisions };
+    let lines: Vec<&Prepared<'_>> = lines.iter().collect();
+    let mut response = match (refused && atomic, wants_problem(asked)) {
+        (true, true) => refusal(&answer, violated(&lines, &replies)),
+        (true, false) => json(StatusCode::TOO_MANY_REQUESTS, &answer),
+        (false, _) => json(StatusCode::OK, &answer),
+    };
+    if verb == Verb::Check && atomic {
+        tell(&lines, &replies, response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// The header fields of each policy, in its own style.
+fn tell(lines: &[&Prepared<'_>], replies: &[Reply], headers: &mut HeaderMap) {
+    super::told(lines.iter().map(|line| line.served), replies, headers);
+}
+
+/// `policy.limit` of everything that refused.
+fn violated(lines: &[&Prepared<'_>], replies: &[Reply]) -> Vec<String> {
+    let of_reply = |(line, reply): (&&Prepared<'_>, &Reply)| {
+        let name = line.served.name().to_owned();
+        let refused_by = reply.answer.decision.refused_by();
+        let names: Vec<String> =
+            reply.policy.names(refused_by).map(|limit| format!("{name}.{limit}")).collect();
+        // Whoever is blocked is refused by the policy as a whole.
+        if names.is_empty() && reply.is_refusal() { vec![name] } else { names }
+    };
+    lines.iter().zip(replies).flat_map(of_reply).collect()
+}
+
+#[derive(Serialize)]
+struct Refusal<'a, T> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    #[serde(rename = "violated-policies")]
+    violated: Vec<String>,
+    #[serde(flatten)]
+    answer: &'a T,
+}
+
+fn refusal<T: Serialize>(answer: &T, violated: Vec<String>) -> Response {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let body = Refusal {
+        r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        title: "The request exceeds a limit",
+        status: status.as_u16(),
+        violated,
+        answer,
+    };
+    let mut response = json(status, &body);
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response
+}
+
+fn wants_problem(asked: &HeaderMap) -> bool {
+    let accepts = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|value| value.contains("application/problem+json"))
+    };
+    asked.get_all(header::ACCEPT).iter().any(accepts)
+}
+
+pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+pub(super) fn nothing_said() -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the store answered nothing")
+}

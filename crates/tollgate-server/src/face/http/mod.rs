@@ -1,0 +1,139 @@
+//! HTTP: the JSON API, forward-auth, administration, health and metrics.
+
+mod about;
+mod admin;
+mod authorize;
+mod connection;
+mod decide;
+mod guard;
+mod openapi;
+mod problem;
+mod query;
+mod question;
+
+pub(crate) use self::connection::serve;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, delete, get, post, put};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use tollgate::Verb;
+use tollgate_http::{Told, fields};
+
+use self::guard::{body_of, open};
+use self::problem::Problem;
+use crate::access::Role;
+use crate::engine::{Reply, Served};
+use crate::server::Server;
+
+/// Who is at the other end of the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+type Shared = State<Arc<Server>>;
+
+/// Every path there is.
+pub(crate) fn router(server: Arc<Server>) -> Router {
+    Router::new()
+        .route("/v1/check", post(check))
+        .route("/v1/peek", post(peek))
+        .route("/v1/refund", post(refund))
+        .route("/v1/report", post(not_yet))
+        .route("/v1/reserve", post(not_yet))
+        .route("/v1/reservations/{id}/commit", post(not_yet))
+        .route("/v1/reservations/{id}", delete(not_yet))
+        .route("/v1/authorize", get(authorize))
+        .route("/v1/config", get(about::config))
+        .route("/v1/policies", get(admin::policies))
+        .route("/v1/policies/{policy}", get(admin::policy))
+        .route("/v1/policies/{policy}/keys/{key}", get(admin::read).delete(admin::reset))
+        .route("/v1/policies/{policy}/keys/{key}/grant", post(admin::grant))
+        .route(
+            "/v1/policies/{policy}/keys/{key}/override",
+            put(admin::make_exception).delete(admin::take_back_exception),
+        )
+        .route("/healthz", get(about::healthz))
+        .route("/readyz", get(about::readyz))
+        .route("/metrics", get(about::metrics))
+        .route("/openapi.json", get(openapi::openapi))
+        .route("/", get(about::page))
+        .fallback(any(nowhere))
+        .method_not_allowed_fallback(not_like_this)
+        .with_state(server)
+}
+
+async fn check(State(server): Shared, parts: Parts, body: Body) -> Response {
+    decided(&server, Verb::Check, parts, body).await
+}
+
+async fn peek(State(server): Shared, parts: Parts, body: Body) -> Response {
+    decided(&server, Verb::Peek, parts, body).await
+}
+
+async fn refund(State(server): Shared, parts: Parts, body: Body) -> Response {
+    decided(&server, Verb::Refund, parts, body).await
+}
+
+async fn decided(server: &Server, verb: Verb, parts: Parts, body: Body) -> Response {
+    let decide = async {
+        let _room = open(server, &parts, Role::Check)?;
+        let body = body_of(&parts.headers, body).await?;
+        decide::decide(&server.engine, verb, &parts.headers, &body).await
+    };
+    decide.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn authorize(State(server): Shared, parts: Parts) -> Response {
+    let authorize = async {
+        let _room = open(&server, &parts, Role::Check)?;
+        let peer = guard::peer_of(&parts);
+        let (uri, headers) = (&parts.uri, &parts.headers);
+        let (client, is_trusted) = server.client(peer, headers);
+        authorize::authorize(&server, &client, is_trusted, uri, headers).await
+    };
+    authorize.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn not_yet(State(server): Shared, parts: Parts) -> Response {
+    match open(&server, &parts, Role::Check) {
+        Ok(_) => {
+            let detail = format!("{} is not available yet", parts.uri.path());
+            Problem::new(StatusCode::NOT_IMPLEMENTED, detail).into_response()
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn nowhere(request: Request) -> Problem {
+    let path: String = request.uri().path().chars().take(100).collect();
+    Problem::not_found(format!("there is nothing at {path}; /openapi.json lists what there is"))
+}
+
+async fn not_like_this(method: Method, request: Request) -> Problem {
+    let path = request.uri().path();
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}"))
+}
+
+/// Writes the header fields of each policy, in its own style.
+fn told<'a>(
+    served: impl Iterator<Item = &'a Arc<Served>>,
+    replies: &[Reply],
+    headers: &mut HeaderMap,
+) {
+    let told: Vec<Told<'_>> = served
+        .zip(replies)
+        .map(|(served, reply)| Told {
+            style: served.headers(),
+            name: served.name(),
+            policy: &reply.policy,
+            answer: &reply.answer,
+        })
+        .collect();
+    fields(&told).write_to(headers);
+}

@@ -1,0 +1,255 @@
+//! The body of a check: read quickly when it is right, explained slowly when it is not.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::problem::Problem;
+use crate::config::did_you_mean;
+
+/// One or several charges.
+#[derive(Debug)]
+pub(super) enum Question<'a> {
+    One(Line<'a>),
+    Several { lines: Vec<Line<'a>>, atomic: bool },
+}
+
+/// One charge as the caller writes it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line<'a> {
+    #[serde(borrow)]
+    pub(super) policy: Text<'a>,
+    #[serde(borrow)]
+    pub(super) key: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) fields: Option<Fields<'a>>,
+    #[serde(default)]
+    pub(super) cost: Cost,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Several<'a> {
+    #[serde(borrow)]
+    checks: Vec<Line<'a>>,
+    #[serde(default = "yes")]
+    atomic: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Borrowed from the body where it has no escapes.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// Units: a number, or a map from units to numbers.
+#[derive(Debug)]
+pub(super) enum Cost {
+    Units(u64),
+    OfUnits(Vec<(String, u64)>),
+}
+
+impl Default for Cost {
+    fn default() -> Cost {
+        Cost::Units(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cost, D::Error> {
+        struct OfCost;
+        impl<'de> Visitor<'de> for OfCost {
+            type Value = Cost;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 0, or a map of units")
+            }
+
+            fn visit_u64<E: Error>(self, units: u64) -> Result<Cost, E> {
+                Ok(Cost::Units(units))
+            }
+
+            fn visit_i64<E: Error>(self, units: i64) -> Result<Cost, E> {
+                Err(E::invalid_value(Unexpected::Signed(units), &self))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cost, A::Error> {
+                let mut units = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    units.push(entry);
+                }
+                Ok(Cost::OfUnits(units))
+            }
+        }
+        deserializer.deserialize_any(OfCost)
+    }
+}
+
+/// Fields of a request, by name. Numbers and flags stand for their text.
+#[derive(Debug)]
+pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl Fields<'_> {
+    pub(super) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| Cow::Borrowed(&**value))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {
+        struct OfFields;
+        impl<'de> Visitor<'de> for OfFields {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((Text(name), value)) = map.next_entry::<Text<'de>, Value>()? {
+                    let value = match value {
+                        Value::String(text) => Cow::Owned(text),
+                        Value::Number(number) => Cow::Owned(number.to_string()),
+                        Value::Bool(flag) => Cow::Borrowed(if flag { "true" } else { "false" }),
+                        _ => return Err(A::Error::custom("a field is no text")),
+                    };
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(OfFields)
+    }
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Question<'a>, Problem> {
+        if let Ok(line) = serde_json::from_slice::<Line<'a>>(body) {
+            return Ok(Question::One(line));
+        }
+        if let Ok(Several { checks: lines, atomic }) = serde_json::from_slice(body) {
+            if lines.is_empty() {
+                return Err(Problem::bad("checks", "`checks` must hold at least one check"));
+            }
+            return Ok(Question::Several { lines, atomic });
+        }
+        Err(explain(body))
+    }
+}
+
+/// What is wrong with a body that cannot be read, by the name of the field.
+fn explain(body: &[u8]) -> Problem {
+    let value: Value = match serde_json::from_slice(body) {
+        Ok(value) => value,
+        Err(error) => return Problem::bad("body", format!("the body must be JSON: {error}")),
+    };
+    let Value::Object(top) = &value else {
+        return Problem::bad("body", "the body must be a JSON object");
+    };
+    let Some(checks) = top.get("checks") else { return explain_line(&value, "") };
+    if let Some(name) = top.keys().find(|name| !["checks", "atomic"].contains(&name.as_str())) {
+        return Problem::bad(name, format!("`{name}` cannot stand beside `checks`"));
+    }
+    if top.get("atomic").is_some_and(|atomic| !atomic.is_boolean()) {
+        return Problem::bad("atomic", "`atomic` must be true or false");
+    }
+    let Value::Array(lines) = checks else {
+        return Problem::bad("checks", "`checks` must be an array of checks");
+    };
+    let wrong = |line: &&Value| Line::deserialize(*line).is_err();
+    match lines.iter().enumerate().find(|(_, line)| wrong(line)) {
+        Some((at, line)) => explain_line(line, &format!("checks[{at}].")),
+        None => Problem::bad("checks", "`checks` must be an array of checks"),
+    }
+}
+
+fn explain_line(line: &Value, before: &str) -> Problem {
+    const KNOWN: [&str; 4] = ["policy", "key", "fields", "cost"];
+    let Value::Object(line) = line else {
+        let name = before.trim_end_matches('.');
+        return Problem::bad(name, format!("`{name}` must be an object with `policy` and `key`"));
+    };
+    let must = |name: &str, be: &str| {
+        Problem::bad(format!("{before}{name}"), format!("`{before}{name}` must be {be}"))
+    };
+    if let Some(name) = line.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+        let hint = did_you_mean(name, KNOWN.into_iter());
+        return Problem::bad(format!("{before}{name}"), format!("unknown field `{name}`{hint}"));
+    }
+    if !line.get("policy").is_some_and(Value::is_string) {
+        return must("policy", "the name of a policy");
+    }
+    if line.get("key").is_some_and(|key| !key.is_string() && !key.is_null()) {
+        return must("key", "a string");
+    }
+    if line.get("fields").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
+        return must("fields", "an object of strings");
+    }
+    if line.get("fields").is_some() {
+        let fields = line.get("fields").and_then(Value::as_object);
+        let odd = |value: &&Value| value.is_null() || value.is_array() || value.is_object();
+        if let Some((name, _)) =
+            fields.and_then(|fields| fields.iter().find(|(_, value)| odd(value)))
+        {
+            return must(&format!("fields.{name}"), "a string");
+        }
+    }
+    must("cost", "a whole number from 0, or a map of units to such numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(body: &str) -> String {
+        match Question::read(body.as_bytes()) {
+            Ok(question) => panic!("{question:?}"),
+            Err(problem) => format!("{problem:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_one_and_several() {
+        let one = Question::read(br#"{"policy":"p","key":"k\u0041","cost":3}"#).unwrap();
+        assert!(matches!(one, Question::One(Line { cost: Cost::Units(3), .. })));
+        let several = Question::read(br#"{"checks":[{"policy":"p","key":"k"}],"atomic":false}"#);
+        assert!(matches!(several.unwrap(), Question::Several { atomic: false, .. }));
+        let fields = br#"{"policy":"p","fields":{"a":"x","b":7,"c":true}}"#;
+        let Question::One(line) = Question::read(fields).unwrap() else { panic!() };
+        assert_eq!(line.fields.unwrap().get("b").as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn names_the_field_that_is_wrong() {
+        for (body, says) in [
+            ("", "must be JSON"),
+            ("[]", "must be a JSON object"),
+            ("{}", "`policy` must be"),
+            (r#"{"policy":1,"key":"k"}"#, "`policy` must be"),
+            (r#"{"policy":"p","key":1}"#, "`key` must be a string"),
+            (r#"{"policy":"p","key":"k","cost":-1}"#, "`cost` must be a whole number"),
+            (r#"{"policy":"p","key":"k","cost":1.5}"#, "`cost` must be a whole number"),
+            (r#"{"policy":"p","key":"k","cost":"1"}"#, "`cost` must be a whole number"),
+            (r#"{"policy":"p","keys":"k"}"#, "did you mean `key`"),
+            (r#"{"policy":"p","fields":[]}"#, "`fields` must be an object"),
+            (r#"{"policy":"p","fields":{"a":null}}"#, "`fields.a` must be a string"),
+            (r#"{"checks":[]}"#, "at least one"),
+            (r#"{"checks":{}}"#, "must be an array"),
+            (r#"{"checks":[{"policy":"p","key":"k"},{"key":"k"}]}"#, "`checks[1].policy` must be"),
+            (r#"{"checks":[{"policy":"p"}],"policy":"p"}"#, "cannot stand beside"),
+            (r#"{"checks":[{"policy":"p"}],"atomic":1}"#, "`atomic` must be"),
+        ] {
+            let found = problem(body);
+            assert!(found.contains(says), "{body}: {found}");
+        }
+    }
+}
