@@ -265,7 +265,12 @@ fn several_charges_share_one_response() {
     let tell = |answers: &[tollgate::Answer], styles: [HeaderStyle; 3]| {
         let policies = [&user, &team, &team];
         let charges: Vec<Told<'_>> = (0..3)
-            .map(|i| Told { style: styles[i], policy: policies[i], answer: &answers[i] })
+            .map(|i| Told {
+                style: styles[i],
+                name: policies[i].name(),
+                policy: policies[i],
+                answer: &answers[i],
+            })
             .collect();
         lines(&fields(&charges))
     };

@@ -104,6 +104,11 @@ impl Config {
         Ok(Config { path: Some(path), ..config })
     }
 
+    /// Reads a text; `name` is what complaints call it.
+    pub fn read(name: &str, text: &str) -> Result<Config, Invalid> {
+        Config::parse(&Source::new(name, text))
+    }
+
     fn parse(source: &Source) -> Result<Config, Invalid> {
         let problems = Problems::default();
         let config = match DeTable::parse(source.text()) {
@@ -129,7 +134,7 @@ const DEMONSTRATION: &str = include_str!("demonstration.toml");
 impl Config {
     /// The built-in configuration of somebody who only wants to see it work.
     pub fn demonstration() -> Result<Config, Invalid> {
-        Config::parse(&Source::new("the built-in demonstration", DEMONSTRATION))
+        Config::read("the built-in demonstration", DEMONSTRATION)
     }
 }
 

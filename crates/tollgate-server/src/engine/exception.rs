@@ -23,10 +23,12 @@ pub enum Exception {
     Override(Arc<Policy>),
 }
 
+type PolicyAndKey = (Box<str>, Box<[u8]>);
+
 /// The exceptions of every policy. They last until they are taken back or the server ends.
 #[derive(Debug, Default)]
 pub struct Exceptions {
-    of: RwLock<HashMap<(Box<str>, Box<[u8]>), Exception>>,
+    of: RwLock<HashMap<PolicyAndKey, Exception>>,
     /// Read without the lock, because mostly there are none.
     count: AtomicUsize,
 }

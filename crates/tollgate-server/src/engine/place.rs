@@ -1,5 +1,7 @@
 //! The store of this server: in memory or on Redis.
 
+use std::pin::Pin;
+
 use tollgate::{Answer, Charge, Clock, MemoryStore, Policy, Store, StoreError, TscClock, Verb};
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 
@@ -54,7 +56,9 @@ impl Place {
         let policy = Policy::clone(&served.policy());
         match self {
             Place::Memory(store) => store.set_policy(policy).await?,
-            Place::Redis(store) => store.set_policy_as(policy, serving(served.spec())).await?,
+            Place::Redis(store) => {
+                boxed(store.set_policy_as(policy, serving(served.spec()))).await?;
+            }
         }
         for policy in served.overrides() {
             self.set_variant(served, Policy::clone(policy)).await?;
@@ -65,7 +69,7 @@ impl Place {
     pub(super) async fn set_variant(&self, of: &Served, policy: Policy) -> Result<(), StoreError> {
         match self {
             Place::Memory(store) => store.set_policy(policy).await,
-            Place::Redis(store) => store.set_policy_as(policy, serving(of.spec())).await,
+            Place::Redis(store) => boxed(store.set_policy_as(policy, serving(of.spec()))).await,
         }
     }
 
@@ -77,7 +81,7 @@ impl Place {
     /// Gives back what is held of a shared store.
     pub(crate) async fn close(&self) {
         if let Place::Redis(store) = self {
-            store.return_leases().await;
+            boxed(store.return_leases()).await;
         }
     }
 
@@ -91,12 +95,19 @@ impl Place {
             Place::Memory(store) => store.apply(verb, charges).await,
             Place::Redis(store) => {
                 let started = metrics.clock().now();
-                let answers = store.apply(verb, charges).await;
+                let answers = boxed(store.apply(verb, charges)).await;
                 metrics.store_took(started);
                 answers
             }
         }
     }
+}
+
+/// What waits for a network is large; those who decide in memory should not carry it along.
+fn boxed<'a, T>(
+    future: impl Future<Output = T> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = T> + Send + 'a>> {
+    Box::pin(future)
 }
 
 fn serving(spec: &PolicySpec) -> Serving {

@@ -38,12 +38,11 @@ impl fmt::Display for Banner {
         let Banner { scheme, policies, .. } = self;
         let many = if *policies == 1 { "policy" } else { "policies" };
         match &self.file {
-            Some(file) => writeln!(f, "tollgate serves {policies} {many} of {file}")?,
+            Some(file) => writeln!(f, "tollgate serves {policies} {many} of {file}\n")?,
             None => {
-                writeln!(f, "tollgate serves a demonstration: {policies} {many}, state in memory")?
+                writeln!(f, "tollgate serves a demonstration: {policies} {many} in memory\n")?;
             }
         }
-        writeln!(f)?;
         if let Some(http) = self.http {
             writeln!(
                 f,

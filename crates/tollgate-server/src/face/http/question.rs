@@ -182,7 +182,7 @@ fn explain_line(line: &Value, before: &str) -> Problem {
         Problem::bad(format!("{before}{name}"), format!("`{before}{name}` must be {be}"))
     };
     if let Some(name) = line.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        let hint = did_you_mean(name, KNOWN.into_iter());
+        let hint = did_you_mean(name, KNOWN);
         return Problem::bad(format!("{before}{name}"), format!("unknown field `{name}`{hint}"));
     }
     if !line.get("policy").is_some_and(Value::is_string) {

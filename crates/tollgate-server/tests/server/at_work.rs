@@ -1,0 +1,67 @@
+//! A server for one test, on free ports.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use tollgate_server::config::{Config, Listen};
+use tollgate_server::observe::Face;
+use tollgate_server::{Listeners, Patience, Running, Timing};
+
+use crate::client::Client;
+
+/// A server at work. Everything it listens on is loopback, on ports of its own.
+pub(crate) struct AtWork {
+    pub(crate) running: Running,
+    http: SocketAddr,
+    grpc: SocketAddr,
+    resp: SocketAddr,
+}
+
+/// Stops at once, and is impatient: tests wait for neither.
+pub(crate) fn hurried() -> Timing {
+    Timing {
+        lame_duck: Duration::ZERO,
+        drain: Duration::from_secs(5),
+        patience: Patience { head: Duration::from_millis(300), idle: Duration::from_secs(60) },
+    }
+}
+
+impl AtWork {
+    /// Serves the text of a configuration.
+    pub(crate) async fn serving(text: &str) -> AtWork {
+        AtWork::with(Config::read("test.toml", text).expect("valid"), hurried()).await
+    }
+
+    /// Serves a file, which may change.
+    pub(crate) async fn serving_file(path: &Path) -> AtWork {
+        AtWork::with(Config::load(Some(path)).expect("valid"), hurried()).await
+    }
+
+    pub(crate) async fn with(config: Config, timing: Timing) -> AtWork {
+        let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let listen = Listen { http: free, grpc: free, resp: free };
+        let listeners = Listeners::bind(&listen).await.expect("free ports");
+        let address = |face| listeners.address(face).expect("bound");
+        let (http, grpc, resp) = (address(Face::Http), address(Face::Grpc), address(Face::Resp));
+        let running = Running::start(config, listeners, timing).await.expect("starts");
+        AtWork { running, http, grpc, resp }
+    }
+
+    /// A new connection to the HTTP face.
+    pub(crate) async fn http(&self) -> Client {
+        Client::connect(self.http).await
+    }
+
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    pub(crate) fn grpc_address(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    pub(crate) fn resp_address(&self) -> SocketAddr {
+        self.resp
+    }
+}

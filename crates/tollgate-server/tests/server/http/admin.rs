@@ -1,0 +1,180 @@
+//! Administration of single keys, with tokens.
+
+use serde_json::{Value, json};
+
+use crate::at_work::AtWork;
+use crate::client::{Answer, Client};
+
+const POLICIES: &str = r#"
+[server]
+auth = [
+  { token = "sha256:d2d2328e3359f3de3515871090d1316cbcdc5383204c204f9390788c3ef8618f", roles = ["check"] },
+  { token = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30", roles = ["read"] },
+  { token = "sha256:4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2", roles = ["admin"] },
+]
+
+[policies.plain]
+limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 3 }]
+
+[policies.login]
+key = ["client_ip", "user"]
+limits = ["2/h"]
+"#;
+
+/// Asks with a token.
+async fn ask(client: &mut Client, who: &str, method: &str, path: &str, body: &str) -> Answer {
+    client.send(method, path, &[&format!("authorization: Bearer {who}")], body).await
+}
+
+async fn check(client: &mut Client, key: &str, cost: u64) -> Answer {
+    let body = json!({"policy": "plain", "key": key, "cost": cost}).to_string();
+    ask(client, "checker", "POST", "/v1/check", &body).await
+}
+
+#[tokio::test]
+async fn every_path_has_its_role() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let check = r#"{"policy":"plain","key":"k"}"#;
+    for (method, path, body, roles) in [
+        ("POST", "/v1/check", check, ["checker", "root", "root"]),
+        ("POST", "/v1/peek", check, ["checker", "root", "root"]),
+        ("POST", "/v1/refund", check, ["checker", "root", "root"]),
+        ("GET", "/v1/authorize?policy=plain&key=a", "", ["checker", "root", "root"]),
+        ("GET", "/v1/policies", "", ["reader", "root", "root"]),
+        ("GET", "/v1/policies/plain", "", ["reader", "root", "root"]),
+        ("GET", "/v1/policies/plain/keys/k", "", ["reader", "root", "root"]),
+        ("GET", "/v1/config", "", ["reader", "root", "root"]),
+        ("GET", "/metrics", "", ["reader", "root", "root"]),
+        ("DELETE", "/v1/policies/plain/keys/k", "", ["root"; 3]),
+        ("POST", "/v1/policies/plain/keys/k/grant", r#"{"cost":1}"#, ["root"; 3]),
+        ("PUT", "/v1/policies/plain/keys/k/override", r#"{"exempt":true}"#, ["root"; 3]),
+        ("DELETE", "/v1/policies/plain/keys/k/override", "", ["root"; 3]),
+    ] {
+        for who in ["checker", "reader", "root"] {
+            let answer = ask(&mut client, who, method, path, body).await;
+            let expected = if roles.contains(&who) { 200 } else { 403 };
+            assert_eq!(answer.status, expected, "{who} {method} {path}: {}", answer.body);
+        }
+        let nobody = client.send(method, path, &[], body).await;
+        assert_eq!(nobody.status, 401, "{method} {path}");
+        assert_eq!(nobody.header("www-authenticate"), Some("Bearer"));
+    }
+    for path in ["/healthz", "/readyz", "/openapi.json", "/"] {
+        assert_eq!(client.get(path).await.status, 200, "{path} is for everybody");
+    }
+}
+
+#[tokio::test]
+async fn an_open_server_has_no_administrators() {
+    let server = AtWork::serving("[policies.plain]\nlimits = [\"1/h\"]\n").await;
+    let mut client = server.http().await;
+    assert_eq!(client.get("/v1/policies/plain/keys/k").await.status, 200);
+    let reset = client.send("DELETE", "/v1/policies/plain/keys/k", &[], "").await;
+    assert_eq!(reset.status, 401);
+}
+
+#[tokio::test]
+async fn guesses_are_limited() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let mut statuses = Vec::new();
+    for guess in 0..12 {
+        let who = format!("guess{guess}");
+        statuses.push(ask(&mut client, &who, "GET", "/v1/policies", "").await.status);
+    }
+    assert_eq!(statuses, [[401; 10].as_slice(), &[429; 2]].concat());
+    let late = ask(&mut client, "root", "GET", "/v1/policies", "").await;
+    assert_eq!(late.status, 429, "who guesses does not learn that this one was right");
+    assert!(late.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn read_reset_grant() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    check(&mut client, "alice/ü", 3).await;
+    let path = "/v1/policies/plain/keys/alice%2F%C3%BC";
+    let read = ask(&mut client, "reader", "GET", path, "").await;
+    assert_eq!(read.json()["remaining"], 0);
+    assert_eq!(read.json()["key"], "alice/ü");
+    assert_eq!(read.json()["exception"], Value::Null);
+    let grant = ask(&mut client, "root", "POST", &format!("{path}/grant"), r#"{"cost":2}"#).await;
+    assert_eq!(grant.json()["remaining"], 2);
+    let reset = ask(&mut client, "root", "DELETE", path, "").await;
+    assert_eq!(reset.json()["remaining"], 3);
+    let bad = ask(&mut client, "root", "POST", &format!("{path}/grant"), r#"{"cost":-2}"#).await;
+    assert_eq!((bad.status, bad.json()["field"].as_str()), (400, Some("cost")));
+    let nobody = ask(&mut client, "root", "GET", "/v1/policies/plan/keys/a", "").await;
+    assert_eq!(nobody.status, 404);
+}
+
+#[tokio::test]
+async fn block_exempt_override_and_back() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let path = "/v1/policies/plain/keys/k/override";
+    check(&mut client, "k", 1).await;
+
+    let blocked = ask(&mut client, "root", "PUT", path, r#"{"block":true}"#).await;
+    assert_eq!((blocked.status, blocked.json()["exception"].as_str()), (200, Some("block")));
+    let refused = check(&mut client, "k", 1).await;
+    assert_eq!((refused.status, refused.json()["source"].as_str()), (429, Some("policy")));
+    assert_eq!(check(&mut client, "other", 1).await.status, 200);
+
+    ask(&mut client, "root", "PUT", path, r#"{"exempt":true}"#).await;
+    for _ in 0..10 {
+        assert_eq!(check(&mut client, "k", 1).await.status, 200);
+    }
+
+    let table = r#"{"limits":[{"algorithm":"gcra","limit":1,"per":"1h","capacity":10}]}"#;
+    let overridden = ask(&mut client, "root", "PUT", path, table).await;
+    assert_eq!(overridden.json()["exception"], "override", "{}", overridden.body);
+    assert_eq!(overridden.json()["limit"], 10);
+    assert_eq!(overridden.json()["policy"], "plain", "under the name that callers know");
+    assert_eq!(overridden.json()["remaining"], 9, "what was spent stays spent");
+
+    let back = ask(&mut client, "root", "DELETE", path, "").await;
+    assert_eq!(back.json()["exception"], Value::Null);
+    assert_eq!(back.json()["remaining"], 2, "and comes back with it");
+
+    for body in [
+        "{}",
+        r#"{"block":true,"exempt":true}"#,
+        r#"{"limits":[]}"#,
+        r#"{"limits":["nonsense"]}"#,
+        r#"{"limits":[{"algorithm":"gcra","limt":1}]}"#,
+        "[]",
+        "x",
+    ] {
+        let bad = ask(&mut client, "root", "PUT", path, body).await;
+        assert_eq!(bad.status, 400, "{body}: {}", bad.body);
+    }
+}
+
+#[tokio::test]
+async fn composed_keys_by_the_text_that_answers_show() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let body = r#"{"policy":"login","fields":{"client_ip":"203.0.113.1","user":"a,1:b"}}"#;
+    let answer = ask(&mut client, "checker", "POST", "/v1/check", body).await;
+    let key = answer.json()["key"].as_str().unwrap().to_owned();
+    let path = format!("/v1/policies/login/keys/{key}");
+    let read = ask(&mut client, "reader", "GET", &path, "").await;
+    assert_eq!(read.json()["remaining"], 1, "{}", read.body);
+    let bad = ask(&mut client, "reader", "GET", "/v1/policies/login/keys/alice", "").await;
+    assert_eq!(bad.status, 400);
+}
+
+#[tokio::test]
+async fn the_list_of_policies() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let list = ask(&mut client, "reader", "GET", "/v1/policies", "").await.json();
+    let names: Vec<&str> =
+        list["policies"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, ["login", "plain"]);
+    let one = ask(&mut client, "reader", "GET", "/v1/policies/plain", "").await.json();
+    assert_eq!(one, list["policies"][1]);
+    assert_eq!(one["limits"][0]["per_us"], 3_600_000_000_u64);
+}

@@ -1,0 +1,6 @@
+//! The HTTP face.
+
+mod about;
+mod admin;
+mod authorize;
+mod check;

@@ -1,0 +1,5 @@
+//! The server through real sockets.
+
+mod at_work;
+mod client;
+mod http;
