@@ -25,10 +25,12 @@ mod arith;
 mod carry;
 mod decide;
 mod decision;
+mod definition;
 mod error;
 mod limit;
 mod logs;
 mod policy;
+mod saved;
 mod time;
 
 pub use algorithm::even_slots::EvenSlots;

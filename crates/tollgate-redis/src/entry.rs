@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollgate::{Algorithm, Mode, Policy, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
-use crate::shape::{Shape, read_definition};
+use crate::shape::Shape;
 
 /// Older definitions of a policy whose records are still looked for.
 pub(crate) const REMEMBERED: usize = 4;
@@ -86,7 +86,7 @@ impl Entry {
         let (head, definition) = paragraph.split_once('\n')?;
         let (mark, replaced) = head.split_once(' ')?;
         let ago = Duration::from_secs(second.saturating_sub(replaced.parse().ok()?));
-        let policy = read_definition(self.policy.name(), definition)?;
+        let policy = Policy::from_definition(self.policy.name(), definition)?;
         let mut entry = Self::new(policy, Serving::default(), None).ok()?;
         entry.mark = Mark::read(mark)?;
         let left = entry.shape.remembers_for().checked_sub(ago)?;

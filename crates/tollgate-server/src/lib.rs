@@ -17,6 +17,7 @@ mod pace;
 mod reload;
 mod run;
 mod server;
+mod snapshot;
 mod tls;
 
 pub use self::full_answer::FullAnswer;

@@ -43,6 +43,11 @@ impl Budget {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
+    /// Takes a place whether or not there is one.
+    pub(crate) fn take_anyway(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn give_back(&self, keys: usize) {
         self.taken.fetch_sub(keys, Ordering::Relaxed);
     }

@@ -26,7 +26,7 @@ pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
-pub use memory::{MemoryStore, PolicyHandle};
+pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
     Algorithm, Align, Calendar, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,

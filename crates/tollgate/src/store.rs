@@ -135,6 +135,21 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Every kind there is.
+    pub const ALL: [Self; 11] = [
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Open,
+        Self::Overloaded,
+        Self::Loading,
+        Self::ReadOnly,
+        Self::OutOfMemory,
+        Self::Auth,
+        Self::Version,
+        Self::Foreign,
+        Self::BadReply,
+    ];
+
     /// As a metric's label.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -15,7 +15,6 @@ const MOST_EDGES: usize = 16;
 /// A limit in the scripts' terms.
 #[derive(Clone, Debug)]
 pub(super) struct LimitShape {
-    pub(super) name: Box<str>,
     pub(super) algorithm: Algorithm,
     pub(super) shadow: bool,
     /// How many words its state takes in the core, without the gap's.
@@ -67,7 +66,6 @@ impl LimitShape {
     pub(super) fn of(limit: &Limit) -> Result<Self, String> {
         let gap = limit.gap().map(|gap| micros("min_interval", gap.period())).transpose()?;
         Ok(Self {
-            name: limit.name().into(),
             algorithm: limit.algorithm().clone(),
             shadow: limit.is_shadow(),
             words: limit.words() - usize::from(limit.gap().is_some()),

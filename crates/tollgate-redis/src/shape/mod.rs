@@ -1,6 +1,5 @@
 //! A policy as the scripts see it: its numbers in microseconds, and its records.
 
-mod definition;
 mod limit;
 mod record;
 
@@ -8,7 +7,6 @@ use std::time::Duration;
 
 use tollgate::{Mode, Policy, StoreError, Timestamp};
 
-pub(crate) use definition::read_definition;
 pub(crate) use record::NotOurs;
 
 use limit::LimitShape;
@@ -22,6 +20,8 @@ const UNIFORM_MOST: u64 = EXACT / 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     limits: Vec<LimitShape>,
+    /// The algorithms and numbers, as text.
+    definition: String,
     mode: &'static str,
     shadow: bool,
 }
@@ -56,7 +56,7 @@ impl Shape {
             }
             limits.push(shape);
         }
-        Ok(Self { limits, mode, shadow: policy.is_shadow() })
+        Ok(Self { limits, definition: policy.definition(), mode, shadow: policy.is_shadow() })
     }
 
     /// The numbers for the short script, if a record is one number.
@@ -95,9 +95,14 @@ impl Shape {
         self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
     }
 
+    /// What its records are written by, to be read back by a process that has other numbers.
+    pub(crate) fn definition(&self) -> &str {
+        &self.definition
+    }
+
     /// What identifies the records of this policy: the algorithms and numbers they were written by.
     pub(crate) fn fingerprint(&self) -> String {
         let calendars = self.limits.iter().filter_map(LimitShape::calendar);
-        calendars.fold(self.definition(), |text, calendar| text + &calendar)
+        calendars.fold(self.definition.clone(), |text, calendar| text + &calendar)
     }
 }

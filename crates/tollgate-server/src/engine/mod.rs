@@ -59,6 +59,9 @@ impl Engine {
             metrics,
         };
         engine.put_in_force(plan).await?;
+        if let Some(path) = &config.store.snapshot {
+            engine.place.restore(path);
+        }
         Ok(engine)
     }
 
@@ -83,7 +86,20 @@ impl Engine {
     }
 
     /// Brings the gauges up to date.
-    pub(crate) fn gauge(&self) {}
+    pub(crate) fn gauge(&self) {
+        self.metrics.set_degraded(self.place.is_degraded());
+        let plan = self.plan();
+        let mut gauges = self.metrics.of_policies();
+        for served in plan.policies() {
+            gauges.keys(served.name(), self.place.keys_of(served.name()));
+            for limit in served.policy().limits() {
+                if let Some(most) = limit.most() {
+                    gauges.limit(served.name(), limit.name(), most);
+                }
+            }
+        }
+        self.metrics.set_overflowed(self.place.overflowed());
+    }
 
     /// Puts another configuration in force, whole or not at all; what was spent stays spent.
     pub async fn adopt(&self, config: &Config) -> Result<(), Invalid> {

@@ -1,5 +1,6 @@
 //! The store of this server: in memory or on Redis.
 
+use std::path::Path;
 use std::pin::Pin;
 
 use tollgate::{Answer, Charge, Clock, MemoryStore, Policy, Store, StoreError, TscClock, Verb};
@@ -8,6 +9,7 @@ use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 use super::served::Served;
 use crate::config::{Address, Invalid, PolicySpec, StoreSpec};
 use crate::observe::Metrics;
+use crate::snapshot;
 
 /// Where state lives.
 pub enum Place {
@@ -52,6 +54,19 @@ impl Place {
         }
     }
 
+    /// How many keys of a policy are remembered; a shared store does not tell.
+    pub(super) fn keys_of(&self, _policy: &str) -> usize {
+        match self {
+            Place::Memory(store) => store.len(),
+            Place::Redis(_) => 0,
+        }
+    }
+
+    /// How many charges were made to keys that found no place.
+    pub(super) fn overflowed(&self) -> u64 {
+        0
+    }
+
     pub(super) async fn set(&self, served: &Served) -> Result<(), StoreError> {
         let policy = Policy::clone(&served.policy());
         match self {
@@ -76,7 +91,18 @@ impl Place {
     pub(super) async fn remove(&self, _policy: &str) {}
 
     /// Writes down what is remembered in memory, in the place of what was written before.
-    pub(crate) fn save(&self, _path: &std::path::Path) {}
+    pub(crate) fn save(&self, path: &Path) {
+        if let Place::Memory(store) = self {
+            snapshot::save(store, path);
+        }
+    }
+
+    /// Goes on from what was written down.
+    pub(super) fn restore(&self, path: &Path) {
+        if let Place::Memory(store) = self {
+            snapshot::restore(store, path);
+        }
+    }
 
     /// Gives back what is held of a shared store.
     pub(crate) async fn close(&self) {

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate::{Clock, MonotonicClock, StoreError, Timestamp};
+use tollgate::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
 
 use super::{Face, Tally};
 
@@ -31,6 +31,27 @@ struct OfFace {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfPolicy {
+    policy: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfLimit {
+    policy: String,
+    limit: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfMode {
+    mode: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OfKind {
     kind: &'static str,
 }
@@ -44,6 +65,11 @@ pub struct Metrics {
     decision_duration: [Histogram; 3],
     store_duration: Histogram,
     store_errors: Family<OfKind, Counter>,
+    degraded: Gauge,
+    keys: Family<OfPolicy, Gauge>,
+    reservations: Family<OfPolicy, Gauge>,
+    limits: Family<OfLimit, Gauge>,
+    overflowed: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
     auth_failures: [Counter; 3],
@@ -75,6 +101,28 @@ impl Default for Metrics {
         );
         let store_errors = Family::<OfKind, Counter>::default();
         registry.register("store_errors", "Failures of the store", store_errors.clone());
+        for failure in Failure::ALL {
+            // From the start, so that a rate over them is zero and not absent.
+            drop(store_errors.get_or_create(&OfKind { kind: failure.name() }));
+        }
+        let degraded = Family::<OfMode, Gauge>::default();
+        registry.register(
+            "degraded",
+            "1 while something stands in for the store",
+            degraded.clone(),
+        );
+        let keys = Family::<OfPolicy, Gauge>::default();
+        registry.register("keys", "Keys remembered in memory", keys.clone());
+        let reservations = Family::<OfPolicy, Gauge>::default();
+        registry.register("reservations", "Reservations not settled yet", reservations.clone());
+        let limits = Family::<OfLimit, Gauge>::default();
+        registry.register("policy_limit", "The most a fresh key can admit at once", limits.clone());
+        let evictions = Family::<OfReason, Counter>::default();
+        registry.register(
+            "evictions",
+            "Charges of keys that found no place of their own",
+            evictions.clone(),
+        );
         let connections = Family::<OfFace, Gauge>::default();
         registry.register("connections", "Open connections", connections.clone());
         let shed = Family::<OfFace, Counter>::default();
@@ -105,6 +153,11 @@ impl Default for Metrics {
             decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
             store_duration,
             store_errors,
+            degraded: degraded.get_or_create(&OfMode { mode: "local" }).clone(),
+            keys,
+            reservations,
+            limits,
+            overflowed: evictions.get_or_create(&OfReason { reason: "full" }).clone(),
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
@@ -143,6 +196,22 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn set_degraded(&self, is_degraded: bool) {
+        self.degraded.set(i64::from(is_degraded));
+    }
+
+    pub(crate) fn set_overflowed(&self, total: u64) {
+        self.overflowed.inc_by(total.saturating_sub(self.overflowed.get()));
+    }
+
+    /// The gauges of policies, all of them anew: those of policies that are gone go, too.
+    pub(crate) fn of_policies(&self) -> PolicyGauges<'_> {
+        self.keys.clear();
+        self.reservations.clear();
+        self.limits.clear();
+        PolicyGauges(self)
+    }
+
     /// Open connections of a face.
     #[must_use]
     pub fn connections(&self, face: Face) -> &Gauge {
@@ -170,5 +239,21 @@ impl Metrics {
         // Writing to a string does not fail.
         _ = encode(&mut text, &self.registry.lock());
         text
+    }
+}
+
+/// Sets the gauges of policies.
+pub(crate) struct PolicyGauges<'a>(&'a Metrics);
+
+impl PolicyGauges<'_> {
+    pub(crate) fn keys(&mut self, policy: &str, keys: usize) {
+        let labels = OfPolicy { policy: policy.to_owned() };
+        self.0.keys.get_or_create(&labels).set(i64::try_from(keys).unwrap_or(i64::MAX));
+        self.0.reservations.get_or_create(&labels).set(0);
+    }
+
+    pub(crate) fn limit(&mut self, policy: &str, limit: &str, most: u64) {
+        let labels = OfLimit { policy: policy.to_owned(), limit: limit.to_owned() };
+        self.0.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
     }
 }

@@ -2,29 +2,61 @@
 
 use std::sync::OnceLock;
 
+use super::snapshot::RestoreError;
+
 /// The numbers that a hash depends on beside its key.
-type Seed = [u64; 4];
+pub(super) type Seed = [u64; 4];
+
+/// By what this key's hash is two builds are told apart that hash differently.
+const KNOWN_KEY: &[u8] = b"a key that everybody knows";
 
 #[derive(Debug, Default)]
-pub(super) struct Hasher(OnceLock<ahash::RandomState>);
+pub(super) struct Hasher(OnceLock<Seeded>);
+
+#[derive(Debug)]
+struct Seeded {
+    state: ahash::RandomState,
+    seed: Seed,
+}
 
 impl Hasher {
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        self.state().hash_one(key)
+        self.seeded().state.hash_one(key)
     }
 
     #[inline]
-    fn state(&self) -> &ahash::RandomState {
-        self.0.get_or_init(|| with_seed(random()))
+    fn seeded(&self) -> &Seeded {
+        self.0.get_or_init(|| Seeded::new(random()))
+    }
+
+    pub(super) fn seed(&self) -> Seed {
+        self.seeded().seed
+    }
+
+    /// What the hash makes of a known key.
+    pub(super) fn probe(&self) -> u64 {
+        self.hash(KNOWN_KEY)
+    }
+
+    /// Takes a seed that was saved, if no other was used yet and it leads to the same hashes.
+    pub(super) fn adopt(&self, seed: Seed, probe: u64) -> Result<(), RestoreError> {
+        let seeded = Seeded::new(seed);
+        if seeded.state.hash_one(KNOWN_KEY) != probe {
+            return Err(RestoreError::Hash);
+        }
+        if self.0.get_or_init(|| seeded).seed == seed { Ok(()) } else { Err(RestoreError::InUse) }
+    }
+}
+
+impl Seeded {
+    fn new(seed: Seed) -> Self {
+        let [a, b, c, d] = seed;
+        Self { state: ahash::RandomState::with_seeds(a, b, c, d), seed }
     }
 }
 
 fn random() -> Seed {
     let random = ahash::RandomState::new();
     [0, 1, 2, 3].map(|i: u64| random.hash_one(i))
-}
-
-fn with_seed([a, b, c, d]: Seed) -> ahash::RandomState {
-    ahash::RandomState::with_seeds(a, b, c, d)
 }

@@ -3,6 +3,7 @@
 mod apply;
 mod handle;
 mod hasher;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -17,6 +18,7 @@ use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::table::Table;
 pub use handle::PolicyHandle;
 use hasher::Hasher;
+pub use snapshot::{RestoreError, Restored, Saved};
 
 /// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
 ///

@@ -6,6 +6,7 @@
 
 mod layout;
 mod prefetch;
+mod saved;
 mod shard;
 
 use tollgate_core::{Decision, Policy, Timestamp, Verdict};
@@ -13,6 +14,7 @@ use tollgate_core::{Decision, Policy, Timestamp, Verdict};
 use crate::budget::Budget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use prefetch::{Hint, fetch};
+pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 use shard::Rebuild;
 pub(crate) use shard::Shard;
 
@@ -199,16 +201,18 @@ impl Locked<'_> {
             return;
         }
         if !self.shard.knows(fingerprint) && self.table.budget.take() {
-            if self.shard.is_crowded() {
-                self.rebuild(Rebuild::Tidy, now);
-            }
-            self.shard.insert(fingerprint, now);
+            self.make_place(fingerprint, now);
         }
         self.shard.record(fingerprint, now, cost, verdict);
     }
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
         self.table.budget.give_back(self.shard.rebuild(how, now));
+        self.tell_extent();
+    }
+
+    /// Says where the shard's memory is now.
+    fn tell_extent(&self) {
         self.table.hints[self.number].set(self.shard.extent());
     }
 }

@@ -17,25 +17,25 @@ static FRESH: [u64; 128] = [0; 128];
 /// What every decision needs; with the lock beside it, it fills one cache line.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    policy: Arc<Policy>,
-    buckets: Buckets,
-    layout: Layout,
-    latest: Timestamp,
-    rest: Box<Rest>,
+    pub(super) policy: Arc<Policy>,
+    pub(super) buckets: Buckets,
+    pub(super) layout: Layout,
+    pub(super) latest: Timestamp,
+    pub(super) rest: Box<Rest>,
 }
 
 /// What few decisions need.
 #[derive(Debug)]
-struct Rest {
+pub(super) struct Rest {
     /// Slots in use, fresh ones included.
     used: usize,
     /// Slots that may be used before the shard is rebuilt.
     room: usize,
     /// No slot becomes fresh before this.
-    frees_at: Timestamp,
-    logs: Logs,
+    pub(super) frees_at: Timestamp,
+    pub(super) logs: Logs,
     /// What keys that found no place share; empty until the first does.
-    overflow: Vec<u64>,
+    pub(super) overflow: Vec<u64>,
 }
 
 impl Shard {
@@ -245,6 +245,14 @@ impl Shard {
         before - live
     }
 
+    /// Makes room for so many more keys.
+    pub(super) fn expect(&mut self, more: usize) {
+        let needed = self.layout.buckets_for(self.rest.used + more);
+        if needed > self.buckets.count() && more > 0 {
+            self.move_words(needed);
+        }
+    }
+
     /// Frees the slots of keys that are fresh. Probes do not work until the shard is laid out anew.
     fn drop_fresh(&mut self, now: Timestamp) {
         self.rest.frees_at = Timestamp::MAX;
@@ -329,9 +337,9 @@ pub(super) enum Rebuild<'a> {
 }
 
 /// Where a slot's fingerprint and its words are.
-struct Slot {
-    fingerprint: usize,
-    state: usize,
+pub(super) struct Slot {
+    pub(super) fingerprint: usize,
+    pub(super) state: usize,
     free: bool,
 }
 
@@ -353,7 +361,7 @@ fn probe(layout: Layout, buckets: &Buckets, fingerprint: u64) -> Option<Slot> {
 }
 
 /// Every slot, in the order in which fingerprints probe them.
-fn slots(layout: Layout, buckets: usize) -> impl Iterator<Item = Slot> {
+pub(super) fn slots(layout: Layout, buckets: usize) -> impl Iterator<Item = Slot> {
     (0..buckets).flat_map(move |bucket| {
         let start = bucket * layout.words();
         (0..layout.slots()).map(move |i| Slot {

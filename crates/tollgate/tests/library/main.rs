@@ -6,5 +6,6 @@ mod concurrency;
 mod full;
 mod handle;
 mod limiter;
+mod snapshot;
 mod store;
 mod waiting;

@@ -22,7 +22,10 @@ async fn healthy_ready_and_described() {
     let ready = client.get("/readyz").await;
     assert_eq!((ready.status, ready.json()["ready"].as_bool()), (200, Some(true)));
     let page = client.get("/").await;
-    assert!(page.header("content-security-policy").is_some_and(|csp| csp.contains("default-src 'self'")));
+    assert!(
+        page.header("content-security-policy")
+            .is_some_and(|csp| csp.contains("default-src 'self'"))
+    );
     let config = client.get("/v1/config").await.json();
     assert_eq!(config["generation"], 1);
     assert_eq!(config["last_reload"]["success"], true);
@@ -45,10 +48,7 @@ async fn every_metric_under_its_name() {
     };
     assert_eq!((decided("allow"), decided("deny")), (Some(2.0), Some(1.0)));
     assert_eq!((decided("shadow_deny"), decided("error")), (Some(0.0), Some(0.0)));
-    assert_eq!(
-        metric(&text, "tollgate_decision_duration_seconds_count{face=\"http\"}"),
-        Some(3.0)
-    );
+    assert_eq!(metric(&text, "tollgate_decision_duration_seconds_count{face=\"http\"}"), Some(3.0));
     assert_eq!(metric(&text, "tollgate_keys{policy=\"plain\"}"), Some(1.0));
     assert_eq!(metric(&text, "tollgate_policy_limit{policy=\"plain\",limit=\"all\"}"), Some(2.0));
     assert_eq!(metric(&text, "tollgate_config_generation"), Some(1.0));
@@ -80,8 +80,10 @@ async fn the_description_matches() {
         for (method, operation) in methods.as_object().unwrap() {
             let path = path.replace("{policy}", "plain").replace("{key}", "k").replace("{id}", "i");
             let answer = client.send(&method.to_uppercase(), &path, &[], "").await;
-            let known = |status: &str| operation["responses"].get(status) != Some(&Value::Null)
-                && operation["responses"].get(status).is_some();
+            let known = |status: &str| {
+                operation["responses"].get(status) != Some(&Value::Null)
+                    && operation["responses"].get(status).is_some()
+            };
             assert!(known(&answer.status.to_string()), "{method} {path}: {}", answer.status);
             assert!(![404, 405].contains(&answer.status), "{method} {path}");
         }

@@ -1,0 +1,142 @@
+//! A policy's numbers as text: kept beside what was written under them, so that it can be read when the
+//! numbers are others.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+use core::time::Duration;
+
+use crate::{
+    Algorithm, Align, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Policy, Quota,
+    RollingWindow, SlidingWindow,
+};
+
+impl Policy {
+    /// Everything that gives the words of a state their meaning, one line per limit: its name,
+    /// algorithm, gap and numbers. Two policies that read the same keep the same state, but for the
+    /// edges of a calendar, which are code.
+    #[must_use]
+    pub fn definition(&self) -> String {
+        self.limits().iter().fold(String::new(), |mut text, limit| {
+            limit.name().bytes().for_each(|byte| _ = write!(text, "{byte:02x}"));
+            let gap_ns = limit.gap().map_or(0, |gap| nanos(gap.period()));
+            let (code, numbers) = defining(limit.algorithm());
+            _ = write!(text, " {code} {gap_ns}");
+            numbers.iter().for_each(|number| _ = write!(text, " {number}"));
+            text.push('\n');
+            text
+        })
+    }
+
+    /// The policy of a definition, in binary mode. A calendar's windows are read as windows that start
+    /// with the first cost: what was counted in them means the same.
+    #[must_use]
+    pub fn from_definition(name: &str, text: &str) -> Option<Self> {
+        let limits: Option<Vec<Limit>> = text.lines().map(read_limit).collect();
+        Self::new(name, limits?).ok()
+    }
+}
+
+/// A letter for the algorithm, and its numbers; times in nanoseconds.
+fn defining(algorithm: &Algorithm) -> (char, Vec<u64>) {
+    match algorithm {
+        Algorithm::Gcra(gcra) => {
+            let (step_ns, scale) = gcra.unit_ns();
+            ('g', Vec::from([step_ns, scale, gcra.holds(), gcra.overdraws().into()]))
+        }
+        Algorithm::LeakyBucket(leaky) => {
+            let numbers = [leaky.holds(), leaky.drip(), nanos(leaky.period())];
+            let overdraft = [u64::from(leaky.overdraws())];
+            ('l', numbers.into_iter().chain(overdraft).collect())
+        }
+        Algorithm::FixedWindow(window) => {
+            let align = match window.align() {
+                Align::First => 0,
+                Align::Epoch => 1,
+                Align::Calendar(_) => 2,
+            };
+            ('f', Vec::from([window.holds(), nanos(window.period()), align]))
+        }
+        Algorithm::SlidingWindow(window) => {
+            ('s', Vec::from([window.holds(), nanos(window.period())]))
+        }
+        Algorithm::RollingWindow(window) => {
+            let buckets = window.buckets().unwrap_or(0);
+            ('r', Vec::from([window.holds(), nanos(window.period()), buckets]))
+        }
+        Algorithm::Quota(quota) => ('q', Vec::from([quota.holds(), nanos(quota.period())])),
+        Algorithm::EvenSlots(slots) => ('e', Vec::from([slots.slots(), nanos(slots.period())])),
+        Algorithm::MinInterval(gap) => ('m', Vec::from([nanos(gap.period())])),
+    }
+}
+
+fn read_limit(line: &str) -> Option<Limit> {
+    let mut words = line.split(' ');
+    let name = read_name(words.next()?)?;
+    let code = words.next()?;
+    let gap: u64 = words.next()?.parse().ok()?;
+    let numbers: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let time = Duration::from_nanos;
+    let limit: Limit = match (code, &*numbers) {
+        ("g", &[step, scale, capacity, overdraft]) => {
+            let gcra = Gcra::new(scale, time(step)).ok()?.capacity(capacity);
+            gcra.overdraft(overdraft == 1).into()
+        }
+        ("l", &[capacity, drip, every, overdraft]) => {
+            let leaky = LeakyBucket::new(capacity, drip, time(every)).ok()?;
+            leaky.overdraft(overdraft == 1).into()
+        }
+        ("f", &[limit, per, 1]) => FixedWindow::aligned(limit, time(per)).ok()?.into(),
+        ("f", &[limit, per, _]) => FixedWindow::new(limit, time(per)).ok()?.into(),
+        ("s", &[limit, per]) => SlidingWindow::new(limit, time(per)).ok()?.into(),
+        ("r", &[limit, per, 0]) => RollingWindow::new(limit, time(per)).ok()?.into(),
+        ("r", &[limit, per, buckets]) => {
+            RollingWindow::bucketed(limit, time(per), buckets).ok()?.into()
+        }
+        ("q", &[limit, per]) => Quota::new(limit, time(per)).ok()?.into(),
+        ("e", &[slots, per]) => EvenSlots::new(slots, time(per)).ok()?.into(),
+        ("m", &[every]) => MinInterval::new(time(every)).ok()?.into(),
+        _ => return None,
+    };
+    let limit = limit.named(&name);
+    if gap == 0 { Some(limit) } else { limit.min_interval(time(gap)).ok() }
+}
+
+fn read_name(hex: &str) -> Option<String> {
+    let byte = |pair: &[u8]| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok();
+    String::from_utf8(hex.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?).ok()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_limit_reads_back_as_it_was() {
+        let hour = Duration::from_secs(3_600);
+        let limits: Vec<Limit> = Vec::from([
+            Gcra::new(7, hour).unwrap().capacity(3).overdraft(true).into(),
+            Limit::per_second(0).named("nothing"),
+            LeakyBucket::new(10, 3, hour).unwrap().named("leaky é\n"),
+            FixedWindow::new(5, hour).unwrap().named("first"),
+            FixedWindow::aligned(5, hour).unwrap().named("epoch"),
+            SlidingWindow::new(5, hour).unwrap().into(),
+            RollingWindow::new(5, hour).unwrap().into(),
+            RollingWindow::bucketed(5, hour, 60).unwrap().named("buckets"),
+            Quota::new(5, hour).unwrap().into(),
+            EvenSlots::new(5, hour).unwrap().into(),
+            Limit::from(MinInterval::new(hour).unwrap()).min_interval(hour).unwrap(),
+        ]);
+        let policy = Policy::new("p", limits).unwrap();
+        let back = Policy::from_definition("p", &policy.definition()).unwrap();
+        assert_eq!(back.definition(), policy.definition());
+        assert_eq!(back.words(), policy.words());
+        assert!(Policy::from_definition("p", "6c z 0 1\n").is_none());
+        assert!(Policy::from_definition("p", "nonsense").is_none());
+        assert!(Policy::from_definition("p", "").unwrap().limits().is_empty());
+    }
+}

@@ -1,0 +1,85 @@
+//! States that were kept elsewhere for a while: what to make sure of before they count again.
+
+use crate::algorithm::Meter;
+use crate::{Algorithm, Limit, MAX_PERIOD, MAX_UNITS, Policy, State, Timestamp, View};
+
+/// No algorithm looks further ahead than two periods from the last instant there is.
+#[expect(clippy::cast_possible_truncation, reason = "100 years are 2^62 ns")]
+const LATEST: u64 = Timestamp::MAX.as_nanos() + 2 * MAX_PERIOD.as_nanos() as u64;
+/// Attempts are counted up to twice a limit.
+const MOST: u64 = 2 * MAX_UNITS;
+
+impl Policy {
+    /// Which of a state's words are handles of logs.
+    pub fn log_words(&self) -> impl Iterator<Item = usize> {
+        let keeps_log = |limit: &Limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_));
+        self.parts().filter(move |(_, limit)| keeps_log(limit)).map(|(start, _)| start)
+    }
+
+    /// Whether a state could have been written by these algorithms, so that none of them overflows.
+    #[must_use]
+    pub fn is_sound(&self, view: View<'_>) -> bool {
+        view.words.len() == self.words()
+            && self.parts().all(|(start, limit)| is_sound(limit, view.part(start, limit.words())))
+    }
+
+    /// Fills the fresh `state` of a key with what another place remembers under the same definition.
+    pub fn adopt(&self, memory: View<'_>, state: &mut State<'_>) {
+        state.words.copy_from_slice(memory.words);
+        for start in self.log_words() {
+            let entries = memory.logs.entries(memory.words[start]);
+            state.words[start] = state.logs.put(entries);
+        }
+    }
+
+    /// A state that was last written at `written`, by a clock that is only at `now` by now: what was used
+    /// then is used now.
+    pub fn rewind(&self, state: &mut State<'_>, written: Timestamp, now: Timestamp) {
+        let Some(by) = written.as_nanos().checked_sub(now.as_nanos()) else { return };
+        for (start, limit) in self.parts() {
+            let part = state.part(start, limit.words());
+            if let Algorithm::Gcra(gcra) = limit.algorithm() {
+                // A debt is as deep as it was, however deep.
+                let full_at = gcra.full_at(part.words);
+                let by = u128::from(by) * u128::from(gcra.unit_ns().1);
+                gcra.set_full_at(full_at.saturating_sub(by), part.words);
+                if let Some(gap) = limit.gap() {
+                    let at = gcra.words();
+                    part.words[at] = part.words[at].min(now.as_nanos() + gap.every);
+                }
+            } else {
+                limit.redate(part, now.as_nanos());
+            }
+        }
+    }
+}
+
+fn is_sound(limit: &Limit, view: View<'_>) -> bool {
+    let own = limit.algorithm().words();
+    let gap_is_sound = limit.gap().is_none() || view.words[own] <= LATEST;
+    gap_is_sound
+        && match (limit.algorithm(), &view.words[..own]) {
+            // Sums saturate: too much debt stays too much.
+            (Algorithm::Gcra(_), _) => true,
+            (Algorithm::LeakyBucket(_), &[level, anchor]) => level <= MOST && anchor <= LATEST,
+            (Algorithm::FixedWindow(_) | Algorithm::Quota(_), &[end, count]) => {
+                end <= LATEST && count <= MOST
+            }
+            (Algorithm::SlidingWindow(_), &[end, previous, current]) => {
+                end <= LATEST && previous <= MOST && current <= MOST
+            }
+            (Algorithm::RollingWindow(_), &[log]) => is_sound_log(view.logs.entries(log)),
+            (Algorithm::EvenSlots(_) | Algorithm::MinInterval(_), &[until]) => until <= LATEST,
+            _ => false,
+        }
+}
+
+fn is_sound_log(mut entries: impl Iterator<Item = (u64, u64)>) -> bool {
+    let (mut before, mut total) = (0, 0_u64);
+    entries.all(|(stamp, size)| {
+        total = total.saturating_add(size);
+        let in_order = before <= stamp && stamp <= LATEST;
+        before = stamp;
+        in_order && total <= MOST
+    })
+}
