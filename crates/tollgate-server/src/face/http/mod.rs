@@ -17,7 +17,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post, put};
@@ -68,19 +67,20 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .with_state(server)
 }
 
-async fn check(State(server): Shared, parts: Parts, body: Body) -> Response {
-    decided(&server, Verb::Check, parts, body).await
+async fn check(State(server): Shared, request: Request) -> Response {
+    decided(&server, Verb::Check, request).await
 }
 
-async fn peek(State(server): Shared, parts: Parts, body: Body) -> Response {
-    decided(&server, Verb::Peek, parts, body).await
+async fn peek(State(server): Shared, request: Request) -> Response {
+    decided(&server, Verb::Peek, request).await
 }
 
-async fn refund(State(server): Shared, parts: Parts, body: Body) -> Response {
-    decided(&server, Verb::Refund, parts, body).await
+async fn refund(State(server): Shared, request: Request) -> Response {
+    decided(&server, Verb::Refund, request).await
 }
 
-async fn decided(server: &Server, verb: Verb, parts: Parts, body: Body) -> Response {
+async fn decided(server: &Server, verb: Verb, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
     let decide = async {
         let _room = open(server, &parts, Role::Check)?;
         let body = body_of(&parts.headers, body).await?;
@@ -89,7 +89,8 @@ async fn decided(server: &Server, verb: Verb, parts: Parts, body: Body) -> Respo
     decide.await.unwrap_or_else(IntoResponse::into_response)
 }
 
-async fn authorize(State(server): Shared, parts: Parts) -> Response {
+async fn authorize(State(server): Shared, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
     let authorize = async {
         let _room = open(&server, &parts, Role::Check)?;
         let peer = guard::peer_of(&parts);
