@@ -1,24 +1,76 @@
-//! What a key keeps when its policy changes: what was spent.
+//! What a key keeps when its policy changes, or when it is asked under another one: what was spent.
 
 use crate::algorithm::Meter;
+use crate::arith::gcd;
 use crate::logs::Log;
-use crate::{Algorithm, Limit, Policy, State, Timestamp, View};
+use crate::{Algorithm, Gcra, Limit, Policy, State, Timestamp, View};
+
+/// What stays the same of a key that is asked under one policy and then under another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crossing {
+    /// The units spent: 5 of 100 spent leave none of 5.
+    #[default]
+    Units,
+    /// The instant at which the key is full again, whatever it takes for a unit to return. For gcra
+    /// only; rounded up to what the other numbers can tell apart in microseconds.
+    Time,
+}
+
+/// What becomes of more than the new limit holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    /// Exhausted is as far as a lowered limit goes, unless debts are meant to be.
+    Dropped,
+    /// It will be asked under the old limit again.
+    Kept,
+}
 
 impl Policy {
     /// Fills the fresh `state` of a key under this policy from what it remembers under `old`.
     ///
     /// A limit with the same name and algorithm keeps the units spent; anything else starts fresh.
     pub fn carry(&self, old: &Policy, memory: View<'_>, state: &mut State<'_>, now: Timestamp) {
+        self.carry_with(Excess::Dropped, old, memory, state, now);
+    }
+
+    /// The same for a key that may be asked under `old` again: it keeps what `crossing` says, however
+    /// much that is.
+    pub fn cross(
+        &self,
+        crossing: Crossing,
+        old: &Policy,
+        memory: View<'_>,
+        state: &mut State<'_>,
+        now: Timestamp,
+    ) {
+        if crossing == Crossing::Units {
+            return self.carry_with(Excess::Kept, old, memory, state, now);
+        }
+        for (start, limit) in self.parts() {
+            let before = old.parts().find(|(_, before)| keeps(before, limit));
+            if let Some((at, before)) = before
+                && let (Algorithm::Gcra(a), Algorithm::Gcra(b)) =
+                    (before.algorithm(), limit.algorithm())
+            {
+                let full_at = b.as_of(a, a.full_at(&memory.words[at..]));
+                b.set_full_at(full_at, &mut state.words[start..]);
+            }
+        }
+    }
+
+    fn carry_with(
+        &self,
+        excess: Excess,
+        old: &Policy,
+        memory: View<'_>,
+        state: &mut State<'_>,
+        now: Timestamp,
+    ) {
         for (start, limit) in self.parts() {
             if let Some((at, before)) = old.parts().find(|(_, before)| keeps(before, limit)) {
                 let memory = memory.part(at, before.words());
-                carry_limit(
-                    before,
-                    memory,
-                    limit,
-                    state.part(start, limit.words()),
-                    now.as_nanos(),
-                );
+                let state = state.part(start, limit.words());
+                carry_limit(excess, before, memory, limit, state, now.as_nanos());
             }
         }
     }
@@ -52,10 +104,45 @@ fn keeps(before: &Limit, after: &Limit) -> bool {
     same_algorithm && before.name() == after.name()
 }
 
-fn carry_limit(before: &Limit, memory: View<'_>, after: &Limit, mut state: State<'_>, now: u64) {
+impl Gcra {
+    /// An instant by other numbers' measure, in 1/scale ns of these.
+    fn as_of(&self, other: &Self, full_at: u128) -> u128 {
+        let ((step, scale), (_, other_scale)) = (self.unit_ns(), other.unit_ns());
+        if self.unit_ns() == other.unit_ns() {
+            return full_at;
+        }
+        let (scale, other_scale) = (u128::from(scale), u128::from(other_scale));
+        let part = (full_at % other_scale * scale).div_ceil(other_scale);
+        let exact = (full_at / other_scale).saturating_mul(scale).saturating_add(part);
+        // What a whole number of units leaves of a microsecond is a multiple of this.
+        let grain = u128::from(gcd(step, 1_000));
+        exact.div_ceil(grain).saturating_mul(grain)
+    }
+}
+
+fn carry_limit(
+    excess: Excess,
+    before: &Limit,
+    memory: View<'_>,
+    after: &Limit,
+    mut state: State<'_>,
+    now: u64,
+) {
     let (old_words, new_words) = (before.algorithm().words(), after.algorithm().words());
     let own = memory.part(0, old_words);
     match (before.algorithm(), after.algorithm()) {
+        // Units that return at the same pace are on their way already.
+        (Algorithm::Gcra(a), Algorithm::Gcra(b)) if a.unit_ns() == b.unit_ns() => {
+            b.set_full_at(a.full_at(own.words), &mut state.words[..new_words]);
+            if excess == Excess::Dropped {
+                b.redate(state.part(0, new_words), now);
+            }
+        }
+        (Algorithm::LeakyBucket(a), Algorithm::LeakyBucket(b)) if a.drips_like(b) => {
+            let most = if excess == Excess::Kept || b.overdraws() { u64::MAX } else { b.holds() };
+            let (level, anchor) = a.at(own.words, now);
+            state.words[..new_words].copy_from_slice(&[level.min(most), anchor]);
+        }
         // Counters hold whatever the limit is now, where the window is the same or can be moved.
         (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b))
             if let Some(end) = b.same_start(a, own.words[0]) =>
@@ -82,9 +169,8 @@ fn carry_limit(before: &Limit, memory: View<'_>, after: &Limit, mut state: State
             // Of event algorithms this asks whether the last event still counts.
             let spent =
                 if a.limit().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
-            // Exhausted is as far as a lowered limit goes, unless debts are meant to be.
             let spent = match b.limit() {
-                Some(most) if b.need(2) == 2 => spent.min(most),
+                Some(most) if b.need(2) == 2 && excess == Excess::Dropped => spent.min(most),
                 _ => spent,
             };
             if spent > 0 {

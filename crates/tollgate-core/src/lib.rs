@@ -42,6 +42,7 @@ pub use algorithm::quota::Quota;
 pub use algorithm::rolling_window::RollingWindow;
 pub use algorithm::sliding_window::SlidingWindow;
 pub use algorithm::{Algorithm, State, View};
+pub use carry::Crossing;
 pub use decide::{OneWord, Verdict};
 pub use decision::{Decision, LimitDecision, LimitSet};
 pub use error::{LimitError, PolicyError};

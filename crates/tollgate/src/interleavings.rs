@@ -10,11 +10,11 @@ use std::panic::catch_unwind;
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tollgate_core::{Limit, Policy, SlidingWindow, Timestamp};
+use tollgate_core::{Crossing, Limit, Policy, SlidingWindow, Timestamp};
 
 use crate::budget::Budget;
 use crate::sync::Arc;
-use crate::table::Table;
+use crate::table::{Key, Table, Variant};
 use crate::wait::Line;
 use crate::{Limiter, ManualClock};
 
@@ -89,7 +89,10 @@ fn growing_sweeping_and_changing_lose_no_charge() {
                 let _ = table.check(100 * thread + i + 1_000, NOW, 1);
                 match (thread, i) {
                     (0, 1) => table.sweep(NOW),
-                    (1, 1) => table.set_policy(&Arc::new(two_words().into()), NOW),
+                    (1, 1) => {
+                        let same = Arc::new(two_words().into());
+                        table.set_policy(Variant::BASE, &same, NOW).expect("any policy will do");
+                    }
                     _ => {}
                 }
                 admitted += u64::from(table.check(KEY, NOW, 1).is_allowed());
@@ -97,6 +100,38 @@ fn growing_sweeping_and_changing_lose_no_charge() {
             admitted
         };
         assert_eq!(admitted(3, each), 3);
+    };
+    shuttle::check_random(test, schedules());
+}
+
+#[test]
+fn policies_that_share_a_key_share_its_budget() {
+    let test = || {
+        let table = table(Limit::per_second(4), 64);
+        let variant = |name: &str, n| {
+            let policy = Policy::new(name, [Limit::per_second(n)]).expect("valid");
+            table.set_variant(&Arc::new(policy), Crossing::Units, NOW).expect("it fits")
+        };
+        let under = [Variant::BASE, variant("less", 2), variant("least", 1)];
+        let shared = Arc::clone(&table);
+        let each = move |thread: u64| {
+            let mut admitted = 0;
+            for i in 0..3 {
+                let under = under[usize::try_from(thread + i).unwrap_or(0) % 3];
+                let key = Key { fingerprint: KEY, under };
+                if (thread, i) == (1, 1) {
+                    // More members, while others ask.
+                    let more = Arc::new(Policy::new("more", [two_words()]).expect("valid"));
+                    let _ = shared.set_variant(&more, Crossing::Units, NOW).expect("it fits");
+                }
+                admitted += u64::from(shared.check(key, NOW, 1).is_allowed());
+            }
+            admitted
+        };
+        let admitted = admitted(3, each);
+        // Each member was asked three times. Whoever comes first: the base admits all it is asked for
+        // unless four were admitted before.
+        assert!((3..=4).contains(&admitted), "{admitted}");
     };
     shuttle::check_random(test, schedules());
 }

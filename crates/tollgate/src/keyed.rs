@@ -7,7 +7,7 @@ use tollgate_core::{Decision, Policy, Timestamp};
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
 use crate::sync::Arc;
-use crate::table::Table;
+use crate::table::{Table, Variant};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
 /// How many keys a limiter remembers unless told otherwise.
@@ -188,14 +188,15 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// spent; others start fresh (ask [`Policy::starts_fresh`] before). Keys move over a few
     /// hundred at a time, so nobody waits long.
     pub fn set_policy(&self, policy: impl Into<Policy>) {
-        self.table.set_policy(&Arc::new(policy.into()), self.clock.now());
+        // Nothing stands in the way of a policy that shares its keys with no other.
+        _ = self.table.set_policy(Variant::BASE, &Arc::new(policy.into()), self.clock.now());
         self.line.nudge_all();
     }
 
     /// The policy it applies.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        self.table.policy()
+        self.table.policy(Variant::BASE)
     }
 
     /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Decision, LimitDecision, Policy};
+use tollgate_core::{Crossing, Decision, LimitDecision, Policy};
 
 /// One line of a check: this much, for this key, under this policy.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,23 @@ impl Source {
 pub trait Store: Send + Sync {
     /// Adds a policy, or replaces the one of its name; what was spent stays spent.
     fn set_policy(&self, policy: Policy) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Adds a policy that shares its keys with the policy `of` and all its variants, or replaces the one
+    /// of its name: what is spent under one of them is spent under the others. For limits that are
+    /// overridden for one key or one call, for tiers, for a candidate beside a live policy.
+    ///
+    /// It has a name of its own, and its limits have the names of those of `of`. A refusal or a peek
+    /// changes nothing, under whichever of them. One check cannot charge one key under two of them.
+    fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let reason = format!("this store cannot share the keys of `{of}` with `{}`", policy.name());
+        _ = crossing;
+        async { Err(StoreError::Unfit(reason)) }
+    }
 
     /// Applies one check, atomically over all of its charges. The answers are in their order.
     ///
@@ -173,6 +190,16 @@ impl StoreError {
     /// A failure of this kind.
     pub fn failed(kind: Failure, reason: impl fmt::Display) -> Self {
         Self::Failed { kind, reason: reason.to_string() }
+    }
+
+    /// One key, charged under two policies that share it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn two_variants(one: &str, other: &str) -> Self {
+        Self::Unfit(format!(
+            "one check charges a key under `{one}` and under `{other}`, which share it; charge it under \
+             one of them"
+        ))
     }
 
     /// The kind of failure, if it is one of the store's and not of the question.

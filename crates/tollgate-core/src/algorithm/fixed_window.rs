@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
+use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
 use crate::{LimitError, Timestamp};
 
 /// Where windows of uneven length end: days, weeks, months or years in some time zone.
@@ -128,9 +128,7 @@ impl Meter for FixedWindow {
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let before = count(state.words, now);
         let end = if before == 0 { self.window_end(now) } else { state.words[0] };
-        // Twice the limit is as bad as it gets: hammering in uniform mode stops counting there.
-        let after = before.saturating_add(units).min(2 * self.limit);
-        state.words.copy_from_slice(&[end, after]);
+        state.words.copy_from_slice(&[end, count_up(before, units, self.limit)]);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {

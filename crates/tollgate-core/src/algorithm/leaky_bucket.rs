@@ -66,13 +66,18 @@ impl LeakyBucket {
         self.overdraft
     }
 
+    /// Whether both lose the same at the same time.
+    pub(crate) fn drips_like(&self, other: &Self) -> bool {
+        (self.drip, self.every) == (other.drip, other.every)
+    }
+
     /// Time for `units` to leave, counted from the anchor.
     fn drains(&self, units: u64) -> u64 {
         u64::try_from(mul(units.div_ceil(self.drip), self.every)).unwrap_or(NEVER - 1)
     }
 
     /// (level, anchor) as of now.
-    fn at(&self, words: &[u64], now: u64) -> (u64, u64) {
+    pub(crate) fn at(&self, words: &[u64], now: u64) -> (u64, u64) {
         let &[level, anchor] = words else { return (0, now) };
         let drips = now.saturating_sub(anchor) / self.every;
         match level.saturating_sub(drips.saturating_mul(self.drip)) {

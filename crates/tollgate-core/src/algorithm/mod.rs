@@ -283,6 +283,12 @@ pub(crate) fn units(name: &'static str, value: u64) -> Result<u64, LimitError> {
     }
 }
 
+/// A counter after so many more. Twice the limit is as bad as it gets: hammering in uniform mode stops
+/// counting there. What was counted under a higher limit stays.
+pub(crate) fn count_up(count: u64, units: u64, limit: u64) -> u64 {
+    count.saturating_add(units).min(count.max(2 * limit))
+}
+
 /// The end of the epoch-aligned window that holds `now`.
 pub(crate) fn epoch_window_end(now: u64, period: u64) -> u64 {
     (now / period + 1) * period

@@ -9,7 +9,7 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
+use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -42,7 +42,7 @@ impl Quota {
     pub(crate) fn carry(&self, old: &Self, memory: &[u64], words: &mut [u64], now: u64) {
         let spent = old.spent(memory, now);
         if spent > old.floor(now) {
-            words.copy_from_slice(&[epoch_window_end(now, self.per), spent.min(2 * self.limit)]);
+            words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
         }
     }
 }
@@ -83,7 +83,7 @@ impl Meter for Quota {
     }
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
-        let spent = self.used(state.view(), now).saturating_add(units).min(2 * self.limit);
+        let spent = count_up(self.used(state.view(), now), units, self.limit);
         state.words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
     }
 

@@ -113,8 +113,9 @@ impl Meter for RollingWindow {
         let log = state.logs.open(&mut state.words[0]);
         log.prune(now, self.per);
         // Only the newest units can still matter: hammering in uniform mode costs no memory.
+        let most = log.total.max(2 * self.limit);
         log.push(self.stamp_ns(now), units.min(2 * self.limit));
-        log.keep_newest(2 * self.limit);
+        log.keep_newest(most);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {

@@ -11,7 +11,7 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, epoch_window_end, measured, period, units};
+use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -92,8 +92,7 @@ impl Meter for SlidingWindow {
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let w = self.at(state.words, now);
-        // Twice the limit is as bad as it gets: hammering in uniform mode stops counting there.
-        let cur = w.cur.saturating_add(units).min(2 * self.limit);
+        let cur = count_up(w.cur, units, self.limit);
         state.words.copy_from_slice(&[w.end, w.prev, cur]);
     }
 

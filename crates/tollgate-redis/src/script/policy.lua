@@ -53,6 +53,10 @@ local function muldiv_up(a, b, c)
   return rest > 0 and quotient + 1 or quotient
 end
 
+-- A counter after n more: attempts count up to twice the limit, and what was counted under a higher
+-- limit stays.
+local function count_up(count, n, limit) return min(count + n, max(count, 2 * limit)) end
+
 local function window_end(per) return now - fmod(now, per) + per end
 
 -- An algorithm: `numbers` of the limit, `read` and `write` of its state, `arrive` brings the state to
@@ -190,7 +194,7 @@ function fixed.arrive(p, s)
   return redated
 end
 function fixed.room(p, s) return max(0, p.limit - s.count) end
-function fixed.charge(p, s, n) s.count = min(s.count + n, 2 * p.limit) end
+function fixed.charge(p, s, n) s.count = count_up(s.count, n, p.limit) end
 function fixed.refund(_, s, n) s.count = max(0, s.count - n) end
 function fixed.reset(_, s) return s.count == 0 and 0 or s.closes - now end
 
@@ -215,7 +219,7 @@ end
 function sliding.room(p, s)
   return max(0, p.limit - s.current - muldiv_up(s.previous, s.closes - now, p.per))
 end
-function sliding.charge(p, s, n) s.current = min(s.current + n, 2 * p.limit) end
+function sliding.charge(p, s, n) s.current = count_up(s.current, n, p.limit) end
 function sliding.refund(_, s, n)
   s.previous = max(0, s.previous - max(0, n - s.current))
   s.current = max(0, s.current - n)
@@ -273,11 +277,11 @@ function rolling.arrive(p, s)
 end
 function rolling.room(p, s) return max(0, p.limit - s.total) end
 function rolling.charge(p, s, n)
+  local from, most = 1, max(s.total, 2 * p.limit)
   push(p, s, min(n, 2 * p.limit))
-  local from = 1
-  while s.total > 2 * p.limit do
+  while s.total > most do
     local at, size = entry(s.log, from)
-    local cut = min(s.total - 2 * p.limit, size)
+    local cut = min(s.total - most, size)
     s.total = s.total - cut
     from = from + 14
     if cut < size then
@@ -321,7 +325,7 @@ function quota.arrive(p, s)
   return redated
 end
 function quota.room(p, s) return max(0, p.limit - max(s.spent, p.lost)) end
-function quota.charge(p, s, n) s.spent = min(max(s.spent, p.lost) + n, 2 * p.limit) end
+function quota.charge(p, s, n) s.spent = count_up(max(s.spent, p.lost), n, p.limit) end
 function quota.refund(_, s, n) s.spent = max(0, s.spent - n) end
 function quota.reset(p, s)
   if s.spent <= p.lost then return 0 end

@@ -8,7 +8,7 @@ use super::{Shared, unknown};
 use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
 use crate::sync::Arc;
-use crate::table::{Locked, Shard, Table};
+use crate::table::{Key, Locked, Shard, Table};
 use crate::together::{retry_together, withhold_unless_all_admit};
 
 impl<C: Clock> Shared<C> {
@@ -32,23 +32,23 @@ impl<C: Clock> Shared<C> {
         }
         for line in &lines {
             match verb {
-                Verb::Refund => line.shard(&mut shards).refund(line.fingerprint, now, line.cost),
-                Verb::Reset => line.shard(&mut shards).reset(line.fingerprint),
+                Verb::Refund => line.shard(&mut shards).refund(line.key, now, line.cost),
+                Verb::Reset => line.shard(&mut shards).reset(line.key.fingerprint),
                 Verb::Check | Verb::Peek => {}
             }
         }
-        let judge = |line: &Line| line.shard(&mut shards).judge(line.fingerprint, now, line.cost);
+        let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, line.cost);
         let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
         if verb == Verb::Check {
             let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(&shards)).collect();
             withhold_unless_all_admit(&policies, &mut verdicts);
             for (line, verdict) in lines.iter().zip(&verdicts) {
-                line.locked(&mut shards).record(line.fingerprint, now, line.cost, *verdict);
+                line.locked(&mut shards).record(line.key, now, line.cost, *verdict);
             }
         }
         let answer = |&i: &usize| {
             let (line, verdict): (&Line, _) = (&lines[i], verdicts[i]);
-            line.shard(&mut shards).answer_in_full(line.fingerprint, now, line.cost, verdict)
+            line.shard(&mut shards).answer_in_full(line.key, now, line.cost, verdict)
         };
         let mut answers: Vec<Answer> = line_of.iter().map(answer).collect();
         drop(shards);
@@ -60,19 +60,26 @@ impl<C: Clock> Shared<C> {
 
     /// The charges with those for the same key summed, and which line each charge became.
     fn lines(&self, charges: &[Charge<'_>]) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
-        let tables = self.tables();
+        let members = self.members();
         let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
-        let mut line_of = Vec::with_capacity(charges.len());
+        let mut line_of: Vec<usize> = Vec::with_capacity(charges.len());
         for charge in charges {
-            let table = tables.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
+            let member = members.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
             let fingerprint = self.fingerprint(charge.key);
-            let same =
-                |line: &Line| line.fingerprint == fingerprint && Arc::ptr_eq(&line.table, table);
+            let key = Key { fingerprint, under: member.variant };
+            let same = |line: &Line| {
+                line.key.fingerprint == fingerprint && Arc::ptr_eq(&line.table, &member.table)
+            };
             let at = lines.iter().position(same).unwrap_or(lines.len());
             match lines.get_mut(at) {
+                Some(line) if line.key != key => {
+                    let first = line_of.iter().position(|line| *line == at).unwrap_or(0);
+                    return Err(StoreError::two_variants(charges[first].policy, charge.policy));
+                }
                 Some(line) => line.cost = line.cost.saturating_add(charge.cost),
                 None => {
-                    lines.push(Line { table: Arc::clone(table), fingerprint, cost: charge.cost });
+                    let table = Arc::clone(&member.table);
+                    lines.push(Line { table, key, cost: charge.cost });
                 }
             }
             line_of.push(at);
@@ -84,7 +91,7 @@ impl<C: Clock> Shared<C> {
 /// What one key of one policy is asked for.
 struct Line {
     table: Arc<Table>,
-    fingerprint: u64,
+    key: Key,
     cost: u64,
 }
 
@@ -94,7 +101,7 @@ type Shards<'a> = BTreeMap<ShardId, Locked<'a>>;
 
 impl Line {
     fn id(&self) -> ShardId {
-        (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.fingerprint))
+        (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.key.fingerprint))
     }
 
     fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {
@@ -102,7 +109,7 @@ impl Line {
     }
 
     fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
-        shards.get(&self.id()).expect("every line's shard was locked").shard.policy()
+        shards.get(&self.id()).expect("every line's shard was locked").shard.policy(self.key.under)
     }
 
     fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {

@@ -2,10 +2,10 @@
 
 use tollgate_core::{Decision, Policy};
 
-use super::Shared;
+use super::{Member, Shared};
 use crate::clock::{Clock, MonotonicClock};
 use crate::sync::Arc;
-use crate::table::Table;
+use crate::table::Key;
 
 /// One policy of a [`MemoryStore`](crate::MemoryStore), found once and then asked without looking it
 /// up: as fast as a [`KeyedLimiter`](crate::KeyedLimiter), on the store's keys.
@@ -28,30 +28,30 @@ use crate::table::Table;
 #[derive(Debug)]
 pub struct PolicyHandle<C = MonotonicClock> {
     store: Arc<Shared<C>>,
-    table: Arc<Table>,
+    member: Member,
 }
 
 impl<C> Clone for PolicyHandle<C> {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), table: Arc::clone(&self.table) }
+        Self { store: Arc::clone(&self.store), member: self.member.clone() }
     }
 }
 
 impl<C: Clock> PolicyHandle<C> {
-    pub(super) fn new(store: Arc<Shared<C>>, table: Arc<Table>) -> Self {
-        Self { store, table }
+    pub(super) fn new(store: Arc<Shared<C>>, member: Member) -> Self {
+        Self { store, member }
     }
 
     /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows.
     #[inline]
     pub fn check(&self, key: &[u8], cost: u64) -> Decision {
         self.store.make_room();
-        self.store.check(&self.table, key, cost)
+        self.store.check(&self.member, key, cost)
     }
 
     /// The same, but charges nothing.
     pub fn peek(&self, key: &[u8], cost: u64) -> Decision {
-        self.store.peek(&self.table, key, cost)
+        self.store.peek(&self.member, key, cost)
     }
 
     /// Decides about many keys, each on its own: one clock read, and memory that is fetched for several
@@ -64,10 +64,10 @@ impl<C: Clock> PolicyHandle<C> {
     ) {
         let fingerprints =
             charges.into_iter().map(|(key, cost)| (self.store.fingerprint(key), cost));
-        let now = self.store.clock.now();
-        self.table.in_batches(fingerprints, |fingerprint, cost| {
+        let (now, Member { table, variant }) = (self.store.clock.now(), &self.member);
+        table.in_batches(fingerprints, |fingerprint, cost| {
             self.store.make_room();
-            answer(self.table.check(fingerprint, now, cost));
+            answer(table.check(Key { fingerprint, under: *variant }, now, cost));
         });
     }
 
@@ -85,6 +85,6 @@ impl<C: Clock> PolicyHandle<C> {
     /// The policy it applies.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        self.table.policy()
+        self.member.table.policy(self.member.variant)
     }
 }

@@ -3,19 +3,20 @@
 mod apply;
 mod handle;
 mod hasher;
+mod policies;
 mod snapshot;
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use tollgate_core::{Decision, Policy};
+use tollgate_core::{Crossing, Decision, Policy};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::sync::{Arc, AtomicUsize, Ordering};
-use crate::table::Table;
+use crate::table::{Key, Table, Variant};
 pub use handle::PolicyHandle;
 use hasher::Hasher;
 pub use snapshot::{RestoreError, Restored, Saved};
@@ -30,12 +31,27 @@ pub struct MemoryStore<C = MonotonicClock> {
     shared: Arc<Shared<C>>,
 }
 
-type Tables = HashMap<Box<str>, Arc<Table>, ahash::RandomState>;
+/// Where each policy's keys are, by its name.
+type Members = HashMap<Box<str>, Member, ahash::RandomState>;
+
+/// A policy's table, which it may share with others of its family.
+#[derive(Clone, Debug)]
+struct Member {
+    table: Arc<Table>,
+    variant: Variant,
+}
+
+impl Member {
+    /// Whether the table goes by its name.
+    fn is_base(&self) -> bool {
+        self.variant == Variant::BASE
+    }
+}
 
 /// What a store and its handles share.
 #[derive(Debug)]
 struct Shared<C> {
-    tables: RwLock<Tables>,
+    members: RwLock<Members>,
     budget: Arc<Budget>,
     /// The table to sweep a little next when a key found no place.
     sweep: AtomicUsize,
@@ -59,7 +75,7 @@ impl<C: Clock> MemoryStore<C> {
     /// A store for at most `max_keys` keys of all its policies together.
     pub fn new(max_keys: usize, clock: C) -> Self {
         let shared = Shared {
-            tables: RwLock::default(),
+            members: RwLock::default(),
             budget: Arc::new(Budget::new(max_keys.max(1))),
             sweep: AtomicUsize::new(0),
             hasher: Hasher::default(),
@@ -84,23 +100,23 @@ impl<C: Clock> MemoryStore<C> {
     /// ```
     pub fn check(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
         self.shared.make_room();
-        let tables = self.shared.tables();
-        let table = tables.get(policy).ok_or_else(|| unknown(policy))?;
-        Ok(self.shared.check(table, key, cost))
+        let members = self.shared.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        Ok(self.shared.check(member, key, cost))
     }
 
     /// The same, but charges nothing.
     pub fn peek(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
-        let tables = self.shared.tables();
-        let table = tables.get(policy).ok_or_else(|| unknown(policy))?;
-        Ok(self.shared.peek(table, key, cost))
+        let members = self.shared.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        Ok(self.shared.peek(member, key, cost))
     }
 
     /// A policy looked up once, for those who ask about it again and again.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<PolicyHandle<C>> {
-        let table = Arc::clone(self.shared.tables().get(name)?);
-        Some(PolicyHandle::new(Arc::clone(&self.shared), table))
+        let member = self.shared.members().get(name)?.clone();
+        Some(PolicyHandle::new(Arc::clone(&self.shared), member))
     }
 
     /// How many keys are remembered, those that became fresh since the last sweep included.
@@ -117,24 +133,7 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
     pub fn sweep(&self) {
-        self.shared.tables().values().for_each(|table| table.sweep(self.shared.clock.now()));
-    }
-
-    fn put(&self, policy: Policy) {
-        let policy = Arc::new(policy);
-        let known = {
-            let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
-            let known = tables.get(policy.name()).cloned();
-            if known.is_none() {
-                let table = Arc::new(Table::new(&policy, &self.shared.budget));
-                tables.insert(policy.name().into(), table);
-            }
-            known
-        };
-        // Keys move over shard by shard; nobody else needs to wait for all of them.
-        if let Some(table) = known {
-            table.set_policy(&policy, self.shared.clock.now());
-        }
+        self.shared.tables().for_each(|table| table.sweep(self.shared.clock.now()));
     }
 }
 
@@ -143,8 +142,17 @@ fn unknown(policy: &str) -> StoreError {
 }
 
 impl<C: Clock> Shared<C> {
-    fn tables(&self) -> RwLockReadGuard<'_, Tables> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    fn members(&self) -> RwLockReadGuard<'_, Members> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every table once, in the order of their names.
+    fn tables(&self) -> impl Iterator<Item = Arc<Table>> + use<C> {
+        let members = self.members();
+        let mut bases: Vec<_> = members.iter().filter(|(_, member)| member.is_base()).collect();
+        bases.sort_by_key(|(name, _)| *name);
+        let tables: Vec<_> = bases.iter().map(|(_, base)| Arc::clone(&base.table)).collect();
+        tables.into_iter()
     }
 
     /// Zero marks a free slot, so no key has it.
@@ -155,15 +163,16 @@ impl<C: Clock> Shared<C> {
 
     /// The caller has made room before, while it held no lock.
     #[inline]
-    fn check(&self, table: &Table, key: &[u8], cost: u64) -> Decision {
-        let fingerprint = self.fingerprint(key);
+    fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
         // Memory is fetched while the clock is read.
-        table.prefetch(fingerprint);
-        table.check(fingerprint, self.clock.now(), cost)
+        member.table.prefetch(key.fingerprint);
+        member.table.check(key, self.clock.now(), cost)
     }
 
-    fn peek(&self, table: &Table, key: &[u8], cost: u64) -> Decision {
-        table.peek(self.fingerprint(key), self.clock.now(), cost)
+    fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
+        member.table.peek(key, self.clock.now(), cost)
     }
 
     /// All policies share the places: when none is left, each of them in turn is looked through for
@@ -177,18 +186,27 @@ impl<C: Clock> Shared<C> {
 
     #[cold]
     fn sweep_a_shard(&self) {
-        let tables = self.tables();
-        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % tables.len().max(1);
-        if let Some(table) = tables.values().nth(next) {
-            table.sweep_one(self.clock.now());
+        let members = self.members();
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed);
+        let bases = || members.values().filter(|member| member.is_base());
+        if let Some(base) = bases().nth(next % bases().count().max(1)) {
+            base.table.sweep_one(self.clock.now());
         }
     }
 }
 
 impl<C: Clock> Store for MemoryStore<C> {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
-        self.put(policy);
-        Ok(())
+        self.shared.set_policy(policy)
+    }
+
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
+        self.shared.set_variant(of, policy, crossing)
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

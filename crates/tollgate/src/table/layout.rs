@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::family::Family;
+
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = 64;
 const MIN_BUCKETS: usize = 16;
@@ -15,17 +17,26 @@ pub(super) struct Layout {
     state: u16,
     slots: u16,
     words: u16,
+    /// Whether a state's first word says by which member of a family it was written.
+    tagged: bool,
 }
 
 impl Layout {
     /// Four slots of two words: one line.
-    pub(super) const ONE_WORD: Self = Self { state: 1, slots: 4, words: 8 };
+    pub(super) const ONE_WORD: Self = Self { state: 1, slots: 4, words: 8, tagged: false };
 
-    pub(super) fn new(state: usize) -> Self {
+    pub(super) fn new(family: &Family) -> Self {
+        let (state, tagged) = (family.state_words(), family.is_tagged());
         let words = (4 * (state + 1)).next_multiple_of(LINE_WORDS);
         // A policy has at most 16 limits of a few words each.
         let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        Self { state: small(state), slots: small(words / (state + 1)), words: small(words) }
+        let slots = small(words / (state + 1));
+        Self { state: small(state), slots, words: small(words), tagged }
+    }
+
+    #[inline]
+    pub(super) fn tagged(self) -> bool {
+        self.tagged
     }
 
     /// Words of state in a slot.

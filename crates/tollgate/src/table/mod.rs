@@ -4,15 +4,17 @@
 //! table under a lock of its own (see [`shard`]). No step is larger than rebuilding one shard, and
 //! there are enough shards that this stays in the microseconds.
 
+mod family;
 mod layout;
 mod prefetch;
 mod saved;
 mod shard;
 
-use tollgate_core::{Decision, Policy, Timestamp, Verdict};
+use tollgate_core::{Crossing, Decision, Policy, Timestamp, Verdict};
 
 use crate::budget::Budget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+pub(crate) use family::{Family, Key, Variant};
 use prefetch::{Hint, fetch};
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 use shard::Rebuild;
@@ -39,8 +41,9 @@ pub(crate) struct Table {
     budget: Arc<Budget>,
     /// The shard to look through next when a key found no place.
     sweep: AtomicUsize,
-    /// Held while the policy changes: two changes at once would leave shards of either.
-    change: Mutex<()>,
+    /// The family as every shard has it, or will have it when a change is done. Held while it changes:
+    /// two changes at once would leave shards of either.
+    family: Mutex<Arc<Family>>,
 }
 
 impl Table {
@@ -48,13 +51,14 @@ impl Table {
         let wanted = (budget.max() / KEYS_PER_SHARD).max(1);
         let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
         let shards = 0..1_usize << bits;
+        let family = Arc::new(Family::new(policy));
         Self {
-            cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(policy)))).collect(),
+            cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(&family)))).collect(),
             hints: shards.map(|_| Hint::default()).collect(),
             shift: 64 - bits,
             budget: Arc::clone(budget),
             sweep: AtomicUsize::new(0),
-            change: Mutex::new(()),
+            family: Mutex::new(family),
         }
     }
 
@@ -77,34 +81,43 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn check(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
-        let number = self.shard_of(fingerprint);
+    pub(crate) fn check(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
+        let key = key.into();
+        let number = self.shard_of(key.fingerprint);
         let mut shard = lock(&self.cells[number].0);
         let now = shard.latest(now);
-        if let Some(at) = shard.find(fingerprint) {
+        if !shard.is_tagged()
+            && let Some(at) = shard.find(key.fingerprint)
+        {
             return shard.check_at(at, now, cost);
         }
-        self.check_new(Locked { shard, number, table: self }, fingerprint, now, cost)
+        self.check_at_length(Locked { shard, number, table: self }, key, now, cost)
     }
 
+    /// A check of a new key, or of one that several policies share.
     #[inline(never)]
-    fn check_new<'a>(
+    fn check_at_length<'a>(
         &'a self,
         mut locked: Locked<'a>,
-        fingerprint: u64,
+        key: Key,
         now: Timestamp,
         cost: u64,
     ) -> Decision {
-        if self.budget.is_full() {
+        if locked.shard.is_tagged()
+            && let Some(decision) = locked.shard.check_again(key, now, cost)
+        {
+            return decision;
+        }
+        if self.budget.is_full() && !locked.shard.knows(key.fingerprint) {
             let number = locked.number;
             drop(locked);
             self.budget.make_room(|| self.sweep_one(now));
             locked = self.lock(number);
         }
         let now = locked.shard.latest(now);
-        let verdict = locked.shard.judge(fingerprint, now, cost);
-        locked.record(fingerprint, now, cost, verdict);
-        locked.shard.answer(fingerprint, now, cost, verdict)
+        let verdict = locked.shard.judge(key, now, cost);
+        locked.record(key, now, cost, verdict);
+        locked.shard.answer(key, now, cost, verdict)
     }
 
     /// Starts to fetch what a check of this fingerprint will need.
@@ -139,30 +152,64 @@ impl Table {
         }
     }
 
-    pub(crate) fn peek(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
-        let (locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        let verdict = locked.shard.judge(fingerprint, now, cost);
-        locked.shard.answer(fingerprint, now, cost, verdict)
+    pub(crate) fn peek(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
+        let key = key.into();
+        let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        let verdict = locked.shard.judge(key, now, cost);
+        locked.shard.answer(key, now, cost, verdict)
     }
 
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        locked.shard.refund(fingerprint, now, cost);
+        locked.shard.refund(fingerprint.into(), now, cost);
     }
 
     pub(crate) fn reset(&self, fingerprint: u64) {
         self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
     }
 
-    /// The policy, as the first shard has it.
-    pub(crate) fn policy(&self) -> Arc<Policy> {
-        Arc::clone(self.lock(0).shard.policy())
+    /// A member's policy, as the first shard has it.
+    pub(crate) fn policy(&self, variant: Variant) -> Arc<Policy> {
+        Arc::clone(self.lock(0).shard.policy(variant))
     }
 
-    /// Applies another policy, shard by shard; what was spent stays spent.
-    pub(crate) fn set_policy(&self, policy: &Arc<Policy>, now: Timestamp) {
-        let _one_at_a_time = lock(&self.change);
-        self.rebuild_all(Rebuild::Under(policy), now);
+    /// Applies another policy in a member's place, shard by shard; what was spent stays spent.
+    pub(crate) fn set_policy(
+        &self,
+        variant: Variant,
+        policy: &Arc<Policy>,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        self.change(now, |family| family.replace(variant, policy))
+    }
+
+    /// Adds a policy that shares the keys, or replaces the one of its name.
+    pub(crate) fn set_variant(
+        &self,
+        policy: &Arc<Policy>,
+        crossing: Crossing,
+        now: Timestamp,
+    ) -> Result<Variant, String> {
+        self.change(now, |family| family.add(policy, crossing))
+    }
+
+    fn change<T>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Family) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut current = lock(&self.family);
+        let mut next = Family::clone(&current);
+        let changed = change(&mut next)?;
+        let only_adds = next.only_adds_to(&current);
+        let next = Arc::new(next);
+        if only_adds {
+            (0..self.cells.len()).for_each(|shard| self.lock(shard).shard.join(&next));
+        } else {
+            self.rebuild_all(Rebuild::Under(&next), now);
+        }
+        *current = next;
+        Ok(changed)
     }
 
     /// Drops everything that answers as a fresh key would, and the memory it took.
@@ -196,14 +243,14 @@ pub(crate) struct Locked<'a> {
 
 impl Locked<'_> {
     /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
-    pub(crate) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
-        if !verdict.writes(self.shard.policy(), cost) {
+    pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
+        if !verdict.writes(self.shard.policy(key.under), cost) {
             return;
         }
-        if !self.shard.knows(fingerprint) && self.table.budget.take() {
-            self.make_place(fingerprint, now);
+        if !self.shard.knows(key.fingerprint) && self.table.budget.take() {
+            self.make_place(key.fingerprint, now);
         }
-        self.shard.record(fingerprint, now, cost, verdict);
+        self.shard.record(key, now, cost, verdict);
     }
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {

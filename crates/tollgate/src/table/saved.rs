@@ -1,11 +1,12 @@
 //! Shards on their way out into a snapshot, and back.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use tollgate_core::{Logs, Policy, State, Timestamp, View};
 
-use super::shard::{Shard, slots};
+use super::family::{Family, Key, Variant};
+use super::shard::{Rest, Shard, slots};
 use super::{Locked, MAX_SHARD_BITS, Rebuild, Table};
 
 /// What one key remembered.
@@ -26,7 +27,10 @@ impl Saved {
 pub(crate) enum WrittenBy<'a> {
     /// One with the same definition as the present one.
     TheSame,
+    /// One that this one replaces.
     Another(&'a Policy),
+    /// One that shared its keys with this one.
+    Sibling(&'a Policy),
 }
 
 /// Which fingerprints a shard is for: its number among so many.
@@ -48,8 +52,15 @@ impl ShardRange {
 }
 
 impl Shard {
-    /// Adds a shard's words to a snapshot; how many keys that were.
-    pub(crate) fn save(&self, now: Timestamp, range: ShardRange, to: &mut Vec<u64>) -> usize {
+    /// Adds a shard's words to a snapshot; how many keys that were. `variants` are those that states may
+    /// be of, with their numbers.
+    pub(crate) fn save(
+        &self,
+        now: Timestamp,
+        range: ShardRange,
+        variants: &HashMap<Variant, u64>,
+        to: &mut Vec<u64>,
+    ) -> usize {
         let now = now.max(self.latest);
         let overflow = (!self.rest.overflow.is_empty()).then_some(&*self.rest.overflow);
         let has_overflow = u64::from(overflow.is_some());
@@ -57,17 +68,20 @@ impl Shard {
         let count_at = to.len();
         to.push(0);
         if let Some(words) = overflow {
-            self.save_words(words, to);
+            self.save_state(words, variants, to);
         }
         let words = self.buckets.words();
         let mut keys = 0;
         for slot in slots(self.layout, self.buckets.count()) {
             let fingerprint = words[slot.fingerprint];
             let state = &words[self.layout.key(slot.state)];
-            let view = View::new(state, &self.rest.logs);
-            if fingerprint != 0 && !self.policy.fresh_in(view, now).is_zero() {
+            if fingerprint == 0 {
+                continue;
+            }
+            let (_, policy, written) = self.rest.family.written(state);
+            if !policy.fresh_in(View::new(written, &self.rest.logs), now).is_zero() {
                 to.push(fingerprint);
-                self.save_words(state, to);
+                self.save_state(state, variants, to);
                 keys += 1;
             }
         }
@@ -75,10 +89,14 @@ impl Shard {
         usize::try_from(keys).unwrap_or(usize::MAX)
     }
 
-    fn save_words(&self, words: &[u64], to: &mut Vec<u64>) {
+    fn save_state(&self, words: &[u64], variants: &HashMap<Variant, u64>, to: &mut Vec<u64>) {
+        let (variant, policy, words) = self.rest.family.written(words);
+        if !variants.is_empty() {
+            to.push(variants.get(&variant).copied().unwrap_or(0));
+        }
         let start = to.len();
         to.extend_from_slice(words);
-        for at in self.policy.log_words() {
+        for at in policy.log_words() {
             // A handle means nothing elsewhere.
             to[start + at] = 0;
             let log = self.rest.logs.entries(words[at]);
@@ -87,44 +105,74 @@ impl Shard {
         }
     }
 
-    /// Fills the fresh words of the key that start there.
-    fn put_back(&mut self, at: usize, by: WrittenBy<'_>, saved: &Saved, now: Timestamp) {
+    /// Fills the words of the key that start there.
+    fn put_back(
+        &mut self,
+        at: usize,
+        under: Variant,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) {
         let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-        let mut state = State::new(words, &mut self.rest.logs);
-        self.policy.clear(&mut state);
-        fill(&self.policy, by, saved, &mut state, now);
-        let fresh_at = now.after(self.policy.fresh_in(state.view(), now));
-        self.rest.frees_at = self.rest.frees_at.min(fresh_at);
+        let Rest { family, logs, frees_at, .. } = &mut *self.rest;
+        let (policy, old) = family.writing(words);
+        policy.clear(&mut State::new(old, logs));
+        fill(family, under, by, saved, words, logs, now);
+        let (_, policy, words) = family.written(words);
+        let fresh_at = now.after(policy.fresh_in(View::new(words, logs), now));
+        *frees_at = (*frees_at).min(fresh_at);
     }
 
     /// Puts what keys without a place had spent in the place of what they have spent here, if that is
     /// less: less is what is sooner forgotten.
-    fn put_back_overflow(&mut self, by: WrittenBy<'_>, saved: &Saved, now: Timestamp) {
-        let mut words = vec![0; self.layout.state()];
-        let mut state = State::new(&mut words, &mut self.rest.logs);
-        fill(&self.policy, by, saved, &mut state, now);
-        let fresh_in = self.policy.fresh_in(state.view(), now);
-        let here = if self.rest.overflow.is_empty() {
-            Duration::ZERO
-        } else {
-            let overflow = View::new(&self.rest.overflow, &self.rest.logs);
-            self.policy.fresh_in(overflow, now)
+    fn put_back_overflow(
+        &mut self,
+        under: Variant,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) {
+        let Rest { family, logs, overflow, .. } = &mut *self.rest;
+        let mut other = vec![0; self.layout.state()];
+        fill(family, under, by, saved, &mut other, logs, now);
+        let fresh_in = |words: &[u64], logs: &Logs| {
+            let (_, policy, words) = family.written(words);
+            policy.fresh_in(View::new(words, logs), now)
         };
-        // One of the two is given up, with its logs.
-        let mut other = words;
-        if fresh_in > here {
-            std::mem::swap(&mut self.rest.overflow, &mut other);
+        if overflow.is_empty() || fresh_in(&other, logs) > fresh_in(overflow, logs) {
+            std::mem::swap(overflow, &mut other);
         }
+        // One of the two is given up, with its logs.
         if !other.is_empty() {
-            self.policy.clear(&mut State::new(&mut other, &mut self.rest.logs));
+            let (policy, words) = family.writing(&mut other);
+            policy.clear(&mut State::new(words, logs));
         }
     }
 }
 
-fn fill(policy: &Policy, by: WrittenBy<'_>, saved: &Saved, state: &mut State<'_>, now: Timestamp) {
+/// Fills fresh words of a member with a state that was saved.
+fn fill(
+    family: &Family,
+    under: Variant,
+    by: WrittenBy<'_>,
+    saved: &Saved,
+    words: &mut [u64],
+    logs: &mut Logs,
+    now: Timestamp,
+) {
+    let (variant, policy) = family.find(under);
+    if family.is_tagged() {
+        words[0] = variant.0;
+    }
+    let (_, words) = family.writing(words);
+    let mut state = State::new(words, logs);
     match by {
-        WrittenBy::TheSame => policy.adopt(saved.view(), state),
-        WrittenBy::Another(old) => policy.carry(old, saved.view(), state, now),
+        WrittenBy::TheSame => policy.adopt(saved.view(), &mut state),
+        WrittenBy::Another(old) => policy.carry(old, saved.view(), &mut state, now),
+        WrittenBy::Sibling(old) => {
+            policy.cross(family.crossing(), old, saved.view(), &mut state, now);
+        }
     }
 }
 
@@ -158,15 +206,16 @@ impl Table {
     /// even if there is none: it has spent what it has.
     pub(crate) fn put_back(
         &self,
-        fingerprint: u64,
+        key: Key,
         by: WrittenBy<'_>,
         saved: &Saved,
         now: Timestamp,
     ) -> bool {
+        let Key { fingerprint, under } = key;
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         let policy = match by {
-            WrittenBy::TheSame => locked.shard.policy(),
-            WrittenBy::Another(policy) => policy,
+            WrittenBy::TheSame => locked.shard.policy(under),
+            WrittenBy::Another(policy) | WrittenBy::Sibling(policy) => policy,
         };
         if policy.fresh_in(saved.view(), now).is_zero() {
             return false;
@@ -176,7 +225,7 @@ impl Table {
             locked.make_place(fingerprint, now);
         }
         if let Some(at) = locked.shard.find(fingerprint) {
-            locked.shard.put_back(at, by, saved, now);
+            locked.shard.put_back(at, under, by, saved, now);
         }
         true
     }
@@ -185,13 +234,14 @@ impl Table {
     pub(crate) fn put_back_overflow(
         &self,
         range: ShardRange,
+        under: Variant,
         by: WrittenBy<'_>,
         saved: &Saved,
         now: Timestamp,
     ) {
         for shard in self.shards_of(range) {
             let (mut locked, now) = self.lock_at(shard, now);
-            locked.shard.put_back_overflow(by, saved, now);
+            locked.shard.put_back_overflow(under, by, saved, now);
         }
     }
 }

@@ -7,16 +7,18 @@
 
 use tollgate_core::{Decision, Logs, Policy, State, Timestamp, Verdict, View};
 
+use super::family::{Family, Key, MOST_WORDS, Variant};
 use super::layout::{Buckets, Layout, home};
 use crate::store::{Answer, Source};
 use crate::sync::Arc;
 
 /// A state nobody wrote yet: as many zeros as the largest policy has words.
-static FRESH: [u64; 128] = [0; 128];
+static FRESH: [u64; MOST_WORDS] = [0; MOST_WORDS];
 
 /// What every decision needs; with the lock beside it, it fills one cache line.
 #[derive(Debug)]
 pub(crate) struct Shard {
+    /// The family's base, which is all there is of most.
     pub(super) policy: Arc<Policy>,
     pub(super) buckets: Buckets,
     pub(super) layout: Layout,
@@ -27,6 +29,7 @@ pub(crate) struct Shard {
 /// What few decisions need.
 #[derive(Debug)]
 pub(super) struct Rest {
+    pub(super) family: Arc<Family>,
     /// Slots in use, fresh ones included.
     used: usize,
     /// Slots that may be used before the shard is rebuilt.
@@ -39,13 +42,14 @@ pub(super) struct Rest {
 }
 
 impl Shard {
-    pub(super) fn new(policy: &Arc<Policy>) -> Self {
+    pub(super) fn new(family: &Arc<Family>) -> Self {
         Self {
-            policy: Arc::clone(policy),
+            policy: Arc::clone(&family.base),
             buckets: Buckets::default(),
-            layout: Layout::new(policy.words()),
+            layout: Layout::new(family),
             latest: Timestamp::ZERO,
             rest: Box::new(Rest {
+                family: Arc::clone(family),
                 used: 0,
                 room: 0,
                 frees_at: Timestamp::MAX,
@@ -55,8 +59,19 @@ impl Shard {
         }
     }
 
-    pub(crate) fn policy(&self) -> &Arc<Policy> {
-        &self.policy
+    /// The policy that a member of the family is.
+    pub(crate) fn policy(&self, variant: Variant) -> &Arc<Policy> {
+        self.rest.family.find(variant).1
+    }
+
+    pub(crate) fn family(&self) -> &Arc<Family> {
+        &self.rest.family
+    }
+
+    /// Whether states say by which member they were written.
+    #[inline]
+    pub(super) fn is_tagged(&self) -> bool {
+        self.layout.tagged()
     }
 
     /// `now`, or the latest instant this shard has seen if that is later: time does not go back.
@@ -135,72 +150,94 @@ impl Shard {
         self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost)
     }
 
-    /// What is remembered of a key; of an unknown one, what the overflow entry remembers.
-    fn view(&self, fingerprint: u64) -> View<'_> {
-        let words = match self.find(fingerprint) {
+    /// Checks a key that was last charged under the same member of a family.
+    pub(super) fn check_again(&mut self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
+        let at = self.find(key.fingerprint)?;
+        let Rest { family, logs, .. } = &mut *self.rest;
+        let words = &mut self.buckets.words_mut()[self.layout.key(at)];
+        if family.find(key.under).0.0 != words[0] {
+            return None;
+        }
+        let (policy, words) = family.writing(words);
+        Some(policy.check(&mut State::new(words, logs), now, cost))
+    }
+
+    /// What is remembered of a key, as the member sees it that it is asked under; of an unknown one, what
+    /// the overflow entry remembers.
+    fn look<T>(&self, key: Key, now: Timestamp, look: impl FnOnce(&Policy, View<'_>) -> T) -> T {
+        let Rest { family, logs, overflow, .. } = &*self.rest;
+        let words = match self.find(key.fingerprint) {
             Some(at) => &self.buckets.words()[self.layout.key(at)],
-            None if self.rest.overflow.is_empty() => &FRESH[..self.layout.state()],
-            None => &self.rest.overflow,
+            None if overflow.is_empty() => &FRESH[..self.layout.state()],
+            None => overflow,
         };
-        View::new(words, &self.rest.logs)
+        if !self.is_tagged() {
+            return look(&self.policy, View::new(words, logs));
+        }
+        let (variant, by, words) = family.written(words);
+        let view = View::new(words, logs);
+        if variant == family.find(key.under).0 {
+            return look(by, view);
+        }
+        family.seen(key.under, view, by, now, look)
     }
 
-    pub(crate) fn judge(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Verdict {
-        self.policy.judge(self.view(fingerprint), now, cost)
+    pub(crate) fn judge(&self, key: Key, now: Timestamp, cost: u64) -> Verdict {
+        self.look(key, now, |policy, view| policy.judge(view, now, cost))
     }
 
-    pub(crate) fn answer(
-        &self,
-        fingerprint: u64,
-        now: Timestamp,
-        cost: u64,
-        verdict: Verdict,
-    ) -> Decision {
-        self.policy.answer(self.view(fingerprint), now, cost, verdict)
+    pub(crate) fn answer(&self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Decision {
+        self.look(key, now, |policy, view| policy.answer(view, now, cost, verdict))
     }
 
     /// The decision with each limit's own numbers.
     pub(crate) fn answer_in_full(
         &self,
-        fingerprint: u64,
+        key: Key,
         now: Timestamp,
         cost: u64,
         verdict: Verdict,
     ) -> Answer {
-        let view = self.view(fingerprint);
-        let decision = self.policy.answer(view, now, cost, verdict);
-        let limits = self.policy.each(view, now, cost, verdict).collect();
-        Answer { decision, limits, source: Source::Authoritative }
+        self.look(key, now, |policy, view| {
+            let decision = policy.answer(view, now, cost, verdict);
+            let limits = policy.each(view, now, cost, verdict).collect();
+            Answer { decision, limits, source: Source::Authoritative }
+        })
     }
 
     /// Charges the key, or the overflow entry if the key has no place.
-    pub(super) fn record(&mut self, fingerprint: u64, now: Timestamp, cost: u64, verdict: Verdict) {
-        let words = match self.find(fingerprint) {
+    pub(super) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
+        let found = self.find(key.fingerprint);
+        let Rest { family, logs, overflow, frees_at, .. } = &mut *self.rest;
+        let words = match found {
             Some(at) => &mut self.buckets.words_mut()[self.layout.key(at)],
             None => {
-                self.rest.overflow.resize(self.layout.state(), 0);
-                &mut self.rest.overflow[..]
+                overflow.resize(self.layout.state(), 0);
+                &mut overflow[..]
             }
         };
-        let mut state = State::new(words, &mut self.rest.logs);
-        self.policy.record(&mut state, now, cost, verdict);
-        self.rest.frees_at =
-            self.rest.frees_at.min(now.after(self.policy.fresh_in(state.view(), now)));
+        family.enter(key.under, words, logs, now);
+        let (policy, words) = family.writing(words);
+        let mut state = State::new(words, logs);
+        policy.record(&mut state, now, cost, verdict);
+        *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
     }
 
-    pub(crate) fn refund(&mut self, fingerprint: u64, now: Timestamp, cost: u64) {
+    pub(crate) fn refund(&mut self, key: Key, now: Timestamp, cost: u64) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
-        if let Some(at) = self.find(fingerprint) {
+        if let Some(at) = self.find(key.fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-            self.policy.refund(&mut State::new(words, &mut self.rest.logs), now, cost);
-            self.rest.frees_at = now;
+            let Rest { family, logs, frees_at, .. } = &mut *self.rest;
+            family.refund(key.under, words, logs, now, cost);
+            *frees_at = now;
         }
     }
 
     pub(crate) fn reset(&mut self, fingerprint: u64) {
         if let Some(at) = self.find(fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-            self.policy.clear(&mut State::new(words, &mut self.rest.logs));
+            let (policy, words) = self.rest.family.writing(words);
+            policy.clear(&mut State::new(words, &mut self.rest.logs));
             self.rest.frees_at = Timestamp::ZERO;
         }
     }
@@ -212,9 +249,14 @@ impl Shard {
         let words = self.buckets.words_mut();
         words[slot.fingerprint] = fingerprint;
         self.rest.used += 1;
-        if !self.rest.overflow.is_empty() {
+        let Rest { family, logs, overflow, .. } = &mut *self.rest;
+        if !overflow.is_empty() {
             let words = &mut words[self.layout.key(slot.state)];
-            self.policy.copy(&self.rest.overflow, &mut State::new(words, &mut self.rest.logs));
+            // The tag, if there is one; the rest is filled by who wrote it.
+            words[0] = overflow[0];
+            let (_, policy, from) = family.written(overflow);
+            let (_, words) = family.writing(words);
+            policy.copy(from, &mut State::new(words, logs));
         }
     }
 
@@ -223,10 +265,12 @@ impl Shard {
         if self.rest.overflow.is_empty() {
             return;
         }
-        let mut overflow = State::new(&mut self.rest.overflow, &mut self.rest.logs);
-        if self.policy.fresh_in(overflow.view(), now).is_zero() {
-            self.policy.clear(&mut overflow);
-            self.rest.overflow = Vec::new();
+        let Rest { family, logs, overflow, .. } = &mut *self.rest;
+        let (policy, words) = family.writing(overflow);
+        let mut state = State::new(words, logs);
+        if policy.fresh_in(state.view(), now).is_zero() {
+            policy.clear(&mut state);
+            *overflow = Vec::new();
         }
     }
 
@@ -240,7 +284,7 @@ impl Shard {
             Rebuild::Tidy if live == before && !self.is_crowded() => {}
             Rebuild::Tidy => self.move_words(needed.max(self.buckets.count())),
             Rebuild::Smaller => self.move_words(needed),
-            Rebuild::Under(policy) => self.move_to(policy, now),
+            Rebuild::Under(family) => self.move_to(family, now),
         }
         before - live
     }
@@ -255,22 +299,23 @@ impl Shard {
 
     /// Frees the slots of keys that are fresh. Probes do not work until the shard is laid out anew.
     fn drop_fresh(&mut self, now: Timestamp) {
-        self.rest.frees_at = Timestamp::MAX;
         let all = slots(self.layout, self.buckets.count());
         let words = self.buckets.words_mut();
+        let Rest { family, logs, used, frees_at, .. } = &mut *self.rest;
+        *frees_at = Timestamp::MAX;
         for slot in all {
             if words[slot.fingerprint] == 0 {
                 continue;
             }
-            let state = &mut words[self.layout.key(slot.state)];
-            let mut state = State::new(state, &mut self.rest.logs);
-            let fresh_in = self.policy.fresh_in(state.view(), now);
+            let (policy, state) = family.writing(&mut words[self.layout.key(slot.state)]);
+            let mut state = State::new(state, logs);
+            let fresh_in = policy.fresh_in(state.view(), now);
             if fresh_in.is_zero() {
-                self.policy.clear(&mut state);
+                policy.clear(&mut state);
                 words[slot.fingerprint] = 0;
-                self.rest.used -= 1;
+                *used -= 1;
             } else {
-                self.rest.frees_at = self.rest.frees_at.min(now.after(fresh_in));
+                *frees_at = (*frees_at).min(now.after(fresh_in));
             }
         }
     }
@@ -284,23 +329,29 @@ impl Shard {
         });
     }
 
-    /// Moves every key, and the overflow entry, to another policy; what was spent stays spent.
-    fn move_to(&mut self, policy: &Arc<Policy>, now: Timestamp) {
-        let layout = Layout::new(policy.words());
+    /// Takes another family that only has more members.
+    pub(super) fn join(&mut self, family: &Arc<Family>) {
+        self.rest.family = Arc::clone(family);
+    }
+
+    /// Moves every key, and the overflow entry, to another family; what was spent stays spent.
+    fn move_to(&mut self, family: &Arc<Family>, now: Timestamp) {
+        let layout = Layout::new(family);
         let new = layout.buckets_for(self.rest.used);
         let mut buckets = Buckets::new(layout, new);
         let mut logs = Logs::new();
+        let before = Arc::clone(&self.rest.family);
         transfer((self.layout, &self.buckets), (layout, &mut buckets), |from, to| {
-            let memory = View::new(from, &self.rest.logs);
-            policy.carry(&self.policy, memory, &mut State::new(to, &mut logs), now);
+            family.take_over(&before, from, &self.rest.logs, to, &mut logs, now);
         });
         if !self.rest.overflow.is_empty() {
             let mut overflow = vec![0; layout.state()];
-            let memory = View::new(&self.rest.overflow, &self.rest.logs);
-            policy.carry(&self.policy, memory, &mut State::new(&mut overflow, &mut logs), now);
+            let from = &self.rest.overflow;
+            family.take_over(&before, from, &self.rest.logs, &mut overflow, &mut logs, now);
             self.rest.overflow = overflow;
         }
-        (self.policy, self.layout, self.buckets) = (Arc::clone(policy), layout, buckets);
+        (self.policy, self.layout, self.buckets) = (Arc::clone(&family.base), layout, buckets);
+        self.rest.family = Arc::clone(family);
         (self.rest.logs, self.rest.room, self.rest.frees_at) = (logs, layout.room(new), now);
     }
 }
@@ -332,8 +383,8 @@ pub(super) enum Rebuild<'a> {
     Tidy,
     /// Somebody wants the memory back.
     Smaller,
-    /// It gets another policy.
-    Under(&'a Arc<Policy>),
+    /// It gets another family.
+    Under(&'a Arc<Family>),
 }
 
 /// Where a slot's fingerprint and its words are.

@@ -8,4 +8,5 @@ mod handle;
 mod limiter;
 mod snapshot;
 mod store;
+mod variants;
 mod waiting;

@@ -5,15 +5,17 @@
 //! ```text
 //! magic, version, when it was written, seed of the hash (4), what the hash makes of a known key
 //! sections, each of one kind:
-//!   1  a policy: its name, its definition; the shards that follow are written under it
+//!   1  a policy: its name and definition, how many variants it has, and their names and definitions;
+//!      the shards that follow are written under these
 //!   2  a shard: the latest instant it has seen, its number, how many there are, whether it has an
 //!      overflow entry and how many keys; then that entry and those keys
 //!   0  the end
 //! a sum over all words before it
 //! ```
 //!
-//! A text is its length in bytes and the words they fill. A key is its fingerprint and the words of its
-//! state; then, for each of its logs, the number of entries and the entries.
+//! A text is its length in bytes and the words they fill. A key is its fingerprint; where there are
+//! variants, the number of the one that it was last charged under, from 1, or 0; the words of its state;
+//! then, for each of its logs, the number of entries and the entries.
 
 mod error;
 mod parse;

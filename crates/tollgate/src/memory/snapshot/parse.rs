@@ -13,15 +13,21 @@ pub(super) struct Parsed<'a> {
     pub(super) seed: Seed,
     /// What its writer's hash made of a known key.
     pub(super) probe: u64,
-    pub(super) policies: Vec<SavedPolicy<'a>>,
+    pub(super) families: Vec<SavedFamily<'a>>,
 }
 
-/// The shards that were written under one definition. A policy may have several, if it changed meanwhile.
+/// The shards that were written under the same definitions. A policy may have several, if it changed
+/// meanwhile.
+pub(super) struct SavedFamily<'a> {
+    /// The policy that the family is named by, and its variants.
+    pub(super) members: Vec<SavedPolicy<'a>>,
+    pub(super) shards: Vec<SavedShard<'a>>,
+}
+
 pub(super) struct SavedPolicy<'a> {
     pub(super) name: &'a str,
     pub(super) definition: &'a str,
     pub(super) policy: Policy,
-    pub(super) shards: Vec<SavedShard<'a>>,
 }
 
 pub(super) struct SavedShard<'a> {
@@ -54,20 +60,22 @@ fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
     let written_at = Timestamp::from_nanos(words.next()?);
     let seed = [words.next()?, words.next()?, words.next()?, words.next()?];
     let probe = words.next()?;
-    let mut policies: Vec<SavedPolicy<'_>> = Vec::new();
+    let mut families: Vec<SavedFamily<'_>> = Vec::new();
     loop {
         match words.next()? {
             POLICY => {
-                let (name, definition) = (words.text()?, words.text()?);
-                let policy = Policy::from_definition(name, definition)?;
-                policies.push(SavedPolicy { name, definition, policy, shards: Vec::new() });
+                let mut members = vec![parse_policy(&mut words)?];
+                for _ in 0..words.next()? {
+                    members.push(parse_policy(&mut words)?);
+                }
+                families.push(SavedFamily { members, shards: Vec::new() });
             }
             SHARD => {
-                let SavedPolicy { policy, shards, .. } = policies.last_mut()?;
+                let family = families.last_mut()?;
                 let shard = parse_shard(&mut words)?;
                 // A second reading will find the same.
-                shard.walk(policy, &mut words)?;
-                shards.push(shard);
+                shard.walk(family, &mut words)?;
+                family.shards.push(shard);
             }
             END => break,
             _ => return None,
@@ -75,7 +83,7 @@ fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
     }
     // The sum is all that is left.
     words.next()?;
-    words.0.is_empty().then_some(Parsed { written_at, seed, probe, policies })
+    words.0.is_empty().then_some(Parsed { written_at, seed, probe, families })
 }
 
 fn parse_shard<'a>(words: &mut Words<'a>) -> Option<SavedShard<'a>> {
@@ -86,15 +94,31 @@ fn parse_shard<'a>(words: &mut Words<'a>) -> Option<SavedShard<'a>> {
     Some(SavedShard { latest, range, has_overflow, keys, words: *words })
 }
 
+fn parse_policy<'a>(words: &mut Words<'a>) -> Option<SavedPolicy<'a>> {
+    let (name, definition) = (words.text()?, words.text()?);
+    let policy = Policy::from_definition(name, definition)?;
+    Some(SavedPolicy { name, definition, policy })
+}
+
+impl SavedFamily<'_> {
+    /// Reads a state in place of what was in `saved`; by which member it was written.
+    pub(super) fn state(&self, words: &mut Words<'_>, saved: &mut Saved) -> Option<usize> {
+        let number = if self.members.len() > 1 { usize::try_from(words.next()?).ok()? } else { 0 };
+        let member = self.members.get(number)?;
+        words.state(&member.policy, saved)?;
+        Some(number)
+    }
+}
+
 impl SavedShard<'_> {
-    fn walk(&self, policy: &Policy, words: &mut Words<'_>) -> Option<()> {
+    fn walk(&self, family: &SavedFamily<'_>, words: &mut Words<'_>) -> Option<()> {
         let mut state = Saved::default();
         if self.has_overflow {
-            words.state(policy, &mut state)?;
+            family.state(words, &mut state)?;
         }
         for _ in 0..self.keys {
             words.next().filter(|fingerprint| *fingerprint != 0)?;
-            words.state(policy, &mut state)?;
+            family.state(words, &mut state)?;
         }
         Some(())
     }

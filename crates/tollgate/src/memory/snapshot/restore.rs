@@ -3,11 +3,12 @@ use std::io::Read;
 use tollgate_core::{State, Timestamp};
 
 use super::RestoreError;
-use super::parse::{Parsed, SavedPolicy, SavedShard, parse};
+use super::parse::{Parsed, SavedFamily, SavedPolicy, SavedShard, parse};
 use super::words::Words;
 use crate::clock::Clock;
-use crate::memory::{MemoryStore, Shared};
-use crate::table::{Saved, Table, WrittenBy};
+use crate::memory::{Member, MemoryStore, Shared};
+use crate::sync::Arc;
+use crate::table::{Key, Saved, Table, Variant, WrittenBy};
 
 /// What was restored of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,57 +47,79 @@ impl<C: Clock> MemoryStore<C> {
 impl<C: Clock> Shared<C> {
     fn put_back(&self, parsed: Parsed<'_>) -> Restored {
         let mut restored = Restored { written_at: parsed.written_at, ..Restored::default() };
-        for saved in parsed.policies {
-            let table = self.tables().get(saved.name).cloned();
-            let Some(table) = table else {
-                let keys: u64 = saved.shards.iter().map(|shard| shard.keys).sum();
+        for family in parsed.families {
+            let name = family.members[0].name;
+            let base = self.members().get(name).filter(|member| member.is_base()).cloned();
+            let Some(base) = base else {
+                let keys: u64 = family.shards.iter().map(|shard| shard.keys).sum();
                 restored.unknown_keys += usize::try_from(keys).unwrap_or(usize::MAX);
-                if !restored.unknown_policies.iter().any(|known| known == saved.name) {
-                    restored.unknown_policies.push(saved.name.to_owned());
+                if !restored.unknown_policies.iter().any(|known| known == name) {
+                    restored.unknown_policies.push(name.to_owned());
                 }
                 continue;
             };
-            let same = table.policy().definition() == saved.definition;
-            for shard in &saved.shards {
-                self.put_back_shard(&table, &saved, same, shard, &mut restored);
+            let homes: Vec<Home<'_>> =
+                family.members.iter().map(|saved| self.home(&base, saved)).collect();
+            for shard in &family.shards {
+                self.put_back_shard(&base.table, &family, &homes, shard, &mut restored);
             }
         }
         restored
     }
 
+    /// Where the keys of a member go on: under the same member, if there is one, or else under the base.
+    fn home<'a>(&self, base: &Member, saved: &'a SavedPolicy<'_>) -> Home<'a> {
+        let named = self.members().get(saved.name).cloned();
+        let same_family = |member: &Member| Arc::ptr_eq(&member.table, &base.table);
+        match named.filter(same_family) {
+            None => Home { variant: Variant::BASE, by: WrittenBy::Sibling(&saved.policy) },
+            Some(Member { table, variant }) => {
+                let same = table.policy(variant).definition() == saved.definition;
+                let another = WrittenBy::Another(&saved.policy);
+                Home { variant, by: if same { WrittenBy::TheSame } else { another } }
+            }
+        }
+    }
+
     fn put_back_shard(
         &self,
         table: &Table,
-        saved: &SavedPolicy<'_>,
-        same: bool,
+        family: &SavedFamily<'_>,
+        homes: &[Home<'_>],
         shard: &SavedShard<'_>,
         restored: &mut Restored,
     ) {
         let now = self.clock.now();
-        let by = if same { WrittenBy::TheSame } else { WrittenBy::Another(&saved.policy) };
         let mut state = Saved::default();
         let read = |words: &mut Words<'_>, state: &mut Saved| {
-            words.state(&saved.policy, state)?;
+            let number = family.state(words, state)?;
             let mut written = State::new(&mut state.words, &mut state.logs);
-            saved.policy.rewind(&mut written, shard.latest, now);
-            Some(())
+            family.members[number].policy.rewind(&mut written, shard.latest, now);
+            Some(homes[number])
         };
         let mut words = shard.words;
-        if shard.has_overflow && read(&mut words, &mut state).is_some() {
-            table.put_back_overflow(shard.range, by, &state, now);
+        if shard.has_overflow
+            && let Some(Home { variant, by }) = read(&mut words, &mut state)
+        {
+            table.put_back_overflow(shard.range, variant, by, &state, now);
         }
         table.expect(shard.range, shard.keys);
         for _ in 0..shard.keys {
             // It was read before: it is there.
             let Some(fingerprint) = words.next() else { return };
-            if read(&mut words, &mut state).is_none() {
-                return;
-            }
-            if table.put_back(fingerprint, by, &state, now) {
+            let Some(Home { variant, by }) = read(&mut words, &mut state) else { return };
+            if table.put_back(Key { fingerprint, under: variant }, by, &state, now) {
                 restored.keys += 1;
             } else {
                 restored.fresh += 1;
             }
         }
     }
+}
+
+/// Under which member keys go on, and by whom they were written.
+#[derive(Clone, Copy)]
+struct Home<'a> {
+    variant: Variant,
+    by: WrittenBy<'a>,
 }

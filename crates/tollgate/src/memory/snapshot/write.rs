@@ -1,10 +1,14 @@
+use std::collections::HashMap;
 use std::io::{self, Write};
+
+use tollgate_core::Policy;
 
 use super::words::{Summed, push_text};
 use super::{END, MAGIC, POLICY, SHARD, VERSION};
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
 use crate::sync::Arc;
+use crate::table::{Family, Variant};
 
 /// What was written into a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,24 +36,23 @@ impl<C: Clock> MemoryStore<C> {
         words.extend(shared.hasher.seed());
         words.push(shared.hasher.probe());
         out.write(&words)?;
-        let mut tables: Vec<_> = shared.tables().values().cloned().collect();
-        tables.sort_by_key(|table| table.policy().name().to_owned());
-        for table in tables {
-            let mut under = None;
+        for table in shared.tables() {
+            let mut under: Option<(Arc<Family>, HashMap<Variant, u64>)> = None;
             for number in 0..table.shards() {
                 words.clear();
                 let locked = table.lock(number);
-                let policy = locked.shard.policy();
-                // Whoever changes the policy goes through the shards, too: both are found then.
-                if !under.as_ref().is_some_and(|before| Arc::ptr_eq(before, policy)) {
-                    words.push(POLICY);
-                    push_text(policy.name(), &mut words);
-                    push_text(&policy.definition(), &mut words);
-                    under = Some(Arc::clone(policy));
-                }
+                let family = locked.shard.family();
+                // Whoever changes a policy goes through the shards, too: both are found then.
+                let variants = match &under {
+                    Some((before, variants)) if Arc::ptr_eq(before, family) => variants,
+                    _ => {
+                        let variants = push_family(family, &mut words);
+                        &under.insert((Arc::clone(family), variants)).1
+                    }
+                };
                 words.push(SHARD);
                 let range = table.range(number);
-                keys += locked.shard.save(shared.clock.now(), range, &mut words);
+                keys += locked.shard.save(shared.clock.now(), range, variants, &mut words);
                 drop(locked);
                 out.write(&words)?;
             }
@@ -57,4 +60,20 @@ impl<C: Clock> MemoryStore<C> {
         out.write(&[END])?;
         Ok(Saved { keys, bytes: out.finish()? })
     }
+}
+
+/// Adds the definitions of a family; by which number each variant goes.
+fn push_family(family: &Family, words: &mut Vec<u64>) -> HashMap<Variant, u64> {
+    let mut variants: Vec<_> = family.variants().collect();
+    variants.sort_by_key(|(_, policy)| policy.name());
+    words.push(POLICY);
+    push_policy(family.base(), words);
+    words.push(variants.len() as u64);
+    variants.iter().for_each(|(_, policy)| push_policy(policy, words));
+    variants.into_iter().map(|(variant, _)| variant).zip(1..).collect()
+}
+
+fn push_policy(policy: &Policy, words: &mut Vec<u64>) {
+    push_text(policy.name(), words);
+    push_text(&policy.definition(), words);
 }
