@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::pin::Pin;
 
-use tollgate::{Answer, Charge, Clock, MemoryStore, Policy, Store, StoreError, TscClock, Verb};
+use tollgate::{
+    Answer, Charge, Clock, Crossing, MemoryStore, Policy, Store, StoreError, TscClock, Verb,
+};
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 
 use super::served::Served;
@@ -83,7 +85,7 @@ impl Place {
 
     pub(super) async fn set_variant(&self, of: &Served, policy: Policy) -> Result<(), StoreError> {
         match self {
-            Place::Memory(store) => store.set_policy(policy).await,
+            Place::Memory(store) => store.set_variant(of.name(), policy, Crossing::Units).await,
             Place::Redis(store) => boxed(store.set_policy_as(policy, serving(of.spec()))).await,
         }
     }

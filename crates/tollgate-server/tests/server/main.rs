@@ -3,3 +3,4 @@
 mod at_work;
 mod client;
 mod http;
+mod restart;
