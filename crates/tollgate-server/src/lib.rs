@@ -20,6 +20,9 @@ mod server;
 mod snapshot;
 mod tls;
 
+/// For those who feed it with anything.
+#[doc(hidden)]
+pub use self::face::resp::parse as resp_parse;
 pub use self::full_answer::FullAnswer;
 pub use self::listen::Listeners;
 pub use self::pace::Patience;

@@ -132,7 +132,8 @@ impl Door {
             Face::Http => {
                 face::http::serve(&self.server, self.router.clone(), stream, peer).await;
             }
-            Face::Grpc | Face::Resp => drop(stream),
+            Face::Resp => face::resp::serve(&self.server, stream, peer).await,
+            Face::Grpc => drop(stream),
         }
     }
 }

@@ -15,13 +15,19 @@ use tokio::time::{Sleep, sleep};
 pub struct Patience {
     /// From the first byte of a request to the end of its head; also for a TLS handshake.
     pub head: Duration,
+    /// From the first byte of a command of the Redis protocol to the last.
+    pub command: Duration,
     /// Without any request.
     pub idle: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Patience {
-        Patience { head: Duration::from_secs(5), idle: Duration::from_secs(60) }
+        Patience {
+            head: Duration::from_secs(5),
+            command: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+        }
     }
 }
 

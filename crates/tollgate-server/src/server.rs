@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tollgate::{Clock, Timestamp};
 use tollgate_http::{AddressKey, ClientIp, TrustedProxies};
 
 use crate::access::{Access, Attempt, Guesses, Role};
@@ -39,6 +41,7 @@ pub struct Server {
     phase: watch::Sender<Phase>,
     reloads: Reloads,
     patience: Patience,
+    started: Timestamp,
 }
 
 /// Whom to believe: replaced whole by a reload.
@@ -64,6 +67,7 @@ impl Identity {
 impl Server {
     pub(crate) fn new(engine: Engine, identity: Identity, patience: Patience) -> Server {
         Server {
+            started: engine.metrics().clock().now(),
             engine,
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
@@ -83,6 +87,12 @@ impl Server {
         attempt
     }
 
+    /// Whether nobody needs a token to ask for decisions and to read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.identity.load().access.is_open()
+    }
+
     /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
     pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
         let permit = self.at_once.try_acquire().ok();
@@ -97,6 +107,12 @@ impl Server {
         let identity = self.identity.load();
         let is_trusted = identity.proxies.contains(peer.to_canonical());
         (identity.clients.key(peer, headers), is_trusted)
+    }
+
+    /// How long it has been running.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.engine.metrics().clock().now().since(self.started)
     }
 
     /// How far the server is with stopping; wait on it to end a connection in good order.

@@ -4,11 +4,13 @@ mod address;
 mod exception;
 mod key;
 mod list;
+mod lone;
 mod numbers;
 mod place;
 mod plan;
 mod reply;
 mod served;
+mod throttle;
 
 pub use self::address::{ADDRESS_FIELD, address_key};
 pub use self::exception::{Exception, Exceptions};
@@ -18,12 +20,14 @@ pub use self::place::Place;
 pub use self::plan::Plan;
 pub use self::reply::{Outcome, Reply};
 pub use self::served::Served;
+pub use self::throttle::{ThrottleNumbers, Variant};
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use tollgate::{Charge, Clock, Policy, StoreError, Verb};
 
+use self::throttle::Throttle;
 use crate::config::{Config, Invalid};
 use crate::observe::{Face, Metrics};
 
@@ -44,6 +48,7 @@ pub struct Engine {
     place: Place,
     plan: ArcSwap<Plan>,
     exceptions: Exceptions,
+    throttle: Throttle,
     metrics: Arc<Metrics>,
 }
 
@@ -56,6 +61,7 @@ impl Engine {
             place,
             plan: ArcSwap::from_pointee(Plan::empty()),
             exceptions: Exceptions::default(),
+            throttle: Throttle::new(|family| metrics.tally(family)),
             metrics,
         };
         engine.put_in_force(plan).await?;

@@ -9,6 +9,7 @@ use tollgate::{
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 
 use super::served::Served;
+use super::throttle::base_of;
 use crate::config::{Address, Invalid, PolicySpec, StoreSpec};
 use crate::observe::Metrics;
 use crate::snapshot;
@@ -87,6 +88,25 @@ impl Place {
         match self {
             Place::Memory(store) => store.set_variant(of.name(), policy, Crossing::Units).await,
             Place::Redis(store) => boxed(store.set_policy_as(policy, serving(of.spec()))).await,
+        }
+    }
+
+    /// A policy that no file speaks of, whose keys keep the instant at which they are full again under
+    /// whichever of the family they are asked.
+    pub(super) async fn set_throttle(
+        &self,
+        family: &str,
+        policy: Policy,
+    ) -> Result<(), StoreError> {
+        match self {
+            Place::Memory(store) => {
+                if store.policy(family).is_none() {
+                    store.set_policy(base_of(family)?).await?;
+                }
+                store.set_variant(family, policy, Crossing::Time).await
+            }
+            // Each has keys of its own here, until this store can share them by time.
+            Place::Redis(store) => boxed(store.set_policy(policy)).await,
         }
     }
 

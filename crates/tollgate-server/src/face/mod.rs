@@ -1,3 +1,4 @@
 //! Translators: from a protocol to asks of the engine, and back.
 
 pub(crate) mod http;
+pub(crate) mod resp;

@@ -23,7 +23,7 @@ pub(crate) fn hurried() -> Timing {
     Timing {
         lame_duck: Duration::ZERO,
         drain: Duration::from_secs(5),
-        patience: Patience { head: Duration::from_millis(300), idle: Duration::from_secs(60) },
+        patience: Patience { head: Duration::from_millis(300), ..Patience::default() },
     }
 }
 

@@ -4,3 +4,4 @@ mod at_work;
 mod client;
 mod http;
 mod restart;
+mod resp;

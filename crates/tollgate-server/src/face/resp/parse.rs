@@ -1,0 +1,287 @@
+//! From bytes to commands: arrays of bulk strings, and lines that people type.
+//!
+//! Nothing is allocated here, least of all from a length that a client sent: an argument is a place in
+//! the caller's buffer, and a command that does not fit the bounds is a fault as soon as that is known.
+
+use std::fmt;
+
+use super::inline;
+
+/// Arguments of one command, its name included.
+pub const MOST_ARGUMENTS: usize = 64;
+/// Bytes of one argument, or of a line.
+pub const LONGEST_ARGUMENT: usize = 64 * 1024;
+/// Bytes of one command, lengths and line ends included.
+pub const LONGEST_COMMAND: usize = 1024 * 1024;
+/// Bytes of a length with its line end: more digits than any length that is accepted.
+const LONGEST_LENGTH: usize = 32;
+
+/// How much a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Arguments of one command, its name included.
+    pub arguments: usize,
+    /// Bytes of one argument.
+    pub argument: usize,
+}
+
+impl Bounds {
+    /// For those who may ask.
+    pub const KNOWN: Bounds = Bounds { arguments: MOST_ARGUMENTS, argument: LONGEST_ARGUMENT };
+    /// For those who have yet to say who they are: enough for that, and little to hold on to.
+    pub const STRANGER: Bounds = Bounds { arguments: 10, argument: 16 * 1024 };
+}
+
+/// Why bytes are no command. Nothing after them makes sense either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The number of arguments is no number, or too large.
+    Arguments,
+    /// The length of an argument is no length, or too large.
+    Argument,
+    /// This byte stands where an argument should begin.
+    NoArgument(u8),
+    /// An argument is not followed by a line end.
+    NoLineEnd,
+    /// A quotation without its end, or without a space after it.
+    Quotes,
+    /// A line, or a command in all, is too long.
+    TooLong,
+    /// Somebody speaks HTTP.
+    Http,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Arguments => f.write_str("invalid multibulk length"),
+            Fault::Argument => f.write_str("invalid bulk length"),
+            Fault::NoArgument(byte) => {
+                write!(f, "expected '$', got '{}'", char::from(*byte).escape_default())
+            }
+            Fault::NoLineEnd => f.write_str("expected a line end after an argument"),
+            Fault::Quotes => f.write_str("unbalanced quotes in request"),
+            Fault::TooLong => f.write_str("too big request"),
+            Fault::Http => f.write_str("this port speaks the Redis protocol, not HTTP"),
+        }
+    }
+}
+
+/// Where an argument is, counted from the beginning of its command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    from: usize,
+    to: usize,
+}
+
+/// Places of arguments, as many as there may be.
+#[derive(Debug)]
+pub(super) struct Spans {
+    of: [Span; MOST_ARGUMENTS],
+    len: usize,
+}
+
+impl Spans {
+    fn new() -> Spans {
+        Spans { of: [Span::default(); MOST_ARGUMENTS], len: 0 }
+    }
+
+    pub(super) fn push(&mut self, from: usize, to: usize, bounds: Bounds) -> Result<(), Fault> {
+        if self.len >= bounds.arguments.min(MOST_ARGUMENTS) {
+            return Err(Fault::Arguments);
+        }
+        if to - from > bounds.argument {
+            return Err(Fault::Argument);
+        }
+        self.of[self.len] = Span { from, to };
+        self.len += 1;
+        Ok(())
+    }
+}
+
+/// A command in the caller's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'b, 'p> {
+    bytes: &'b [u8],
+    spans: &'p Spans,
+}
+
+impl<'b> Command<'b, '_> {
+    /// How many arguments, the name included. None at all is no command, and nobody answers it.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The argument at this place; the name is at 0.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<&'b [u8]> {
+        let span = self.spans.of[..self.spans.len].get(at)?;
+        self.bytes.get(span.from..span.to)
+    }
+
+    /// All arguments from this place on.
+    pub fn from(&self, at: usize) -> impl Iterator<Item = &'b [u8]> + use<'b, '_> {
+        let spans = self.spans.of[..self.spans.len].get(at..).unwrap_or_default();
+        let bytes = self.bytes;
+        spans.iter().filter_map(move |span| bytes.get(span.from..span.to))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// Nothing was seen yet.
+    Unknown,
+    /// An array of so many arguments.
+    Array(usize),
+    /// A line.
+    Line,
+}
+
+/// Reads one command after the other, and goes on where it stopped when there is more to read.
+#[derive(Debug)]
+pub struct Parser {
+    form: Form,
+    /// Up to here the command is understood.
+    at: usize,
+    spans: Spans,
+    /// The last command was whole: the next byte begins another.
+    whole: bool,
+}
+
+impl Default for Parser {
+    fn default() -> Parser {
+        Parser { form: Form::Unknown, at: 0, spans: Spans::new(), whole: false }
+    }
+}
+
+impl Parser {
+    /// Reads the command at the beginning of `buffer`: how long it is, or `None` if there is more to
+    /// come. Then ask again with the same bytes and those that came.
+    #[inline]
+    pub fn read(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {
+        if self.whole {
+            (self.form, self.at, self.spans.len, self.whole) = (Form::Unknown, 0, 0, false);
+        }
+        let length = self.read_on(buffer, bounds)?;
+        match length {
+            Some(length) if length > LONGEST_COMMAND => return Err(Fault::TooLong),
+            None if buffer.len() >= LONGEST_COMMAND => return Err(Fault::TooLong),
+            _ => self.whole = length.is_some(),
+        }
+        Ok(length)
+    }
+
+    /// The command that [`Parser::read`] has found in this buffer.
+    #[inline]
+    pub fn command<'b>(&self, buffer: &'b [u8]) -> Command<'b, '_> {
+        Command { bytes: buffer, spans: &self.spans }
+    }
+
+    fn read_on(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {
+        loop {
+            match self.form {
+                Form::Unknown => match buffer.first() {
+                    None => return Ok(None),
+                    Some(b'*') => {
+                        let Some((wanted, at)) = length(buffer, 1, Fault::Arguments)? else {
+                            return Ok(None);
+                        };
+                        // As with Redis, an array of nothing asks for nothing.
+                        let wanted = usize::try_from(wanted).unwrap_or(0);
+                        if wanted > bounds.arguments {
+                            return Err(Fault::Arguments);
+                        }
+                        (self.form, self.at) = (Form::Array(wanted), at);
+                    }
+                    Some(_) => self.form = Form::Line,
+                },
+                Form::Array(wanted) => return self.read_arguments(buffer, wanted, bounds),
+                Form::Line => return self.read_line(buffer, bounds),
+            }
+        }
+    }
+
+    #[inline]
+    fn read_arguments(
+        &mut self,
+        buffer: &[u8],
+        wanted: usize,
+        bounds: Bounds,
+    ) -> Result<Option<usize>, Fault> {
+        while self.spans.len < wanted {
+            match buffer.get(self.at) {
+                None => return Ok(None),
+                Some(b'$') => {}
+                Some(other) => return Err(Fault::NoArgument(*other)),
+            }
+            let Some((length, from)) = length(buffer, self.at + 1, Fault::Argument)? else {
+                return Ok(None);
+            };
+            let length = usize::try_from(length).map_err(|_| Fault::Argument)?;
+            if length > bounds.argument {
+                return Err(Fault::Argument);
+            }
+            let to = from + length;
+            if to + 2 > LONGEST_COMMAND {
+                return Err(Fault::TooLong);
+            }
+            match buffer.get(to..to + 2) {
+                None => return Ok(None),
+                Some(b"\r\n") => {}
+                Some(_) => return Err(Fault::NoLineEnd),
+            }
+            self.spans.push(from, to, bounds)?;
+            self.at = to + 2;
+        }
+        Ok(Some(self.at))
+    }
+
+    fn read_line(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {
+        let longest = bounds.argument + 2;
+        let Some(end) = buffer[self.at..].iter().position(|byte| *byte == b'\n') else {
+            self.at = buffer.len();
+            return if self.at > longest { Err(Fault::TooLong) } else { Ok(None) };
+        };
+        let end = self.at + end;
+        if end >= longest {
+            return Err(Fault::TooLong);
+        }
+        let line = &buffer[..end];
+        inline::split(line.strip_suffix(b"\r").unwrap_or(line), &mut self.spans, bounds)?;
+        Ok(Some(end + 1))
+    }
+}
+
+/// A number with its line end, and where the next line begins; `None` if there is more to come.
+#[inline]
+fn length(buffer: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)>, Fault> {
+    let mut number: i64 = 0;
+    let negative = buffer.get(from) == Some(&b'-');
+    let first = from + usize::from(negative);
+    let mut at = first;
+    loop {
+        match buffer.get(at) {
+            None => return Ok(None),
+            Some(digit @ b'0'..=b'9') if at - from < LONGEST_LENGTH => {
+                number = number.saturating_mul(10).saturating_add(i64::from(digit - b'0'));
+                at += 1;
+            }
+            Some(b'\r') if at > first => break,
+            Some(_) => return Err(fault),
+        }
+    }
+    match buffer.get(at + 1) {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some((if negative { -number } else { number }, at + 2))),
+        Some(_) => Err(fault),
+    }
+}

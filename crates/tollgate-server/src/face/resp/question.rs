@@ -1,0 +1,93 @@
+//! Questions that the store has to be waited for.
+
+use std::sync::Arc;
+
+use tollgate::{Decision, StoreError, Verb};
+
+use super::write::Replies;
+use super::{cell, tg};
+use crate::engine::{Ask, Engine, Key, Served, ThrottleNumbers, Variant};
+use crate::observe::Face;
+
+/// What is asked.
+pub(super) struct Question<'t> {
+    pub(super) verb: Verb,
+    pub(super) cost: u64,
+    pub(super) about: About<'t>,
+}
+
+/// What it is about.
+pub(super) enum About<'t> {
+    /// A key of a policy in the configuration.
+    Policy { served: &'t Served, key: Key<'t> },
+    /// A key of `CL.THROTTLE`.
+    Throttle { numbers: ThrottleNumbers, variant: Option<Arc<Variant>>, key: &'t [u8] },
+    /// Keys of `CL.THROTTLE`, under whatever numbers.
+    Throttled { keys: Vec<&'t [u8]> },
+}
+
+/// What the store has said.
+pub(super) enum Said {
+    Policy(Decision),
+    Throttle(Arc<Variant>, Verb, Decision),
+    Count(usize),
+    Nothing(StoreError),
+}
+
+impl Question<'_> {
+    /// Whether what comes before and after may be asked at the same time.
+    pub(super) fn stands_alone(&self) -> bool {
+        matches!(self.verb, Verb::Refund | Verb::Reset)
+    }
+
+    pub(super) async fn ask(self, engine: &Engine) -> Said {
+        self.ask_or_fail(engine).await.unwrap_or_else(Said::Nothing)
+    }
+
+    async fn ask_or_fail(self, engine: &Engine) -> Result<Said, StoreError> {
+        let (verb, cost) = (self.verb, self.cost);
+        match self.about {
+            About::Policy { served, key } => {
+                let ask = Ask { served, key: &key, cost, numbers: None };
+                let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
+                let first = replies.into_iter().next();
+                first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(no_answer)
+            }
+            About::Throttle { numbers, variant, key } => {
+                let variant = match variant {
+                    Some(variant) => variant,
+                    None => engine.variant(numbers).await?,
+                };
+                let decision = engine.throttle(Face::Resp, &variant, verb, key, cost).await?;
+                Ok(Said::Throttle(variant, verb, decision))
+            }
+            About::Throttled { keys } => {
+                let mut count = 0;
+                for key in keys {
+                    count += usize::from(engine.forget_throttled(key).await?);
+                }
+                Ok(Said::Count(count))
+            }
+        }
+    }
+}
+
+impl Said {
+    pub(super) fn write(&self, replies: &mut Replies) {
+        match self {
+            Said::Policy(decision) => tg::answer(decision, replies),
+            Said::Throttle(variant, verb, decision) => {
+                cell::answer(variant, *verb, decision, replies);
+            }
+            Said::Count(count) => replies.integer(i64::try_from(*count).unwrap_or(i64::MAX)),
+            Said::Nothing(error) if error.failure().is_some() => {
+                replies.error(&format!("UNAVAILABLE {error}"));
+            }
+            Said::Nothing(error) => replies.error(&format!("ERR {error}")),
+        }
+    }
+}
+
+fn no_answer() -> StoreError {
+    StoreError::failed(tollgate::Failure::BadReply, "the store gave no answer")
+}

@@ -1,0 +1,74 @@
+//! `TG.*`: the policies of the configuration.
+
+use std::time::Duration;
+
+use tollgate::{Decision, Verb};
+
+use super::obey::{Next, shown};
+use super::parse::Command;
+use super::question::{About, Question};
+use super::write::Replies;
+use crate::config::did_you_mean;
+use crate::engine::{Engine, Plan};
+use crate::observe::Face;
+
+/// `TG.CHECK policy key [cost]`, and its likes.
+#[inline]
+pub(super) fn ask<'t>(
+    engine: &Engine,
+    plan: &'t Plan,
+    verb: Verb,
+    command: Command<'t, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
+    let cost = match command.get(3).map_or(Ok(1), cost) {
+        Ok(cost) => cost,
+        Err(text) => return Next::refused(replies, &text),
+    };
+    let Some(served) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
+        return Next::refused(replies, &unknown_policy(plan, name));
+    };
+    let key = match served.key(key) {
+        Ok(key) => key,
+        Err(error) => return Next::refused(replies, &format!("ERR {error}")),
+    };
+    if let Some(decision) = engine.decide_now(Face::Resp, verb, served, &key, cost) {
+        answer(&decision, replies);
+        return Next::Decided;
+    }
+    Next::Ask(Question { verb, cost, about: About::Policy { served, key } })
+}
+
+fn cost(argument: &[u8]) -> Result<u64, String> {
+    let cost = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
+    cost.ok_or_else(|| {
+        format!("ERR the cost must be a whole number, not '{}'", shown(argument, 128))
+    })
+}
+
+#[cold]
+fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
+    let name = shown(name, 64);
+    let hint = did_you_mean(&name, plan.policies().map(|served| served.name()));
+    format!("ERR there is no policy '{name}'{hint}")
+}
+
+/// Five numbers: allowed, limit, remaining, milliseconds until a retry makes sense, milliseconds until
+/// the key is fresh. −1 stands for a limit that counts no units, and for a retry that never makes
+/// sense.
+#[inline]
+pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
+    let units = |units: Option<u64>| units.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    replies.array(5);
+    replies.integer(decision.is_allowed().into());
+    replies.integer(units(decision.limit()));
+    replies.integer(units(decision.remaining()));
+    replies.integer(decision.retry_after().map_or(-1, millis));
+    replies.integer(millis(decision.reset_after()));
+}
+
+/// Rounded up.
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,103 @@
+//! From answers to bytes, in either version of the protocol.
+
+/// Replies that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    bytes: Vec<u8>,
+    /// Whether the client has asked for the third version.
+    pub(super) resp3: bool,
+}
+
+impl Replies {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What was written so far, taken out.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// What was taken out, or a part of it, put back.
+    pub(super) fn put_back(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Everything is sent. A large buffer is not kept for a quiet connection.
+    pub(super) fn clear(&mut self, keep: usize) {
+        self.bytes.clear();
+        if self.bytes.capacity() > keep {
+            self.bytes.shrink_to(keep);
+        }
+    }
+
+    pub(super) fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error begins with its kind in capitals. What a client sent may be in the text.
+    pub(super) fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        let printable = |byte: u8| if byte.is_ascii_control() { b' ' } else { byte };
+        self.bytes.extend(text.bytes().map(printable));
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    pub(super) fn integer(&mut self, number: i64) {
+        self.line(b':', itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        self.head(b'$', bytes.len());
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Text for people: the third version has a kind of its own for it.
+    pub(super) fn text(&mut self, text: &str) {
+        if !self.resp3 {
+            return self.bulk(text.as_bytes());
+        }
+        self.head(b'=', text.len() + 4);
+        self.bytes.extend_from_slice(b"txt:");
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn null(&mut self) {
+        self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// So many values follow.
+    #[inline]
+    pub(super) fn array(&mut self, len: usize) {
+        self.head(b'*', len);
+    }
+
+    /// So many names with a value each follow.
+    pub(super) fn map(&mut self, len: usize) {
+        if self.resp3 { self.head(b'%', len) } else { self.head(b'*', len * 2) }
+    }
+
+    /// A name and its value in a map.
+    pub(super) fn pair(&mut self, name: &str, value: &str) {
+        self.bulk(name.as_bytes());
+        self.bulk(value.as_bytes());
+    }
+
+    fn head(&mut self, kind: u8, len: usize) {
+        self.line(kind, itoa::Buffer::new().format(len).as_bytes());
+    }
+
+    #[inline]
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,114 @@
+//! `TG.*`: the policies of the configuration.
+
+use super::client::Value;
+use super::ground::Ground;
+
+#[test]
+fn five_numbers() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    assert_eq!(client.numbers("TG.CHECK login bob"), [1, 5, 4, 0, 1_000]);
+    assert_eq!(client.numbers("tg.check login bob 4")[..4], [1, 5, 0, 0]);
+    let refused = client.numbers("TG.CHECK login bob 2");
+    assert_eq!(refused[..3], [0, 5, 0]);
+    assert!((1_900..=2_000).contains(&refused[3]), "{refused:?}");
+    assert!((4_900..=5_000).contains(&refused[4]), "{refused:?}");
+    assert_eq!(client.numbers("TG.CHECK login bob 6")[3], -1, "never");
+    assert_eq!(client.numbers("TG.PEEK login bob")[..3], [0, 5, 0]);
+    assert_eq!(client.numbers("TG.PEEK login bob 0")[..3], [1, 5, 0]);
+    assert_eq!(client.numbers("TG.REFUND login bob 3")[1..3], [5, 3]);
+    assert_eq!(client.numbers("TG.RESET login bob"), [1, 5, 5, 0, 0]);
+    // Durations are rounded up, and a limit that counts no units says so.
+    assert_eq!(client.numbers("TG.CHECK calm bob"), [1, -1, 0, 0, 3_600_000]);
+    // A shadow refuses nobody.
+    assert_eq!(client.numbers("TG.CHECK watched bob")[0], 1);
+    assert_eq!(client.numbers("TG.CHECK watched bob")[0], 1);
+}
+
+#[test]
+fn what_is_said_about_single_keys_goes() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    let blocked = client.numbers("TG.CHECK login mallory");
+    assert_eq!((blocked[0], blocked[3]), (0, -1));
+    for _ in 0..20 {
+        assert_eq!(client.numbers("TG.CHECK login root 5")[0], 1);
+    }
+    assert_eq!(client.numbers("TG.CHECK login alice")[..3], [1, 100, 99]);
+
+    let plan = ground.server.engine.plan();
+    let served = plan.policy("login").unwrap();
+    let key = served.key(b"eve").unwrap();
+    assert_eq!(client.numbers("TG.CHECK login eve")[0], 1);
+    let made = ground.server.engine.exceptions().make(
+        "login",
+        &key,
+        tollgate_server::engine::Exception::Block,
+    );
+    assert!(made);
+    assert_eq!(client.numbers("TG.CHECK login eve")[0], 0);
+}
+
+#[test]
+fn complaints() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    assert_eq!(
+        client.error("TG.CHECK logn k"),
+        "ERR there is no policy 'logn'; did you mean `login`?"
+    );
+    assert_eq!(client.error("TG.CHECK zzzzzz k"), "ERR there is no policy 'zzzzzz'");
+    assert_eq!(
+        client.error("TG.CHECK login k many"),
+        "ERR the cost must be a whole number, not 'many'"
+    );
+    assert_eq!(
+        client.error("TG.CHECK login k -1"),
+        "ERR the cost must be a whole number, not '-1'"
+    );
+    for (line, name) in [
+        ("TG.CHECK login", "tg.check"),
+        ("TG.PEEK login k 1 2", "tg.peek"),
+        ("TG.REFUND login k", "tg.refund"),
+        ("TG.RESET login k 1", "tg.reset"),
+    ] {
+        let text = format!("ERR wrong number of arguments for '{name}' command");
+        assert_eq!(client.error(line), text);
+    }
+    for name in ["RESERVE", "COMMIT", "CANCEL", "REPORT"] {
+        let text = format!("ERR TG.{name} is not available yet");
+        assert_eq!(client.error(&format!("TG.{name} a b c")), text);
+    }
+}
+
+#[test]
+fn decisions_are_counted() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    for _ in 0..7 {
+        client.numbers("TG.CHECK login bob");
+        client.numbers("TG.PEEK login bob");
+        client.numbers("TG.CHECK watched bob");
+    }
+    client.numbers("TG.CHECK login mallory");
+    let text = ground.metrics();
+    for (policy, outcome, count) in
+        [("login", "allow", 5), ("login", "deny", 3), ("watched", "shadow_deny", 6)]
+    {
+        let line = format!(
+            "tollgate_decisions_total{{policy=\"{policy}\",outcome=\"{outcome}\",face=\"resp\"}} {count}"
+        );
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+    assert!(text.contains("tollgate_decision_duration_seconds_count{face=\"resp\"}"), "{text}");
+    assert!(!text.contains("bob"), "no key is in a metric");
+}
+
+#[test]
+fn decisions_are_the_same_in_both_versions() {
+    let ground = Ground::start();
+    let (mut two, mut three) = (ground.client(), ground.client());
+    three.ask(&["HELLO", "3"]);
+    assert_eq!(two.ask(&["TG.CHECK", "login", "x"]), three.ask(&["TG.CHECK", "login", "y"]));
+    assert_eq!(two.ask(&["PING"]), Value::Simple("PONG".to_owned()));
+}
