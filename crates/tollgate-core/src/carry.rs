@@ -1,5 +1,8 @@
 //! What a key keeps when its policy changes, or when it is asked under another one: what was spent.
 
+use alloc::format;
+use alloc::string::String;
+
 use crate::algorithm::Meter;
 use crate::arith::gcd;
 use crate::logs::Log;
@@ -73,6 +76,18 @@ impl Policy {
                 carry_limit(excess, before, memory, limit, state, now.as_nanos());
             }
         }
+    }
+
+    /// Whether a key can be asked under this policy and then under another; if not, why. By time only one
+    /// gcra limit can: nothing else is full again at one instant.
+    pub fn crosses(&self, crossing: Crossing) -> Result<(), String> {
+        let fits = match self.limits() {
+            _ if crossing == Crossing::Units => true,
+            [only] => matches!(only.algorithm(), Algorithm::Gcra(_)) && only.gap().is_none(),
+            _ => false,
+        };
+        let why = "it must be one gcra limit without a min_interval to cross by time";
+        if fits { Ok(()) } else { Err(format!("policy `{}`: {why}", self.name())) }
     }
 
     /// Makes the fresh `state` a copy of another key's words, which keep their logs in the same place.

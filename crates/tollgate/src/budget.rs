@@ -1,4 +1,4 @@
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 const SHARDS_LOOKED_THROUGH: usize = 8;
 
@@ -7,11 +7,13 @@ const SHARDS_LOOKED_THROUGH: usize = 8;
 pub(crate) struct Budget {
     max: usize,
     taken: AtomicUsize,
+    /// Charges of keys that found no place.
+    overflowed: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, taken: AtomicUsize::new(0) }
+        Self { max, taken: AtomicUsize::new(0), overflowed: AtomicU64::new(0) }
     }
 
     pub(crate) fn max(&self) -> usize {
@@ -20,6 +22,14 @@ impl Budget {
 
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn overflowed(&self) -> u64 {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_overflow(&self) {
+        self.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -94,6 +94,13 @@ pub trait Store: Send + Sync {
         async { Err(StoreError::Unfit(reason)) }
     }
 
+    /// Removes a policy, and all its variants if it has some. Keys that were charged under a variant go on
+    /// under the policy it was a variant of.
+    fn remove_policy(&self, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let reason = format!("this store cannot remove policy `{name}`");
+        async { Err(StoreError::Unfit(reason)) }
+    }
+
     /// Applies one check, atomically over all of its charges. The answers are in their order.
     ///
     /// Charges that name the same policy and key are summed first, and share their answer.

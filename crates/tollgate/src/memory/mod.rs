@@ -125,6 +125,18 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.budget.taken()
     }
 
+    /// How many of them are this policy's and its family's; none, if there is no such policy.
+    #[must_use]
+    pub fn len_of(&self, policy: &str) -> usize {
+        self.shared.members().get(policy).map_or(0, |member| member.table.len())
+    }
+
+    /// How many charges were made to what keys without a place share, because all places were taken.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.shared.budget.overflowed()
+    }
+
     /// Whether no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -207,6 +219,10 @@ impl<C: Clock> Store for MemoryStore<C> {
         crossing: Crossing,
     ) -> Result<(), StoreError> {
         self.shared.set_variant(of, policy, crossing)
+    }
+
+    async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.shared.remove_policy(name)
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

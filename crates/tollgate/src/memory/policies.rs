@@ -53,4 +53,17 @@ impl<C: Clock> Shared<C> {
         members.insert(policy.name().into(), Member { table, variant });
         Ok(())
     }
+
+    pub(super) fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
+        if variant == Variant::BASE {
+            members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
+        } else {
+            // Keys move over shard by shard; nobody else needs to wait for all of them.
+            drop(members);
+            table.remove_variant(variant, self.clock.now());
+        }
+        Ok(())
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::{Algorithm, Crossing, Logs, Policy, State, Timestamp, View};
+use tollgate_core::{Crossing, Logs, Policy, State, Timestamp, View};
 
 use crate::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Family {
 
     /// Puts another policy in a member's place.
     pub(super) fn replace(&mut self, variant: Variant, policy: &Arc<Policy>) -> Result<(), String> {
-        self.admit(self.crossing, policy)?;
+        policy.crosses(self.crossing)?;
         match self.variants.get_mut(&variant) {
             Some(member) => *member = Arc::clone(policy),
             None => self.base = Arc::clone(policy),
@@ -112,8 +112,8 @@ impl Family {
                 self.crossing
             ));
         }
-        self.admit(crossing, &self.base)?;
-        self.admit(crossing, policy)?;
+        self.base.crosses(crossing)?;
+        policy.crosses(crossing)?;
         self.crossing = crossing;
         let known = self.variants().find(|(_, member)| member.name() == policy.name());
         let variant = known.map_or(Variant(self.next), |(variant, _)| variant);
@@ -123,16 +123,9 @@ impl Family {
         Ok(variant)
     }
 
-    /// By time only one gcra limit can cross: nothing else is full again at one instant.
-    fn admit(&self, crossing: Crossing, policy: &Policy) -> Result<(), String> {
-        let fits = match policy.limits() {
-            _ if crossing == Crossing::Units => true,
-            [only] => matches!(only.algorithm(), Algorithm::Gcra(_)) && only.gap().is_none(),
-            _ => false,
-        };
-        let name = policy.name();
-        let why = "it must be one gcra limit without a min_interval to cross by time";
-        if fits { Ok(()) } else { Err(format!("policy `{name}`: {why}")) }
+    /// Removes a member; its keys go on under the base.
+    pub(super) fn remove(&mut self, variant: Variant) {
+        self.variants.remove(&variant);
     }
 
     /// States never get smaller words: whoever was removed may have been the widest.

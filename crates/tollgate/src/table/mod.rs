@@ -39,6 +39,8 @@ pub(crate) struct Table {
     /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
     shift: u32,
     budget: Arc<Budget>,
+    /// How many places of the budget are taken by keys of this table.
+    taken: AtomicUsize,
     /// The shard to look through next when a key found no place.
     sweep: AtomicUsize,
     /// The family as every shard has it, or will have it when a change is done. Held while it changes:
@@ -57,6 +59,7 @@ impl Table {
             hints: shards.map(|_| Hint::default()).collect(),
             shift: 64 - bits,
             budget: Arc::clone(budget),
+            taken: AtomicUsize::new(0),
             sweep: AtomicUsize::new(0),
             family: Mutex::new(family),
         }
@@ -193,6 +196,38 @@ impl Table {
         self.change(now, |family| family.add(policy, crossing))
     }
 
+    /// Removes a policy that shares the keys; they go on under the one that the family is named by.
+    pub(crate) fn remove_variant(&self, variant: Variant, now: Timestamp) {
+        // Nothing stands in the way of fewer members.
+        _ = self.change(now, |family| {
+            family.remove(variant);
+            Ok(())
+        });
+    }
+
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    pub(crate) fn len(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place for one more key, if there is one.
+    fn take(&self) -> bool {
+        let took = self.budget.take();
+        self.taken.fetch_add(usize::from(took), Ordering::Relaxed);
+        took
+    }
+
+    /// Takes a place whether or not there is one.
+    fn take_anyway(&self) {
+        self.budget.take_anyway();
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, keys: usize) {
+        self.taken.fetch_sub(keys, Ordering::Relaxed);
+        self.budget.give_back(keys);
+    }
+
     fn change<T>(
         &self,
         now: Timestamp,
@@ -234,6 +269,13 @@ impl Table {
     }
 }
 
+/// The places of a table that is gone are free.
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.budget.give_back(self.len());
+    }
+}
+
 /// A shard under its lock, with what it needs to grow.
 pub(crate) struct Locked<'a> {
     pub(crate) shard: MutexGuard<'a, Shard>,
@@ -247,14 +289,18 @@ impl Locked<'_> {
         if !verdict.writes(self.shard.policy(key.under), cost) {
             return;
         }
-        if !self.shard.knows(key.fingerprint) && self.table.budget.take() {
-            self.make_place(key.fingerprint, now);
+        if !self.shard.knows(key.fingerprint) {
+            if self.table.take() {
+                self.make_place(key.fingerprint, now);
+            } else {
+                self.table.budget.count_overflow();
+            }
         }
         self.shard.record(key, now, cost, verdict);
     }
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
-        self.table.budget.give_back(self.shard.rebuild(how, now));
+        self.table.give_back(self.shard.rebuild(how, now));
         self.tell_extent();
     }
 

@@ -221,7 +221,7 @@ impl Table {
             return false;
         }
         if locked.shard.find(fingerprint).is_none() {
-            self.budget.take_anyway();
+            self.take_anyway();
             locked.make_place(fingerprint, now);
         }
         if let Some(at) = locked.shard.find(fingerprint) {

@@ -6,6 +6,7 @@ mod concurrency;
 mod full;
 mod handle;
 mod limiter;
+mod removal;
 mod snapshot;
 mod store;
 mod variants;
