@@ -11,10 +11,14 @@ use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
 use crate::script::{POLICY, REMEMBER, REPLACE};
+use crate::shape::{Carried, Elsewhere};
 use crate::store::Inner;
 
-/// How often a check that was answered with a question is asked again.
-const ROUNDS: usize = 8;
+/// How often a check is asked again because the edges of a calendar were others.
+const CLOCK_ROUNDS: usize = 8;
+/// How often a check is asked again because its record is elsewhere. Where others change the record in
+/// between, each time one of them gets on.
+const ROUNDS: usize = 256;
 /// Records of a rehearsal are kept this long; that they expire is decided by the trace's time.
 const REHEARSAL_MS: &str = "3600000";
 
@@ -65,6 +69,12 @@ impl Inner {
         let slot = |line: &Line| line.record.slot;
         let together =
             self.route.is_one() || lines.iter().all(|line| slot(line) == slot(&lines[0]));
+        let verb = if verb == Verb::Refund && lines.iter().any(|line| line.entry.has_siblings()) {
+            self.refund_where_they_lie(at, lines, by).await?;
+            Verb::Peek
+        } else {
+            verb
+        };
         let mut found = if together {
             self.run(at, How::Apply(verb), lines, by).await?
         } else {
@@ -100,17 +110,16 @@ impl Inner {
     ) -> Result<Vec<Found>, StoreError> {
         let Some(first) = lines.first() else { return Ok(Vec::new()) };
         let slot = first.record.slot;
-        let trace = at.map(|at| TraceTime {
-            now_us: (at.as_nanos() / 1_000).to_string(),
-            ttl_ms: REHEARSAL_MS,
-        });
+        let trace = trace(at);
         if let Some(ask) = short(how, lines, &trace) {
             let values = self.route.ask(slot, ask, by).await?;
             return read_found(lines, &values);
         }
+        let mut carried: Vec<Vec<Carried>> = lines.iter().map(|_| Vec::new()).collect();
+        let mut by_clock = 0;
         for _ in 0..ROUNDS + lines.len() {
             let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
-            let ask = call(how, lines, &trace, expected);
+            let ask = call(how, lines, &carried, &trace, expected);
             let values = self.route.ask(slot, ask, by).await?;
             match &*values {
                 [Value::Int(now)] if how == How::Apply(Verb::Reset) => {
@@ -118,42 +127,64 @@ impl Inner {
                     return Ok(lines.iter().map(|line| Found::nothing(line, now)).collect());
                 }
                 // Not within the edges of a calendar that were passed; by now the clock is known.
-                [Value::Int(now)] => self.route.heard_clock(slot, instant(*now)?),
-                [Value::Int(now), Value::Array(older)]
-                    if let [
-                        Value::Int(line),
-                        Value::Int(generation),
-                        Value::BulkString(record),
-                    ] = &**older =>
-                {
-                    let position = |n: &i64| usize::try_from(n - 1).ok();
-                    let line =
-                        position(line).and_then(|line| lines.get(line)).ok_or_else(bad_reply)?;
-                    let older = position(generation).and_then(|g| line.entry.older.get(g));
-                    let older = older.ok_or_else(bad_reply)?;
-                    self.carry_over(line, &older.entry, record, instant(*now)?, by).await?;
+                [Value::Int(now)] if by_clock < CLOCK_ROUNDS => {
+                    by_clock += 1;
+                    self.route.heard_clock(slot, instant(*now)?);
+                }
+                [Value::Int(now), Value::Array(elsewhere)] => {
+                    let (line, generation, record) =
+                        read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
+                    let (asked, known) =
+                        lines.get(line).zip(carried.get_mut(line)).ok_or_else(bad_reply)?;
+                    let there = asked.entry.elsewhere().nth(generation - 1);
+                    let there = there.ok_or_else(bad_reply)?;
+                    known.retain(|other| other.generation != generation);
+                    known.push(carry(&asked.entry, there, generation, record, instant(*now)?)?);
                 }
                 _ => return read_found(lines, &values),
             }
         }
-        Err(StoreError::failed(Failure::BadReply, "it asks back again and again"))
+        Err(StoreError::failed(Failure::Overloaded, "others change this key again and again"))
     }
 
-    /// Moves what a key spent under an older definition over to the present one.
-    async fn carry_over(
+    /// Gives units back under the policies that the keys were last charged under: they are the same units,
+    /// and a smaller limit would forget what a larger one counted.
+    async fn refund_where_they_lie(
         &self,
-        line: &Line,
-        older: &Entry,
-        record: &[u8],
-        now: Timestamp,
+        at: Option<Timestamp>,
+        lines: &[Line],
         by: Instant,
     ) -> Result<(), StoreError> {
-        let old = Held::read(&older.policy, &older.shape, Some(record), now)
-            .map_err(|_| StoreError::failed(Failure::Foreign, "a record that is not ours"))?;
-        let carried = old.carried(&older.policy, &line.entry.policy);
-        let carried = carried.record(&line.entry.policy, &line.entry.shape);
-        self.replace(&line.record.under(older.mark), &line.record, record, carried, by).await?;
+        for line in lines {
+            let mut line = line.clone();
+            if line.entry.has_siblings()
+                && let Some(there) = self.whereabouts(at, &line, by).await?
+            {
+                line = Line { record: line.record.under(there.mark), entry: there, ..line };
+            }
+            self.run(at, How::Apply(Verb::Refund), &[line], by).await?;
+        }
         Ok(())
+    }
+
+    /// The definition under which a key has a record, if it is not its own.
+    async fn whereabouts(
+        &self,
+        at: Option<Timestamp>,
+        line: &Line,
+        by: Instant,
+    ) -> Result<Option<Arc<Entry>>, StoreError> {
+        let slot = line.record.slot;
+        let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
+        let how = How::Apply(Verb::Peek);
+        let ask = call(how, std::slice::from_ref(line), &[Vec::new()], &trace(at), expected);
+        match &*self.route.ask(slot, ask, by).await? {
+            [Value::Int(_), Value::Array(elsewhere)] => {
+                let (_, generation, _) = read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
+                Ok(line.entry.elsewhere().nth(generation - 1).cloned())
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Keeps a policy's definition: the server's second, and all that are kept by then.
@@ -193,6 +224,37 @@ impl Inner {
     }
 }
 
+fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
+    let now_us = at.map(|at| (at.as_nanos() / 1_000).to_string());
+    now_us.map(|now_us| TraceTime { now_us, ttl_ms: REHEARSAL_MS })
+}
+
+/// A script's question back: whose line, which other definition (from 1), and the record found there.
+fn read_elsewhere(question: &[Value]) -> Option<(usize, usize, &[u8])> {
+    let [Value::Int(line), Value::Int(generation), Value::BulkString(record)] = question else {
+        return None;
+    };
+    let generation = usize::try_from(*generation).ok().filter(|generation| *generation > 0)?;
+    Some((usize::try_from(line - 1).ok()?, generation, record))
+}
+
+/// What a record of another definition means to this one.
+fn carry(
+    to: &Entry,
+    from: &Entry,
+    generation: usize,
+    found: &[u8],
+    now: Timestamp,
+) -> Result<Carried, StoreError> {
+    let held = Held::read(&from.policy, &from.shape, Some(found), now)
+        .map_err(|_| StoreError::failed(Failure::Foreign, "a record that is not ours"))?;
+    let crossing = to.family.as_ref().map(|family| family.crossing).unwrap_or_default();
+    let carried = held.carried(&from.policy, &to.policy, crossing);
+    let record = carried.record(&to.policy, &to.shape);
+    let record = record.map(|(record, _)| record).unwrap_or_default();
+    Ok(Carried { generation, found: found.to_vec(), record })
+}
+
 /// The answers to a check, from what was found before it.
 pub(crate) fn answer_lines(verb: Verb, lines: &[Line], found: &mut [Found]) -> Vec<Answer> {
     let mut states: Vec<(&Policy, &mut Held, u64)> = lines
@@ -204,7 +266,13 @@ pub(crate) fn answer_lines(verb: Verb, lines: &[Line], found: &mut [Found]) -> V
 }
 
 /// The question for the policy script; `expected` is about when it will run.
-fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp) -> Ask {
+fn call(
+    how: How,
+    lines: &[Line],
+    carried: &[Vec<Carried>],
+    trace: &Option<TraceTime>,
+    expected: Timestamp,
+) -> Ask {
     let (verb, mode) = match how {
         How::Apply(Verb::Check) => ("check", None),
         How::Apply(Verb::Peek) => ("peek", None),
@@ -217,11 +285,12 @@ fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp
     let mut args: Vec<Vec<u8>> =
         [now, net, verb, &*lines.len().to_string()].map(|arg| arg.as_bytes().to_vec()).into();
     let mut keys = Vec::with_capacity(lines.len());
-    for line in lines {
+    for (line, carried) in lines.iter().zip(carried) {
         keys.push(line.record.clone());
-        keys.extend(line.entry.older.iter().map(|older| line.record.under(older.entry.mark)));
-        let older = line.entry.older.len();
-        line.entry.shape.write_args(&mut args, line.cost, mode, older, expected);
+        let before = keys.len();
+        keys.extend(line.entry.elsewhere().map(|there| line.record.under(there.mark)));
+        let elsewhere = Elsewhere { definitions: keys.len() - before, carried };
+        line.entry.shape.write_args(&mut args, line.cost, mode, &elsewhere, expected);
     }
     Ask::Call { script: &POLICY, keys, args }
 }
@@ -229,8 +298,10 @@ fn call(how: How, lines: &[Line], trace: &Option<TraceTime>, expected: Timestamp
 /// The question for the short script, if it is one.
 fn short(how: How, lines: &[Line], trace: &Option<TraceTime>) -> Option<Ask> {
     let [line] = lines else { return None };
-    let eligible =
-        how == How::Apply(Verb::Check) && line.cost > 0 && !line.entry.has_older_records();
+    let eligible = how == How::Apply(Verb::Check)
+        && line.cost > 0
+        && !line.entry.has_older_records()
+        && !line.entry.has_siblings();
     let plain = line.entry.shape.decided_in_short().filter(|_| eligible)?;
     // More than ever fits is refused whatever it takes.
     let span = line.cost.saturating_mul(plain.unit_us);

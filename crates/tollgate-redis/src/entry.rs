@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate::{Algorithm, Mode, Policy, StoreError};
+use tollgate::{Algorithm, Crossing, Mode, Policy, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
 use crate::shape::Shape;
@@ -43,7 +43,7 @@ pub struct Serving {
 }
 
 /// A policy with everything that follows from it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) policy: Policy,
     pub(crate) shape: Shape,
@@ -51,6 +51,19 @@ pub(crate) struct Entry {
     pub(crate) serving: Serving,
     /// Definitions this one replaced, the latest first.
     pub(crate) older: Vec<Older>,
+    /// The policies it shares its keys with.
+    pub(crate) family: Option<Family>,
+}
+
+/// Policies that share their keys. By units each has records of its own, and a key has a record of one
+/// of them. By time all have the same records.
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    /// The name of the policy that the others are variants of.
+    pub(crate) base: Box<str>,
+    pub(crate) crossing: Crossing,
+    /// The others, as they are without a family; by time none need be known.
+    pub(crate) siblings: Vec<Arc<Entry>>,
 }
 
 /// A definition that was replaced.
@@ -101,6 +114,44 @@ impl Entry {
         }
     }
 
+    /// The definitions under which a record of the same key may lie, in the order in which they are asked
+    /// for.
+    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let own = self.older.iter().map(|older| &older.entry);
+        let siblings = self.family.iter().flat_map(|family| &family.siblings);
+        own.chain(siblings.flat_map(|sibling| {
+            std::iter::once(sibling).chain(sibling.older.iter().map(|older| &older.entry))
+        }))
+    }
+
+    /// Whether a record may lie elsewhere at any time.
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.family.as_ref().is_some_and(|family| !family.siblings.is_empty())
+    }
+
+    /// Whether this and another are of one family.
+    pub(crate) fn is_kin_of(&self, other: &Self) -> bool {
+        let base = |entry: &Self| entry.family.as_ref().map(|family| family.base.clone());
+        base(self).is_some_and(|name| base(other) == Some(name))
+    }
+
+    /// As one of a family; by time, with the records that all of it have. `before` may have written others.
+    pub(crate) fn in_family(
+        mut self,
+        base: &str,
+        crossing: Crossing,
+        before: Option<&Arc<Self>>,
+    ) -> Self {
+        if crossing == Crossing::Time {
+            self.shape = self.shape.shared();
+            self.mark = Keyspace::mark(base, b"shared by time");
+            self.older.clear();
+            before.into_iter().for_each(|before| self.add_all_older(before));
+        }
+        self.family = Some(Family { base: base.into(), crossing, siblings: Vec::new() });
+        self
+    }
+
     /// Whether records written under an older definition may still lie there.
     pub(crate) fn has_older_records(&self) -> bool {
         !self.older.is_empty() && {
@@ -119,13 +170,16 @@ impl Entry {
             leasable(&policy)?;
         }
         let mark = Keyspace::mark(policy.name(), shape.fingerprint().as_bytes());
-        let mut entry = Self { policy, shape, mark, serving, older: Vec::new() };
-        if let Some(before) = before {
-            let until = later(before.shape.remembers_for());
-            entry.add_older(Older { entry: Arc::clone(before), until });
-            before.older.iter().for_each(|older| entry.add_older(older.clone()));
-        }
+        let mut entry = Self { policy, shape, mark, serving, older: Vec::new(), family: None };
+        before.into_iter().for_each(|before| entry.add_all_older(before));
         Ok(entry)
+    }
+
+    /// Adds a definition that is replaced now, and those it replaced.
+    pub(crate) fn add_all_older(&mut self, before: &Arc<Self>) {
+        let until = later(before.shape.remembers_for());
+        self.add_older(Older { entry: Arc::clone(before), until });
+        before.older.iter().for_each(|older| self.add_older(older.clone()));
     }
 }
 

@@ -1,7 +1,7 @@
 //! State that was read elsewhere, decided on here by the core.
 
 use tollgate::together::{retry_together, withhold_unless_all_admit};
-use tollgate::{Answer, Policy, Source, Timestamp, Verb};
+use tollgate::{Answer, Crossing, Policy, Source, Timestamp, Verb};
 use tollgate_core::{Logs, State, Verdict, View};
 
 use crate::shape::{NotOurs, Shape};
@@ -28,7 +28,10 @@ impl Held {
     ) -> Result<Self, NotOurs> {
         let mut held = Self::fresh(policy, now);
         shape.read(record, now, &mut held.words, &mut held.logs)?;
-        policy.redate(&mut held.state(), now);
+        // Among others' debts any may be real; a step back showed by when it was written.
+        if !shape.is_shared() {
+            policy.redate(&mut held.state(), now);
+        }
         Ok(held)
     }
 
@@ -45,10 +48,18 @@ impl Held {
         policy.refund(&mut self.state(), now, units);
     }
 
-    /// The same key under a new definition of its policy.
-    pub(crate) fn carried(&self, old: &Policy, new: &Policy) -> Self {
+    /// The same key under another definition. What is fresh by one is fresh by all.
+    pub(crate) fn carried(&self, old: &Policy, new: &Policy, crossing: Crossing) -> Self {
         let mut carried = Self::fresh(new, self.now);
-        new.carry(old, self.view(), &mut carried.state(), self.now);
+        if old.fresh_in(self.view(), self.now).is_zero() {
+            return carried;
+        }
+        match crossing {
+            Crossing::Units => new.carry(old, self.view(), &mut carried.state(), self.now),
+            Crossing::Time => {
+                new.cross(crossing, old, self.view(), &mut carried.state(), self.now);
+            }
+        }
         carried
     }
 

@@ -6,6 +6,7 @@ mod cluster;
 mod decide;
 mod degraded;
 mod entry;
+mod family;
 mod held;
 mod keyspace;
 mod link;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::time::{Instant, timeout};
-use tollgate::{Answer, Charge, Failure, Policy, Store, StoreError, Timestamp, Verb};
+use tollgate::{Answer, Charge, Crossing, Failure, Policy, Store, StoreError, Timestamp, Verb};
 
 use crate::address::Address;
 use crate::decide::Line;
-use crate::entry::{Entry, Serving};
+use crate::entry::{Entry, Family, Serving};
+use crate::family::{introduce, twins};
 use crate::keyspace::Keyspace;
 use crate::link::of_connection;
 use crate::route::Route;
@@ -37,8 +38,11 @@ impl std::fmt::Debug for RedisStore {
     }
 }
 
+/// The policies, by name.
+pub(crate) type Entries = HashMap<Box<str>, Arc<Entry>>;
+
 pub(crate) struct Inner {
-    entries: RwLock<HashMap<Box<str>, Arc<Entry>>>,
+    pub(crate) entries: RwLock<Entries>,
     pub(crate) keyspace: Keyspace,
     pub(crate) route: Route,
     pub(crate) deadline: Duration,
@@ -149,6 +153,19 @@ impl Store for RedisStore {
         self.inner.set_policy(policy, self.inner.serving).await
     }
 
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
+        self.inner.set_variant(of, policy, crossing).await
+    }
+
+    async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.remove_policy(name).await
+    }
+
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.inner.apply(verb, charges).await
     }
@@ -168,20 +185,35 @@ fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
 impl Inner {
     async fn set_policy(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
         let before = self.entries.read().get(policy.name()).cloned();
-        let mut entry = Entry::new(policy, serving, before.as_ref())?;
-        // Where it cannot be asked, what was spent under other numbers by another process is not known.
-        if let Ok((second, definitions)) = self.remember(&entry).await {
+        let family = before.as_ref().and_then(|before| before.family.clone());
+        let by_time = family.as_ref().is_some_and(|family| family.crossing == Crossing::Time);
+        let mut entry = Entry::new(policy, serving, before.as_ref().filter(|_| !by_time))?;
+        if !by_time {
+            self.learn(&mut entry).await;
+        }
+        if let Some(Family { base, crossing, .. }) = &family {
+            entry.policy.crosses(*crossing).map_err(StoreError::Unfit)?;
+            entry = entry.in_family(base, *crossing, before.as_ref());
+        }
+        if let Some(twin) = self.twin_of(&entry).filter(|twin| !by_time || !twin.is_kin_of(&entry))
+        {
+            return Err(twins(&entry, &twin));
+        }
+        self.local.set_policy(&entry.policy).await?;
+        let mut entries = self.entries.write();
+        entries.insert(entry.policy.name().into(), Arc::new(entry));
+        if family.is_some() {
+            introduce(&mut entries);
+        }
+        Ok(())
+    }
+
+    /// Adds the definitions by which other processes wrote. Where the store cannot be asked, what was spent
+    /// under other numbers by another process is not known.
+    pub(crate) async fn learn(&self, entry: &mut Entry) {
+        if let Ok((second, definitions)) = self.remember(entry).await {
             entry.remember(second, &definitions);
         }
-        let entry = Arc::new(entry);
-        let policy = &entry.policy;
-        if let Some(twin) = self.twin_of(&entry) {
-            let reason = format!("it shares its mark with policy `{twin}`; rename one of them");
-            return Err(StoreError::Unfit(format!("policy `{}`: {reason}", policy.name())));
-        }
-        self.local.set_policy(policy).await?;
-        self.entries.write().insert(policy.name().into(), Arc::clone(&entry));
-        Ok(())
     }
 
     /// Removes what is stored under keys of a pattern, from every server.
@@ -209,17 +241,32 @@ impl Inner {
         Ok(())
     }
 
-    /// The name of another policy whose records would be taken for this one's.
-    fn twin_of(&self, entry: &Entry) -> Option<String> {
+    /// Another policy whose records would be taken for this one's.
+    pub(crate) fn twin_of(&self, entry: &Entry) -> Option<Arc<Entry>> {
         let entries = self.entries.read();
         let mut others =
             entries.values().filter(|other| other.policy.name() != entry.policy.name());
-        others.find(|other| other.mark == entry.mark).map(|other| other.policy.name().to_owned())
+        others.find(|other| other.mark == entry.mark).cloned()
     }
 
     pub(crate) fn entry(&self, policy: &str) -> Result<Arc<Entry>, StoreError> {
         let unknown = || StoreError::UnknownPolicy(policy.to_owned());
         self.entries.read().get(policy).cloned().ok_or_else(unknown)
+    }
+
+    /// One check cannot charge a key under two policies that share it.
+    fn one_of_its_family(
+        &self,
+        charge: &Charge<'_>,
+        entry: &Entry,
+        earlier: &[Charge<'_>],
+    ) -> Result<(), StoreError> {
+        for other in earlier.iter().filter(|other| other.key == charge.key) {
+            if other.policy != charge.policy && self.entry(other.policy)?.is_kin_of(entry) {
+                return Err(StoreError::two_variants(other.policy, charge.policy));
+            }
+        }
+        Ok(())
     }
 
     /// The charges with those for the same key summed, and which line each charge became.
@@ -228,6 +275,9 @@ impl Inner {
         let mut line_of = Vec::with_capacity(charges.len());
         for charge in charges {
             let entry = self.entry(charge.policy)?;
+            if entry.family.is_some() {
+                self.one_of_its_family(charge, &entry, &charges[..line_of.len()])?;
+            }
             let record = self.keyspace.record(entry.mark, charge.key);
             let at = lines.iter().position(|line| line.record == record).unwrap_or(lines.len());
             match lines.get_mut(at) {
@@ -271,7 +321,8 @@ impl Inner {
     }
 
     async fn check_one(self: &Arc<Self>, line: &Line, by: Instant) -> Result<Answer, StoreError> {
-        if let Some(lease) = line.entry.serving.lease {
+        // What is leased under one policy would be kept from the others that share the key.
+        if let Some(lease) = line.entry.serving.lease.filter(|_| line.entry.family.is_none()) {
             return self.check_leased(line, lease, by).await;
         }
         self.check(line, by).await

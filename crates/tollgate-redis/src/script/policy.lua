@@ -68,19 +68,36 @@ local algorithms = {}
 local gcra = {}
 algorithms.g = gcra
 function gcra.numbers()
-  return {step = number(), den = number(), depth = number(), depth_part = number(), overdraft = number() == 1}
+  local p = {step = number(), den = number(), depth = number(), depth_part = number()}
+  local flags = number()
+  p.overdraft, p.shared = flags % 2 == 1, flags >= 2
+  -- Where any debt may be real, a step back shows only by when it was written.
+  p.dated = p.overdraft or p.shared
+  return p
 end
 function gcra.read(p, take)
-  return {full = take(), part = p.den > 1 and take() or 0, at = p.overdraft and take() or 0}
+  local s = {full = take(), part = (p.den > 1 or p.shared) and take() or 0}
+  if p.shared then
+    -- Written by policies of any numbers: the part is rounded up to this one's.
+    local den = take()
+    if s.part > 0 and s.part >= den then error(NOT_OURS) end
+    if den ~= p.den and s.part > 0 then
+      s.part = muldiv_up(p.den, s.part, den)
+      if s.part == p.den then s.full, s.part = s.full + 1, 0 end
+    end
+  end
+  s.at = p.dated and take() or 0
+  return s
 end
 function gcra.write(p, s, put)
   put(s.full)
-  if p.den > 1 then put(s.part) end
-  if p.overdraft then put(now) end
+  if p.den > 1 or p.shared then put(s.part) end
+  if p.shared then put(p.den) end
+  if p.dated then put(now) end
 end
 function gcra.arrive(p, s)
   local redated = false
-  if p.overdraft then
+  if p.dated then
     if s.at > now then s.full, redated = max(0, s.full - (s.at - now)), true end
   elseif s.full > now + p.depth or (s.full == now + p.depth and s.part > p.depth_part) then
     s.full, s.part, redated = now + p.depth, p.depth_part, true
@@ -414,6 +431,8 @@ local function save(charge)
       longest = max(longest, interval.reset(limit.gap, limit.last))
     end
   end
+  -- What is written here is no longer elsewhere.
+  if charge.elsewhere[1] then redis.call('DEL', unpack(charge.elsewhere)) end
   if longest <= 0 then
     if charge.found then redis.call('DEL', charge.key) end
     return
@@ -448,15 +467,24 @@ local reply, charges, keys = {now}, {}, 0
 for i = 1, count do
   keys = keys + 1
   local charge = {key = KEYS[keys], cost = number(), mode = text(), shadow = number() == 1, plain = number() == 1}
-  local older, known = number(), number()
-  charge.found = redis.call('GET', charge.key)
-  reply[i + 1] = charge.found
-  for generation = 1, older do
-    keys = keys + 1
-    local before = not charge.found and redis.call('GET', KEYS[keys])
-    -- Written under an older definition of the policy: only the caller can translate it.
-    if before then return {now, {i, generation, before}} end
+  local others, carried = number(), {}
+  if others > 0 then
+    for _ = 1, number() do carried[number()] = {text(), text()} end
   end
+  local known = number()
+  charge.found, charge.elsewhere = redis.call('GET', charge.key), {}
+  for generation = 1, others do
+    keys = keys + 1
+    local there = not charge.found and redis.call('GET', KEYS[keys])
+    if there then
+      -- Written under another definition: only the caller can translate it, and may have done so.
+      local means = carried[generation]
+      if not means or means[1] ~= there then return {now, {i, generation, there}} end
+      charge.elsewhere[#charge.elsewhere + 1] = KEYS[keys]
+      charge.found = means[2] ~= '' and means[2]
+    end
+  end
+  reply[i + 1] = charge.found
   charge.limits = {}
   local take, bytes, finish = reader(charge.found, charge.plain)
   for l = 1, known do

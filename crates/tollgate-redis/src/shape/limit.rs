@@ -44,6 +44,8 @@ pub(super) struct Cells {
     depth: (u64, u64),
     pub(super) overdraft: bool,
     pub(super) capacity: u64,
+    /// Whether records say by which numbers they were written, and when.
+    pub(super) shared: bool,
 }
 
 impl Cells {
@@ -58,7 +60,7 @@ impl Cells {
         let part = |n: u128| u64::try_from(n).map_err(|_| too_fine());
         let depth = (part(depth / u128::from(den))?, part(depth % u128::from(den))?);
         let (overdraft, capacity) = (gcra.overdraws(), gcra.holds());
-        Ok(Self { step, den, grain, scale, depth, overdraft, capacity })
+        Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared: false })
     }
 }
 
@@ -83,13 +85,21 @@ impl LimitShape {
         }
     }
 
+    pub(super) fn share(&mut self) {
+        if let Numbers::Gcra(cells) = &mut self.numbers {
+            cells.shared = true;
+        }
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.numbers, Numbers::Gcra(Cells { shared: true, .. }))
+    }
+
     pub(super) fn plain(&self) -> Option<Plain> {
         match self.numbers {
-            Numbers::Gcra(Cells { step, den: 1, depth, overdraft: false, .. })
-                if self.gap_us == 0 =>
-            {
-                Some(Plain { unit_us: step, depth_us: depth.0 })
-            }
+            Numbers::Gcra(Cells {
+                step, den: 1, depth, overdraft: false, shared: false, ..
+            }) if self.gap_us == 0 => Some(Plain { unit_us: step, depth_us: depth.0 }),
             _ => None,
         }
     }
@@ -102,7 +112,7 @@ impl LimitShape {
             (Numbers::Gcra(cells), _) => {
                 let row = [cells.step, cells.den, cells.depth.0, cells.depth.1];
                 row.iter().for_each(|n| push(n.to_string()));
-                push(u8::from(cells.overdraft).to_string());
+                push((u8::from(cells.overdraft) + 2 * u8::from(cells.shared)).to_string());
             }
             (Numbers::Row(row), _) => row.iter().for_each(|n| push(n.to_string())),
             (Numbers::Fixed(limit, per), Algorithm::FixedWindow(window)) => {

@@ -26,6 +26,24 @@ pub(crate) struct Shape {
     shadow: bool,
 }
 
+/// Where else a record may lie, and what was found there before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elsewhere<'a> {
+    /// How many other definitions there may be a record of.
+    pub(crate) definitions: usize,
+    pub(crate) carried: &'a [Carried],
+}
+
+/// A record of another definition, and what it means to this one.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    /// Which definition, from 1.
+    pub(crate) generation: usize,
+    pub(crate) found: Vec<u8>,
+    /// Nothing, if it is fresh.
+    pub(crate) record: Vec<u8>,
+}
+
 /// A policy of one limit whose record is one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plain {
@@ -76,16 +94,25 @@ impl Shape {
         args: &mut Vec<Vec<u8>>,
         cost: u64,
         mode: Option<&'static str>,
-        older: usize,
+        elsewhere: &Elsewhere<'_>,
         expected: Timestamp,
     ) {
+        let Elsewhere { definitions, carried } = elsewhere;
         let mut push = |arg: String| args.push(arg.into_bytes());
         // Any cost above every limit is as good as the next.
         push(cost.min(EXACT).to_string());
         push(mode.unwrap_or(self.mode).into());
         push(u8::from(self.shadow).to_string());
         push(u8::from(self.plain().is_some()).to_string());
-        push(older.to_string());
+        push(definitions.to_string());
+        if *definitions > 0 {
+            push(carried.len().to_string());
+            for Carried { generation, found, record } in carried.iter() {
+                args.push(generation.to_string().into_bytes());
+                args.extend([found.clone(), record.clone()]);
+            }
+        }
+        let mut push = |arg: String| args.push(arg.into_bytes());
         push(self.limits.len().to_string());
         self.limits.iter().for_each(|limit| limit.write_args(&mut push, expected));
     }
@@ -93,6 +120,17 @@ impl Shape {
     /// How long a record may count at most.
     pub(crate) fn remembers_for(&self) -> Duration {
         self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
+    }
+
+    /// The same with records that policies of other numbers can read, if it is one gcra limit.
+    pub(crate) fn shared(mut self) -> Self {
+        self.limits.iter_mut().for_each(LimitShape::share);
+        self
+    }
+
+    /// Whether policies of other numbers read its records.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.limits.iter().any(LimitShape::is_shared)
     }
 
     /// What its records are written by, to be read back by a process that has other numbers.

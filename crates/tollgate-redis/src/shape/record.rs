@@ -142,8 +142,17 @@ impl Cells {
     /// The instant at which the key is full, in 1/scale ns.
     fn read(&self, from: &mut Reader<'_>, now: Timestamp) -> Result<u128, NotOurs> {
         let mut full = from.number()?;
-        let part = if self.den > 1 { from.number()? } else { 0 };
-        if self.overdraft {
+        let mut part = if self.den > 1 || self.shared { from.number()? } else { 0 };
+        if self.shared {
+            let den = from.number()?;
+            if part >= den {
+                return Err(NotOurs);
+            }
+            // Rounded up, as the script does.
+            let ours = (u128::from(part) * u128::from(self.den)).div_ceil(u128::from(den));
+            part = u64::try_from(ours).map_err(|_| NotOurs)?;
+        }
+        if self.overdraft || self.shared {
             // Any debt may be real here, so a step back shows only by when it was written.
             let ahead = from.number()?.saturating_sub(now.as_nanos() / 1_000);
             full = full.saturating_sub(ahead);
@@ -156,10 +165,13 @@ impl Cells {
         let micro = 1_000 * u128::from(self.scale);
         let number = |n: u128| u64::try_from(n).unwrap_or(EXACT - 1);
         to.push(number(tat / micro));
-        if self.den > 1 {
+        if self.den > 1 || self.shared {
             to.push(number(tat % micro / u128::from(self.grain)));
         }
-        if self.overdraft {
+        if self.shared {
+            to.push(self.den);
+        }
+        if self.overdraft || self.shared {
             to.push(now.as_nanos() / 1_000);
         }
     }

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tollgate::{Answer, Limit, Mode, Policy, Source, Verb};
+use tollgate::{Answer, Limit, Mode, Source, Verb};
 
 use crate::decide::{Found, Line};
+use crate::entry::Entry;
 use crate::held::Held;
 
 /// How long a refusal is believed, whatever it said.
@@ -50,7 +51,7 @@ impl Denied {
 
     /// The refusal of a line, if it is still certain.
     pub(crate) fn answer(&self, line: &Line, now: Instant) -> Option<Answer> {
-        if !lasts(&line.entry.policy) {
+        if !lasts(&line.entry) {
             return None;
         }
         let mut refusals = self.refusals.lock();
@@ -73,7 +74,7 @@ impl Denied {
 
     /// Remembers a refusal. Uniform policies record every attempt, so the store must see it.
     pub(crate) fn note(&self, line: &Line, found: &Found, answer: &Answer, sent: Instant) {
-        if self.most == 0 || answer.decision.is_allowed() || !lasts(&line.entry.policy) {
+        if self.most == 0 || answer.decision.is_allowed() || !lasts(&line.entry) {
             return;
         }
         let holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
@@ -98,8 +99,11 @@ impl Denied {
 
 /// Whether a refusal changes nothing, so that the next one need not be told to the store. Uniform
 /// policies and shadow limits record attempts; and logs are too long to keep.
-fn lasts(policy: &Policy) -> bool {
-    policy.admits_by() == Mode::Binary
+fn lasts(entry: &Entry) -> bool {
+    let policy = &entry.policy;
+    // Under another policy of its family a key may be free sooner.
+    entry.family.is_none()
+        && policy.admits_by() == Mode::Binary
         && !policy.keeps_logs()
         && !policy.limits().iter().any(Limit::is_shadow)
 }

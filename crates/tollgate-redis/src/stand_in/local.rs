@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 use tollgate::{
-    Answer, Charge, MemoryStore, MonotonicClock, Policy, Source, Store, StoreError, Verb,
+    Answer, Charge, Crossing, MemoryStore, MonotonicClock, Policy, Source, Store, StoreError, Verb,
 };
 
 use super::share::share;
@@ -50,18 +50,37 @@ impl Local {
     }
 
     pub(crate) async fn set_policy(&self, policy: &Policy) -> Result<(), StoreError> {
+        let shared = self.share(policy)?;
+        self.store.set_policy(shared).await
+    }
+
+    pub(crate) async fn set_variant(
+        &self,
+        of: &str,
+        policy: &Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
+        let shared = self.share(policy)?;
+        self.store.set_variant(of, shared, crossing).await
+    }
+
+    pub(crate) async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.noted.lock().starts_empty.remove(name);
+        self.store.remove_policy(name).await
+    }
+
+    /// This node's part of a policy.
+    fn share(&self, policy: &Policy) -> Result<Policy, StoreError> {
         let shared = share(policy, self.nodes).map_err(|reason| {
             StoreError::Unfit(format!("policy `{}` divided by the nodes: {reason}", policy.name()))
         })?;
-        {
-            let mut noted = self.noted.lock();
-            if shared.starts_empty {
-                noted.starts_empty.insert(policy.name().into());
-            } else {
-                noted.starts_empty.remove(policy.name());
-            }
+        let mut noted = self.noted.lock();
+        if shared.starts_empty {
+            noted.starts_empty.insert(policy.name().into());
+        } else {
+            noted.starts_empty.remove(policy.name());
         }
-        self.store.set_policy(shared.policy).await
+        Ok(shared.policy)
     }
 
     /// Whether anything was admitted that the store does not know of.

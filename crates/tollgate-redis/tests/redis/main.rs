@@ -17,3 +17,4 @@ mod restart;
 mod scene;
 mod sentinel;
 mod tls;
+mod variants;
