@@ -56,10 +56,10 @@ impl Exceptions {
         true
     }
 
-    /// Takes an exception back. Says whether there was one.
-    pub fn take_back(&self, policy: &str, key: &Key<'_>) -> bool {
+    /// Takes an exception back.
+    pub(super) fn take_back(&self, policy: &str, key: &Key<'_>) -> Option<Exception> {
         let mut of = self.of.write();
-        let was = of.remove(&(policy.into(), key.bytes().into())).is_some();
+        let was = of.remove(&(policy.into(), key.bytes().into()));
         self.count.store(of.len(), Ordering::Release);
         was
     }

@@ -133,6 +133,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes an exception for a key. Says `false` if there are too many already.
+    #[must_use]
+    pub async fn make_exception(
+        &self,
+        served: &Served,
+        key: &Key<'_>,
+        exception: Exception,
+    ) -> bool {
+        // One that has the same limits' name is replaced where it stands.
+        if !matches!(exception, Exception::Override(_)) {
+            self.take_back(served, key).await;
+        }
+        self.exceptions.make(served.name(), key, exception)
+    }
+
+    /// Takes the exception for a key back: its policy goes for it again.
+    pub async fn take_back(&self, served: &Served, key: &Key<'_>) {
+        let was = self.exceptions.take_back(served.name(), key);
+        if let Some(Exception::Override(policy)) = was {
+            self.place.remove(policy.name()).await;
+        }
+    }
+
     /// Applies one check, all or nothing over its asks. The replies are in their order.
     pub async fn apply(
         &self,

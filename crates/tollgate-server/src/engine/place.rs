@@ -7,6 +7,7 @@ use tollgate::{
     Answer, Charge, Clock, Crossing, MemoryStore, Policy, Store, StoreError, TscClock, Verb,
 };
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
+use tracing::warn;
 
 use super::served::Served;
 use super::throttle::base_of;
@@ -58,16 +59,19 @@ impl Place {
     }
 
     /// How many keys of a policy are remembered; a shared store does not tell.
-    pub(super) fn keys_of(&self, _policy: &str) -> usize {
+    pub(super) fn keys_of(&self, policy: &str) -> usize {
         match self {
-            Place::Memory(store) => store.len(),
+            Place::Memory(store) => store.len_of(policy),
             Place::Redis(_) => 0,
         }
     }
 
     /// How many charges were made to keys that found no place.
     pub(super) fn overflowed(&self) -> u64 {
-        0
+        match self {
+            Place::Memory(store) => store.overflowed(),
+            Place::Redis(_) => 0,
+        }
     }
 
     pub(super) async fn set(&self, served: &Served) -> Result<(), StoreError> {
@@ -87,7 +91,9 @@ impl Place {
     pub(super) async fn set_variant(&self, of: &Served, policy: Policy) -> Result<(), StoreError> {
         match self {
             Place::Memory(store) => store.set_variant(of.name(), policy, Crossing::Units).await,
-            Place::Redis(store) => boxed(store.set_policy_as(policy, serving(of.spec()))).await,
+            Place::Redis(store) => {
+                boxed(store.set_variant(of.name(), policy, Crossing::Units)).await
+            }
         }
     }
 
@@ -110,7 +116,16 @@ impl Place {
         }
     }
 
-    pub(super) async fn remove(&self, _policy: &str) {}
+    /// Forgets a policy and its keys.
+    pub(crate) async fn remove(&self, policy: &str) {
+        let removed = match self {
+            Place::Memory(store) => store.remove_policy(policy).await,
+            Place::Redis(store) => boxed(store.remove_policy(policy)).await,
+        };
+        if let Err(error) = removed {
+            warn!(policy, "the policy stays in the store: {error}");
+        }
+    }
 
     /// Writes down what is remembered in memory, in the place of what was written before.
     pub(crate) fn save(&self, path: &Path) {

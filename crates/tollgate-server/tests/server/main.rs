@@ -3,5 +3,5 @@
 mod at_work;
 mod client;
 mod http;
-mod restart;
 mod resp;
+mod restart;

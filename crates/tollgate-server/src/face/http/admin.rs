@@ -176,7 +176,7 @@ pub(super) async fn make_exception(
             }
             _ => return Err(Problem::bad("body", INSTEAD)),
         };
-        if !server.engine.exceptions().make(served.name(), &key, exception) {
+        if !server.engine.make_exception(served, &key, exception).await {
             let detail = "there are too many exceptions; take some back, or configure them";
             return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }
@@ -196,7 +196,7 @@ pub(super) async fn take_back_exception(
         let plan = server.engine.plan();
         let served = plan.find(&policy).map_err(Problem::not_found)?;
         let key = served.key(key.as_bytes())?;
-        server.engine.exceptions().take_back(served.name(), &key);
+        server.engine.take_back(served, &key).await;
         on(&server, served, &key, Verb::Peek, 1).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
