@@ -20,6 +20,9 @@ mod tls;
 
 pub use cluster::{Cluster, Move};
 pub use connection::Connection;
+pub use patience::await_that;
+pub use port::{free_port, listener};
+pub use process::Process;
 pub use proxy::Proxy;
 pub use redis::RedisServer;
 pub use reply::Reply;

@@ -34,6 +34,6 @@ pub(super) fn find<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 
 /// Waits until something holds; panics if it does not for too long.
 #[track_caller]
-pub(super) fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     find(what, || holds().then_some(()));
 }

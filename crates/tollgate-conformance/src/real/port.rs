@@ -14,7 +14,7 @@ const COUNT: u16 = 20_000;
 static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
 
 /// A listener on a port that nobody else uses.
-pub(super) fn listener() -> TcpListener {
+pub fn listener() -> TcpListener {
     (0..COUNT)
         .map(|_| FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT)
         .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
@@ -22,6 +22,6 @@ pub(super) fn listener() -> TcpListener {
 }
 
 /// A port that nobody uses now. Somebody may be faster in taking it: be ready to ask again.
-pub(super) fn free() -> u16 {
+pub fn free_port() -> u16 {
     listener().local_addr().expect("a listener has an address").port()
 }

@@ -1,22 +1,22 @@
 //! A child process that does not outlive its owner.
 
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::patience::await_that;
+use super::patience::{await_that, find};
 
 /// A process that this one started. Signals go to it only for as long as its id is its own, which
 /// is until it has been waited for.
 #[derive(Debug)]
-pub(super) struct Process {
+pub struct Process {
     child: Child,
     paused: bool,
 }
 
 impl Process {
     /// Starts a program; `missing` is what to say where it is not installed.
-    pub(super) fn start(command: &mut Command, missing: &str) -> Self {
+    pub fn start(command: &mut Command, missing: &str) -> Self {
         match command.spawn() {
             Ok(child) => Self { child, paused: false },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => panic!("{missing}"),
@@ -24,21 +24,23 @@ impl Process {
         }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    /// Its id.
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn is_paused(&self) -> bool {
+    /// Whether it was stopped where it stands.
+    pub fn is_paused(&self) -> bool {
         self.paused
     }
 
     /// Whether it ended by itself.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("a child can be waited for").is_some()
     }
 
     /// Stops it where it stands, and returns when it does.
-    pub(super) fn pause(&mut self) {
+    pub fn pause(&mut self) {
         self.signal(Signal::STOP);
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let pid = Pid::from_child(&self.child);
@@ -48,9 +50,18 @@ impl Process {
         self.paused = true;
     }
 
-    pub(super) fn resume(&mut self) {
+    /// Lets it go on from there.
+    pub fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.paused = false;
+    }
+
+    /// Asks it to end (`SIGTERM`), and waits until it has.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        find("a process that is asked to end, ends", || {
+            self.child.try_wait().expect("a child can be waited for")
+        })
     }
 
     fn signal(&mut self, signal: Signal) {

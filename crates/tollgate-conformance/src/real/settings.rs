@@ -47,7 +47,7 @@ impl Settings {
     pub(super) fn draw_ports(&self) -> Ports {
         std::iter::once("port")
             .chain(self.ports.iter().copied())
-            .map(|name| (name, port::free()))
+            .map(|name| (name, port::free_port()))
             .collect()
     }
 

@@ -1,0 +1,47 @@
+//! Caddy, with `forward_auth`.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::deployed::{self, Ports};
+use crate::edge::{ANY_PAGE, Edge, LOGIN};
+use crate::installed::peer;
+use crate::visitor::Visitor;
+
+fn caddy(folder: &Path, ports: &Ports) -> Command {
+    let file = deployed::copy("caddy/Caddyfile", folder, ports);
+    let mut command = peer("python/bin/caddy");
+    command.args(["run", "--config"]).arg(file);
+    // What it keeps between two runs, it keeps in the folder.
+    command.env("HOME", folder).env_remove("XDG_DATA_HOME").env_remove("XDG_CONFIG_HOME");
+    command
+}
+
+#[test]
+fn refuses_what_is_too_much() {
+    let edge = Edge::start(caddy);
+    let refusal = edge.exhaust(Visitor::at(2), &ANY_PAGE);
+    assert_eq!(refusal.number("retry-after"), 1);
+    assert_eq!(refusal.header("ratelimit-policy"), Some("\"per-client.burst\";q=20;w=20"));
+    assert_eq!(refusal.header("ratelimit"), Some("\"per-client.burst\";r=0;t=1"));
+
+    let refusal = edge.exhaust(Visitor::at(2), &LOGIN);
+    assert!((1..=1200).contains(&refusal.number("retry-after")));
+    assert_eq!(refusal.header("ratelimit"), None, "the policy tells when to retry, and no more");
+    edge.server.stop();
+}
+
+#[test]
+fn knows_its_visitors() {
+    Edge::start(caddy).knows_its_visitors();
+}
+
+#[test]
+fn survives_a_crash() {
+    Edge::start(caddy).survives_a_crash(502);
+}
+
+#[test]
+fn survives_a_hang() {
+    Edge::start(caddy).survives_a_hang(504);
+}
