@@ -9,6 +9,7 @@ mod deployed;
 mod edge;
 mod envoy;
 mod installed;
+mod kubernetes;
 mod metrics;
 mod nginx;
 mod node_clients;

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::deployed;
-use crate::installed::peer;
-use crate::script;
 use crate::server::Server;
 use crate::visitor::Visitor;
 
@@ -56,28 +54,4 @@ fn the_dashboard_shows_everything() {
         .collect();
     assert!(missing.is_empty(), "exported, and not shown: {missing:?}");
     server.stop();
-}
-
-/// All YAML is YAML, and the configuration inside the Kubernetes manifests is one.
-#[test]
-fn manifests_are_valid() {
-    let read = "import sys, yaml
-for name in sys.argv[1:]:
-    documents = list(yaml.safe_load_all(open(name)))
-    assert documents and all(documents), name
-    for document in documents:
-        print(document.get('data', {}).get('tollgate.toml', ''))";
-    let mut python = peer("python/bin/python");
-    python.args(["-c", read]);
-    let folder = std::fs::read_dir(deployed::path("kubernetes")).expect("the folder is there");
-    python.args(folder.map(|entry| entry.expect("it can be listed").path()));
-    python.arg(deployed::path("prometheus/alerts.yaml"));
-    python.arg(deployed::path("prometheus/prometheus.yaml"));
-    let configuration = script::run(&mut python);
-    assert!(configuration.contains("[policies."), "{configuration}");
-
-    let file = tempfile::NamedTempFile::with_suffix(".toml").expect("a file can be made");
-    std::fs::write(file.path(), configuration).expect("it can be written");
-    let mut tollgate = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    script::run(tollgate.arg("validate").arg(file.path()));
 }

@@ -16,6 +16,7 @@ pub(crate) struct Server {
     // Before `folder`: a process ends before its folder is removed.
     background: Option<Background>,
     folder: TempDir,
+    environment: Vec<(String, String)>,
     pub(crate) http: u16,
     pub(crate) grpc: u16,
     pub(crate) resp: u16,
@@ -25,12 +26,16 @@ impl Server {
     /// Starts it and waits until it is ready.
     #[track_caller]
     pub(crate) fn start() -> Self {
+        Self::start_with(&deployed::text("tollgate.toml"), Vec::new())
+    }
+
+    /// Starts it with another configuration, and with more in its environment.
+    #[track_caller]
+    pub(crate) fn start_with(configuration: &str, environment: Vec<(String, String)>) -> Self {
         let folder = TempDir::with_prefix("tollgate-server-").expect("a folder can be made");
-        // A copy: whatever is written beside a configuration is not written into the sources.
-        fs::copy(deployed::path("tollgate.toml"), folder.path().join("tollgate.toml"))
-            .expect("the example is there");
+        fs::write(folder.path().join("tollgate.toml"), configuration).expect("a folder of ours");
         let [http, grpc, resp] = [free_port(), free_port(), free_port()];
-        let mut server = Self { background: None, folder, http, grpc, resp };
+        let mut server = Self { background: None, folder, environment, http, grpc, resp };
         server.start_again();
         server
     }
@@ -44,6 +49,7 @@ impl Server {
         command.env("TOLLGATE_HTTP", on(self.http)).env("TOLLGATE_GRPC", on(self.grpc));
         // Whoever runs the tests may have a store of their own.
         command.env("TOLLGATE_RESP", on(self.resp)).env_remove("TOLLGATE_STORE_URL");
+        command.envs(self.environment.iter().cloned());
         self.background = Some(Background::start(&mut command, self.folder.path(), self.http));
         await_that("tollgate is ready", || self.get("/readyz").status == 200);
     }
