@@ -13,6 +13,7 @@ mod kubernetes;
 mod metrics;
 mod nginx;
 mod node_clients;
+mod openapi;
 mod origin;
 mod python_client;
 mod redis_tools;
