@@ -58,7 +58,7 @@ first, second, third = pipeline.execute(raise_on_error=False)
 assert isinstance(second, redis.ResponseError) and third == "after"
 
 # What is wrong is said, and the connection is as good as before.
-refuses("wrong number of arguments", "CL.THROTTLE", NAME)
+refuses("Cell error: Usage", "CL.THROTTLE", NAME)
 refuses("no-such-policy", "TG.CHECK", "no-such-policy", "x")
 refuses("unknown command", "EVAL", "return 1", 0)
 assert client.ping()
