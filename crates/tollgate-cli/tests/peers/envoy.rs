@@ -21,11 +21,14 @@ fn refuses_what_is_too_much() {
     let edge = Edge::start(envoy);
     let allowed = edge.get(Visitor::at(3), "/");
     assert_eq!(allowed.number("x-ratelimit-remaining"), 19);
+    // What the policy tells its clients reaches them as well.
+    assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=1"));
     assert_eq!(allowed.header("retry-after"), None);
 
     let refusal = edge.exhaust(Visitor::at(2), &ANY_PAGE);
     assert_eq!(refusal.number("x-ratelimit-remaining"), 0);
-    assert!(refusal.header("x-ratelimit-limit").is_some_and(|limit| limit.contains(";w=")));
+    let limit = refusal.header("x-ratelimit-limit").unwrap_or_default();
+    assert!(limit.starts_with("60, 60;w=60"), "{refusal:?}");
     assert!(refusal.number("x-ratelimit-reset") > 0);
     assert_eq!(refusal.header("x-envoy-ratelimited"), Some("true"));
     assert_eq!(refusal.number("retry-after"), 1);
