@@ -131,9 +131,9 @@ impl Inner {
                     by_clock += 1;
                     self.route.heard_clock(slot, instant(*now)?);
                 }
-                [Value::Int(now), Value::Array(elsewhere)] => {
-                    let (line, generation, record) =
-                        read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
+                [Value::Int(now), Value::Array(elsewhere)]
+                    if let Some((line, generation, record)) = read_elsewhere(elsewhere) =>
+                {
                     let (asked, known) =
                         lines.get(line).zip(carried.get_mut(line)).ok_or_else(bad_reply)?;
                     let there = asked.entry.elsewhere().nth(generation - 1);

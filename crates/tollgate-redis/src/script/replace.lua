@@ -1,7 +1,6 @@
 #!lua
--- Puts one record in another's place if that is still what it was: to undo a charge, or to carry a
--- key over to a new definition of its policy. ARGV: what is expected, what to write (nothing: none),
--- its time to live. Replies whether it was done.
+-- Puts one record in another's place if that is still what it was: to undo a charge. ARGV: what is
+-- expected, what to write (nothing: none), its time to live. Replies whether it was done.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if KEYS[2] ~= KEYS[1] and redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
 redis.call('DEL', KEYS[1])
