@@ -65,6 +65,8 @@ impl Engine {
             metrics,
         };
         engine.put_in_force(plan).await?;
+        let begun = Throttle::begin(&engine.place).await;
+        begun.map_err(|error| Invalid::from(error.to_string()))?;
         if let Some(path) = &config.store.snapshot {
             engine.place.restore(path);
         }

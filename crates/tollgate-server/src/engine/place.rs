@@ -10,7 +10,6 @@ use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 use tracing::warn;
 
 use super::served::Served;
-use super::throttle::base_of;
 use crate::config::{Address, Invalid, PolicySpec, StoreSpec};
 use crate::observe::Metrics;
 use crate::snapshot;
@@ -97,21 +96,10 @@ impl Place {
         }
     }
 
-    /// A policy that no file speaks of, whose keys keep the instant at which they are full again under
-    /// whichever of the family they are asked.
-    pub(super) async fn set_throttle(
-        &self,
-        family: &str,
-        policy: Policy,
-    ) -> Result<(), StoreError> {
+    /// A policy that no file speaks of.
+    pub(super) async fn set_plain(&self, policy: Policy) -> Result<(), StoreError> {
         match self {
-            Place::Memory(store) => {
-                if store.policy(family).is_none() {
-                    store.set_policy(base_of(family)?).await?;
-                }
-                store.set_variant(family, policy, Crossing::Time).await
-            }
-            // Each has keys of its own here, until this store can share them by time.
+            Place::Memory(store) => store.set_policy(policy).await,
             Place::Redis(store) => boxed(store.set_policy(policy)).await,
         }
     }
@@ -124,6 +112,15 @@ impl Place {
         };
         if let Err(error) = removed {
             warn!(policy, "the policy stays in the store: {error}");
+        }
+    }
+
+    /// One more of its family, whose keys keep the instant at which they are full again, whichever of it
+    /// they are asked under.
+    pub(super) async fn set_sibling(&self, of: &str, policy: Policy) -> Result<(), StoreError> {
+        match self {
+            Place::Memory(store) => store.set_variant(of, policy, Crossing::Time).await,
+            Place::Redis(store) => boxed(store.set_variant(of, policy, Crossing::Time)).await,
         }
     }
 

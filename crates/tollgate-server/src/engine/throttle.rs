@@ -92,12 +92,6 @@ fn handle_of(store: &MemoryStore<TscClock>, policy: &Policy) -> Option<PolicyHan
     store.policy(policy.name())
 }
 
-/// What all variants share their keys with. Nobody is decided about by its numbers.
-pub(super) fn base_of(family: &str) -> Result<Policy, StoreError> {
-    let policy = Policy::new(family, [Limit::per_second(1).named(LIMIT)]);
-    policy.map_err(|error| StoreError::Unfit(error.to_string()))
-}
-
 /// The variants in use.
 pub(crate) struct Throttle {
     variants: RwLock<HashMap<ThrottleNumbers, Arc<Variant>>>,
@@ -105,20 +99,20 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
-        Throttle { variants: RwLock::default(), tally: tally(FAMILY) }
+    /// Gives the family to a store, before keys are restored to it. Nobody is decided about by the
+    /// numbers of its first two members; there are two because only a second one says how keys cross
+    /// from one to the other.
+    pub(super) async fn begin(place: &Place) -> Result<(), StoreError> {
+        let member = |name: &str| {
+            let policy = Policy::new(name, [Limit::per_second(1).named(LIMIT)]);
+            policy.map_err(|error| StoreError::Unfit(error.to_string()))
+        };
+        place.set_plain(member(FAMILY)?).await?;
+        place.set_sibling(FAMILY, member(&format!("{FAMILY}@"))?).await
     }
 
-    /// Policies that know every key between them.
-    fn names(&self, place: &Place) -> Vec<String> {
-        let variants = self.variants.read();
-        match place {
-            _ if variants.is_empty() => Vec::new(),
-            Place::Memory(_) => vec![FAMILY.to_owned()],
-            Place::Redis(_) => {
-                variants.values().map(|variant| variant.policy.name().to_owned()).collect()
-            }
-        }
+    pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
+        Throttle { variants: RwLock::default(), tally: tally(FAMILY) }
     }
 }
 
@@ -138,7 +132,7 @@ impl Engine {
             let reason = format!("there are {MOST_VARIANTS} different numbers in use already");
             return Err(StoreError::Unfit(reason));
         }
-        self.place.set_throttle(FAMILY, policy.clone()).await?;
+        self.place.set_sibling(FAMILY, policy.clone()).await?;
         let variant = Arc::new(Variant::new(numbers, policy, &self.place));
         // Whoever was first stays: others may hold it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))
@@ -193,18 +187,13 @@ impl Engine {
         }
     }
 
-    /// Forgets a key under all numbers. Says whether anything was known of it.
+    /// Forgets a key, whatever numbers it was asked with. Says whether anything was known of it.
     pub async fn forget_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
-        let names = self.throttle.names(&self.place);
-        let mut known = false;
-        for name in &names {
-            let charges = [Charge { policy: name, key, cost: 0 }];
-            let found = self.place.apply(Verb::Peek, &charges, &self.metrics).await?;
-            let used = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
-            if used {
-                known = true;
-                self.place.apply(Verb::Reset, &charges, &self.metrics).await?;
-            }
+        let charges = [Charge { policy: FAMILY, key, cost: 0 }];
+        let found = self.place.apply(Verb::Peek, &charges, &self.metrics).await?;
+        let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
+        if known {
+            self.place.apply(Verb::Reset, &charges, &self.metrics).await?;
         }
         Ok(known)
     }

@@ -99,6 +99,7 @@ fn a_token_that_is_taken_back_is_taken_back_from_open_connections() {
     client.ask(&["AUTH", "asker"]);
     assert_eq!(client.ask(&["PING"]), Value::Simple("PONG".to_owned()));
     std::fs::write(&file, auth_of(&[("other", "check")])).unwrap();
+    ground.reload();
     let taken_back = (0..300).any(|_| {
         sleep(Duration::from_millis(50));
         client.ask(&["PING"]) != Value::Simple("PONG".to_owned())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::client::Value;
 use super::ground::Ground;
+use crate::at_work::AtWork;
 
 #[test]
 fn five_numbers() {
@@ -105,6 +106,23 @@ fn a_key_has_one_state_whatever_numbers_it_is_asked_with() {
     assert_eq!(client.numbers("CL.THROTTLE k 799 7 1 5"), [0, 800, 88, -1, 102]);
     assert_eq!(client.ask(&["DEL", "k"]), Value::Integer(1));
     assert_eq!(client.numbers("CL.THROTTLE k 9 1 10 10"), [0, 10, 0, -1, 100]);
+}
+
+#[test]
+fn a_restart_reopens_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tollgate.toml");
+    std::fs::write(&file, "[store]\nsnapshot = \"state\"\n").unwrap();
+    let ground = Ground::of(|| AtWork::serving_file(&file));
+    assert_eq!(ground.client().numbers("CL.THROTTLE k 9 1 60 10"), [0, 10, 0, -1, 600]);
+    ground.stop().join().unwrap();
+    let ground = Ground::of(|| AtWork::serving_file(&file));
+    let mut client = ground.client();
+    // Nobody has named any numbers yet.
+    assert_eq!(client.ask(&["DEL", "other"]), Value::Integer(0));
+    let again = client.numbers("CL.THROTTLE k 9 1 60");
+    assert_eq!(again[..3], [1, 10, 0]);
+    assert!((30..=60).contains(&again[3]) && (570..=600).contains(&again[4]), "{again:?}");
 }
 
 #[test]

@@ -61,7 +61,10 @@ impl Client {
     /// The numbers that a decision is made of.
     pub(super) fn numbers(&mut self, line: &str) -> Vec<i64> {
         let words: Vec<&str> = line.split(' ').collect();
-        let Value::Array(values) = self.ask(&words) else { panic!("{line}: no numbers") };
+        let values = match self.ask(&words) {
+            Value::Array(values) => values,
+            other => panic!("{line}: {other:?} are no numbers"),
+        };
         let number = |value| {
             let Value::Integer(number) = value else { panic!("{line}: {value:?}") };
             number

@@ -61,6 +61,11 @@ impl Ground {
         self.server.metrics_text()
     }
 
+    /// Has it read its file again.
+    pub(super) fn reload(&self) {
+        self.at_work.running.reload();
+    }
+
     /// Stops the server in good order, while the test goes on.
     pub(super) fn stop(self) -> thread::JoinHandle<()> {
         thread::spawn(move || self.runtime.block_on(self.at_work.running.stop()))

@@ -49,6 +49,18 @@ fn a_turn_is_asked_at_once_and_answered_in_order() {
 }
 
 #[test]
+fn a_key_has_one_state_whatever_numbers_it_is_asked_with() {
+    let redis = RedisServer::start();
+    let ground = on(&redis, "");
+    let mut client = ground.client();
+    assert_eq!(client.numbers("CL.THROTTLE one 59 1 60 60"), [0, 60, 0, -1, 3_600]);
+    assert_eq!(client.numbers("CL.THROTTLE one 7199 7 7 0"), [0, 7_200, 3_600, -1, 3_600]);
+    assert_eq!(client.numbers("CL.THROTTLE one 9 1 360 1")[..3], [1, 10, 0]);
+    assert_eq!(client.ask(&["DEL", "one", "two"]), Value::Integer(1));
+    assert_eq!(client.numbers("CL.THROTTLE one 9 1 360 1"), [0, 10, 9, -1, 360]);
+}
+
+#[test]
 fn a_store_that_fails_is_no_refusal() {
     let redis = RedisServer::start();
     let ground = on(&redis, "\n[policies.strict]\non_store_error = \"deny\"\nlimits = [\"5/s\"]\n");
