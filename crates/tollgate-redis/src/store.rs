@@ -123,6 +123,17 @@ impl RedisStore {
         Ok(spread(&answers, &line_of))
     }
 
+    /// As [`Store::apply`], for a caller who waits less long than the store's deadline: what stands in
+    /// for an answer then stands in by that time.
+    pub async fn apply_within(
+        &self,
+        patience: Duration,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        self.inner.apply(verb, charges, patience.min(self.inner.deadline)).await
+    }
+
     /// Removes every record under the prefix, from every server.
     pub async fn forget_everything(&self) -> Result<(), StoreError> {
         // What means something in a pattern means itself in a prefix.
@@ -167,7 +178,7 @@ impl Store for RedisStore {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        self.inner.apply(verb, charges).await
+        self.inner.apply(verb, charges, self.inner.deadline).await
     }
 }
 
@@ -293,8 +304,9 @@ impl Inner {
         self: &Arc<Self>,
         verb: Verb,
         charges: &[Charge<'_>],
+        deadline: Duration,
     ) -> Result<Vec<Answer>, StoreError> {
-        let by = Instant::now() + self.deadline;
+        let by = Instant::now() + deadline;
         let (lines, line_of) = self.lines(charges)?;
         let answers = match (&*lines, verb) {
             ([line], Verb::Check) if line.cost > 0 => {

@@ -15,6 +15,7 @@ mod listen;
 pub mod observe;
 mod pace;
 mod reload;
+pub mod rules;
 mod run;
 mod server;
 mod snapshot;

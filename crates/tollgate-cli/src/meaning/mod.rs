@@ -3,7 +3,9 @@
 mod limit;
 mod never_binds;
 mod policy;
+mod rule;
 mod surprise;
 
 pub(crate) use self::policy::describe;
+pub(crate) use self::rule::describe as describe_rule;
 pub(crate) use self::surprise::surprises;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::failure::{Failure, say};
 use tollgate_server::config::Normalised;
 
-use crate::meaning::{describe, surprises};
+use crate::meaning::{describe, describe_rule, surprises};
 use tollgate_server::config::Config;
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
@@ -37,6 +37,9 @@ impl Validate {
         } else {
             for policy in &config.policies {
                 writeln!(out, "{}", describe(policy))?;
+            }
+            for rule in &config.rules {
+                writeln!(out, "{}", describe_rule(rule, &config.policies))?;
             }
         }
         out.flush()?;

@@ -10,6 +10,7 @@ mod redis_check;
 mod redis_errors;
 mod redis_replay;
 mod replay;
+mod rules;
 mod schema;
 mod support;
 mod validate;

@@ -58,8 +58,6 @@ pub(crate) enum Shape {
     MapOf(&'static Shape),
     /// A limit: a table, or shorthand.
     Limit,
-    /// Not looked into yet.
-    Anything,
 }
 
 /// An amount of units, at least one.

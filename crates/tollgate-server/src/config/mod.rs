@@ -7,6 +7,7 @@ mod choose;
 mod decimal;
 mod elsewhere;
 mod field;
+mod idle_rules;
 mod invalid;
 mod key;
 mod legacy;
@@ -17,8 +18,10 @@ mod nearest;
 mod normalised;
 mod numbers;
 mod other_text;
+mod pattern;
 mod policy;
 mod problem;
+mod rules;
 mod schema;
 mod server;
 mod shorthand;
@@ -41,6 +44,8 @@ pub use self::nearest::did_you_mean;
 pub use self::normalised::Normalised;
 pub(crate) use self::normalised::Policy as NormalisedPolicy;
 pub use self::other_text::read_limits;
+pub use self::pattern::{MAX_TEXT, Pattern};
+pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
 pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
@@ -69,7 +74,11 @@ const SECTIONS: &[Key] = &[
         Shape::MapOf(&Shape::Table(policy::KEYS)),
         "Named sets of limits that admit together or not at all.",
     ),
-    Key::new("rules", Shape::Anything, "Which descriptors get which policy."),
+    Key::new(
+        "rules",
+        Shape::List(&Shape::Table(rules::KEYS)),
+        "Which descriptors of Envoy's rate limit service get which policy.",
+    ),
 ];
 
 /// What a file says.
@@ -86,6 +95,8 @@ pub struct Config {
     pub oddities: Vec<String>,
     /// In the order of the file.
     pub policies: Vec<PolicySpec>,
+    /// In the order of the file.
+    pub rules: Vec<RuleSpec>,
 }
 
 impl Config {
@@ -158,13 +169,18 @@ fn read<'doc>(
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
     let server = server.map_or_else(ServerSpec::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
-    let policies = table.optional("policies", Field::entries).unwrap_or_default();
+    let entries = table.optional("policies", Field::entries).unwrap_or_default();
+    let policies: Vec<PolicySpec> = entries.iter().filter_map(policy::read).collect();
+    let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
+    let rules = table.optional("rules", Field::list).unwrap_or_default();
+    let rules = rules::read(&rules, &written, &policies);
     Config {
         file: source.name().to_owned(),
         path: None,
-        oddities: server.oddities(),
+        oddities: server.oddities().into_iter().chain(idle_rules::oddities(&rules)).collect(),
         server,
         store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),
-        policies: policies.iter().filter_map(policy::read).collect(),
+        policies,
+        rules,
     }
 }

@@ -6,13 +6,12 @@ use super::SECTIONS;
 use super::algorithm::{self, ALGORITHMS, AlgorithmWord, CALENDAR, COMMON};
 use super::key::{Key, Shape};
 use super::micros::Micros;
-use super::policy;
 
 const SHORTHAND: &str = r"^[0-9_]+ *(/| per ) *[0-9.a-zµμ]+( +[0-9.a-zµμ-]+)*$";
 
 /// The schema of `tollgate.toml`, as editors understand it.
 pub fn schema() -> Value {
-    let mut schema = table(SECTIONS, &[]);
+    let mut schema = table(SECTIONS);
     let own = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "tollgate.toml",
@@ -27,7 +26,10 @@ fn duration() -> String {
     format!(r"^([0-9]+(\.[0-9]+)? *({}) *)+$", units.join("|"))
 }
 
-fn table(keys: &[Key], required: &[&str]) -> Value {
+/// Keys that come with an example are those that must be there.
+fn table(keys: &[Key]) -> Value {
+    let required: Vec<&str> =
+        keys.iter().filter(|key| key.example.is_some()).map(|key| key.name).collect();
     let properties: Map<String, Value> =
         keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
     let mut table =
@@ -64,14 +66,11 @@ fn shape(shape: &Shape) -> Value {
         Shape::Text | Shape::Syntax(_) => json!({ "type": "string" }),
         Shape::Word(words) => json!({ "enum": words }),
         Shape::List(element) => json!({ "type": "array", "items": self::shape(element) }),
-        Shape::Table(keys) => {
-            table(keys, if std::ptr::eq(*keys, policy::KEYS) { &["limits"] } else { &[] })
-        }
+        Shape::Table(keys) => table(keys),
         Shape::MapOf(value) => {
             json!({ "type": "object", "additionalProperties": self::shape(value) })
         }
         Shape::Limit => json!({ "$ref": "#/$defs/limit" }),
-        Shape::Anything => json!({}),
     }
 }
 

@@ -138,6 +138,6 @@ fn verify(field: &Field<'_>) -> Result<(), Problem> {
             Ok(())
         }
         // These have readers of their own.
-        Shape::Milliseconds | Shape::Limit | Shape::Anything => Ok(()),
+        Shape::Milliseconds | Shape::Limit => Ok(()),
     }
 }

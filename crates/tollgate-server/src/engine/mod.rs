@@ -1,6 +1,7 @@
 //! What every face asks: policies by name, keys, exceptions, one store.
 
 mod address;
+mod entries;
 mod exception;
 mod key;
 mod list;
@@ -23,6 +24,7 @@ pub use self::served::Served;
 pub use self::throttle::{ThrottleNumbers, Variant};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use tollgate::{Charge, Clock, Policy, StoreError, Verb};
@@ -165,12 +167,23 @@ impl Engine {
         verb: Verb,
         asks: &[Ask<'_>],
     ) -> Result<Vec<Reply>, StoreError> {
+        self.apply_within(None, face, verb, asks).await
+    }
+
+    /// The same for a caller who waits less long than the store is given otherwise.
+    pub async fn apply_within(
+        &self,
+        patience: Option<Duration>,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
         let started = self.metrics.clock().now();
         let mut under = Vec::with_capacity(asks.len());
         for ask in asks {
             under.push(self.under(ask).await?);
         }
-        let replies = self.decide(verb, asks, under).await;
+        let replies = self.decide(patience, verb, asks, under).await;
         self.metrics.decided(face, started);
         match &replies {
             Ok(replies) if verb == Verb::Check => {
@@ -203,6 +216,7 @@ impl Engine {
 
     async fn decide(
         &self,
+        patience: Option<Duration>,
         verb: Verb,
         asks: &[Ask<'_>],
         under: Vec<Under>,
@@ -221,7 +235,7 @@ impl Engine {
         let answers = if charges.is_empty() {
             Vec::new()
         } else {
-            self.place.apply(verb, &charges, &self.metrics).await?
+            self.place.apply_within(patience, verb, &charges, &self.metrics).await?
         };
         let mut answers = answers.into_iter();
         let mut replies = Vec::with_capacity(asks.len());
@@ -253,7 +267,10 @@ impl Engine {
             Standing::Exempt => Ok(Under::Exempt(policy)),
             Standing::Override(policy) => Ok(Under::Policy(Arc::clone(policy))),
             Standing::Limited => match ask.numbers {
-                Some(numbers) => ask.served.with(numbers, &self.place).await.map(Under::Policy),
+                // Boxed, because it is rare and nests deep.
+                Some(numbers) => {
+                    Box::pin(ask.served.with(numbers, &self.place)).await.map(Under::Policy)
+                }
                 None => Ok(Under::Policy(policy)),
             },
         }

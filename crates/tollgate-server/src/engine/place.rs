@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tollgate::{
     Answer, Charge, Clock, Crossing, MemoryStore, Policy, Store, StoreError, TscClock, Verb,
@@ -151,11 +152,25 @@ impl Place {
         charges: &[Charge<'_>],
         metrics: &Metrics,
     ) -> Result<Vec<Answer>, StoreError> {
+        self.apply_within(None, verb, charges, metrics).await
+    }
+
+    /// The same for a caller who waits less long than the store is given otherwise.
+    pub(super) async fn apply_within(
+        &self,
+        patience: Option<Duration>,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        metrics: &Metrics,
+    ) -> Result<Vec<Answer>, StoreError> {
         match self {
             Place::Memory(store) => store.apply(verb, charges).await,
             Place::Redis(store) => {
                 let started = metrics.clock().now();
-                let answers = boxed(store.apply(verb, charges)).await;
+                let answers = match patience {
+                    Some(patience) => boxed(store.apply_within(patience, verb, charges)).await,
+                    None => boxed(store.apply(verb, charges)).await,
+                };
                 metrics.store_took(started);
                 answers
             }

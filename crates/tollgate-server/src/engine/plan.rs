@@ -6,15 +6,17 @@ use std::sync::Arc;
 use super::served::Served;
 use crate::config::{Config, Invalid, did_you_mean};
 use crate::observe::Metrics;
+use crate::rules::Rules;
 
 /// Everything that a reload replaces, whole.
 pub struct Plan {
     policies: HashMap<Box<str>, Arc<Served>>,
+    rules: Rules,
 }
 
 impl Plan {
     pub(super) fn empty() -> Plan {
-        Plan { policies: HashMap::new() }
+        Plan { policies: HashMap::new(), rules: Rules::default() }
     }
 
     pub(super) fn new(
@@ -28,7 +30,8 @@ impl Plan {
                 .map_err(|reason| Invalid::from(format!("{}: {reason}", config.file)))?;
             policies.insert(spec.name.as_str().into(), Arc::new(served));
         }
-        Ok(Plan { policies })
+        let rules = Rules::new(&config.rules, |name| policies.get(name).cloned());
+        Ok(Plan { policies, rules })
     }
 
     /// The policy of this name.
@@ -49,5 +52,11 @@ impl Plan {
     /// All of them, in no order.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<Served>> {
         self.policies.values()
+    }
+
+    /// Which descriptors get which policy.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
     }
 }

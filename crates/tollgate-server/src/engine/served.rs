@@ -139,7 +139,7 @@ impl Served {
         !self.spec.exempt.is_empty() || !self.spec.block.is_empty()
     }
 
-    fn standing(&self, key: &[u8], address: Option<IpAddr>) -> Standing {
+    pub(super) fn standing(&self, key: &[u8], address: Option<IpAddr>) -> Standing {
         if self.block.holds(key, address) {
             return Standing::Blocked;
         }
@@ -194,6 +194,6 @@ impl Served {
     }
 }
 
-fn read_address(text: &[u8]) -> Option<IpAddr> {
+pub(super) fn read_address(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -1,0 +1,254 @@
+//! The `[[rules]]` of the file: which descriptors get which policy.
+
+use super::field::Field;
+use super::key::{Key, Shape};
+use super::nearest::did_you_mean;
+use super::pattern::{MAX_TEXT, Pattern};
+use super::spec::PolicySpec;
+use super::table::Table;
+use super::wording::all_of;
+
+/// Entries that a descriptor may have.
+pub const MAX_ENTRIES: usize = 16;
+
+pub(crate) const KEYS: &[Key] = &[
+    Key::new("domain", Shape::Syntax(accept_name), "The domain that requests name.")
+        .such_as("\"edge\""),
+    Key::new(
+        "descriptor",
+        Shape::List(&Shape::Table(ENTRY)),
+        "The entries of the descriptor, all of them, in order.",
+    )
+    .such_as("[{ key = \"remote_address\" }]"),
+    Key::new("policy", Shape::Text, "The policy of this file that decides."),
+    Key::new(
+        "key",
+        Shape::List(&Shape::Text),
+        "The entries whose values share a budget; without it all of them.",
+    ),
+    Key::new("unlimited", Shape::Flag, "Admit everything, instead of a policy.").default("false"),
+    Key::new("refuse", Shape::Flag, "Refuse everything, instead of a policy.").default("false"),
+    Key::new("name", Shape::Syntax(accept_name), "What other rules call this one."),
+    Key::new(
+        "replaces",
+        Shape::List(&Shape::Syntax(accept_name)),
+        "Rules, by name, that do not apply to a request that this one applies to.",
+    ),
+];
+
+pub(crate) const ENTRY: &[Key] = &[
+    Key::new("key", Shape::Syntax(accept_name), "The entry's key.").such_as("\"remote_address\""),
+    Key::new(
+        "value",
+        Shape::Syntax(accept_value),
+        "The entry's value, or its beginning with a `*` at the end; without it any value.",
+    ),
+];
+
+/// A rule as the file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSpec {
+    /// The domain that requests name.
+    pub domain: String,
+    /// Every entry of the descriptor, in order.
+    pub descriptor: Vec<EntrySpec>,
+    /// The entries whose values share a budget; all of them if the file does not say.
+    pub key: Option<Vec<String>>,
+    /// What happens then.
+    pub then: Then,
+    /// What other rules call it.
+    pub name: Option<String>,
+    /// Rules that do not apply where this one does.
+    pub replaces: Vec<String>,
+}
+
+/// One entry of a rule's descriptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntrySpec {
+    /// The entry's key.
+    pub key: String,
+    /// Which values it may have.
+    pub value: Pattern,
+}
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// This policy decides.
+    Policy(String),
+    /// Everything is admitted.
+    Unlimited,
+    /// Nothing is.
+    Refuse,
+}
+
+/// The rules of the file. `written` are the names of its policies, readable or not.
+pub(crate) fn read(
+    fields: &[Field<'_>],
+    written: &[&str],
+    policies: &[PolicySpec],
+) -> Vec<RuleSpec> {
+    let mut rules: Vec<RuleSpec> = Vec::new();
+    for field in fields {
+        let Some(table) = field.problems.keep(field.table("a rule", KEYS)) else { continue };
+        let Some(rule) = rule(&table, written) else { continue };
+        let is_same =
+            |other: &&RuleSpec| other.domain == rule.domain && other.descriptor == rule.descriptor;
+        if rules.iter().any(|other| is_same(&other)) {
+            let sentence = format!(
+                "two rules of the domain `{}` have the same descriptor; remove one of them",
+                rule.domain
+            );
+            table.complain(sentence);
+        }
+        if let Then::Policy(name) = &rule.then
+            && let Some(policy) = policies.iter().find(|policy| policy.name == *name)
+        {
+            verify_key(&table, &rule, policy);
+        }
+        rules.push(rule);
+    }
+    rules
+}
+
+fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleSpec> {
+    table.verify();
+    table.needs("domain");
+    table.needs("descriptor");
+    let descriptor = descriptor(table)?;
+    let then = then(table, written)?;
+    let key = table.field("key").and_then(|field| entries_named(&field, &descriptor));
+    Some(RuleSpec {
+        domain: table.verified("domain", Field::text)?.to_owned(),
+        descriptor,
+        key,
+        then,
+        name: table.verified("name", Field::text).map(str::to_owned),
+        replaces: table.verified("replaces", Field::list).map_or_else(Vec::new, |list| {
+            list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
+        }),
+    })
+}
+
+fn descriptor(table: &Table<'_>) -> Option<Vec<EntrySpec>> {
+    let field = table.field("descriptor")?;
+    let elements = field.list().ok()?;
+    if elements.is_empty() || elements.len() > MAX_ENTRIES {
+        let rest = format!("must hold 1 to {MAX_ENTRIES} entries; found {}", elements.len());
+        field.problems.note(field.problem(rest));
+        return None;
+    }
+    let entry = |element: &Field<'_>| {
+        let entry = element.table("an entry", ENTRY).ok()?;
+        entry.needs("key");
+        Some(EntrySpec {
+            key: entry.verified("key", Field::text)?.to_owned(),
+            value: entry.verified("value", Field::text).map_or(Pattern::Any, Pattern::parse),
+        })
+    };
+    // Every entry is looked at, so that every complaint is heard.
+    let entries: Vec<Option<EntrySpec>> = elements.iter().map(entry).collect();
+    entries.into_iter().collect()
+}
+
+fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
+    let policy = table.field("policy");
+    let flag = |name| table.verified(name, Field::flag).unwrap_or(false);
+    let (unlimited, refuse) = (flag("unlimited"), flag("refuse"));
+    let said: Vec<&str> =
+        [("policy", policy.is_some()), ("unlimited", unlimited), ("refuse", refuse)]
+            .into_iter()
+            .filter_map(|(name, is_said)| is_said.then_some(name))
+            .collect();
+    match (said.len(), policy) {
+        (1, Some(policy)) => {
+            let name = policy.text().ok()?;
+            if !written.contains(&name) {
+                let hint = did_you_mean(name, written.iter().copied());
+                let rest = format!("names `{name}`, which is no policy of this file{hint}");
+                policy.problems.note(policy.problem(rest));
+            }
+            Some(Then::Policy(name.to_owned()))
+        }
+        (1, None) => Some(if unlimited { Then::Unlimited } else { Then::Refuse }),
+        (0, _) => {
+            table.complain(
+                "a rule needs `policy`, such as \"login\", or `unlimited = true`, or `refuse = true`",
+            );
+            None
+        }
+        _ => {
+            let said = all_of(&said);
+            table.complain(format!(
+                "a rule has one of `policy`, `unlimited` and `refuse`; found {said}"
+            ));
+            None
+        }
+    }
+}
+
+/// The names of a rule's `key`, each of which must be an entry's.
+fn entries_named(field: &Field<'_>, descriptor: &[EntrySpec]) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for element in field.list().ok()? {
+        let name = element.text().ok()?;
+        let mut known = descriptor.iter().map(|entry| entry.key.as_str());
+        if !known.any(|key| key == name) {
+            let hint = did_you_mean(name, descriptor.iter().map(|entry| entry.key.as_str()));
+            let rest = format!("names `{name}`, which is no entry of the descriptor{hint}");
+            field.problems.note(element.problem(rest));
+        }
+        names.push(name.to_owned());
+    }
+    Some(names)
+}
+
+/// A policy that forms its own key must find its fields in the descriptor.
+fn verify_key(table: &Table<'_>, rule: &RuleSpec, policy: &PolicySpec) {
+    let has = |name: &str| rule.descriptor.iter().any(|entry| entry.key == name);
+    for missing in policy.key.iter().filter(|name| !has(name)) {
+        table.complain(format!(
+            "policy `{}` forms its key from `{missing}`, which is no entry of the descriptor",
+            policy.name
+        ));
+    }
+    if let Some(field) = table.field("key").filter(|_| !policy.key.is_empty()) {
+        let fields: Vec<&str> = policy.key.iter().map(String::as_str).collect();
+        let rest = format!(
+            "cannot be used with policy `{}`, which forms its own key from {}",
+            policy.name,
+            all_of(&fields)
+        );
+        field.problems.note(field.problem(rest));
+    }
+}
+
+fn accept_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("must not be empty".to_owned());
+    }
+    accept_value(name)
+}
+
+fn accept_value(value: &str) -> Result<(), String> {
+    if value.len() > MAX_TEXT {
+        let found = value.len();
+        return Err(format!("must be at most {MAX_TEXT} bytes long; found {found}"));
+    }
+    Ok(())
+}
+
+/// `edge [remote_address, path="/login*"]`: how sentences call it.
+impl std::fmt::Display for RuleSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} [", self.domain)?;
+        for (place, entry) in self.descriptor.iter().enumerate() {
+            let comma = if place == 0 { "" } else { ", " };
+            match &entry.value {
+                Pattern::Any => write!(f, "{comma}{}", entry.key)?,
+                value => write!(f, "{comma}{}={value}", entry.key)?,
+            }
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,83 @@
+//! One rule, ready to be applied.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Entry;
+use crate::config::{RuleSpec, Then};
+use crate::engine::{BadKey, Key, Served};
+
+/// What goes for the descriptors that a rule matches.
+pub struct Rule {
+    effect: Effect,
+    /// The entries whose values share a budget; all of them if it does not say.
+    key: Option<Vec<Box<str>>>,
+    name: Option<Box<str>>,
+    replaces: Vec<Box<str>>,
+}
+
+/// What a rule does.
+pub enum Effect {
+    /// A policy decides.
+    Limit(Arc<Served>),
+    /// Everything is admitted.
+    Admit,
+    /// Nothing is.
+    Refuse,
+}
+
+impl Rule {
+    pub(super) fn new(
+        spec: &RuleSpec,
+        policy: impl Fn(&str) -> Option<Arc<Served>>,
+    ) -> Option<Rule> {
+        let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        Some(Rule {
+            effect: match &spec.then {
+                Then::Policy(name) => Effect::Limit(policy(name)?),
+                Then::Unlimited => Effect::Admit,
+                Then::Refuse => Effect::Refuse,
+            },
+            key: spec.key.as_deref().map(boxed),
+            name: spec.name.as_deref().map(Into::into),
+            replaces: boxed(&spec.replaces),
+        })
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// What other rules call it.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The names of rules that do not apply to a request that this one applies to.
+    pub fn replaces(&self) -> impl Iterator<Item = &str> {
+        self.replaces.iter().map(|name| &**name)
+    }
+
+    /// What shares a budget with a descriptor that this rule has matched.
+    pub fn key(
+        &self,
+        served: &Served,
+        domain: &str,
+        descriptor: &[Entry<'_>],
+    ) -> Result<Key<'static>, BadKey> {
+        if !served.spec().key.is_empty() {
+            let field = |name: &str| {
+                let entry = descriptor.iter().find(|(key, _)| *key == name);
+                entry.map(|(_, value)| Cow::Borrowed(*value))
+            };
+            return served.key_of_fields(field);
+        }
+        let shares = |key: &str| {
+            self.key.as_ref().is_none_or(|names| names.iter().any(|name| **name == *key))
+        };
+        served.key_of_entries(domain, descriptor.iter().copied().filter(|(key, _)| shares(key)))
+    }
+}

@@ -1,0 +1,150 @@
+//! The rules of one domain, as a tree: a level for each entry of a descriptor.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Entry, Rule};
+use crate::config::{EntrySpec, Pattern};
+
+/// Where a descriptor is after some of its entries.
+#[derive(Default)]
+pub(super) struct Node {
+    rule: Option<Arc<Rule>>,
+    /// By the key of the next entry.
+    next: HashMap<Box<str>, Branch>,
+}
+
+/// Where the value of an entry leads.
+#[derive(Default)]
+struct Branch {
+    exact: HashMap<Box<str>, Node>,
+    /// The longest beginning first.
+    prefixes: Vec<(Box<str>, Node)>,
+    any: Option<Box<Node>>,
+}
+
+impl Node {
+    pub(super) fn insert(&mut self, descriptor: &[EntrySpec], rule: Arc<Rule>) {
+        match descriptor {
+            [] => self.rule = Some(rule),
+            [entry, rest @ ..] => {
+                let branch = self.next.entry(entry.key.as_str().into()).or_default();
+                branch.node(&entry.value).insert(rest, rule);
+            }
+        }
+    }
+
+    /// Visits no node twice, so it takes no longer than there are rules.
+    pub(super) fn find(&self, descriptor: &[Entry<'_>]) -> Option<&Arc<Rule>> {
+        let [(key, value), rest @ ..] = descriptor else { return self.rule.as_ref() };
+        let branch = self.next.get(*key)?;
+        let exact = || branch.exact.get(*value).and_then(|node| node.find(rest));
+        let by_prefix = || {
+            let fits = |(prefix, _): &&(Box<str>, Node)| value.starts_with(&**prefix);
+            branch.prefixes.iter().filter(fits).find_map(|(_, node)| node.find(rest))
+        };
+        let any = || branch.any.as_ref().and_then(|node| node.find(rest));
+        exact().or_else(by_prefix).or_else(any)
+    }
+}
+
+impl Branch {
+    fn node(&mut self, value: &Pattern) -> &mut Node {
+        match value {
+            Pattern::Exact(text) => self.exact.entry(text.as_str().into()).or_default(),
+            Pattern::Any => self.any.get_or_insert_default(),
+            Pattern::Prefix(prefix) => {
+                let known = self.prefixes.iter().position(|(other, _)| **other == **prefix);
+                let at = known.unwrap_or_else(|| {
+                    let at =
+                        self.prefixes.partition_point(|(other, _)| other.len() >= prefix.len());
+                    self.prefixes.insert(at, (prefix.as_str().into(), Node::default()));
+                    at
+                });
+                &mut self.prefixes[at].1
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{RuleSpec, Then};
+
+    /// Keys, and values if not any will do.
+    type Entries<'a> = &'a [(&'a str, Option<&'a str>)];
+
+    /// Rules are known by name here; what they do does not matter.
+    fn tree(rules: &[(&str, Entries<'_>)]) -> Node {
+        let mut tree = Node::default();
+        for (name, descriptor) in rules {
+            let entry = |(key, value): &(&str, Option<&str>)| EntrySpec {
+                key: (*key).to_owned(),
+                value: value.map_or(Pattern::Any, Pattern::parse),
+            };
+            let spec = RuleSpec {
+                domain: "d".to_owned(),
+                descriptor: descriptor.iter().map(entry).collect(),
+                key: None,
+                then: Then::Unlimited,
+                name: Some((*name).to_owned()),
+                replaces: Vec::new(),
+            };
+            let rule = Rule::new(&spec, |_| None).unwrap();
+            tree.insert(&spec.descriptor, Arc::new(rule));
+        }
+        tree
+    }
+
+    fn found<'t>(tree: &'t Node, descriptor: &[Entry<'_>]) -> Option<&'t str> {
+        tree.find(descriptor).and_then(|rule| rule.name())
+    }
+
+    #[test]
+    fn the_most_specific_value_wins() {
+        let tree = tree(&[
+            ("any", &[("path", None)]),
+            ("short", &[("path", Some("/a*"))]),
+            ("long", &[("path", Some("/ab*"))]),
+            ("exact", &[("path", Some("/abc"))]),
+            ("everything", &[("host", Some("*"))]),
+        ]);
+        assert_eq!(found(&tree, &[("path", "/abc")]), Some("exact"));
+        assert_eq!(found(&tree, &[("path", "/abcd")]), Some("long"));
+        assert_eq!(found(&tree, &[("path", "/ab")]), Some("long"));
+        assert_eq!(found(&tree, &[("path", "/a")]), Some("short"));
+        assert_eq!(found(&tree, &[("path", "")]), Some("any"));
+        assert_eq!(found(&tree, &[("host", "")]), Some("everything"));
+        assert_eq!(found(&tree, &[("Path", "/a")]), None);
+    }
+
+    #[test]
+    fn all_entries_in_order() {
+        let tree = tree(&[("two", &[("a", None), ("b", None)]), ("one", &[("b", None)])]);
+        assert_eq!(found(&tree, &[("a", "1"), ("b", "2")]), Some("two"));
+        assert_eq!(found(&tree, &[("b", "2")]), Some("one"));
+        for descriptor in [
+            &[("a", "1")][..],
+            &[("b", "2"), ("a", "1")],
+            &[("a", "1"), ("b", "2"), ("c", "3")],
+            &[],
+        ] {
+            assert_eq!(found(&tree, descriptor), None, "{descriptor:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_entry_decides_first_and_dead_ends_are_left() {
+        let tree = tree(&[
+            ("first", &[("a", Some("x")), ("b", None)]),
+            ("second", &[("a", None), ("b", Some("y"))]),
+            ("third", &[("a", Some("x*")), ("b", Some("z")), ("c", None)]),
+            ("fourth", &[("a", None), ("b", None), ("c", None)]),
+        ]);
+        assert_eq!(found(&tree, &[("a", "x"), ("b", "y")]), Some("first"));
+        assert_eq!(found(&tree, &[("a", "w"), ("b", "y")]), Some("second"));
+        assert_eq!(found(&tree, &[("a", "x"), ("b", "z"), ("c", "")]), Some("third"));
+        assert_eq!(found(&tree, &[("a", "x"), ("b", "y"), ("c", "")]), Some("fourth"));
+    }
+}
