@@ -21,6 +21,8 @@ mod server;
 mod snapshot;
 mod tls;
 
+/// The messages of Envoy's rate limit service, with a client.
+pub use self::face::grpc::proto as envoy;
 /// For those who feed it with anything.
 #[doc(hidden)]
 pub use self::face::resp::parse as resp_parse;

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tonic::service::Routes;
 use tracing::{debug, warn};
 
 use crate::config::{Invalid, Listen};
@@ -70,6 +71,8 @@ pub(crate) struct Door {
     pub(crate) server: Arc<Server>,
     /// For HTTP only.
     pub(crate) router: Router,
+    /// For gRPC only.
+    pub(crate) routes: Routes,
     pub(crate) tls: Arc<arc_swap::ArcSwapOption<TlsAcceptor>>,
     pub(crate) connections: Arc<Semaphore>,
 }
@@ -132,8 +135,8 @@ impl Door {
             Face::Http => {
                 face::http::serve(&self.server, self.router.clone(), stream, peer).await;
             }
+            Face::Grpc => face::grpc::serve(&self.server, self.routes.clone(), stream, peer).await,
             Face::Resp => face::resp::serve(&self.server, stream, peer).await,
-            Face::Grpc => drop(stream),
         }
     }
 }

@@ -85,6 +85,7 @@ impl Running {
         let snapshot = config.store.snapshot.clone();
         let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let router = face::http::router(Arc::clone(&server));
+        let routes = face::grpc::routes(&server);
         let mut doors = JoinSet::new();
         let Listeners { http, grpc, resp } = listeners;
         for (face, listener) in [(Face::Http, http), (Face::Grpc, grpc), (Face::Resp, resp)] {
@@ -94,6 +95,7 @@ impl Running {
                 face,
                 server: Arc::clone(&server),
                 router: router.clone(),
+                routes: routes.clone(),
                 tls: Arc::clone(&tls.acceptor),
                 connections: Arc::clone(&connections),
             };

@@ -1,4 +1,5 @@
 //! Translators: from a protocol to asks of the engine, and back.
 
+pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod resp;

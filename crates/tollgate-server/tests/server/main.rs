@@ -2,6 +2,7 @@
 
 mod at_work;
 mod client;
+mod grpc;
 mod http;
 mod resp;
 mod restart;

@@ -1,0 +1,14 @@
+//! Envoy's rate limit service, asked by a real client.
+
+mod access;
+mod answers;
+mod bounds;
+mod frames;
+mod hits;
+mod hostile;
+mod overrides;
+mod rules;
+mod scene;
+mod side_services;
+mod store;
+mod together;
