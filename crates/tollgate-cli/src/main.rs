@@ -25,6 +25,7 @@ enum Verb {
     Validate(verb::validate::Validate),
     Explain(verb::explain::Explain),
     Schema(verb::schema::Schema),
+    Import(verb::import::Import),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Verb::Validate(validate) => validate.run(),
         Verb::Explain(explain) => explain.run(),
         Verb::Schema(schema) => schema.run(),
+        Verb::Import(import) => import.run(),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

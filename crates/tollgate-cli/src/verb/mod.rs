@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod explain;
+pub(crate) mod import;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;

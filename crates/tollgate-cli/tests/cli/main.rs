@@ -4,6 +4,7 @@ mod bad_config;
 mod bad_trace;
 mod check;
 mod explain;
+mod import;
 mod legacy;
 mod random_trace;
 mod redis_check;
