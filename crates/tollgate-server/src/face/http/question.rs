@@ -96,6 +96,9 @@ impl<'de> Deserialize<'de> for Cost {
 #[derive(Debug)]
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
+/// A request is described by fewer fields than this.
+const MOST_FIELDS: usize = 64;
+
 impl Fields<'_> {
     pub(super) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
         let found = self.0.iter().find(|(known, _)| known == name);
@@ -122,6 +125,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                         Value::Bool(flag) => Cow::Borrowed(if flag { "true" } else { "false" }),
                         _ => return Err(A::Error::custom("a field is no text")),
                     };
+                    // Others who read this may take the last of two where we take the first.
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom("a field is there twice"));
+                    }
+                    if fields.len() == MOST_FIELDS {
+                        return Err(A::Error::custom("there are too many fields"));
+                    }
                     fields.push((name, value));
                 }
                 Ok(Fields(fields))
@@ -168,7 +178,7 @@ fn explain(body: &[u8]) -> Problem {
     let wrong = |line: &&Value| Line::deserialize(*line).is_err();
     match lines.iter().enumerate().find(|(_, line)| wrong(line)) {
         Some((at, line)) => explain_line(line, &format!("checks[{at}].")),
-        None => Problem::bad("checks", "`checks` must be an array of checks"),
+        None => Problem::bad("checks", "in `checks` a name is there twice"),
     }
 }
 
@@ -202,8 +212,15 @@ fn explain_line(line: &Value, before: &str) -> Problem {
         {
             return must(&format!("fields.{name}"), "a string");
         }
+        if fields.is_some_and(|fields| fields.len() > MOST_FIELDS) {
+            return must("fields", &format!("an object of at most {MOST_FIELDS} strings"));
+        }
     }
-    must("cost", "a whole number from 0, or a map of units to such numbers")
+    if line.get("cost").is_some_and(|cost| Cost::deserialize(cost).is_err()) {
+        return must("cost", "a whole number from 0, or a map of units to such numbers");
+    }
+    // Read into a map, where the last of two stays, nothing is wrong with it.
+    Problem::bad("body", "a name is there twice")
 }
 
 #[cfg(test)]
@@ -242,6 +259,10 @@ mod tests {
             (r#"{"policy":"p","keys":"k"}"#, "did you mean `key`"),
             (r#"{"policy":"p","fields":[]}"#, "`fields` must be an object"),
             (r#"{"policy":"p","fields":{"a":null}}"#, "`fields.a` must be a string"),
+            (r#"{"policy":"p","policy":"q","key":"k"}"#, "twice"),
+            (r#"{"policy":"p","key":"k","key":"l"}"#, "twice"),
+            (r#"{"policy":"p","fields":{"a":"x","a":"y"}}"#, "twice"),
+            (r#"{"checks":[{"policy":"p","key":"k","key":"l"}]}"#, "twice"),
             (r#"{"checks":[]}"#, "at least one"),
             (r#"{"checks":{}}"#, "must be an array"),
             (r#"{"checks":[{"policy":"p","key":"k"},{"key":"k"}]}"#, "`checks[1].policy` must be"),
