@@ -11,14 +11,17 @@ pub mod decision_line;
 pub mod engine;
 mod face;
 mod full_answer;
+mod last_call;
 mod listen;
 pub mod observe;
 mod pace;
+mod paced;
 mod reload;
 pub mod rules;
 mod run;
 mod server;
 mod snapshot;
+mod timing;
 mod tls;
 
 /// The messages of Envoy's rate limit service, with a client.
@@ -30,5 +33,6 @@ pub use self::full_answer::FullAnswer;
 pub use self::listen::Listeners;
 pub use self::pace::Patience;
 pub use self::reload::{LastReload, Reloads, Said};
-pub use self::run::{Running, Timing, run};
+pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};
+pub use self::timing::{Room, Timing};

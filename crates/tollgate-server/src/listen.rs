@@ -5,21 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::service::Routes;
 use tracing::{debug, warn};
 
 use crate::config::{Invalid, Listen};
 use crate::face;
+use crate::last_call::{HANDSHAKES, refuse_newcomers};
 use crate::observe::Face;
 use crate::server::{Phase, Server};
-
-/// Open connections at most, of all faces together.
-pub(crate) const MOST_CONNECTIONS: usize = 10_000;
+use crate::tls::Greeting;
 
 /// A bound socket for each face that is on.
 #[derive(Debug, Default)]
@@ -52,6 +51,13 @@ impl Listeners {
         };
         listener.as_ref().and_then(|listener| listener.local_addr().ok())
     }
+
+    /// The faces that are on, and their addresses.
+    #[must_use]
+    pub fn bound(&self) -> Vec<(Face, SocketAddr)> {
+        let bound = |face| self.address(face).map(|address| (face, address));
+        Face::ALL.into_iter().filter_map(bound).collect()
+    }
 }
 
 async fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Invalid> {
@@ -73,7 +79,7 @@ pub(crate) struct Door {
     pub(crate) router: Router,
     /// For gRPC only.
     pub(crate) routes: Routes,
-    pub(crate) tls: Arc<arc_swap::ArcSwapOption<TlsAcceptor>>,
+    pub(crate) tls: Greeting,
     pub(crate) connections: Arc<Semaphore>,
 }
 
@@ -85,7 +91,7 @@ impl Door {
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
+                _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
             };
             match accepted {
                 Ok((stream, peer)) => door.let_in(stream, peer),
@@ -96,7 +102,10 @@ impl Door {
                 }
             }
         }
-        while let Ok(Ok((stream, peer))) = timeout(Duration::ZERO, listener.accept()).await {
+        refuse_newcomers(&listener);
+        let end = Instant::now() + HANDSHAKES;
+        while let Ok(accepted) = timeout_at(end, listener.accept()).await {
+            let Ok((stream, peer)) = accepted else { break };
             door.let_in(stream, peer);
         }
     }
@@ -108,10 +117,12 @@ impl Door {
         };
         let door = Arc::clone(self);
         tokio::spawn(async move {
-            let open = door.server.engine.metrics().connections(door.face).clone();
-            open.inc();
-            door.greet(stream, peer).await;
-            open.dec();
+            let _counted = Counted::new(door.server.engine.metrics().connections(door.face));
+            let mut phase = door.server.phase();
+            tokio::select! {
+                () = door.greet(stream, peer) => {}
+                _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
+            }
             drop(permit);
         });
     }
@@ -138,5 +149,21 @@ impl Door {
             Face::Grpc => face::grpc::serve(&self.server, self.routes.clone(), stream, peer).await,
             Face::Resp => face::resp::serve(&self.server, stream, peer).await,
         }
+    }
+}
+
+/// A connection that counts as open until it ends, however it ends.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(open: &Gauge) -> Counted {
+        open.inc();
+        Counted(open.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

@@ -4,43 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-use crate::config::{Config, Invalid};
+use crate::config::{Config, Invalid, Standing};
 use crate::engine::Engine;
 use crate::face;
-use crate::listen::{Door, Listeners, MOST_CONNECTIONS};
+use crate::listen::{Door, Listeners};
 use crate::observe::{Face, Metrics};
-use crate::pace::Patience;
-use crate::reload::keep_reloading;
+use crate::reload::{Files, InForce, keep_reloading};
 use crate::server::{Identity, Phase, Server};
-use crate::tls;
-
-/// What a server waits for, and how long.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// Not ready, but still serving: time for balancers to notice.
-    pub lame_duck: Duration,
-    /// For requests under way when the server drains.
-    pub drain: Duration,
-    /// With peers.
-    pub patience: Patience,
-}
-
-impl Default for Timing {
-    fn default() -> Timing {
-        Timing {
-            lame_duck: Duration::from_secs(1),
-            drain: Duration::from_secs(10),
-            patience: Patience::default(),
-        }
-    }
-}
+use crate::timing::Timing;
+use crate::tls::Certificates;
 
 /// Serves a configuration on bound sockets until `shutdown` is ready, and then until every request
 /// under way is answered.
@@ -76,40 +53,45 @@ impl Running {
         timing: Timing,
     ) -> Result<Running, Invalid> {
         config.serveable()?;
+        let bound = listeners.bound();
+        for (face, address) in &bound {
+            config.server.may_listen(&format!("`{}`", face.name()), *address)?;
+        }
+        let files = Files::of(&config);
+        let contents = files.contents_before_use(&config);
         let identity = Identity::new(&config)?;
-        let https = Tls::new(&config, &["h2", "http/1.1"])?;
-        let plain = Tls::new(&config, &[])?;
+        let certificates = Certificates::new(&config)?;
         let engine = Engine::new(&config, Arc::new(Metrics::default())).await?;
-        let server = Arc::new(Server::new(engine, identity, timing.patience));
-        server.reloads().note(&server, &config.file, &Ok(()));
+        let server = Arc::new(Server::new(engine, identity, &timing));
+        server.reloads().note(&server, &config.file, &Ok(Vec::new()));
         let snapshot = config.store.snapshot.clone();
-        let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let connections = Arc::new(Semaphore::new(timing.room.connections));
         let router = face::http::router(Arc::clone(&server));
         let routes = face::grpc::routes(&server);
         let mut doors = JoinSet::new();
         let Listeners { http, grpc, resp } = listeners;
         for (face, listener) in [(Face::Http, http), (Face::Grpc, grpc), (Face::Resp, resp)] {
             let Some(listener) = listener else { continue };
-            let tls = if face == Face::Resp { &plain } else { &https };
             let door = Door {
                 face,
                 server: Arc::clone(&server),
                 router: router.clone(),
                 routes: routes.clone(),
-                tls: Arc::clone(&tls.acceptor),
+                tls: Arc::clone(certificates.of(face)),
                 connections: Arc::clone(&connections),
             };
             doors.spawn(door.keep_open(listener));
         }
+        for (face, address) in &bound {
+            info!(face = face.name(), %address, "listening");
+        }
         let mut others = JoinSet::new();
         let (asked, told) = mpsc::channel(1);
         if let Some(path) = config.path.clone() {
+            let standing = Standing::of(&config);
             let server = Arc::clone(&server);
-            let after = move |config: &Config| {
-                https.renew(config);
-                plain.renew(config);
-            };
-            others.spawn(keep_reloading(server, path, told, after));
+            let in_force = InForce { server, certificates, bound, standing };
+            others.spawn(keep_reloading(in_force, path, (files, contents), told));
         }
         if let Some(path) = snapshot.clone() {
             let every = config.store.snapshot_every.duration();
@@ -137,11 +119,12 @@ impl Running {
         sleep(self.timing.lame_duck).await;
         self.server.enter(Phase::Draining);
         while self.doors.join_next().await.is_some() {}
-        let all = u32::try_from(MOST_CONNECTIONS).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.timing.room.connections).unwrap_or(u32::MAX);
         if timeout(self.timing.drain, self.connections.acquire_many(all)).await.is_err() {
-            let left = MOST_CONNECTIONS - self.connections.available_permits();
+            let left = self.timing.room.connections - self.connections.available_permits();
             warn!("{left} connections did not end in time and are closed");
         }
+        self.server.enter(Phase::Ended);
         self.others.shutdown().await;
         if let Some(path) = &self.snapshot {
             self.server.engine.place().save(path);
@@ -156,31 +139,5 @@ async fn keep_snapshots(server: Arc<Server>, path: PathBuf, every: Duration) {
         sleep(every).await;
         let (server, path) = (Arc::clone(&server), path.clone());
         _ = tokio::task::spawn_blocking(move || server.engine.place().save(&path)).await;
-    }
-}
-
-/// The certificates in force.
-struct Tls {
-    acceptor: Arc<ArcSwapOption<TlsAcceptor>>,
-    protocols: &'static [&'static str],
-}
-
-impl Tls {
-    fn new(config: &Config, protocols: &'static [&'static str]) -> Result<Tls, Invalid> {
-        let acceptor =
-            config.server.tls.as_ref().map(|spec| tls::acceptor(spec, protocols)).transpose()?;
-        Ok(Tls { acceptor: Arc::new(ArcSwapOption::new(acceptor.map(Arc::new))), protocols })
-    }
-
-    /// New certificates for new connections. Turning TLS on or off takes a restart.
-    fn renew(&self, config: &Config) {
-        let Some(spec) = &config.server.tls else { return };
-        match tls::acceptor(spec, self.protocols) {
-            Ok(acceptor) if self.acceptor.load().is_some() => {
-                self.acceptor.store(Some(Arc::new(acceptor)));
-            }
-            Ok(_) => warn!("TLS is turned on by a restart only"),
-            Err(invalid) => warn!("the old certificate stays: {invalid}"),
-        }
     }
 }

@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::observe::Face;
 use crate::pace::Patience;
 use crate::reload::Reloads;
+use crate::timing::Timing;
 
 /// How far the server is with stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,10 +27,9 @@ pub enum Phase {
     LameDuck,
     /// Connections end with the request they are at.
     Draining,
+    /// Whatever is still open is closed.
+    Ended,
 }
-
-/// Requests that are worked on at once; more are turned away.
-const MOST_AT_ONCE: usize = 4_096;
 
 /// What every connection of every face shares.
 pub struct Server {
@@ -41,6 +41,7 @@ pub struct Server {
     phase: watch::Sender<Phase>,
     reloads: Reloads,
     patience: Patience,
+    quiet: Duration,
     started: Timestamp,
 }
 
@@ -65,16 +66,17 @@ impl Identity {
 }
 
 impl Server {
-    pub(crate) fn new(engine: Engine, identity: Identity, patience: Patience) -> Server {
+    pub(crate) fn new(engine: Engine, identity: Identity, timing: &Timing) -> Server {
         Server {
             started: engine.metrics().clock().now(),
             engine,
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
-            at_once: Semaphore::new(MOST_AT_ONCE),
+            at_once: Semaphore::new(timing.room.requests),
             phase: watch::Sender::new(Phase::Serving),
             reloads: Reloads::default(),
-            patience,
+            patience: timing.patience,
+            quiet: timing.quiet,
         }
     }
 
@@ -124,6 +126,11 @@ impl Server {
     #[must_use]
     pub fn patience(&self) -> Patience {
         self.patience
+    }
+
+    /// How long a connection must have been at rest to be closed when the server drains.
+    pub(crate) fn quiet(&self) -> Duration {
+        self.quiet
     }
 
     /// What came of the configurations that were offered.

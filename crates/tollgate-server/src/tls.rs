@@ -3,16 +3,75 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Invalid, TlsSpec, cannot_read};
+use crate::config::{Config, Invalid, TlsSpec, cannot_read};
+use crate::observe::Face;
+
+/// What a face greets connections with; nothing is plain text.
+pub(crate) type Greeting = Arc<ArcSwapOption<TlsAcceptor>>;
+
+/// The certificates in force.
+#[derive(Clone)]
+pub(crate) struct Certificates {
+    /// For faces that speak HTTP, which agree on its version in the handshake.
+    http: Greeting,
+    other: Greeting,
+}
+
+/// Certificates that have been read and fit together.
+pub(crate) struct Renewed {
+    http: Option<TlsAcceptor>,
+    other: Option<TlsAcceptor>,
+}
+
+impl Certificates {
+    pub(crate) fn new(config: &Config) -> Result<Certificates, Invalid> {
+        let Renewed { http, other } = Renewed::read(config)?;
+        let greeting =
+            |acceptor: Option<TlsAcceptor>| Arc::new(ArcSwapOption::new(acceptor.map(Arc::new)));
+        Ok(Certificates { http: greeting(http), other: greeting(other) })
+    }
+
+    pub(crate) fn of(&self, face: Face) -> &Greeting {
+        if face == Face::Resp { &self.other } else { &self.http }
+    }
+
+    /// Reads what the configuration names; nothing is in force yet.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Renewed, Invalid> {
+        let is_on = self.http.load().is_some();
+        if is_on != config.server.tls.is_some() {
+            let turned = if is_on { "off" } else { "on" };
+            return Err(
+                format!("{}: `tls` is turned {turned} by a restart only", config.file).into()
+            );
+        }
+        Renewed::read(config)
+    }
+
+    /// For new connections; open ones stay as they are.
+    pub(crate) fn renew(&self, renewed: Renewed) {
+        self.http.store(renewed.http.map(Arc::new));
+        self.other.store(renewed.other.map(Arc::new));
+    }
+}
+
+impl Renewed {
+    fn read(config: &Config) -> Result<Renewed, Invalid> {
+        let acceptor = |protocols: &[&str]| {
+            config.server.tls.as_ref().map(|spec| acceptor(spec, protocols)).transpose()
+        };
+        Ok(Renewed { http: acceptor(&["h2", "http/1.1"])?, other: acceptor(&[])? })
+    }
+}
 
 /// An acceptor for the files of the configuration.
-pub(crate) fn acceptor(spec: &TlsSpec, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> {
+fn acceptor(spec: &TlsSpec, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&spec.key)?)

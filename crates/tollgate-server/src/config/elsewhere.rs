@@ -32,6 +32,11 @@ impl Setting {
         }
     }
 
+    /// The file that holds the value, if one does.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.text.strip_prefix("file:").map(|path| self.directory.join(path))
+    }
+
     /// What stands in the file.
     pub(crate) fn text(&self) -> &str {
         &self.text

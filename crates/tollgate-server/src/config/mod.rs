@@ -27,12 +27,14 @@ mod server;
 mod shorthand;
 mod source;
 mod spec;
+mod standing;
 mod store;
 mod table;
 mod wording;
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -49,6 +51,7 @@ pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
 pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
+pub(crate) use self::standing::Standing;
 pub use self::store::StoreSpec;
 pub use self::wording::quoted;
 
@@ -87,6 +90,8 @@ pub struct Config {
     pub file: String,
     /// The file itself, where there is one.
     pub path: Option<PathBuf>,
+    /// The hash of the file's text.
+    pub(crate) hash: Option<[u8; 32]>,
     /// Where to listen and whom to believe.
     pub server: ServerSpec,
     /// Where state lives.
@@ -108,11 +113,12 @@ impl Config {
         };
         let name = path.display().to_string();
         let bytes = std::fs::read(&path).map_err(|error| cannot_read(&name, &error))?;
+        let hash = Some(Sha256::digest(&bytes).into());
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())
         })?;
         let config = Config::parse(&Source::new(name, text))?;
-        Ok(Config { path: Some(path), ..config })
+        Ok(Config { path: Some(path), hash, ..config })
     }
 
     /// Reads a text; `name` is what complaints call it.
@@ -136,6 +142,13 @@ impl Config {
                 problems.into_sorted().iter().map(|problem| source.point(problem)),
             )),
         }
+    }
+}
+
+impl Config {
+    /// The file and the files it takes secrets and certificates from: all that a reload reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.path.iter().cloned().chain(self.server.files()).collect()
     }
 }
 
@@ -178,6 +191,7 @@ fn read<'doc>(
         file: source.name().to_owned(),
         path: None,
         oddities: server.oddities().into_iter().chain(idle_rules::oddities(&rules)).collect(),
+        hash: None,
         server,
         store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),
         policies,

@@ -48,8 +48,8 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Half a sentence.
-const OPEN: &str =
-    "listens beyond this machine without `auth`; add `auth`, or set `allow_unauthenticated = true`";
+const OPEN: &str = "listens beyond this machine without `auth`; add `auth`, ask clients for \
+    certificates with `client_ca`, or set `allow_unauthenticated = true`";
 
 const TLS: &[Key] = &[
     Key::new("cert", Shape::Text, "The certificate chain, a PEM file.").such_as("\"cert.pem\""),
@@ -158,11 +158,33 @@ impl ServerSpec {
             Err(VarError::NotUnicode(_)) => return Err(format!("{variable} must be UTF-8").into()),
         };
         let address = read_listener(&text).map_err(|rest| format!("{variable} {rest}"))?;
-        let is_open = address.is_some_and(|address| !address.ip().is_loopback());
-        if is_open && self.auth.is_empty() && !self.allow_unauthenticated {
-            return Err(format!("{variable} {OPEN}").into());
+        if let Some(address) = address {
+            self.may_listen(variable, address)?;
         }
         Ok(address)
+    }
+
+    /// Whether whoever reaches this address may be answered; `subject` is what has it.
+    pub fn may_listen(&self, subject: &str, address: SocketAddr) -> Result<(), Invalid> {
+        if address.ip().is_loopback() || self.knows_its_clients() || self.allow_unauthenticated {
+            Ok(())
+        } else {
+            Err(format!("{subject} {OPEN}").into())
+        }
+    }
+
+    /// By tokens or by certificates.
+    fn knows_its_clients(&self) -> bool {
+        !self.auth.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
+    /// The files it takes its secrets and certificates from.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let tls = self.tls.iter();
+        let certificates = tls.flat_map(|tls| {
+            [Some(&tls.cert), Some(&tls.key), tls.client_ca.as_ref()].into_iter().flatten().cloned()
+        });
+        certificates.chain(self.auth.iter().filter_map(|auth| auth.token.file()))
     }
 
     /// The tokens, looked up wherever they are kept.
@@ -185,7 +207,11 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
     let auth = table.verified("auth", Field::list).unwrap_or_default();
     let allow_unauthenticated =
         table.verified("allow_unauthenticated", Field::flag).unwrap_or(false);
-    if auth.is_empty() && !allow_unauthenticated {
+    let tls = table
+        .verified("tls", |field| field.table("`tls`", TLS))
+        .and_then(|tls| read_tls(source, &tls));
+    let asks_for_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if auth.is_empty() && !asks_for_certificates && !allow_unauthenticated {
         refuse_open_listeners(table);
     }
     let listener = |face, otherwise| {
@@ -200,9 +226,7 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
             resp: listener("resp", resp).unwrap_or(resp),
         },
         trusted_proxies: texts(table, "trusted_proxies"),
-        tls: table
-            .verified("tls", |field| field.table("`tls`", TLS))
-            .and_then(|tls| read_tls(source, &tls)),
+        tls,
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
     }

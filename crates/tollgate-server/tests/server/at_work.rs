@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tollgate_server::config::{Config, Listen};
 use tollgate_server::observe::Face;
-use tollgate_server::{Listeners, Patience, Running, Timing};
+use tollgate_server::{Listeners, Patience, Room, Running, Timing};
 
 use crate::client::Client;
+use crate::patience::eventually;
 
 /// A server at work. Everything it listens on is loopback, on ports of its own.
 pub(crate) struct AtWork {
@@ -22,8 +23,14 @@ pub(crate) struct AtWork {
 pub(crate) fn hurried() -> Timing {
     Timing {
         lame_duck: Duration::ZERO,
+        quiet: Duration::from_millis(50),
         drain: Duration::from_secs(5),
-        patience: Patience { head: Duration::from_millis(300), ..Patience::default() },
+        patience: Patience {
+            head: Duration::from_millis(300),
+            body: Duration::from_secs(2),
+            ..Patience::default()
+        },
+        room: Room::default(),
     }
 }
 
@@ -48,6 +55,12 @@ impl AtWork {
         AtWork { running, http, grpc, resp }
     }
 
+    /// Waits until nobody is connected to a face any more: nothing may keep a connection for good.
+    pub(crate) async fn nobody_is_connected(&self, face: Face) {
+        let connections = self.running.server().engine.metrics().connections(face);
+        eventually("nobody is connected", async || connections.get() == 0).await;
+    }
+
     /// A new connection to the HTTP face.
     pub(crate) async fn http(&self) -> Client {
         Client::connect(self.http).await
@@ -55,6 +68,15 @@ impl AtWork {
 
     pub(crate) fn http_address(&self) -> SocketAddr {
         self.http
+    }
+
+    /// Where a face listens.
+    pub(crate) fn address(&self, face: Face) -> SocketAddr {
+        match face {
+            Face::Http => self.http_address(),
+            Face::Grpc => self.grpc_address(),
+            Face::Resp => self.resp_address(),
+        }
     }
 
     pub(crate) fn grpc_address(&self) -> SocketAddr {

@@ -4,15 +4,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Bytes to and from a server, plain or not.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
 /// One connection.
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     buffer: Vec<u8>,
 }
 
@@ -38,8 +43,12 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).await.expect("listens");
-        Client { stream, buffer: Vec::new() }
+        Client::over(TcpStream::connect(address).await.expect("listens"))
+    }
+
+    /// On a connection that is there already.
+    pub(crate) fn over(stream: impl Wire + 'static) -> Client {
+        Client { stream: Box::new(stream), buffer: Vec::new() }
     }
 
     /// Posts JSON.
@@ -72,6 +81,18 @@ impl Client {
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         // A server that has heard enough may have closed already; the answer tells.
         _ = self.stream.write_all(bytes).await;
+    }
+
+    /// Sends a request, and reads the answer, if one comes before the connection is closed.
+    pub(crate) async fn try_send(&mut self, request: &[u8]) -> Option<Answer> {
+        self.write(request).await;
+        self.read().await
+    }
+
+    /// Whether the server closes the connection, whatever it says before.
+    pub(crate) async fn is_closed(&mut self, within: Duration) -> bool {
+        let end = async { while self.more().await.is_some() {} };
+        timeout(within, end).await.is_ok()
     }
 
     /// The next answer, or nothing if the connection was closed instead.

@@ -4,5 +4,6 @@ mod at_work;
 mod client;
 mod grpc;
 mod http;
+mod patience;
 mod resp;
 mod restart;

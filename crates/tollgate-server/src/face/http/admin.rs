@@ -13,7 +13,7 @@ use tollgate::Verb;
 
 use super::Shared;
 use super::decide::{json, nothing_said};
-use super::guard::{body_of, open};
+use super::guard::{body_of, open, room};
 use super::problem::Problem;
 use crate::FullAnswer;
 use crate::access::Role;
@@ -40,7 +40,7 @@ pub(super) async fn policy(
     parts: Parts,
 ) -> Response {
     let found = || {
-        let _room = open(&server, &parts, Role::Read)?;
+        open(&server, &parts, Role::Read)?;
         let plan = server.engine.plan();
         let served = plan.find(&name).map_err(Problem::not_found)?;
         Ok(json(StatusCode::OK, &about(served)))
@@ -78,7 +78,8 @@ async fn on_key(
     verb: Verb,
 ) -> Response {
     let done = async {
-        let _room = open(&server, &parts, role)?;
+        open(&server, &parts, role)?;
+        let _room = room(&server)?;
         let plan = server.engine.plan();
         let served = plan.find(&policy).map_err(Problem::not_found)?;
         let key = served.key(key.as_bytes())?;
@@ -123,8 +124,9 @@ pub(super) async fn grant(
     body: Body,
 ) -> Response {
     let done = async {
-        let _room = open(&server, &parts, Role::Admin)?;
-        let body = body_of(&parts.headers, body).await?;
+        open(&server, &parts, Role::Admin)?;
+        let body = body_of(&server, &parts.headers, body).await?;
+        let _room = room(&server)?;
         let Grant { cost } = serde_json::from_slice(&body).map_err(|error| {
             Problem::bad("cost", format!("the body must be {{\"cost\": units}}: {error}"))
         })?;
@@ -158,8 +160,9 @@ pub(super) async fn make_exception(
     body: Body,
 ) -> Response {
     let done = async {
-        let _room = open(&server, &parts, Role::Admin)?;
-        let body = body_of(&parts.headers, body).await?;
+        open(&server, &parts, Role::Admin)?;
+        let body = body_of(&server, &parts.headers, body).await?;
+        let _room = room(&server)?;
         let instead: Instead = serde_json::from_slice(&body)
             .map_err(|error| Problem::bad("body", format!("{INSTEAD}: {error}")))?;
         let plan = server.engine.plan();
@@ -192,7 +195,8 @@ pub(super) async fn take_back_exception(
     parts: Parts,
 ) -> Response {
     let done = async {
-        let _room = open(&server, &parts, Role::Admin)?;
+        open(&server, &parts, Role::Admin)?;
+        let _room = room(&server)?;
         let plan = server.engine.plan();
         let served = plan.find(&policy).map_err(Problem::not_found)?;
         let key = served.key(key.as_bytes())?;

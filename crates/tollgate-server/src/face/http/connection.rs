@@ -11,15 +11,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::Peer;
-use crate::pace::{Pace, Paced};
+use super::rest::{Leaving, Rest};
+use crate::pace::{Pace, UnderWay};
+use crate::paced::Paced;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
 const MOST_HEAD_BYTES: usize = 16 * 1_024;
 const MOST_STREAMS: u32 = 256;
+/// What a peer may send before it is read: on one stream of HTTP/2, and on all of them.
+const STREAM_WINDOW: u32 = 64 * 1_024;
+const CONNECTION_WINDOW: u32 = 256 * 1_024;
 
 /// Serves a connection until it ends, or until the server drains.
 pub(crate) async fn serve<IO>(server: &Arc<Server>, router: Router, stream: IO, peer: SocketAddr)
@@ -29,18 +36,25 @@ where
     let pace = Arc::new(Pace::new(server.patience()));
     let io = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
     let resting = Arc::clone(&pace);
-    let mut phase = server.phase();
+    let phase = server.phase();
     let leaving = phase.clone();
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        pace.request_begins();
-        let (pace, router) = (Arc::clone(&pace), router.clone());
-        let goodbye = *leaving.borrow() >= Phase::LameDuck && request.version() < Version::HTTP_2;
+    let rest = Rest::default();
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let under_way = UnderWay::new(&pace);
+        let (router, leaving) = (router.clone(), leaving.clone());
+        let rest = (request.version() < Version::HTTP_2).then(|| rest.clone());
+        let mut request = request.map(|body| Leaving::new(body, rest.clone()));
         request.extensions_mut().insert(Peer(peer));
         async move {
             let response = router.oneshot(request).await;
-            pace.request_ends();
+            // Whoever is told now does not send the next request to a connection about to close.
+            let closes = match rest {
+                Some(rest) => !rest.is_gone().await || *leaving.borrow() >= Phase::LameDuck,
+                None => false,
+            };
+            drop(under_way);
             response.map(|mut response| {
-                if goodbye {
+                if closes {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
@@ -62,15 +76,25 @@ where
         .max_concurrent_streams(MOST_STREAMS)
         .max_header_list_size(u32::try_from(MOST_HEAD_BYTES).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(32)
+        .max_local_error_reset_streams(256)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10));
     let connection = builder.serve_connection(io, answer);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        _ = phase.wait_for(|phase| *phase == Phase::Draining) => {}
+        () = may_part(phase, &resting, server.quiet()) => {}
         () = resting.idle() => {}
     }
     connection.as_mut().graceful_shutdown();
-    _ = connection.await;
+    // A peer that does not read what it asked for does not keep the connection either.
+    _ = timeout(server.patience().body, connection).await;
+}
+
+/// Waits until the server drains and nothing would be lost here.
+async fn may_part(mut phase: watch::Receiver<Phase>, pace: &Pace, quiet: Duration) {
+    _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
+    pace.may_part(quiet).await;
 }

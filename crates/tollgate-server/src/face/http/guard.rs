@@ -1,7 +1,6 @@
 //! What a request must get past before anybody looks at what it asks.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use http::request::Parts;
@@ -17,22 +16,21 @@ use crate::server::Server;
 
 /// The longest body, in bytes.
 const MOST_BYTES: usize = 64 * 1_024;
-/// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets a request in, if its token opens the role and there is room. Keep what it returns until the
-/// request is answered.
-pub(super) fn open<'s>(
-    server: &'s Server,
-    parts: &Parts,
-    role: Role,
-) -> Result<SemaphorePermit<'s>, Problem> {
-    let room = server.admit(Face::Http).ok_or_else(|| {
+/// Room to decide about one request. Keep it until the request is answered.
+///
+/// It is taken when the whole request has come: whoever sends slowly keeps nobody else waiting.
+pub(super) fn room(server: &Server) -> Result<SemaphorePermit<'_>, Problem> {
+    server.admit(Face::Http).ok_or_else(|| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded").retry_after(1)
-    })?;
+    })
+}
+
+/// Lets a request in, if its token opens the role.
+pub(super) fn open(server: &Server, parts: &Parts, role: Role) -> Result<(), Problem> {
     let token = bearer(&parts.headers);
     match server.attempt(Face::Http, peer_of(parts), token, role) {
-        Attempt::Granted => Ok(room),
+        Attempt::Granted => Ok(()),
         Attempt::Unknown => {
             let detail = match token {
                 Some(_) => "the token is not known".to_owned(),
@@ -68,7 +66,11 @@ pub(super) fn peer_of(parts: &Parts) -> IpAddr {
 }
 
 /// The whole body, within its limits.
-pub(super) async fn body_of(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+pub(super) async fn body_of(
+    server: &Server,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("the body must be at most {MOST_BYTES} bytes long");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
@@ -81,7 +83,7 @@ pub(super) async fn body_of(headers: &HeaderMap, body: Body) -> Result<Bytes, Pr
         return Err(too_large());
     }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let read = timeout(PATIENCE, to_bytes(body, MOST_BYTES)).await.map_err(late)?;
+    let read = timeout(server.patience().body, to_bytes(body, MOST_BYTES)).await.map_err(late)?;
     read.map_err(|error| {
         let is_length = std::error::Error::source(&error)
             .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());

@@ -10,6 +10,7 @@ mod openapi;
 mod problem;
 mod query;
 mod question;
+mod rest;
 
 pub(crate) use self::connection::serve;
 
@@ -25,7 +26,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tollgate::Verb;
 use tollgate_http::{Told, fields};
 
-use self::guard::{body_of, open};
+use self::guard::{body_of, open, room};
 use self::problem::Problem;
 use crate::access::Role;
 use crate::engine::{Reply, Served};
@@ -82,8 +83,9 @@ async fn refund(State(server): Shared, request: Request) -> Response {
 async fn decided(server: &Server, verb: Verb, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let decide = async {
-        let _room = open(server, &parts, Role::Check)?;
-        let body = body_of(&parts.headers, body).await?;
+        open(server, &parts, Role::Check)?;
+        let body = body_of(server, &parts.headers, body).await?;
+        let _room = room(server)?;
         decide::decide(&server.engine, verb, &parts.headers, &body).await
     };
     decide.await.unwrap_or_else(IntoResponse::into_response)
@@ -92,7 +94,8 @@ async fn decided(server: &Server, verb: Verb, request: Request) -> Response {
 async fn authorize(State(server): Shared, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let authorize = async {
-        let _room = open(&server, &parts, Role::Check)?;
+        open(&server, &parts, Role::Check)?;
+        let _room = room(&server)?;
         let peer = guard::peer_of(&parts);
         let (uri, headers) = (&parts.uri, &parts.headers);
         let (client, is_trusted) = server.client(peer, headers);
@@ -103,7 +106,7 @@ async fn authorize(State(server): Shared, request: Request) -> Response {
 
 async fn not_yet(State(server): Shared, parts: Parts) -> Response {
     match open(&server, &parts, Role::Check) {
-        Ok(_) => {
+        Ok(()) => {
             let detail = format!("{} is not available yet", parts.uri.path());
             Problem::new(StatusCode::NOT_IMPLEMENTED, detail).into_response()
         }
