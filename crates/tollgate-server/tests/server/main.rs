@@ -1,9 +1,18 @@
 //! The server through real sockets.
 
+mod access;
 mod at_work;
+mod certificates;
 mod client;
+mod drain;
+mod fuzz;
 mod grpc;
+mod hostile;
 mod http;
+mod overload;
 mod patience;
+mod reload;
 mod resp;
 mod restart;
+mod shared;
+mod tls;

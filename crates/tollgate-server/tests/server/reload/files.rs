@@ -1,0 +1,143 @@
+//! Every way in which a file can come to hold something else, and files that hold nonsense.
+
+use std::os::unix::fs::symlink;
+
+use tempfile::TempDir;
+
+use super::{Scene, yearly};
+use crate::at_work::AtWork;
+use crate::patience::eventually;
+
+#[tokio::test]
+async fn rewritten_in_place() {
+    let scene = Scene::new(&yearly(1)).await;
+    scene.write("tollgate.toml", &yearly(7));
+    scene.generation(2).await;
+    assert_eq!(scene.remaining("p", "k").await, 7);
+}
+
+#[tokio::test]
+async fn replaced_by_another_file() {
+    let scene = Scene::new(&yearly(1)).await;
+    for limit in [7, 8, 9] {
+        scene.write("new", &yearly(limit));
+        std::fs::rename(scene.path("new"), scene.path("tollgate.toml")).unwrap();
+        scene.generation(limit - 5).await;
+        assert_eq!(scene.remaining("p", "k").await, limit);
+    }
+}
+
+/// A directory as Kubernetes mounts it: the file is a link into `..data`, which is a link itself, and
+/// which is replaced.
+struct Mounted {
+    directory: TempDir,
+}
+
+impl Mounted {
+    fn new(text: &str) -> Mounted {
+        let mounted = Mounted { directory: TempDir::new().unwrap() };
+        mounted.swap("..1", text);
+        symlink("..data/tollgate.toml", mounted.path("tollgate.toml")).unwrap();
+        mounted
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn swap(&self, name: &str, text: &str) {
+        std::fs::create_dir(self.path(name)).unwrap();
+        std::fs::write(self.path(name).join("tollgate.toml"), text).unwrap();
+        symlink(name, self.path("..data_tmp")).unwrap();
+        let before = std::fs::read_link(self.path("..data"));
+        std::fs::rename(self.path("..data_tmp"), self.path("..data")).unwrap();
+        if let Ok(before) = before {
+            std::fs::remove_dir_all(self.path(before.to_str().unwrap())).unwrap();
+        }
+    }
+}
+
+async fn has_limit(server: &AtWork, limit: u64) {
+    let limits = async || {
+        let peek = server.http().await.post("/v1/peek", r#"{"policy":"p","key":"k"}"#).await;
+        peek.json()["remaining"] == limit
+    };
+    eventually("the new limit", limits).await;
+}
+
+#[tokio::test]
+async fn mounted_by_kubernetes() {
+    let mounted = Mounted::new(&yearly(1));
+    let server = AtWork::serving_file(&mounted.path("tollgate.toml")).await;
+    for (name, limit) in [("..2", 7), ("..3", 8), ("..4", 9)] {
+        mounted.swap(name, &yearly(limit));
+        has_limit(&server, limit).await;
+    }
+}
+
+/// The file that the server was told of is a link in a directory where nothing ever happens.
+#[tokio::test]
+async fn mounted_elsewhere() {
+    let mounted = Mounted::new(&yearly(1));
+    let elsewhere = TempDir::new().unwrap();
+    let link = elsewhere.path().join("tollgate.toml");
+    symlink(mounted.path("tollgate.toml"), &link).unwrap();
+    let server = AtWork::serving_file(&link).await;
+    for (name, limit) in [("..2", 7), ("..3", 8)] {
+        mounted.swap(name, &yearly(limit));
+        has_limit(&server, limit).await;
+    }
+}
+
+#[tokio::test]
+async fn read_again_when_asked() {
+    let scene = Scene::new(&yearly(1)).await;
+    scene.server.running.reload();
+    scene.generation(2).await;
+    assert_eq!(scene.remaining("p", "k").await, 1);
+}
+
+#[tokio::test]
+async fn a_bad_file_changes_nothing_and_is_told_of() {
+    let scene = Scene::new(&yearly(5)).await;
+    assert_eq!(scene.check("p", "k", 2).await, 200);
+    let bad = "[policies.p]\nlimits = [\"nonsense\"]\n";
+    for (text, says) in
+        [(bad, "tollgate.toml:2:"), ("", "is empty"), ("[server]\nhtp = \"\"\n", "`htp`")]
+    {
+        scene.write("tollgate.toml", text);
+        eventually("the complaint", async || {
+            scene.said().last_reload.problems.iter().any(|line| line.contains(says))
+        })
+        .await;
+        let mut client = scene.server.http().await;
+        let config = client.get("/v1/config").await.json();
+        assert_eq!(config["last_reload"]["success"], false);
+        assert!(config["last_reload"]["problems"][0].as_str().unwrap().contains(says));
+        let metrics = client.get("/metrics").await.body;
+        assert!(metrics.contains("tollgate_config_last_reload_success 0"), "{metrics}");
+        assert_eq!(scene.remaining("p", "k").await, 3);
+    }
+    let before = scene.said().generation;
+    scene.write("tollgate.toml", &yearly(6));
+    scene.generation(before + 1).await;
+    let mut client = scene.server.http().await;
+    assert_eq!(client.get("/v1/config").await.json()["last_reload"]["success"], true);
+    let metrics = client.get("/metrics").await.body;
+    assert!(metrics.contains("tollgate_config_last_reload_success 1"), "{metrics}");
+    assert!(metrics.contains("tollgate_config_generation 2"), "{metrics}");
+    assert_eq!(scene.remaining("p", "k").await, 4);
+}
+
+#[tokio::test]
+async fn what_takes_a_restart_is_named() {
+    let scene = Scene::new(&yearly(5)).await;
+    let changed = format!("[server]\nhttp = \"\"\n[store]\nmax_keys = 7\n{}", yearly(6));
+    scene.write("tollgate.toml", &changed);
+    scene.generation(2).await;
+    let config = scene.server.http().await.get("/v1/config").await.json();
+    assert_eq!(config["needs_restart"], serde_json::json!(["server.http", "store"]));
+    scene.write("tollgate.toml", &yearly(6));
+    scene.generation(3).await;
+    assert_eq!(scene.said().needs_restart, [""; 0]);
+}

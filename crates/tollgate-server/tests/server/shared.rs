@@ -1,0 +1,81 @@
+//! Servers that share a Redis, and what they say when it is gone.
+
+use tollgate_conformance::real::RedisServer;
+
+use crate::at_work::AtWork;
+use crate::patience::eventually;
+
+fn on(redis: &RedisServer) -> String {
+    let policy = |name: &str, rest: &str| {
+        format!(
+            "[policies.{name}]\n{rest}\nlimits = [{{ algorithm = \"gcra\", limit = 10, per = \"365d\" }}]\n"
+        )
+    };
+    format!(
+        "[store]\nurl = \"{}\"\nnodes = 2\nkey_secret = \"the same everywhere\"\n{}{}{}",
+        redis.url(),
+        policy("here", "on_store_error = \"local\""),
+        policy("open", "on_store_error = \"allow\""),
+        policy("shut", "on_store_error = \"deny\""),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_share_a_budget() {
+    let redis = RedisServer::start();
+    let (one, two) = (AtWork::serving(&on(&redis)).await, AtWork::serving(&on(&redis)).await);
+    let (mut one, mut two) = (one.http().await, two.http().await);
+    for policy in ["here", "open", "shut"] {
+        let body = format!(r#"{{"policy":"{policy}","key":"k"}}"#);
+        let mut admitted = 0;
+        for _ in 0..10 {
+            for client in [&mut one, &mut two] {
+                let answer = client.post("/v1/check", &body).await;
+                assert!([200, 429].contains(&answer.status), "{}", answer.body);
+                admitted += u32::from(answer.status == 200);
+            }
+        }
+        assert_eq!(admitted, 10, "{policy}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_each_policy_does_what_it_says() {
+    let redis = RedisServer::start();
+    let server = AtWork::serving(&on(&redis)).await;
+    let mut client = server.http().await;
+    let check = |policy: &str, key: &str| format!(r#"{{"policy":"{policy}","key":"{key}"}}"#);
+    let before = client.post("/v1/check", &check("here", "k")).await;
+    assert_eq!((before.status, &before.json()["source"]), (200, &"authoritative".into()));
+    redis.kill();
+    eventually("degraded", async || {
+        client.post("/v1/check", &check("here", "x")).await.json()["source"] == "local"
+    })
+    .await;
+    let shut = client.post("/v1/check", &check("shut", "k")).await;
+    assert_eq!((shut.status, shut.header("retry-after")), (503, Some("1")), "{}", shut.body);
+    assert_eq!(shut.header("content-type"), Some("application/problem+json"));
+    assert!(!shut.body.contains("127.0.0.1"), "hosts are nobody's business: {}", shut.body);
+    let open = client.post("/v1/check", &check("open", "k")).await;
+    assert_eq!((open.status, &open.json()["source"]), (200, &"policy".into()), "{}", open.body);
+    // This server's share of 10 is 5.
+    let mut admitted = 0;
+    for _ in 0..20 {
+        let answer = client.post("/v1/check", &check("here", "another")).await;
+        assert!([200, 429].contains(&answer.status), "{}", answer.body);
+        assert_eq!(answer.json()["source"], "local");
+        admitted += u32::from(answer.status == 200);
+    }
+    assert_eq!(admitted, 5);
+    let metrics = client.get("/metrics").await.body;
+    assert!(metrics.contains("tollgate_store_errors_total{kind=\""), "{metrics}");
+    assert!(metrics.contains("outcome=\"error\""), "{metrics}");
+    assert_eq!(client.get("/readyz").await.json()["degraded"], true);
+    redis.restart();
+    eventually("authoritative again", async || {
+        client.post("/v1/check", &check("shut", "new")).await.status == 200
+    })
+    .await;
+    eventually("not degraded", async || client.get("/readyz").await.json()["degraded"] == false)
+        .await;
+}
