@@ -1,6 +1,7 @@
 //! What to try next.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use tollgate_server::Listeners;
@@ -16,6 +17,7 @@ pub(crate) struct Banner {
     grpc: Option<SocketAddr>,
     resp: Option<SocketAddr>,
     scheme: &'static str,
+    needs_token: bool,
 }
 
 impl Banner {
@@ -29,7 +31,13 @@ impl Banner {
             grpc: listeners.address(Face::Grpc),
             resp: listeners.address(Face::Resp),
             scheme: if config.server.tls.is_some() { "https" } else { "http" },
+            needs_token: config.server.tokens().is_ok_and(|tokens| !tokens.is_empty()),
         }
+    }
+
+    /// To standard output: the log is elsewhere. If that is closed, nobody wants to know.
+    pub(crate) fn show(&self) {
+        _ = write!(io::stdout(), "{self}").and_then(|()| io::stdout().flush());
     }
 }
 
@@ -58,9 +66,10 @@ impl fmt::Display for Banner {
         let Some(policy) = &self.policy else { return Ok(()) };
         writeln!(f, "\nTry it, a few times:\n")?;
         if let Some(http) = self.http {
+            let token = if self.needs_token { " -H \"Authorization: Bearer $TOKEN\"" } else { "" };
             writeln!(
                 f,
-                "  curl -i {scheme}://{http}/v1/check -d '{{\"policy\": \"{policy}\", \"key\": \"alice\"}}'"
+                "  curl -i {scheme}://{http}/v1/check{token} -d '{{\"policy\": \"{policy}\", \"key\": \"alice\"}}'"
             )?;
         }
         if let Some(resp) = self.resp {

@@ -13,7 +13,7 @@ use tollgate_server::{Listeners, Running, Timing};
 
 use self::banner::Banner;
 use self::log::Format;
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
 
 /// Serve decisions over HTTP, Envoy's rate limit protocol and the Redis protocol.
 ///
@@ -22,7 +22,7 @@ use crate::failure::{Failure, say};
 /// order; a second one ends it now.
 ///
 /// The environment overrides the file: TOLLGATE_HTTP, TOLLGATE_GRPC, TOLLGATE_RESP (addresses; empty
-/// for none) and TOLLGATE_STORE_URL.
+/// for none) and TOLLGATE_STORE_URL. TOLLGATE_LOG is error, warn, info or debug.
 #[derive(clap::Args)]
 pub(crate) struct Serve {
     /// The configuration [default: a demonstration]
@@ -39,26 +39,32 @@ impl Serve {
             Some(path) => Config::load(Some(path))?,
             None => Config::demonstration()?,
         };
-        log::start(self.log);
+        log::start(self.log)?;
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(|error| format!("the network cannot be used: {error}"))?;
-        runtime.block_on(self.serve(config))?;
+        let served = runtime.block_on(self.serve(config));
         // Whatever still waits is not waited for.
         runtime.shutdown_background();
-        Ok(ExitCode::SUCCESS)
+        served.map(|()| ExitCode::SUCCESS)
     }
 
     async fn serve(&self, config: Config) -> Result<(), Failure> {
         let listeners = Listeners::bind(&config.server.listen()?).await?;
+        if listeners.bound().is_empty() {
+            let nothing = "every listener is turned off; give `http`, `grpc` or `resp` an address";
+            return Err(nothing.to_owned().into());
+        }
         let banner = Banner::new(&config, &listeners);
         let cannot = |error| format!("signals cannot be listened for: {error}");
         let mut end = signal(SignalKind::terminate()).map_err(cannot)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let running = Running::start(config, listeners, Timing::default()).await?;
-        say(&banner.to_string());
+        if let Format::Text = self.log {
+            banner.show();
+        }
         loop {
             tokio::select! {
                 _ = hang_up.recv() => running.reload(),
