@@ -13,5 +13,6 @@ mod redis_replay;
 mod replay;
 mod rules;
 mod schema;
+mod serve;
 mod support;
 mod validate;

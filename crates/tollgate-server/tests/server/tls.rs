@@ -15,8 +15,10 @@ use crate::certificates::Authority;
 use crate::client::Client;
 
 /// A first word to a face, and how its answer begins.
-const FACES: [(Face, &[u8], &[u8]); 2] = [
+const FACES: [(Face, &[u8], &[u8]); 3] = [
     (Face::Http, b"GET /healthz HTTP/1.1\r\nhost: tollgate\r\n\r\n", b"HTTP/1.1 200"),
+    // A preface and empty settings are answered with settings, 6 bytes for each of them.
+    (Face::Grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", b"\0\0"),
     (Face::Resp, b"PING\r\n", b"+PONG"),
 ];
 

@@ -69,7 +69,7 @@ where
     let is_idle = tokio::select! {
         // What went wrong on a connection is the peer's business, and it knows.
         _ = connection.as_mut() => return,
-        _ = phase.wait_for(|phase| *phase == Phase::Draining) => false,
+        _ = phase.wait_for(|phase| *phase >= Phase::Draining) => false,
         () = resting.idle() => true,
     };
     connection.as_mut().graceful_shutdown();

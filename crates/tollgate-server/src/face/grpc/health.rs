@@ -60,7 +60,7 @@ fn is_known(service: &str) -> bool {
 fn health(phase: Phase) -> HealthCheckResponse {
     let status = match phase {
         Phase::Serving => ServingStatus::Serving,
-        Phase::LameDuck | Phase::Draining => ServingStatus::NotServing,
+        Phase::LameDuck | Phase::Draining | Phase::Ended => ServingStatus::NotServing,
     };
     HealthCheckResponse { status: status.into() }
 }

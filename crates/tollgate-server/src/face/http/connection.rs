@@ -83,14 +83,19 @@ where
         .keep_alive_timeout(Duration::from_secs(10));
     let connection = builder.serve_connection(io, answer);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
+    let is_idle = tokio::select! {
         _ = connection.as_mut() => return,
-        () = may_part(phase, &resting, server.quiet()) => {}
-        () = resting.idle() => {}
-    }
+        () = may_part(phase, &resting, server.quiet()) => false,
+        () = resting.idle() => true,
+    };
     connection.as_mut().graceful_shutdown();
-    // A peer that does not read what it asked for does not keep the connection either.
-    _ = timeout(server.patience().body, connection).await;
+    if is_idle {
+        // A peer that does not read what it asked for does not keep the connection either.
+        _ = timeout(server.patience().body, connection).await;
+    } else {
+        // Whoever drains the server says how long that may take.
+        _ = connection.await;
+    }
 }
 
 /// Waits until the server drains and nothing would be lost here.
