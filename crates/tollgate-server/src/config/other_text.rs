@@ -53,7 +53,8 @@ mod tests {
     fn reads_what_a_file_would_say() {
         let limits = [json!("100/s"), json!({"algorithm": "quota", "limit": 5, "per": "1m"})];
         assert_eq!(read_limits(&limits, "binary").unwrap().len(), 2);
-        let complaint = read_limits(&[json!({"algorithm": "quota", "limt": 5})], "binary");
+        let complaint =
+            read_limits(&[json!({"algorithm": "quota", "limt": 5, "per": "1m"})], "binary");
         assert!(complaint.unwrap_err().starts_with("unknown key `limt`"));
         assert!(read_limits(&[json!(null)], "binary").is_err());
         assert!(read_limits(&[json!("1/s\"]\nx=1")], "binary").is_err());
