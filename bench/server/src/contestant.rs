@@ -1,0 +1,10 @@
+//! Who takes part: a server, and what it is asked.
+
+use crate::process::Launch;
+
+pub struct Contestant<Asks> {
+    pub name: String,
+    /// How to start it, or why it cannot be had.
+    pub launch: Result<Launch, String>,
+    pub asks: Asks,
+}

@@ -1,0 +1,58 @@
+//! Envoy's rate limit service: one connection, 64 calls at a time.
+
+mod client;
+mod contestants;
+pub mod wire;
+
+use tollgate_bench::report::{Bound, Report};
+
+use self::client::{Client, drive};
+use self::contestants::{Asks, ECHO, LIMITADOR, TOLLGATE};
+use crate::Error;
+use crate::field::{Field, Plan};
+use crate::install::Installed;
+use crate::measured::{Measured, measure, warm_up};
+use crate::process::Server;
+
+const STREAMS: usize = 64;
+
+pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
+    let turn = async |server: &Server, asks: &Asks| take(server, asks, plan).await;
+    let field = Field::run(contestants::all(installed), plan, turn);
+    let columns = [
+        "k calls/s",
+        "× tonic echo",
+        "p50 µs",
+        "p99 µs",
+        "CPU µs",
+        "CPU, × tonic echo",
+        "busy",
+        "client CPU µs",
+    ];
+    let echo = |number: fn(&Measured) -> f64| field.of(ECHO, 0).map_or(f64::NAN, number);
+    let (rate, cpu) = (echo(|m| m.rate), echo(|m| m.cpu));
+    let rows = field.rows(columns.len(), |measured| {
+        let m = measured[0];
+        vec![m.rate, m.rate / rate, m.p50, m.p99, m.cpu, m.cpu / cpu, m.busy, m.client]
+    });
+    report.table(&format!("gRPC, {STREAMS} calls on one connection"), &columns, &rows);
+    for (peer, least) in [(ECHO, 0.95), (LIMITADOR, 1.1)] {
+        let measured = field.ratio(|measured| measured.rate, 0, TOLLGATE, peer);
+        report.target("S3", &format!("calls/s, × {peer}"), Bound::AtLeast(least), measured);
+    }
+}
+
+/// Shows first that it refuses what it should, then how fast it admits.
+async fn take(server: &Server, asks: &Asks, plan: &Plan) -> Result<Vec<Measured>, Error> {
+    let client = Client::open(server.port).await?;
+    if let Some(narrow) = &asks.narrow {
+        let first = client.clone().admits(narrow.clone()).await?;
+        let second = client.clone().admits(narrow.clone()).await?;
+        if !first || second {
+            return Err(format!("of two where one may pass it said {first} and {second}").into());
+        }
+    }
+    drive(&client, STREAMS, &asks.wide, warm_up(plan.time)).await?;
+    let load = drive(&client, STREAMS, &asks.wide, plan.time);
+    Ok(vec![measure(server, 1, load).await?])
+}

@@ -1,0 +1,87 @@
+//! The Redis protocol: a few connections, one command at a time or many.
+
+mod client;
+mod command;
+mod contestants;
+mod reply;
+
+use tollgate_bench::report::{Bound, Report};
+
+use self::client::{Connection, drive};
+use self::contestants::{Asks, CELL, GET, THROTTLE, THROTTLECRAB};
+use crate::Error;
+use crate::field::{Field, Plan};
+use crate::install::Installed;
+use crate::measured::{Measured, measure, warm_up};
+use crate::process::Server;
+
+const CONNECTIONS: usize = 4;
+
+/// How many commands are under way on each connection.
+const PIPELINES: [usize; 4] = [1, 16, 64, 256];
+
+/// Which of them the targets are about: 16.
+const TYPICAL: usize = 1;
+
+pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
+    let turn = async |server: &Server, asks: &Asks| take(server, asks, plan).await;
+    let field = Field::run(contestants::all(installed), plan, turn);
+    let by_pipeline = |what: &str, number: fn(&Measured) -> f64, report: &mut Report| {
+        let columns = PIPELINES.map(|pipeline| pipeline.to_string());
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let rows = field.rows(columns.len(), |measured| measured.iter().map(number).collect());
+        let title = format!("Redis protocol, {CONNECTIONS} connections: {what} by pipeline");
+        report.table(&title, &columns, &rows);
+    };
+    by_pipeline("k commands/s", |m| m.rate, report);
+    by_pipeline("server's CPU µs per command", |m| m.cpu, report);
+    by_pipeline("client's CPU µs per command", |m| m.client, report);
+    by_pipeline("p50 µs of a whole pipeline", |m| m.p50, report);
+    by_pipeline("p99 µs of a whole pipeline", |m| m.p99, report);
+    targets(&field, report);
+}
+
+fn targets(field: &Field, report: &mut Report) {
+    for (peer, least) in [(GET, 0.9), (CELL, 3.0), (THROTTLECRAB, 30.0)] {
+        let measured = field.ratio(|measured| measured.rate, TYPICAL, THROTTLE, peer);
+        let what = format!("commands/s in pipelines of {}, × {peer}", PIPELINES[TYPICAL]);
+        report.target("S1", &what, Bound::AtLeast(least), measured);
+    }
+    let rates: Vec<f64> =
+        (0..PIPELINES.len()).filter_map(|n| field.of(THROTTLE, n)).map(|m| m.rate).collect();
+    let least = rates.windows(2).map(|pair| pair[1] / pair[0]).reduce(f64::min);
+    let what = "commands/s, × those in the next shorter pipeline, at least";
+    report.target("S1", what, Bound::AtLeast(1.0), least.unwrap_or(f64::NAN));
+}
+
+/// Shows first that it refuses what it should, then how fast it admits in pipelines of each length.
+async fn take(server: &Server, asks: &Asks, plan: &Plan) -> Result<Vec<Measured>, Error> {
+    let mut connections = vec![];
+    for _ in 0..CONNECTIONS {
+        connections.push(Connection::open(server.port).await?);
+    }
+    for exchange in &asks.before {
+        connections[0].exchange(exchange, asks.admits).await?;
+    }
+    if let Some(narrow) = &asks.narrow {
+        let first = connections[0].exchange(narrow, asks.admits).await?;
+        let second = connections[0].exchange(narrow, asks.admits).await?;
+        if (first, second) != (1, 0) {
+            return Err(format!("of two where one may pass it let {first} and {second}").into());
+        }
+    }
+    let mut all = vec![];
+    for pipeline in PIPELINES {
+        let exchanges = asks.in_pipelines_of(pipeline);
+        connections = drive(connections, &exchanges, asks.admits, warm_up(plan.time)).await?.0;
+        let mut kept = vec![];
+        let load = async {
+            let seen;
+            (kept, seen) = drive(connections, &exchanges, asks.admits, plan.time).await?;
+            Ok(seen)
+        };
+        all.push(measure(server, pipeline, load).await?);
+        connections = kept;
+    }
+    Ok(all)
+}
