@@ -1,7 +1,14 @@
 //! Whom everybody is asked about, and how much they may do.
 
 use tollgate_bench::remote::drive::key;
-pub use tollgate_bench::remote::quota::WIDE;
+pub use tollgate_bench::remote::quota::{Quota, WIDE};
+
+/// Two pass, and nothing returns while it is looked at. Not one: throttlecrab takes a burst of one for
+/// no limit at all.
+pub const NARROW: Quota = Quota { limit: 2, seconds: 3_600 };
+
+/// Asked three times, a limiter set to [`NARROW`] answers this.
+pub const PROOF: [bool; 3] = [true, true, false];
 
 /// How many keys there are.
 pub const KEYS: u64 = 10_000;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::keys::WIDE;
+use crate::keys::{NARROW, WIDE};
 use crate::process::Launch;
 
-/// The policy under which everything passes, and the one under which one request passes.
+/// The policy under which everything passes, and the one under which two requests pass.
 pub const WIDE_POLICY: &str = "wide";
 pub const NARROW_POLICY: &str = "narrow";
 
@@ -20,11 +20,12 @@ pub fn serving(program: PathBuf, face: &'static str) -> Launch {
         };
         let faces: String = ["http", "grpc", "resp"].into_iter().map(listens).collect();
         let (limit, seconds) = (WIDE.limit, WIDE.seconds);
+        let (narrow, narrow_seconds) = (NARROW.limit, NARROW.seconds);
         let policies = format!(
             "[policies.{WIDE_POLICY}]\n\
              limits = [{{ algorithm = \"gcra\", limit = {limit}, per = \"{seconds}s\" }}]\n\
              [policies.{NARROW_POLICY}]\n\
-             limits = [\"1/h\"]\n"
+             limits = [{{ algorithm = \"gcra\", limit = {narrow}, per = \"{narrow_seconds}s\" }}]\n"
         );
         let rule = |name| {
             format!(

@@ -19,14 +19,14 @@ pub const LIMITADOR: &str = "limitador behind tonic";
 pub struct Asks {
     /// Everything passes.
     pub wide: Arc<[Bytes]>,
-    /// Passes once.
+    /// Passes twice.
     pub narrow: Option<Bytes>,
 }
 
 pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
     let wide: Arc<[Bytes]> =
         drawn(1 << 13).iter().map(|key| framed(&question(WIDE_POLICY, key))).collect();
-    let narrow = framed(&question(NARROW_POLICY, "once"));
+    let narrow = framed(&question(NARROW_POLICY, "twice"));
     let contestant = |name: &str, launch, narrow| Contestant {
         name: name.to_owned(),
         launch: Ok(launch),

@@ -9,7 +9,7 @@ use super::request::{get, post};
 use super::response::Admits;
 use crate::contestant::Contestant;
 use crate::install::Installed;
-use crate::keys::{WIDE, drawn};
+use crate::keys::{NARROW, Quota, WIDE, drawn};
 use crate::process::Launch;
 use crate::role::Peer;
 use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
@@ -32,7 +32,7 @@ pub fn batch(each: usize) -> String {
 pub struct Asks {
     /// Everything passes.
     pub wide: Arc<[Vec<u8>]>,
-    /// Passes once.
+    /// Passes twice.
     pub narrow: Option<Vec<u8>>,
     pub admits: Arc<Admits>,
 }
@@ -44,7 +44,7 @@ impl Asks {
     /// `ask`: a request about a key, under the wide or the narrow policy.
     fn new(admits: Admits, ask: impl Fn(&str, bool) -> Vec<u8>) -> Self {
         let wide = drawn(REQUESTS).iter().map(|key| ask(key, false)).collect();
-        Self { wide, narrow: Some(ask("once", true)), admits: Arc::new(admits) }
+        Self { wide, narrow: Some(ask("twice", true)), admits: Arc::new(admits) }
     }
 }
 
@@ -119,7 +119,7 @@ fn batches_of(each: usize) -> Asks {
 
 fn throttlecrab_asks() -> Asks {
     Asks::new(Admits::BySaying(br#""allowed":true"#, 1), |key, narrow| {
-        let (limit, seconds) = if narrow { (1, 3_600) } else { (WIDE.limit, WIDE.seconds) };
+        let Quota { limit, seconds } = if narrow { NARROW } else { WIDE };
         let body = format!(
             r#"{{"key":"{key}","max_burst":{limit},"count_per_period":{limit},"period":{seconds}}}"#
         );

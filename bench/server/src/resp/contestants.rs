@@ -8,7 +8,7 @@ use super::command::{Exchange, command};
 use super::reply::Admits;
 use crate::contestant::Contestant;
 use crate::install::Installed;
-use crate::keys::{WIDE, all as all_keys, drawn};
+use crate::keys::{NARROW, Quota, WIDE, all as all_keys, drawn};
 use crate::process::Launch;
 use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
 
@@ -24,7 +24,7 @@ pub struct Asks {
     pub before: Vec<Exchange>,
     /// Everything passes.
     wide: Vec<Vec<u8>>,
-    /// Passes once.
+    /// Passes twice.
     pub narrow: Option<Exchange>,
     pub admits: Admits,
 }
@@ -33,10 +33,10 @@ pub struct Asks {
 const COMMANDS: usize = 1 << 14;
 
 impl Asks {
-    /// `ask`: a command about a key that passes always, or once.
+    /// `ask`: a command about a key that passes always, or twice.
     fn new(admits: Admits, ask: impl Fn(&str, bool) -> Vec<u8>) -> Self {
         let wide = drawn(COMMANDS).iter().map(|key| ask(key, false)).collect();
-        let narrow = Some(Exchange::of([&ask("once", true)]));
+        let narrow = Some(Exchange::of([&ask("twice", true)]));
         Self { before: vec![], wide, narrow, admits }
     }
 
@@ -75,7 +75,7 @@ fn get() -> Asks {
 
 /// It admits one more at once than its burst.
 fn throttle(key: &str, narrow: bool) -> Vec<u8> {
-    let (limit, seconds) = quota(narrow);
+    let Quota { limit, seconds } = quota(narrow);
     let (burst, limit, seconds) = ((limit - 1).to_string(), limit.to_string(), seconds.to_string());
     command(&["CL.THROTTLE", key, &burst, &limit, &seconds])
 }
@@ -85,13 +85,13 @@ fn check(key: &str, narrow: bool) -> Vec<u8> {
 }
 
 fn its_throttle(key: &str, narrow: bool) -> Vec<u8> {
-    let (limit, seconds) = quota(narrow);
+    let Quota { limit, seconds } = quota(narrow);
     let (limit, seconds) = (limit.to_string(), seconds.to_string());
     command(&["THROTTLE", key, &limit, &limit, &seconds])
 }
 
-fn quota(narrow: bool) -> (u64, u64) {
-    if narrow { (1, 3_600) } else { (WIDE.limit, WIDE.seconds) }
+fn quota(narrow: bool) -> Quota {
+    if narrow { NARROW } else { WIDE }
 }
 
 fn redis(program: &Path, module: Option<PathBuf>) -> Launch {

@@ -12,6 +12,7 @@ use self::contestants::{Asks, CELL, GET, THROTTLE, THROTTLECRAB};
 use crate::Error;
 use crate::field::{Field, Plan};
 use crate::install::Installed;
+use crate::keys::PROOF;
 use crate::measured::{Measured, measure, warm_up};
 use crate::process::Server;
 
@@ -64,10 +65,10 @@ async fn take(server: &Server, asks: &Asks, plan: &Plan) -> Result<Vec<Measured>
         connections[0].exchange(exchange, asks.admits).await?;
     }
     if let Some(narrow) = &asks.narrow {
-        let first = connections[0].exchange(narrow, asks.admits).await?;
-        let second = connections[0].exchange(narrow, asks.admits).await?;
-        if (first, second) != (1, 0) {
-            return Err(format!("of two where one may pass it let {first} and {second}").into());
+        for passes in PROOF {
+            if connections[0].exchange(narrow, asks.admits).await? != usize::from(passes) {
+                return Err("it does not let exactly two pass where two may".into());
+            }
         }
     }
     let mut all = vec![];
