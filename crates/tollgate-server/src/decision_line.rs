@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tollgate::{Decision, LimitSet, Policy};
+use tollgate::{Answer, Decision, LimitDecision, LimitSet, Policy};
 
 /// The fields in the order that scripts have come to know.
 #[derive(Serialize)]
@@ -26,6 +26,12 @@ pub struct DecisionLine<'a> {
     shadow_refused_by: Names<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<LimitLines<'a>>,
 }
 
 impl<'a> DecisionLine<'a> {
@@ -51,6 +57,27 @@ impl<'a> DecisionLine<'a> {
             refused_by: Names { policy, set: decision.refused_by() },
             shadow_refused_by: Names { policy, set: decision.shadow_refused_by() },
             op: None,
+            policy: None,
+            source: None,
+            limits: None,
+        }
+    }
+
+    /// What a policy, under the name that callers know it by, answered about a key: with who decided and
+    /// each limit's own numbers.
+    #[must_use]
+    pub fn in_full(
+        name: &'a str,
+        policy: &'a Policy,
+        key: &'a str,
+        cost: u64,
+        answer: &'a Answer,
+    ) -> DecisionLine<'a> {
+        DecisionLine {
+            policy: Some(name),
+            source: Some(answer.source.name()),
+            limits: Some(LimitLines { policy, limits: &answer.limits }),
+            ..DecisionLine::new(policy, key, cost, &answer.decision)
         }
     }
 
@@ -75,6 +102,44 @@ impl Names<'_> {
 impl Serialize for Names<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.policy.names(self.set))
+    }
+}
+
+/// Each limit's own numbers, in policy order.
+struct LimitLines<'a> {
+    policy: &'a Policy,
+    limits: &'a [LimitDecision],
+}
+
+impl Serialize for LimitLines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let lines = self.policy.limits().iter().zip(self.limits);
+        serializer.collect_seq(lines.map(|(limit, said)| LimitLine::new(limit.name(), said)))
+    }
+}
+
+#[derive(Serialize)]
+struct LimitLine<'a> {
+    name: &'a str,
+    allowed: bool,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    retry_after_us: Option<u64>,
+    next_unit_us: Option<u64>,
+    reset_after_us: u64,
+}
+
+impl<'a> LimitLine<'a> {
+    fn new(name: &'a str, decision: &LimitDecision) -> LimitLine<'a> {
+        LimitLine {
+            name,
+            allowed: decision.allowed,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            retry_after_us: decision.retry_after.map(micros_up),
+            next_unit_us: decision.next_unit.map(micros_up),
+            reset_after_us: micros_up(decision.reset_after),
+        }
     }
 }
 

@@ -10,7 +10,6 @@ pub mod config;
 pub mod decision_line;
 pub mod engine;
 mod face;
-mod full_answer;
 mod last_call;
 mod listen;
 pub mod observe;
@@ -29,7 +28,6 @@ pub use self::face::grpc::proto as envoy;
 /// For those who feed it with anything.
 #[doc(hidden)]
 pub use self::face::resp::parse as resp_parse;
-pub use self::full_answer::FullAnswer;
 pub use self::listen::Listeners;
 pub use self::pace::Patience;
 pub use self::reload::{LastReload, Reloads, Said};

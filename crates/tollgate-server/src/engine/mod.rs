@@ -179,12 +179,28 @@ impl Engine {
         asks: &[Ask<'_>],
     ) -> Result<Vec<Reply>, StoreError> {
         let started = self.metrics.clock().now();
+        let replies = self.apply_unmeasured(patience, face, verb, asks).await;
+        self.metrics.decided(face, started);
+        replies
+    }
+
+    async fn apply_unmeasured(
+        &self,
+        patience: Option<Duration>,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        if let [ask] = asks
+            && let Some(reply) = self.reply_now(face, verb, ask)
+        {
+            return Ok(vec![reply]);
+        }
         let mut under = Vec::with_capacity(asks.len());
         for ask in asks {
             under.push(self.under(ask).await?);
         }
         let replies = self.decide(patience, verb, asks, under).await;
-        self.metrics.decided(face, started);
         match &replies {
             Ok(replies) if verb == Verb::Check => {
                 for (ask, reply) in asks.iter().zip(replies) {
@@ -207,10 +223,16 @@ impl Engine {
         verb: Verb,
         asks: &[Ask<'_>],
     ) -> Result<Vec<Reply>, StoreError> {
+        let started = self.metrics.clock().now();
         let mut replies = Vec::with_capacity(asks.len());
         for ask in asks.chunks(1) {
-            replies.extend(self.apply(face, verb, ask).await?);
+            match ask {
+                // Without a vector for each.
+                [ask] if let Some(reply) = self.reply_now(face, verb, ask) => replies.push(reply),
+                _ => replies.extend(self.apply_unmeasured(None, face, verb, ask).await?),
+            }
         }
+        self.metrics.decided(face, started);
         Ok(replies)
     }
 

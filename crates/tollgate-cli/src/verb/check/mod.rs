@@ -11,9 +11,9 @@ use std::process::ExitCode;
 
 use self::answer::sentence;
 use crate::failure::Failure;
-use tollgate_server::FullAnswer;
 use tollgate_server::config::Address;
 use tollgate_server::config::Config;
+use tollgate_server::decision_line::DecisionLine;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
 ///
@@ -49,7 +49,7 @@ impl Check {
         let (policy, decision) = (&policy.built, &answer.decision);
         let mut out = std::io::stdout().lock();
         if self.json {
-            let answer = FullAnswer::new(policy, &self.key, cost, &answer);
+            let answer = DecisionLine::in_full(policy.name(), policy, &self.key, cost, &answer);
             serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {

@@ -15,9 +15,9 @@ use super::Shared;
 use super::decide::{json, nothing_said};
 use super::guard::{body_of, open, room};
 use super::problem::Problem;
-use crate::FullAnswer;
 use crate::access::Role;
 use crate::config::{NormalisedPolicy, read_limits};
+use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Exception, Key, Served};
 use crate::observe::Face;
 use crate::server::Server;
@@ -99,7 +99,7 @@ async fn on(
     let replies = server.engine.apply(Face::Http, verb, &[ask]).await?;
     let reply = replies.first().ok_or_else(nothing_said)?;
     let text = String::from_utf8_lossy(key.bytes());
-    let answer = FullAnswer::named(served.name(), &reply.policy, &text, cost, &reply.answer);
+    let answer = DecisionLine::in_full(served.name(), &reply.policy, &text, cost, &reply.answer);
     let mut answer = json!(answer);
     answer["exception"] = match server.engine.exceptions().of(served.name(), key) {
         None => serde_json::Value::Null,

@@ -11,7 +11,7 @@ use tollgate::Verb;
 
 use super::problem::{PROBLEM_JSON, Problem};
 use super::question::{Cost, Line, Question};
-use crate::FullAnswer;
+use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Engine, Key, Plan, Reply, Served};
 use crate::observe::Face;
 
@@ -27,9 +27,9 @@ impl Prepared<'_> {
         Ask { served: self.served, key: &self.key, cost: self.cost, numbers: None }
     }
 
-    fn answer<'r>(&'r self, reply: &'r Reply) -> FullAnswer<'r> {
+    fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
         let key = std::str::from_utf8(self.key.bytes()).unwrap_or_default();
-        FullAnswer::named(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
+        DecisionLine::in_full(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
     }
 }
 
@@ -118,7 +118,7 @@ async fn one(
 #[derive(Serialize)]
 struct Decisions<'a> {
     allowed: bool,
-    decisions: Vec<FullAnswer<'a>>,
+    decisions: Vec<DecisionLine<'a>>,
 }
 
 async fn several(

@@ -1,8 +1,10 @@
 //! What a request must get past before anybody looks at what it asks.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::task::Poll;
 
 use axum::body::{Body, Bytes, to_bytes};
+use futures_util::poll;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use tokio::sync::SemaphorePermit;
@@ -83,7 +85,12 @@ pub(super) async fn body_of(
         return Err(too_large());
     }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let read = timeout(server.patience().body, to_bytes(body, MOST_BYTES)).await.map_err(late)?;
+    let mut read = std::pin::pin!(to_bytes(body, MOST_BYTES));
+    // Mostly it came with the head, and then nobody needs a timer.
+    let read = match poll!(read.as_mut()) {
+        Poll::Ready(read) => read,
+        Poll::Pending => timeout(server.patience().body, read).await.map_err(late)?,
+    };
     read.map_err(|error| {
         let is_length = std::error::Error::source(&error)
             .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
