@@ -6,6 +6,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tollgate::{KeyedLimiter, Limit};
+use tollgate_http::ClientIp;
 
 use crate::config::Token;
 
@@ -66,7 +67,7 @@ impl Access {
     }
 
     /// Every token is compared, and in constant time: how long it takes tells nothing.
-    fn attempt(&self, token: Option<&str>, role: Role) -> Attempt {
+    pub(crate) fn attempt(&self, token: Option<&str>, role: Role) -> Attempt {
         if self.is_open() && role != Role::Admin {
             return Attempt::Granted;
         }
@@ -86,7 +87,7 @@ impl Access {
 /// Counts wrong tokens by address: guessing is limited like everything else.
 #[derive(Debug)]
 pub struct Guesses {
-    wrong: KeyedLimiter<IpAddr>,
+    wrong: KeyedLimiter<str>,
 }
 
 impl Default for Guesses {
@@ -108,16 +109,18 @@ impl Guesses {
         if access.is_open() && role != Role::Admin {
             return Attempt::Granted;
         }
+        // A household has a whole group of addresses to guess from.
+        let from = ClientIp::default().group(from).to_string();
         // Asking without a token is no guess.
         if token.is_some() {
-            let left = self.wrong.peek(&from);
+            let left = self.wrong.peek(&*from);
             if !left.is_allowed() {
                 return Attempt::Exhausted(left.retry_after().unwrap_or_default());
             }
         }
         let attempt = access.attempt(token, role);
         if attempt == Attempt::Unknown && token.is_some() {
-            _ = self.wrong.check(&from).is_allowed();
+            _ = self.wrong.check(&*from).is_allowed();
         }
         attempt
     }

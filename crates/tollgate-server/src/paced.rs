@@ -20,7 +20,9 @@ use crate::pace::Pace;
 pub(crate) struct Paced<IO> {
     io: IO,
     pace: Arc<Pace>,
-    /// Runs while a head has begun and no request has come of it.
+    /// Whether a head has begun, or must, and no request has come of it.
+    in_head: bool,
+    /// Runs while the rest of it is waited for.
     timer: Option<Pin<Box<Sleep>>>,
     /// HTTP/2 has no heads that could be told from other frames here. It bounds them itself.
     is_http2: bool,
@@ -42,8 +44,15 @@ const READS: usize = 16;
 impl<IO> Paced<IO> {
     pub(crate) fn new(io: IO, pace: Arc<Pace>) -> Paced<IO> {
         // The first head is expected at once.
-        let timer = Some(Box::pin(sleep(pace.patience().head)));
-        Paced { io, pace, timer, is_http2: false, has_begun: false, parting: Parting::NotYet }
+        Paced {
+            io,
+            pace,
+            in_head: true,
+            timer: None,
+            is_http2: false,
+            has_begun: false,
+            parting: Parting::NotYet,
+        }
     }
 }
 
@@ -68,20 +77,29 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Paced<IO> {
         }
         // Whoever is being answered may take their time with the next request.
         if this.pace.is_answering() {
-            this.timer = None;
+            this.head_ends();
             return read;
         }
         if read.is_ready() {
-            if this.timer.is_none() {
-                this.timer = Some(Box::pin(sleep(this.pace.patience().head)));
-            }
+            this.in_head = true;
             return read;
         }
-        if let Some(timer) = &mut this.timer {
+        // Most heads come in one piece: only one that has to be waited for needs a timer.
+        if this.in_head {
+            let head = this.pace.patience().head;
+            let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(head)));
             ready!(timer.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
+    }
+}
+
+impl<IO> Paced<IO> {
+    /// The head is complete, and the next has not begun.
+    fn head_ends(&mut self) {
+        self.in_head = false;
+        self.timer = None;
     }
 }
 
@@ -91,8 +109,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // An answer goes out: the head it answers is complete, and the next has not begun.
-        self.timer = None;
+        // An answer goes out.
+        self.head_ends();
         Pin::new(&mut self.io).poll_write(context, bytes)
     }
 
@@ -124,7 +142,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.timer = None;
+        self.head_ends();
         Pin::new(&mut self.io).poll_write_vectored(context, bytes)
     }
 }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tollgate::{Clock, Timestamp};
-use tollgate_http::{AddressKey, ClientIp, TrustedProxies};
+use tollgate_http::{ClientIp, TrustedProxies};
 
 use crate::access::{Access, Attempt, Guesses, Role};
 use crate::config::{Config, Invalid};
@@ -95,6 +95,11 @@ impl Server {
         self.identity.load().access.is_open()
     }
 
+    /// Whether a token that was good still opens the role.
+    pub(crate) fn still(&self, token: &str, role: Role) -> Attempt {
+        self.identity.load().access.attempt(Some(token), role)
+    }
+
     /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
     pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
         let permit = self.at_once.try_acquire().ok();
@@ -105,10 +110,10 @@ impl Server {
     }
 
     /// The client of a request, and whether the peer that sent it is a proxy to be believed.
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> (AddressKey, bool) {
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> (IpAddr, bool) {
         let identity = self.identity.load();
         let is_trusted = identity.proxies.contains(peer.to_canonical());
-        (identity.clients.key(peer, headers), is_trusted)
+        (identity.clients.address(peer, headers), is_trusted)
     }
 
     /// How long it has been running.

@@ -4,11 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use tollgate::{Clock, MemoryStore};
 use tracing::{debug, error, info};
 
+static SAVING: Mutex<()> = Mutex::new(());
+
 /// Writes a new file and puts it in the place of the old one: a crash in between loses neither.
 pub(crate) fn save<C: Clock>(store: &MemoryStore<C>, path: &Path) {
+    // Two writers of one file would spoil it.
+    let _one_at_a_time = SAVING.lock();
     match write(store, path) {
         Ok(keys) => debug!(keys, "the snapshot was written"),
         Err(error) => error!(file = %path.display(), "the snapshot cannot be written: {error}"),

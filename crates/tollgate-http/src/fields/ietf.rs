@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tollgate::{Limit, LimitDecision, Policy};
+use tollgate::{Limit, LimitDecision};
 
 use super::round::seconds_up;
 use super::window::whole_seconds;
@@ -42,7 +42,7 @@ fn items<'a>(charges: impl Iterator<Item = &'a Told<'a>>) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
     for told in charges {
         for (limit, decision) in told.limits() {
-            let Some(item) = Item::new(told.policy, limit, decision) else { continue };
+            let Some(item) = Item::new(told.name, limit, decision) else { continue };
             match items.iter_mut().find(|known| known.name == item.name) {
                 Some(known) if item.tightness() < known.tightness() => *known = item,
                 Some(_) => {}
@@ -55,9 +55,9 @@ fn items<'a>(charges: impl Iterator<Item = &'a Told<'a>>) -> Vec<Item<'a>> {
 
 impl<'a> Item<'a> {
     /// None for a limit without a number, because `q` is mandatory.
-    fn new(policy: &Policy, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
+    fn new(policy: &str, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
         Some(Self {
-            name: format!("{}.{}", policy.name(), limit.name()),
+            name: format!("{}.{}", policy, limit.name()),
             quota: limit.most()?,
             unit: limit.unit(),
             window: whole_seconds(limit),

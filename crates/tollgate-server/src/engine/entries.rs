@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
+use super::address::{address_key, read_address};
 use super::key::{BadKey, Key, MAX_KEY, compose};
-use super::served::{Served, read_address};
+use super::served::Served;
 
 /// Entries whose values are addresses of clients.
 const ADDRESSES: [&str; 2] = ["remote_address", "client_ip"];
@@ -21,7 +22,15 @@ impl Served {
         domain: &'e str,
         entries: impl Iterator<Item = (&'e str, &'e str)> + Clone,
     ) -> Result<Key<'static>, BadKey> {
-        let parts = entries.clone().flat_map(|(key, value)| [key, value]);
+        // An address has one spelling, and one budget with its neighbours.
+        let spelled: Vec<(&str, Cow<'_, str>)> = entries
+            .clone()
+            .map(|(key, value)| match ADDRESSES.contains(&key) {
+                true => (key, address_key(value.into())),
+                false => (key, value.into()),
+            })
+            .collect();
+        let parts = spelled.iter().flat_map(|(key, value)| [*key, &**value]);
         let bytes = bounded(compose(std::iter::once(domain).chain(parts)));
         let mut values = entries.clone().map(|(_, value)| value);
         let only = values.next().filter(|_| values.next().is_none());

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use tollgate::Policy;
 
 use super::key::Key;
+use crate::config::LimitSpec;
 
 /// How many there may be: a list kept by hand, not a second store.
 const MOST: usize = 10_000;
@@ -21,6 +22,17 @@ pub enum Exception {
     Exempt,
     /// Limits of its own.
     Override(Arc<Policy>),
+}
+
+/// What an administrator wants to go for one key.
+#[derive(Clone, Debug)]
+pub enum Instead {
+    /// Always refuse it.
+    Block,
+    /// Never refuse it.
+    Exempt,
+    /// Limits of its own.
+    Limits(Vec<LimitSpec>),
 }
 
 type PolicyAndKey = (Box<str>, Box<[u8]>);
@@ -54,6 +66,19 @@ impl Exceptions {
         of.insert(place, exception);
         self.count.store(of.len(), Ordering::Release);
         true
+    }
+
+    /// Whether one more can be made for this key.
+    pub(super) fn has_room_for(&self, policy: &str, key: &Key<'_>) -> bool {
+        let of = self.of.read();
+        of.len() < MOST || of.contains_key(&(policy.into(), key.bytes().into()))
+    }
+
+    /// Those of a policy that is gone go with it.
+    pub(super) fn forget(&self, policy: &str) {
+        let mut of = self.of.write();
+        of.retain(|(of_policy, _), _| **of_policy != *policy);
+        self.count.store(of.len(), Ordering::Release);
     }
 
     /// Takes an exception back.

@@ -13,8 +13,7 @@ mod reply;
 mod served;
 mod throttle;
 
-pub use self::address::{ADDRESS_FIELD, address_key};
-pub use self::exception::{Exception, Exceptions};
+pub use self::exception::{Exception, Exceptions, Instead};
 pub use self::key::{BadKey, Key, MAX_KEY, Standing};
 pub use self::numbers::Numbers;
 pub use self::place::Place;
@@ -50,6 +49,8 @@ pub struct Engine {
     place: Place,
     plan: ArcSwap<Plan>,
     exceptions: Exceptions,
+    /// Held while exceptions change, so that the store and they agree.
+    changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
     metrics: Arc<Metrics>,
 }
@@ -58,11 +59,12 @@ impl Engine {
     /// An engine with the policies of a configuration, on the store it names.
     pub async fn new(config: &Config, metrics: Arc<Metrics>) -> Result<Engine, Invalid> {
         let place = Place::open(&config.store)?;
-        let plan = Plan::new(config, &metrics, None)?;
+        let plan = Plan::new(config, &metrics)?;
         let engine = Engine {
             place,
             plan: ArcSwap::from_pointee(Plan::empty()),
             exceptions: Exceptions::default(),
+            changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(|family| metrics.tally(family)),
             metrics,
         };
@@ -113,16 +115,27 @@ impl Engine {
 
     /// Puts another configuration in force, whole or not at all; what was spent stays spent.
     pub async fn adopt(&self, config: &Config) -> Result<(), Invalid> {
-        let plan = Plan::new(config, &self.metrics, Some(&self.plan()))?;
+        let plan = Plan::new(config, &self.metrics)?;
         self.put_in_force(plan).await
     }
 
     async fn put_in_force(&self, plan: Plan) -> Result<(), Invalid> {
         let before = self.plan.load_full();
+        let mut changed = Vec::new();
         for served in plan.policies() {
-            let unchanged = before.policy(served.name()).is_some_and(|old| old.decides_as(served));
-            if !unchanged {
-                self.place.set(served).await.map_err(|error| Invalid::from(error.to_string()))?;
+            let old = before.policy(served.name());
+            if old.is_some_and(|old| old.decides_as(served)) {
+                continue;
+            }
+            changed.push(served);
+            if let Err(error) = self.place.set(served).await {
+                self.put_back(&before, &changed).await;
+                return Err(Invalid::from(error.to_string()));
+            }
+        }
+        for served in changed {
+            if let Some(old) = before.policy(served.name()) {
+                self.place.remove_overrides(old, served).await;
             }
         }
         let gone: Vec<String> = before
@@ -132,28 +145,52 @@ impl Engine {
             .collect();
         self.plan.store(Arc::new(plan));
         for name in gone {
+            self.exceptions.forget(&name);
             self.place.remove(&name).await;
         }
         Ok(())
     }
 
+    /// Undoes a change that went wrong half way: all of a configuration or nothing of it.
+    async fn put_back(&self, before: &Plan, changed: &[&Arc<Served>]) {
+        for served in changed {
+            match before.policy(served.name()) {
+                Some(old) => _ = self.place.set(old).await,
+                None => self.place.remove(served.name()).await,
+            }
+        }
+    }
+
     /// Makes an exception for a key. Says `false` if there are too many already.
-    #[must_use]
     pub async fn make_exception(
         &self,
         served: &Served,
         key: &Key<'_>,
-        exception: Exception,
-    ) -> bool {
-        // One that has the same limits' name is replaced where it stands.
-        if !matches!(exception, Exception::Override(_)) {
-            self.take_back(served, key).await;
-        }
-        self.exceptions.make(served.name(), key, exception)
+        instead: Instead,
+    ) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let exception = match instead {
+            Instead::Block => Exception::Block,
+            Instead::Exempt => Exception::Exempt,
+            Instead::Limits(limits) => {
+                if !self.exceptions.has_room_for(served.name(), key) {
+                    return Ok(false);
+                }
+                let policy = served.with_limits(key, &limits, &self.place).await?;
+                return Ok(self.exceptions.make(served.name(), key, Exception::Override(policy)));
+            }
+        };
+        self.drop_exception(served, key).await;
+        Ok(self.exceptions.make(served.name(), key, exception))
     }
 
     /// Takes the exception for a key back: its policy goes for it again.
     pub async fn take_back(&self, served: &Served, key: &Key<'_>) {
+        let _one_at_a_time = self.changing.lock().await;
+        self.drop_exception(served, key).await;
+    }
+
+    async fn drop_exception(&self, served: &Served, key: &Key<'_>) {
         let was = self.exceptions.take_back(served.name(), key);
         if let Some(Exception::Override(policy)) = was {
             self.place.remove(policy.name()).await;
@@ -198,9 +235,17 @@ impl Engine {
         }
         let mut under = Vec::with_capacity(asks.len());
         for ask in asks {
-            under.push(self.under(ask).await?);
+            under.push(self.under(verb, ask).await?);
         }
-        let replies = self.decide(patience, verb, asks, under).await;
+        let mut replies = self.decide(patience, verb, asks, under).await;
+        if let Err(StoreError::UnknownPolicy(_)) = replies {
+            // An override was taken back in between: look again.
+            let mut under = Vec::with_capacity(asks.len());
+            for ask in asks {
+                under.push(self.under(verb, ask).await?);
+            }
+            replies = self.decide(patience, verb, asks, under).await;
+        }
         match &replies {
             Ok(replies) if verb == Verb::Check => {
                 for (ask, reply) in asks.iter().zip(replies) {
@@ -276,19 +321,19 @@ impl Engine {
     }
 
     /// Which policy decides about a key: block before exempt before override before numbers.
-    async fn under(&self, ask: &Ask<'_>) -> Result<Under, StoreError> {
+    async fn under(&self, verb: Verb, ask: &Ask<'_>) -> Result<Under, StoreError> {
         let policy = ask.served.policy();
-        match self.exceptions.of(ask.served.name(), ask.key) {
-            Some(Exception::Block) => return Ok(Under::Blocked(policy)),
-            Some(Exception::Exempt) => return Ok(Under::Exempt(policy)),
-            Some(Exception::Override(policy)) => return Ok(Under::Policy(policy)),
-            None => {}
+        if matches!(verb, Verb::Refund | Verb::Reset) {
+            // What was spent is given back or forgotten whoever the key is.
+            return Ok(Under::Policy(policy));
         }
-        match ask.key.standing() {
-            Standing::Blocked => Ok(Under::Blocked(policy)),
-            Standing::Exempt => Ok(Under::Exempt(policy)),
-            Standing::Override(policy) => Ok(Under::Policy(Arc::clone(policy))),
-            Standing::Limited => match ask.numbers {
+        let exception = self.exceptions.of(ask.served.name(), ask.key);
+        match (exception, ask.key.standing()) {
+            (Some(Exception::Block), _) | (_, Standing::Blocked) => Ok(Under::Blocked(policy)),
+            (Some(Exception::Exempt), _) | (_, Standing::Exempt) => Ok(Under::Exempt(policy)),
+            (Some(Exception::Override(policy)), _) => Ok(Under::Policy(policy)),
+            (None, Standing::Override(policy)) => Ok(Under::Policy(Arc::clone(policy))),
+            (None, Standing::Limited) => match ask.numbers {
                 // Boxed, because it is rare and nests deep.
                 Some(numbers) => {
                     Box::pin(ask.served.with(numbers, &self.place)).await.map(Under::Policy)

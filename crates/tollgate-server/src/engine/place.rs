@@ -105,6 +105,15 @@ impl Place {
         }
     }
 
+    /// Forgets the limits of single keys that the new configuration does not have any more.
+    pub(super) async fn remove_overrides(&self, old: &Served, new: &Served) {
+        for policy in old.overrides() {
+            if new.overrides().all(|other| other.name() != policy.name()) {
+                self.remove(policy.name()).await;
+            }
+        }
+    }
+
     /// Forgets a policy and its keys.
     pub(crate) async fn remove(&self, policy: &str) {
         let removed = match self {

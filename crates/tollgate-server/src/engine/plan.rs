@@ -19,11 +19,7 @@ impl Plan {
         Plan { policies: HashMap::new(), rules: Rules::default() }
     }
 
-    pub(super) fn new(
-        config: &Config,
-        metrics: &Metrics,
-        _before: Option<&Plan>,
-    ) -> Result<Plan, Invalid> {
+    pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
         let mut policies = HashMap::new();
         for spec in &config.policies {
             let served = Served::new(spec.clone(), metrics.tally(&spec.name))

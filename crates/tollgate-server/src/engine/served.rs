@@ -6,10 +6,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
 use tollgate::{Policy, StoreError};
 use tollgate_http::HeaderStyle;
 
-use super::address::ADDRESS_FIELD;
+use super::address::{ADDRESS_FIELD, address_key, read_address};
 use super::key::{BadKey, Key, Standing, compose, is_composed};
 use super::list::List;
 use super::numbers::Numbers;
@@ -35,7 +36,7 @@ pub struct Served {
 impl Served {
     pub(super) fn new(spec: PolicySpec, tally: Tally) -> Result<Served, String> {
         let of_its_own = |(key, limits): &(String, Vec<_>)| {
-            let name = format!("{}@key:{key}", spec.name);
+            let name = format!("{}@key:{:x}", spec.name, Sha256::digest(key));
             let policy = policy_of(&name, limits, spec.mode, spec.shadow)?;
             Ok((key.clone().into_bytes(), Arc::new(policy)))
         };
@@ -102,8 +103,22 @@ impl Served {
             return Err(BadKey::new("fields", reason));
         }
         let address = if self.has_lists() { read_address(text) } else { None };
-        let standing = self.standing(text, address);
-        Key::new(Cow::Borrowed(text), standing)
+        let bytes = match std::str::from_utf8(text) {
+            Ok(text) if self.spec.key == [ADDRESS_FIELD] => match address_key(text.into()) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            _ => Cow::Borrowed(text),
+        };
+        let standing = self.standing(&bytes, address);
+        Key::new(bytes, standing)
+    }
+
+    /// The key of a client whose address is all that is known.
+    pub fn key_of_client(&self, client: IpAddr) -> Result<Key<'static>, BadKey> {
+        let text = address_key(client.to_string().into()).into_owned().into_bytes();
+        let standing = self.standing(&text, Some(client.to_canonical()));
+        Key::new(Cow::Owned(text), standing)
     }
 
     /// The key of a request with these fields.
@@ -119,9 +134,12 @@ impl Served {
                 BadKey::new(name, reason)
             })?;
             if name == ADDRESS_FIELD {
+                // Lists are about addresses, budgets about groups of them.
                 address = read_address(value.as_bytes());
+                values.push(address_key(value));
+            } else {
+                values.push(value);
             }
-            values.push(value);
         }
         let bytes = match &*values {
             [] => {
@@ -186,14 +204,12 @@ impl Served {
         limits: &[crate::config::LimitSpec],
         place: &Place,
     ) -> Result<Arc<Policy>, StoreError> {
-        let name = format!("{}@admin:{}", self.name(), String::from_utf8_lossy(key.bytes()));
+        // Names get into logs; keys do not.
+        let hash = Sha256::digest(key.bytes());
+        let name = format!("{}@admin:{:x}", self.name(), hash);
         let policy = policy_of(&name, limits, self.spec.mode, self.spec.shadow)
             .map_err(StoreError::Unfit)?;
         place.set_variant(self, policy.clone()).await?;
         Ok(Arc::new(policy))
     }
-}
-
-pub(super) fn read_address(text: &[u8]) -> Option<IpAddr> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }

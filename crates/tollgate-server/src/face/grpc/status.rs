@@ -58,15 +58,16 @@ fn of_decided(decided: &Decided<'_>) -> DescriptorStatus {
 /// one with the least left.
 fn binding(decided: &Decided<'_>) -> Option<usize> {
     let (policy, answer) = (&decided.reply.policy, &decided.reply.answer);
+    let both = answer.limits.len().min(policy.limits().len());
     let wait = |at: &usize| answer.limits[*at].retry_after.unwrap_or(Duration::MAX);
     let refusing = answer
         .decision
         .refused_by()
         .iter()
-        .filter(|at| *at < answer.limits.len() && decided.has_refused());
+        // A reload may come between the question and the answer: then the two differ in length.
+        .filter(|at| *at < both && decided.has_refused());
     let left = |at: &usize| answer.limits[*at].remaining.unwrap_or(u64::MAX);
-    let live = (0..answer.limits.len().min(policy.limits().len()))
-        .filter(|at| !policy.limits()[*at].is_shadow());
+    let live = (0..both).filter(|at| !policy.limits()[*at].is_shadow());
     refusing.max_by_key(wait).or_else(|| live.min_by_key(left))
 }
 

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use crate::access::Role;
 use crate::config::{NormalisedPolicy, read_limits};
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Exception, Key, Served};
+use crate::engine::{Ask, Exception, Instead, Key, Served};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -141,7 +141,7 @@ pub(super) async fn grant(
 /// What goes for a key instead: one of the three.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Instead {
+struct Asked {
     #[serde(default)]
     block: bool,
     #[serde(default)]
@@ -163,23 +163,22 @@ pub(super) async fn make_exception(
         open(&server, &parts, Role::Admin)?;
         let body = body_of(&server, &parts.headers, body).await?;
         let _room = room(&server)?;
-        let instead: Instead = serde_json::from_slice(&body)
+        let asked: Asked = serde_json::from_slice(&body)
             .map_err(|error| Problem::bad("body", format!("{INSTEAD}: {error}")))?;
         let plan = server.engine.plan();
         let served = plan.find(&policy).map_err(Problem::not_found)?;
         let key = served.key(key.as_bytes())?;
-        let exception = match instead {
-            Instead { block: true, exempt: false, limits: None } => Exception::Block,
-            Instead { block: false, exempt: true, limits: None } => Exception::Exempt,
-            Instead { block: false, exempt: false, limits: Some(limits) } => {
+        let instead = match asked {
+            Asked { block: true, exempt: false, limits: None } => Instead::Block,
+            Asked { block: false, exempt: true, limits: None } => Instead::Exempt,
+            Asked { block: false, exempt: false, limits: Some(limits) } => {
                 let limits = read_limits(&limits, served.spec().mode)
                     .map_err(|reason| Problem::bad("limits", reason))?;
-                let place = server.engine.place();
-                Exception::Override(served.with_limits(&key, &limits, place).await?)
+                Instead::Limits(limits)
             }
             _ => return Err(Problem::bad("body", INSTEAD)),
         };
-        if !server.engine.make_exception(served, &key, exception).await {
+        if !server.engine.make_exception(served, &key, instead).await? {
             let detail = "there are too many exceptions; take some back, or configure them";
             return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }

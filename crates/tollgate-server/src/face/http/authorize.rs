@@ -1,23 +1,23 @@
 //! `/v1/authorize`: forward-auth for proxies, which only look at the status and the header fields.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode, Uri};
 use tollgate::Verb;
-use tollgate_http::AddressKey;
 
 use super::problem::Problem;
 use super::query::Query;
-use crate::engine::{ADDRESS_FIELD, Ask, Key, Served};
+use crate::engine::{Ask, Key, Served};
 use crate::observe::Face;
 use crate::server::Server;
 
 /// What a proxy asks about the request it holds back.
 pub(super) async fn authorize(
     server: &Server,
-    client: &AddressKey,
+    client: IpAddr,
     is_trusted: bool,
     uri: &Uri,
     headers: &HeaderMap,
@@ -32,10 +32,9 @@ pub(super) async fn authorize(
     let plan = server.engine.plan();
     let served = plan.find(&name).map_err(Problem::not_found)?;
     let given = query.get("key");
-    let client = client.to_string();
     let key = match &given {
         Some(key) => served.key(key.as_bytes())?,
-        None => key_of_request(served, &client, is_trusted, headers)?,
+        None => key_of_request(served, client, is_trusted, headers)?,
     };
     let ask = Ask { served, key: &key, cost, numbers: None };
     let replies = server.engine.apply(Face::Http, Verb::Check, &[ask]).await?;
@@ -58,18 +57,18 @@ fn deny_status(query: &Query<'_>) -> Result<StatusCode, Problem> {
 }
 
 /// The client's address where the policy names no fields; else its fields, as the proxy tells them.
-fn key_of_request<'a>(
+fn key_of_request(
     served: &Served,
-    client: &'a str,
+    client: IpAddr,
     is_trusted: bool,
     headers: &HeaderMap,
-) -> Result<Key<'a>, Problem> {
+) -> Result<Key<'static>, Problem> {
     if served.spec().key.is_empty() {
-        return Ok(served.key(client.as_bytes())?);
+        return Ok(served.key_of_client(client)?);
     }
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let field = |name: &str| match name {
-        ADDRESS_FIELD => Some(Cow::Borrowed(client)),
+        "client_ip" => Some(Cow::Owned(client.to_string())),
         // What an untrusted peer forwards is what it likes.
         _ if !is_trusted => None,
         "method" => header("x-forwarded-method").map(Cow::Borrowed),

@@ -1,6 +1,5 @@
 //! `/v1/check`, `/v1/peek`, `/v1/refund`: from a question to asks, and from replies to JSON.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -59,7 +58,7 @@ fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Probl
     let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
     let key = match (&line.key, &line.fields) {
         (Some(key), None) => served.key(key.0.as_bytes())?,
-        (None, Some(fields)) => served.key_of_fields(|name| fields.get(name).map(normal(name)))?,
+        (None, Some(fields)) => served.key_of_fields(|name| fields.get(name))?,
         (Some(_), Some(_)) => {
             return Err(Problem::bad("key", "send `key` or `fields`, not both"));
         }
@@ -68,12 +67,6 @@ fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Probl
         }
     };
     Ok(Prepared { served, key, cost: units(served, &line.cost)? })
-}
-
-/// A client's address has one spelling, whoever writes it.
-fn normal<'v>(name: &str) -> impl Fn(Cow<'v, str>) -> Cow<'v, str> {
-    let is_address = name == crate::engine::ADDRESS_FIELD;
-    move |value| if is_address { crate::engine::address_key(value) } else { value }
 }
 
 /// A map of units names the unit of the policy, which has one.

@@ -99,7 +99,7 @@ async fn authorize(State(server): Shared, request: Request) -> Response {
         let peer = guard::peer_of(&parts);
         let (uri, headers) = (&parts.uri, &parts.headers);
         let (client, is_trusted) = server.client(peer, headers);
-        authorize::authorize(&server, &client, is_trusted, uri, headers).await
+        authorize::authorize(&server, client, is_trusted, uri, headers).await
     };
     authorize.await.unwrap_or_else(IntoResponse::into_response)
 }

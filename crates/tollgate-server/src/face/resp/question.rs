@@ -80,10 +80,13 @@ impl Said {
                 cell::answer(variant, *verb, decision, replies);
             }
             Said::Count(count) => replies.integer(i64::try_from(*count).unwrap_or(i64::MAX)),
-            Said::Nothing(error) if error.failure().is_some() => {
-                replies.error(&format!("UNAVAILABLE {error}"));
-            }
-            Said::Nothing(error) => replies.error(&format!("ERR {error}")),
+            Said::Nothing(error) => match error.failure() {
+                // The reason may name hosts.
+                Some(kind) => {
+                    replies.error(&format!("UNAVAILABLE the store failed ({})", kind.name()))
+                }
+                None => replies.error(&format!("ERR {error}")),
+            },
         }
     }
 }
