@@ -45,3 +45,23 @@ fn drop_first_segments(listener: &TcpListener) -> std::io::Result<()> {
 fn drop_first_segments(_: &TcpListener) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_in_stays_and_nobody_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let _in = TcpStream::connect(address).await.unwrap();
+        refuse_newcomers(&listener);
+        let newcomer = timeout(Duration::from_millis(300), TcpStream::connect(address)).await;
+        assert!(newcomer.is_err(), "neither let in nor turned away");
+        assert!(timeout(Duration::from_secs(5), listener.accept()).await.is_ok());
+        assert!(timeout(Duration::from_millis(100), listener.accept()).await.is_err());
+    }
+}

@@ -22,7 +22,7 @@ use self::watch::Watch;
 /// Editors and Kubernetes touch a directory several times for one change.
 const SETTLES: Duration = Duration::from_millis(100);
 /// Not every file system tells of changes, so the files are looked at now and then anyway.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Reloads whenever the files have changed or somebody asks, until the server ends.
 pub(crate) async fn keep_reloading(

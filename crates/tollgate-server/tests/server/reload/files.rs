@@ -3,9 +3,10 @@
 use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
+use tollgate_server::config::Config;
 
 use super::{Scene, yearly};
-use crate::at_work::AtWork;
+use crate::at_work::{AtWork, hurried};
 use crate::patience::eventually;
 
 #[tokio::test]
@@ -87,6 +88,35 @@ async fn mounted_elsewhere() {
         mounted.swap(name, &yearly(limit));
         has_limit(&server, limit).await;
     }
+}
+
+/// As releases are put in place: the directory is a link, and the link is swapped.
+#[tokio::test]
+async fn in_a_directory_that_is_swapped() {
+    let directory = TempDir::new().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (name, limit) in [("one", 1), ("two", 7)] {
+        std::fs::create_dir_all(path(name).join("etc")).unwrap();
+        std::fs::write(path(name).join("etc/tollgate.toml"), yearly(limit)).unwrap();
+    }
+    symlink("one", path("current")).unwrap();
+    let server = AtWork::serving_file(&path("current").join("etc/tollgate.toml")).await;
+    has_limit(&server, 1).await;
+    symlink("two", path("next")).unwrap();
+    std::fs::rename(path("next"), path("current")).unwrap();
+    has_limit(&server, 7).await;
+}
+
+/// Between the first reading and the first watching there is time for a change.
+#[tokio::test]
+async fn changed_before_anybody_watched() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("tollgate.toml");
+    std::fs::write(&path, yearly(1)).unwrap();
+    let config = Config::load(Some(&path)).unwrap();
+    std::fs::write(&path, yearly(7)).unwrap();
+    let server = AtWork::with(config, hurried()).await;
+    has_limit(&server, 7).await;
 }
 
 #[tokio::test]
