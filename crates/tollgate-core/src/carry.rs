@@ -206,5 +206,5 @@ fn keep_log(log: Log, state: State<'_>) {
 
 /// When the next event is welcome, for another interval since the same last event.
 fn shifted(welcome_at: u64, old_every: u64, new_every: u64) -> u64 {
-    if welcome_at == 0 { 0 } else { welcome_at - old_every + new_every }
+    if welcome_at == 0 { 0 } else { welcome_at.saturating_sub(old_every).saturating_add(new_every) }
 }

@@ -252,7 +252,8 @@ fn carry(
     let carried = held.carried(&from.policy, &to.policy, crossing);
     let record = carried.record(&to.policy, &to.shape);
     let record = record.map(|(record, _)| record).unwrap_or_default();
-    Ok(Carried { generation, found: found.to_vec(), record })
+    let moves = generation <= to.older.len();
+    Ok(Carried { generation, found: found.to_vec(), record, moves })
 }
 
 /// The answers to a check, from what was found before it.

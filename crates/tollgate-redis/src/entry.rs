@@ -177,8 +177,16 @@ impl Entry {
 
     /// Adds a definition that is replaced now, and those it replaced.
     pub(crate) fn add_all_older(&mut self, before: &Arc<Self>) {
+        let now = Instant::now();
+        self.older.retain(|older| now < older.until);
         let until = later(before.shape.remembers_for());
-        self.add_older(Older { entry: Arc::clone(before), until });
+        let newest = Older { entry: Arc::clone(before), until };
+        let known = self.older.iter().any(|older| older.entry.mark == before.mark);
+        if !known && self.mark != before.mark && now < until {
+            // The newest is the one that records were written under: it takes the oldest one's place.
+            self.older.truncate(REMEMBERED - 1);
+            self.older.insert(0, newest);
+        }
         before.older.iter().for_each(|older| self.add_older(older.clone()));
     }
 }

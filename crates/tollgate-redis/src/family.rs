@@ -18,6 +18,7 @@ impl Inner {
         policy: Policy,
         crossing: Crossing,
     ) -> Result<(), StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
         let of_entry = self.entry(of)?;
         let (base, alone) = match &of_entry.family {
             Some(family) => (self.entry(&family.base)?, false),
@@ -78,6 +79,7 @@ impl Inner {
 
     /// Removes a policy here. Its records stay until they expire: other processes may have it still.
     pub(crate) async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
         let removed = self.entry(name)?;
         self.local.remove_policy(name).await?;
         let mut entries = self.entries.write();

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -43,6 +43,8 @@ pub(crate) type Entries = HashMap<Box<str>, Arc<Entry>>;
 
 pub(crate) struct Inner {
     pub(crate) entries: RwLock<Entries>,
+    /// Held while policies change, which takes questions to the server in between.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) keyspace: Keyspace,
     pub(crate) route: Route,
     pub(crate) deadline: Duration,
@@ -52,6 +54,8 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     /// Whether somebody is telling the store what was admitted without it.
     pub(crate) settling: AtomicBool,
+    /// How often the store failed, by kind, whoever answered in its place.
+    failures: [AtomicU64; Failure::ALL.len()],
 }
 
 impl RedisStore {
@@ -78,6 +82,7 @@ impl RedisStore {
         let address = Address::parse(&settings.url, settings.root_certificate)?;
         let inner = Inner {
             entries: RwLock::default(),
+            changing: tokio::sync::Mutex::default(),
             keyspace: Keyspace::new(settings.prefix, &settings.key_secret),
             route: Route::new(address, settings.deadline)?,
             deadline: settings.deadline,
@@ -86,6 +91,7 @@ impl RedisStore {
             leases: Leases::default(),
             local: Local::new(settings.nodes),
             settling: AtomicBool::new(false),
+            failures: [const { AtomicU64::new(0) }; Failure::ALL.len()],
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -152,6 +158,12 @@ impl RedisStore {
         self.inner.return_leases(true).await;
     }
 
+    /// How often the store failed so far, by kind, whoever answered in its place.
+    pub fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
+        let count = |kind| (kind, self.inner.failures[kind as usize].load(Ordering::Relaxed));
+        Failure::ALL.into_iter().map(count)
+    }
+
     /// Whether a server is given up at the moment, so that something stands in for it.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
@@ -195,6 +207,7 @@ fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
 
 impl Inner {
     async fn set_policy(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
         let before = self.entries.read().get(policy.name()).cloned();
         let family = before.as_ref().and_then(|before| before.family.clone());
         let by_time = family.as_ref().is_some_and(|family| family.crossing == Crossing::Time);
@@ -325,10 +338,13 @@ impl Inner {
                 self.settle_soon(&answers);
                 Ok(spread(&answers, &line_of))
             }
-            Err(error) if error.failure().is_some() => {
-                self.stand_in(error, verb, charges, &lines).await
-            }
-            Err(error) => Err(error),
+            Err(error) => match error.failure() {
+                Some(kind) => {
+                    self.failures[kind as usize].fetch_add(1, Ordering::Relaxed);
+                    self.stand_in(error, verb, charges, &lines).await
+                }
+                None => Err(error),
+            },
         }
     }
 

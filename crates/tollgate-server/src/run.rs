@@ -19,6 +19,8 @@ use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
 use crate::tls::Certificates;
 
+const LOOK_AT_STORE: Duration = Duration::from_millis(500);
+
 /// Serves a configuration on bound sockets until `shutdown` is ready, and then until every request
 /// under way is answered.
 ///
@@ -93,6 +95,7 @@ impl Running {
             let in_force = InForce { server, certificates, bound, standing };
             others.spawn(keep_reloading(in_force, path, (files, contents), told));
         }
+        others.spawn(tell_of_the_store(Arc::clone(&server)));
         if let Some(path) = snapshot.clone() {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), path, every));
@@ -131,6 +134,21 @@ impl Running {
         }
         self.server.engine.place().close().await;
         info!("stopped");
+    }
+}
+
+/// Says when the store is given up, and when it is back.
+async fn tell_of_the_store(server: Arc<Server>) {
+    let mut was = false;
+    loop {
+        sleep(LOOK_AT_STORE).await;
+        let is = server.engine.place().is_degraded();
+        match (was, is) {
+            (false, true) => warn!("the store does not answer: policies say who decides"),
+            (true, false) => info!("the store answers again"),
+            _ => {}
+        }
+        was = is;
     }
 }
 

@@ -469,7 +469,7 @@ for i = 1, count do
   local charge = {key = KEYS[keys], cost = number(), mode = text(), shadow = number() == 1, plain = number() == 1}
   local others, carried = number(), {}
   if others > 0 then
-    for _ = 1, number() do carried[number()] = {text(), text()} end
+    for _ = 1, number() do carried[number()] = {text(), text(), number()} end
   end
   local known = number()
   charge.found, charge.elsewhere = redis.call('GET', charge.key), {}
@@ -482,6 +482,8 @@ for i = 1, count do
       if not means or means[1] ~= there then return {now, {i, generation, there}} end
       charge.elsewhere[#charge.elsewhere + 1] = KEYS[keys]
       charge.found = means[2] ~= '' and means[2]
+      -- What a definition that is gone has left goes on by the new numbers at once, whatever is decided.
+      charge.moves = charge.moves or means[3] == 1
     end
   end
   reply[i + 1] = charge.found
@@ -534,7 +536,7 @@ end
 
 for i, charge in ipairs(charges) do
   if refused and (count > 1 or verb == 'hold') and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
-  local writes = charge.redated and charge.cost > 0
+  local writes = (charge.redated or charge.moves) and charge.cost > 0
   for _, limit in ipairs(charge.limits) do
     local n = charge.grants
     if limit.shadow then

@@ -42,6 +42,8 @@ pub(crate) struct Carried {
     pub(crate) found: Vec<u8>,
     /// Nothing, if it is fresh.
     pub(crate) record: Vec<u8>,
+    /// Whether the other definition is gone, so that the record moves even if nothing is charged.
+    pub(crate) moves: bool,
 }
 
 /// A policy of one limit whose record is one number.
@@ -107,9 +109,10 @@ impl Shape {
         push(definitions.to_string());
         if *definitions > 0 {
             push(carried.len().to_string());
-            for Carried { generation, found, record } in carried.iter() {
+            for Carried { generation, found, record, moves } in carried.iter() {
                 args.push(generation.to_string().into_bytes());
                 args.extend([found.clone(), record.clone()]);
+                args.push(u8::from(*moves).to_string().into_bytes());
             }
         }
         let mut push = |arg: String| args.push(arg.into_bytes());

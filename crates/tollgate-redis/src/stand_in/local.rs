@@ -65,7 +65,11 @@ impl Local {
     }
 
     pub(crate) async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
-        self.noted.lock().starts_empty.remove(name);
+        {
+            let mut noted = self.noted.lock();
+            noted.starts_empty.remove(name);
+            noted.spent.retain(|(policy, _), _| **policy != *name);
+        }
         self.store.remove_policy(name).await
     }
 
@@ -129,7 +133,10 @@ impl Local {
         let mut all = Vec::new();
         for ((policy, key), units) in spent {
             let mut unsettled = Unsettled { policy, key, units };
-            let answers = self.store.apply(Verb::Peek, &[unsettled.charge(0)]).await?;
+            // A policy that has gone meanwhile does not keep the others from being settled.
+            let Ok(answers) = self.store.apply(Verb::Peek, &[unsettled.charge(0)]).await else {
+                continue;
+            };
             let used = answers[0]
                 .limits
                 .iter()

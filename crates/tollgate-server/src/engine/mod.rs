@@ -26,11 +26,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
+use futures_util::future::join_all;
 use tollgate::{Charge, Clock, Policy, StoreError, Verb};
 
 use self::throttle::Throttle;
 use crate::config::{Config, Invalid};
 use crate::observe::{Face, Metrics};
+
+/// Of asks that are decided each on its own.
+const EACH_AT_ONCE: usize = 64;
 
 /// One line of a check, as a face puts it.
 pub struct Ask<'a> {
@@ -68,6 +72,7 @@ impl Engine {
             throttle: Throttle::new(|family| metrics.tally(family)),
             metrics,
         };
+        engine.place.greet().await?;
         engine.put_in_force(plan).await?;
         let begun = Throttle::begin(&engine.place).await;
         begun.map_err(|error| Invalid::from(error.to_string()))?;
@@ -100,6 +105,7 @@ impl Engine {
     /// Brings the gauges up to date.
     pub(crate) fn gauge(&self) {
         self.metrics.set_degraded(self.place.is_degraded());
+        self.place.failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
         let plan = self.plan();
         let mut gauges = self.metrics.of_policies();
         for served in plan.policies() {
@@ -253,8 +259,7 @@ impl Engine {
                 }
             }
             Ok(_) => {}
-            Err(error) => {
-                self.metrics.store_failed(error);
+            Err(_) => {
                 asks.iter().for_each(|ask| ask.served.tally().count(face, Outcome::Error));
             }
         }
@@ -267,18 +272,24 @@ impl Engine {
         face: Face,
         verb: Verb,
         asks: &[Ask<'_>],
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Vec<Result<Reply, StoreError>> {
         let started = self.metrics.clock().now();
         let mut replies = Vec::with_capacity(asks.len());
-        for ask in asks.chunks(1) {
-            match ask {
-                // Without a vector for each.
-                [ask] if let Some(reply) = self.reply_now(face, verb, ask) => replies.push(reply),
-                _ => replies.extend(self.apply_unmeasured(None, face, verb, ask).await?),
-            }
+        for some in asks.chunks(EACH_AT_ONCE) {
+            // A store elsewhere is asked about many at a time.
+            replies.extend(join_all(some.iter().map(|ask| self.one(face, verb, ask))).await);
         }
         self.metrics.decided(face, started);
-        Ok(replies)
+        replies
+    }
+
+    async fn one(&self, face: Face, verb: Verb, ask: &Ask<'_>) -> Result<Reply, StoreError> {
+        if let Some(reply) = self.reply_now(face, verb, ask) {
+            return Ok(reply);
+        }
+        let asks = std::slice::from_ref(ask);
+        let replies = Box::pin(self.apply_unmeasured(None, face, verb, asks)).await?;
+        replies.into_iter().next().ok_or_else(short_of_answers)
     }
 
     async fn decide(

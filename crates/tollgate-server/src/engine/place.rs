@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Charge, Clock, Crossing, MemoryStore, Policy, Store, StoreError, TscClock, Verb,
+    Answer, Charge, Clock, Crossing, Failure, MemoryStore, Policy, Store, StoreError, TscClock,
+    Verb,
 };
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 use tracing::warn;
@@ -38,6 +39,26 @@ impl Place {
                 .map(Place::Redis)
                 .map_err(|error| Invalid::from(error.to_string())),
         }
+    }
+
+    /// Says what an operator should know about the servers of a shared store. One that can never decide
+    /// is refused; one that does not answer may yet.
+    pub(super) async fn greet(&self) -> Result<(), Invalid> {
+        let Place::Redis(store) = self else { return Ok(()) };
+        match boxed(store.greet()).await {
+            Ok(warnings) => warnings.iter().for_each(|warning| warn!("{warning}")),
+            Err(error) if error.failure() == Some(Failure::Version) => {
+                return Err(Invalid::from(error.to_string()));
+            }
+            Err(error) => warn!("policies say who decides for now: {error}"),
+        }
+        Ok(())
+    }
+
+    /// How often the store failed so far, by kind.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
+        let store = if let Place::Redis(store) = self { Some(store) } else { None };
+        store.into_iter().flat_map(RedisStore::failures)
     }
 
     /// As configurations spell it.

@@ -187,8 +187,11 @@ impl Served {
             return Err(StoreError::Unfit(reason));
         }
         let name = format!("{}@{numbers}", self.name());
-        let limits: Vec<_> =
-            self.spec.limits.iter().take(1).map(|limit| numbers.instead_of(limit)).collect();
+        let mut limits = self.spec.limits.clone();
+        // The first limit is the one that numbers can be said for; the others stay as they are.
+        if let Some(first) = limits.first_mut() {
+            *first = numbers.instead_of(first);
+        }
         let policy = policy_of(&name, &limits, self.spec.mode, self.spec.shadow)
             .map_err(StoreError::Unfit)?;
         place.set_variant(self, policy.clone()).await?;

@@ -180,7 +180,6 @@ impl Engine {
             }
             Ok(None) => Err(super::short_of_answers()),
             Err(error) => {
-                self.metrics.store_failed(&error);
                 self.throttle.tally.count(face, Outcome::Error);
                 Err(error)
             }

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tollgate::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
+use tollgate::{Clock, Failure, MonotonicClock, Timestamp};
 
 use super::{Face, Tally};
 
@@ -190,10 +190,9 @@ impl Metrics {
         self.store_duration.observe(self.since(started).as_secs_f64());
     }
 
-    pub(crate) fn store_failed(&self, error: &StoreError) {
-        if let Some(failure) = error.failure() {
-            self.store_errors.get_or_create(&OfKind { kind: failure.name() }).inc();
-        }
+    pub(crate) fn set_store_errors(&self, kind: Failure, total: u64) {
+        let counter = self.store_errors.get_or_create(&OfKind { kind: kind.name() });
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 
     pub(crate) fn set_degraded(&self, is_degraded: bool) {

@@ -15,7 +15,7 @@ use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::table::{Key, Table, Variant};
 pub use handle::PolicyHandle;
 use hasher::Hasher;
@@ -52,6 +52,8 @@ impl Member {
 #[derive(Debug)]
 struct Shared<C> {
     members: RwLock<Members>,
+    /// Held while policies change, which takes several steps.
+    changing: Mutex<()>,
     budget: Arc<Budget>,
     /// The table to sweep a little next when a key found no place.
     sweep: AtomicUsize,
@@ -76,6 +78,7 @@ impl<C: Clock> MemoryStore<C> {
     pub fn new(max_keys: usize, clock: C) -> Self {
         let shared = Shared {
             members: RwLock::default(),
+            changing: Mutex::new(()),
             budget: Arc::new(Budget::new(max_keys.max(1))),
             sweep: AtomicUsize::new(0),
             hasher: Hasher::default(),

@@ -8,11 +8,12 @@ use tollgate_core::{Crossing, Policy};
 use super::{Member, Shared, unknown};
 use crate::clock::Clock;
 use crate::store::StoreError;
-use crate::sync::Arc;
+use crate::sync::{Arc, lock};
 use crate::table::{Table, Variant};
 
 impl<C: Clock> Shared<C> {
     pub(super) fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
         let policy = Arc::new(policy);
         let known = {
             let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
@@ -36,6 +37,7 @@ impl<C: Clock> Shared<C> {
         policy: Policy,
         crossing: Crossing,
     ) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
         let policy = Arc::new(policy);
         let table = Arc::clone(&self.members().get(of).ok_or_else(|| unknown(of))?.table);
         if let Some(known) = self.members().get(policy.name())
@@ -55,6 +57,7 @@ impl<C: Clock> Shared<C> {
     }
 
     pub(super) fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
         if variant == Variant::BASE {

@@ -91,7 +91,8 @@ impl Family {
         policy.crosses(self.crossing)?;
         match self.variants.get_mut(&variant) {
             Some(member) => *member = Arc::clone(policy),
-            None => self.base = Arc::clone(policy),
+            None if variant == Variant::BASE => self.base = Arc::clone(policy),
+            None => return Err(format!("policy `{}` has been removed", policy.name())),
         }
         self.measure();
         Ok(())
@@ -248,6 +249,9 @@ impl Family {
         if Arc::ptr_eq(by, policy) {
             policy.adopt(memory, &mut state);
         } else if stays == variant {
+            policy.carry(by, memory, &mut state, now);
+        } else if self.crossing == Crossing::Units {
+            // It has been removed, so nobody will ask under the old limit again.
             policy.carry(by, memory, &mut state, now);
         } else {
             policy.cross(self.crossing, by, memory, &mut state, now);

@@ -6,9 +6,9 @@ use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
-use tollgate::Verb;
+use tollgate::{StoreError, Verb};
 
-use super::problem::{PROBLEM_JSON, Problem};
+use super::problem::{PROBLEM_JSON, Problem, without_hosts};
 use super::question::{Cost, Line, Question};
 use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Engine, Key, Plan, Reply, Served};
@@ -30,6 +30,18 @@ impl Prepared<'_> {
         let key = std::str::from_utf8(self.key.bytes()).unwrap_or_default();
         DecisionLine::in_full(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
     }
+
+    fn made<'r>(&'r self, reply: &'r Result<Reply, StoreError>) -> Made<'r> {
+        match reply {
+            Ok(reply) => Made::Decision(self.answer(reply)),
+            Err(error) => Made::Failure {
+                policy: self.served.name(),
+                cost: self.cost,
+                allowed: false,
+                error: without_hosts(error),
+            },
+        }
+    }
 }
 
 pub(super) async fn decide(
@@ -49,7 +61,10 @@ pub(super) async fn decide(
                 |(at, line)| prepare(&plan, line).map_err(|problem: Problem| problem.in_line(at));
             let lines: Vec<Prepared<'_>> =
                 lines.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
-            several(engine, verb, headers, &lines, atomic).await
+            match atomic {
+                true => together(engine, verb, headers, &lines).await,
+                false => Ok(each(engine, verb, &lines).await),
+            }
         }
     }
 }
@@ -114,33 +129,50 @@ struct Decisions<'a> {
     decisions: Vec<DecisionLine<'a>>,
 }
 
-async fn several(
+async fn together(
     engine: &Engine,
     verb: Verb,
     asked: &HeaderMap,
     lines: &[Prepared<'_>],
-    atomic: bool,
 ) -> Result<Response, Problem> {
     let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
-    let replies = if atomic {
-        engine.apply(Face::Http, verb, &asks).await?
-    } else {
-        engine.each(Face::Http, verb, &asks).await?
-    };
+    let replies = engine.apply(Face::Http, verb, &asks).await?;
     let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
-    let decisions =
-        lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply)).collect::<Vec<_>>();
+    let decisions = lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply)).collect();
     let answer = Decisions { allowed: !refused, decisions };
     let lines: Vec<&Prepared<'_>> = lines.iter().collect();
-    let mut response = match (refused && atomic, wants_problem(asked)) {
+    let mut response = match (refused, wants_problem(asked)) {
         (true, true) => refusal(&answer, violated(&lines, &replies)),
         (true, false) => json(StatusCode::TOO_MANY_REQUESTS, &answer),
         (false, _) => json(StatusCode::OK, &answer),
     };
-    if verb == Verb::Check && atomic {
+    if verb == Verb::Check {
         tell(&lines, &replies, response.headers_mut());
     }
     Ok(response)
+}
+
+/// Decisions that have nothing to do with each other; one that could not be made says why.
+#[derive(Serialize)]
+struct Each<'a> {
+    allowed: bool,
+    decisions: Vec<Made<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Made<'a> {
+    Decision(DecisionLine<'a>),
+    Failure { policy: &'a str, cost: u64, allowed: bool, error: String },
+}
+
+async fn each(engine: &Engine, verb: Verb, lines: &[Prepared<'_>]) -> Response {
+    let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
+    let replies = engine.each(Face::Http, verb, &asks).await;
+    let passes = |reply: &Result<Reply, _>| reply.as_ref().is_ok_and(|reply| !reply.is_refusal());
+    let allowed = verb != Verb::Check || replies.iter().all(passes);
+    let decisions = lines.iter().zip(&replies).map(|(line, reply)| line.made(reply)).collect();
+    json(StatusCode::OK, &Each { allowed, decisions })
 }
 
 /// The header fields of each policy, in its own style.

@@ -59,13 +59,20 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
         match &error {
             StoreError::UnknownPolicy(_) => Problem::not_found(error.to_string()),
-            StoreError::Failed { kind, .. } => {
-                // The reason may name hosts; the log has it.
-                let detail = format!("the store failed ({})", kind.name());
+            StoreError::Failed { .. } => {
+                let detail = without_hosts(&error);
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
             }
             _ => Problem::bad("policy", error.to_string()),
         }
+    }
+}
+
+/// What clients hear of a failure: its reason may name hosts.
+pub(super) fn without_hosts(error: &StoreError) -> String {
+    match error.failure() {
+        Some(kind) => format!("the store failed ({})", kind.name()),
+        None => error.to_string(),
     }
 }
 

@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::problem::Problem;
 use crate::config::did_you_mean;
 
+/// Checks in one question.
+const MOST_CHECKS: usize = 1_024;
+
 /// One or several charges.
 #[derive(Debug)]
 pub(super) enum Question<'a> {
@@ -149,6 +152,12 @@ impl<'a> Question<'a> {
         if let Ok(Several { checks: lines, atomic }) = serde_json::from_slice(body) {
             if lines.is_empty() {
                 return Err(Problem::bad("checks", "`checks` must hold at least one check"));
+            }
+            if lines.len() > MOST_CHECKS {
+                let found = lines.len();
+                let detail =
+                    format!("`checks` must hold at most {MOST_CHECKS} checks; found {found}");
+                return Err(Problem::bad("checks", detail));
             }
             return Ok(Question::Several { lines, atomic });
         }

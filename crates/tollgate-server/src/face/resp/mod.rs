@@ -59,13 +59,14 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         }
         let deadline = connection.deadline(clock.now(), patience);
         loop {
-            if connection.waiting.is_draining && connection.inbox.is_empty() {
-                return;
-            }
             let inbox = &mut connection.inbox;
-            match connection.waiting.bytes(&mut stream, inbox, clock, deadline).await {
+            // What is on its way when the server stops is still answered.
+            let parts = connection.waiting.is_draining && inbox.is_empty();
+            let until = if parts { clock.now().after(server.quiet()) } else { deadline };
+            match connection.waiting.bytes(&mut stream, inbox, clock, until).await {
                 Came::Bytes => break,
                 Came::Draining => {}
+                Came::TooLate if parts => return farewell(&mut stream).await,
                 Came::End | Came::TooLate => return,
             }
         }
