@@ -39,6 +39,12 @@ async fn two_servers_share_a_budget() {
     }
 }
 
+/// The numbers of all lines that begin so.
+fn sum(metrics: &str, begin: &str) -> u64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(begin));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_each_policy_does_what_it_says() {
     let redis = RedisServer::start();
@@ -68,8 +74,12 @@ async fn without_redis_each_policy_does_what_it_says() {
     }
     assert_eq!(admitted, 5);
     let metrics = client.get("/metrics").await.body;
-    assert!(metrics.contains("tollgate_store_errors_total{kind=\""), "{metrics}");
-    assert!(metrics.contains("outcome=\"error\""), "{metrics}");
+    assert!(sum(&metrics, "tollgate_store_errors_total{") >= 1, "{metrics}");
+    assert!(
+        sum(&metrics, "tollgate_decisions_total{policy=\"shut\",outcome=\"error\"") >= 1,
+        "{metrics}"
+    );
+    assert_eq!(sum(&metrics, "tollgate_degraded{mode=\"local\"}"), 1, "{metrics}");
     assert_eq!(client.get("/readyz").await.json()["degraded"], true);
     redis.restart();
     eventually("authoritative again", async || {
