@@ -126,6 +126,12 @@ impl Guesses {
     }
 }
 
+/// The token of an `Authorization: Bearer …`; schemes are spelt in any case.
+pub(crate) fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
 /// What cannot be read as a hash is a hash that no token has.
 fn hash_of(text: &str) -> [u8; 32] {
     let Some(hex) = text.strip_prefix("sha256:") else { return Sha256::digest(text).into() };

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tonic::{Request, Status};
 
-use crate::access::{Attempt, Role};
+use crate::access::{Attempt, Role, bearer};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -29,10 +29,4 @@ pub(super) fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), 
             wait.as_secs() + 1
         ))),
     }
-}
-
-/// Schemes are spelt in any case.
-fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

@@ -22,7 +22,7 @@ use tower::ServiceExt;
 use super::authorize::Peer;
 use super::preface::begin;
 use super::proto::METHOD;
-use crate::pace::Pace;
+use crate::pace::{Pace, UnderWay};
 use crate::server::{Phase, Server};
 
 /// Requests at once on one connection.
@@ -51,8 +51,8 @@ where
     let resting = Arc::clone(&pace);
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
-        let (pace, routes) = (Arc::clone(&pace), routes.clone());
-        let under_way = UnderWay::new(pace);
+        let routes = routes.clone();
+        let under_way = UnderWay::new(&pace);
         async move {
             let response = answer(routes, request, patience.head * 2).await?;
             // Until the last of the answer is out, or nobody wants it any more.
@@ -78,22 +78,6 @@ where
     } else {
         // Whoever drains the server says how long that may take.
         _ = connection.await;
-    }
-}
-
-/// A request that is being answered, however that ends.
-struct UnderWay(Arc<Pace>);
-
-impl UnderWay {
-    fn new(pace: Arc<Pace>) -> UnderWay {
-        pace.request_begins();
-        UnderWay(pace)
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.request_ends();
     }
 }
 

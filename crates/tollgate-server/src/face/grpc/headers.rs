@@ -1,6 +1,6 @@
 //! Header fields that Envoy adds to its response, in the style of each policy.
 
-use tollgate_http::{HeaderStyle, Told, fields};
+use tollgate_http::{Told, fields};
 
 use super::decide::Outcome;
 use super::proto::HeaderValue;
@@ -14,7 +14,7 @@ pub(super) fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
             if decided.gives_back {
                 return None;
             }
-            let style = HeaderStyle::parse(decided.served.spec().headers).unwrap_or_default();
+            let style = decided.served.headers();
             let reply = &decided.reply;
             let (policy, answer) = (&*reply.policy, &reply.answer);
             Some(Told { style, name: decided.served.name(), policy, answer })

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Peer;
 use super::problem::Problem;
-use crate::access::{Attempt, Role};
+use crate::access::{Attempt, Role, bearer};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -30,7 +30,7 @@ pub(super) fn room(server: &Server) -> Result<SemaphorePermit<'_>, Problem> {
 
 /// Lets a request in, if its token opens the role.
 pub(super) fn open(server: &Server, parts: &Parts, role: Role) -> Result<(), Problem> {
-    let token = bearer(&parts.headers);
+    let token = token_of(&parts.headers);
     match server.attempt(Face::Http, peer_of(parts), token, role) {
         Attempt::Granted => Ok(()),
         Attempt::Unknown => {
@@ -55,10 +55,8 @@ pub(super) fn open(server: &Server, parts: &Parts, role: Role) -> Result<(), Pro
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    bearer(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
 }
 
 /// The acceptor puts it there.

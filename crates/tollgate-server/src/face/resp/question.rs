@@ -83,7 +83,7 @@ impl Said {
             Said::Nothing(error) => match error.failure() {
                 // The reason may name hosts.
                 Some(kind) => {
-                    replies.error(&format!("UNAVAILABLE the store failed ({})", kind.name()))
+                    replies.error(&format!("UNAVAILABLE the store failed ({})", kind.name()));
                 }
                 None => replies.error(&format!("ERR {error}")),
             },

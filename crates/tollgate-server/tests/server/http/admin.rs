@@ -14,6 +14,7 @@ auth = [
 ]
 
 [policies.plain]
+headers = "ietf"
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 3 }]
 
 [policies.login]
@@ -134,6 +135,10 @@ async fn block_exempt_override_and_back() {
     assert_eq!(overridden.json()["policy"], "plain", "under the name that callers know");
     assert_eq!(overridden.json()["remaining"], 9, "what was spent stays spent");
 
+    let check = r#"{"policy":"plain","key":"k","cost":0}"#;
+    let told = ask(&mut client, "checker", "POST", "/v1/check", check).await;
+    assert_eq!(told.header("ratelimit-policy"), Some("\"plain.gcra\";q=10;w=36000"));
+
     let back = ask(&mut client, "root", "DELETE", path, "").await;
     assert_eq!(back.json()["exception"], Value::Null);
     assert_eq!(back.json()["remaining"], 2, "and comes back with it");
@@ -150,6 +155,24 @@ async fn block_exempt_override_and_back() {
         let bad = ask(&mut client, "root", "PUT", path, body).await;
         assert_eq!(bad.status, 400, "{body}: {}", bad.body);
     }
+}
+
+#[tokio::test]
+async fn blocked_in_the_file_is_blocked_and_can_be_reset() {
+    let policies = POLICIES.replace("[policies.plain]", "[policies.plain]\nblock = [\"mallory\"]");
+    let server = AtWork::serving(&policies).await;
+    let mut client = server.http().await;
+    let path = "/v1/policies/plain/keys/mallory/override";
+    for body in [r#"{"exempt":true}"#, r#"{"limits":["9/s"]}"#] {
+        assert_eq!(ask(&mut client, "root", "PUT", path, body).await.status, 200);
+        assert_eq!(check(&mut client, "mallory", 1).await.status, 429, "block comes first");
+    }
+    check(&mut client, "eve", 3).await;
+    let eve = "/v1/policies/plain/keys/eve";
+    ask(&mut client, "root", "PUT", &format!("{eve}/override"), r#"{"block":true}"#).await;
+    ask(&mut client, "root", "DELETE", eve, "").await;
+    ask(&mut client, "root", "DELETE", &format!("{eve}/override"), "").await;
+    assert_eq!(check(&mut client, "eve", 3).await.status, 200, "forgotten while it was blocked");
 }
 
 #[tokio::test]

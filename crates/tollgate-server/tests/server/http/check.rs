@@ -257,6 +257,45 @@ async fn exempt_and_blocked() {
     assert_eq!(blocked.json()["source"], "policy");
 }
 
+/// Lists are about addresses, budgets about the /64 they share.
+#[tokio::test]
+async fn lists_see_ipv6_addresses() {
+    let policies = r#"
+[policies.address]
+key = ["client_ip"]
+exempt = ["2001:db8:1::/48"]
+block = ["2001:db8:2::5", "2001:db8:3::/48"]
+limits = ["1/h"]
+"#;
+    let server = AtWork::serving(policies).await;
+    let mut client = server.http().await;
+    let by_field = |ip: &str| json!({"policy": "address", "fields": {"client_ip": ip}}).to_string();
+    for (ip, first, second) in [
+        ("2001:db8:1::7", 200, 200),
+        ("2001:db8:2::5", 429, 429),
+        ("2001:db8:2::6", 200, 429),
+        ("2001:db8:3:4::1", 429, 429),
+        ("2001:db8:9::1", 200, 429),
+        ("2001:db8:9::2", 429, 429),
+    ] {
+        assert_eq!(client.post("/v1/check", &by_field(ip)).await.status, first, "{ip}");
+        assert_eq!(client.post("/v1/check", &body("address", ip, 1)).await.status, second, "{ip}");
+    }
+}
+
+#[tokio::test]
+async fn as_many_checks_as_there_may_be() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let of = |many: usize| {
+        let checks = vec![json!({"policy": "plain", "key": "k", "cost": 0}); many];
+        json!({"checks": checks, "atomic": false}).to_string()
+    };
+    assert_eq!(client.post("/v1/check", &of(1_024)).await.status, 200);
+    let more = client.post("/v1/check", &of(1_025)).await;
+    assert_eq!((more.status, &more.json()["field"]), (400, &json!("checks")));
+}
+
 #[tokio::test]
 async fn shadow_never_refuses() {
     let server = AtWork::serving(POLICIES).await;
