@@ -4,9 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::deployed::{self, Ports};
-use crate::edge::{ANY_PAGE, Edge, LOGIN};
+use crate::edge::Edge;
 use crate::installed::peer;
-use crate::visitor::Visitor;
 
 fn caddy(folder: &Path, ports: &Ports) -> Command {
     let file = deployed::copy("caddy/Caddyfile", folder, ports);
@@ -19,16 +18,7 @@ fn caddy(folder: &Path, ports: &Ports) -> Command {
 
 #[test]
 fn refuses_what_is_too_much() {
-    let edge = Edge::start(caddy);
-    let refusal = edge.exhaust(Visitor::at(2), &ANY_PAGE);
-    assert_eq!(refusal.number("retry-after"), 1);
-    assert_eq!(refusal.header("ratelimit-policy"), Some("\"per-client.burst\";q=20;w=20"));
-    assert_eq!(refusal.header("ratelimit"), Some("\"per-client.burst\";r=0;t=1"));
-
-    let refusal = edge.exhaust(Visitor::at(2), &LOGIN);
-    assert!((1..=1200).contains(&refusal.number("retry-after")));
-    assert_eq!(refusal.header("ratelimit"), None, "the policy tells when to retry, and no more");
-    edge.server.stop();
+    Edge::start(caddy).refuses_what_is_too_much();
 }
 
 #[test]

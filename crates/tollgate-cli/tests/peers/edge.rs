@@ -85,6 +85,23 @@ impl Edge {
         }
     }
 
+    /// As much passes as the policies allow; the rest hears what its policy tells.
+    pub(crate) fn refuses_what_is_too_much(self) {
+        let refusal = self.exhaust(Visitor::at(2), &ANY_PAGE);
+        assert_eq!(refusal.number("retry-after"), 1);
+        assert_eq!(refusal.header("ratelimit-policy"), Some("\"per-client.burst\";q=20;w=20"));
+        assert_eq!(refusal.header("ratelimit"), Some("\"per-client.burst\";r=0;t=1"));
+
+        let refusal = self.exhaust(Visitor::at(2), &LOGIN);
+        assert!((1..=1200).contains(&refusal.number("retry-after")));
+        assert_eq!(
+            refusal.header("ratelimit"),
+            None,
+            "the policy tells when to retry, and no more"
+        );
+        self.server.stop();
+    }
+
     /// Whoever is refused has no other key by what it says about itself; others have their own.
     #[track_caller]
     pub(crate) fn knows_its_visitors(&self) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::deployed::{self, Ports};
-use crate::edge::{ANY_PAGE, Edge, LOGIN};
+use crate::edge::Edge;
 use crate::installed::program;
 use crate::visitor::Visitor;
 
@@ -44,14 +44,7 @@ fn refuses_what_is_too_much() {
     assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=1"));
     assert_eq!(allowed.header("retry-after"), None);
 
-    let refusal = edge.exhaust(Visitor::at(2), &ANY_PAGE);
-    assert_eq!(refusal.number("retry-after"), 1);
-    assert_eq!(refusal.header("ratelimit"), Some("\"per-client.burst\";r=0;t=1"));
-
-    let refusal = edge.exhaust(Visitor::at(2), &LOGIN);
-    assert!((1..=1200).contains(&refusal.number("retry-after")));
-    assert_eq!(refusal.header("ratelimit"), None, "the policy tells when to retry, and no more");
-    edge.server.stop();
+    edge.refuses_what_is_too_much();
 }
 
 #[test]

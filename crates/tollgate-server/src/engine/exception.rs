@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
-use tollgate::Policy;
+use tollgate::{Policy, StoreError};
 
 use super::key::Key;
+use super::{Engine, Served};
 use crate::config::LimitSpec;
 
 /// How many there may be: a list kept by hand, not a second store.
@@ -87,5 +88,43 @@ impl Exceptions {
         let was = of.remove(&(policy.into(), key.bytes().into()));
         self.count.store(of.len(), Ordering::Release);
         was
+    }
+}
+
+impl Engine {
+    /// Makes an exception for a key. Says `false` if there are too many already.
+    pub async fn make_exception(
+        &self,
+        served: &Served,
+        key: &Key<'_>,
+        instead: Instead,
+    ) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.changing.lock().await;
+        let exception = match instead {
+            Instead::Block => Exception::Block,
+            Instead::Exempt => Exception::Exempt,
+            Instead::Limits(limits) => {
+                if !self.exceptions.has_room_for(served.name(), key) {
+                    return Ok(false);
+                }
+                let policy = served.with_limits(key, &limits, &self.place).await?;
+                return Ok(self.exceptions.make(served.name(), key, Exception::Override(policy)));
+            }
+        };
+        self.drop_exception(served, key).await;
+        Ok(self.exceptions.make(served.name(), key, exception))
+    }
+
+    /// Takes the exception for a key back: its policy goes for it again.
+    pub async fn take_back(&self, served: &Served, key: &Key<'_>) {
+        let _one_at_a_time = self.changing.lock().await;
+        self.drop_exception(served, key).await;
+    }
+
+    async fn drop_exception(&self, served: &Served, key: &Key<'_>) {
+        let was = self.exceptions.take_back(served.name(), key);
+        if let Some(Exception::Override(policy)) = was {
+            self.place.remove(policy.name()).await;
+        }
     }
 }

@@ -6,7 +6,7 @@ use tollgate::{Decision, StoreError, Verb};
 
 use super::write::Replies;
 use super::{cell, tg};
-use crate::engine::{Ask, Engine, Key, Served, ThrottleNumbers, Variant};
+use crate::engine::{Ask, Engine, Key, Served, ThrottleNumbers, Variant, short_of_answers};
 use crate::observe::Face;
 
 /// What is asked.
@@ -35,7 +35,7 @@ pub(super) enum Said {
 }
 
 impl Question<'_> {
-    /// Whether what comes before and after may be asked at the same time.
+    /// Whether what comes before and after must not be asked at the same time.
     pub(super) fn stands_alone(&self) -> bool {
         matches!(self.verb, Verb::Refund | Verb::Reset)
     }
@@ -51,7 +51,7 @@ impl Question<'_> {
                 let ask = Ask { served, key: &key, cost, numbers: None };
                 let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
                 let first = replies.into_iter().next();
-                first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(no_answer)
+                first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(short_of_answers)
             }
             About::Throttle { numbers, variant, key } => {
                 let variant = match variant {
@@ -89,8 +89,4 @@ impl Said {
             },
         }
     }
-}
-
-fn no_answer() -> StoreError {
-    StoreError::failed(tollgate::Failure::BadReply, "the store gave no answer")
 }

@@ -1,0 +1,172 @@
+//! A check: which policy decides about each key, and what the store says to that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tollgate::{Charge, Clock, Policy, StoreError, Verb};
+
+use super::{Ask, Engine, Exception, Outcome, Reply, Standing};
+use crate::observe::Face;
+
+/// Of asks that are decided each on its own.
+const EACH_AT_ONCE: usize = 64;
+
+impl Engine {
+    /// Applies one check, all or nothing over its asks. The replies are in their order.
+    pub async fn apply(
+        &self,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        self.apply_within(None, face, verb, asks).await
+    }
+
+    /// The same for a caller who waits less long than the store is given otherwise.
+    pub async fn apply_within(
+        &self,
+        patience: Option<Duration>,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let started = self.metrics.clock().now();
+        let replies = self.apply_unmeasured(patience, face, verb, asks).await;
+        self.metrics.decided(face, started);
+        replies
+    }
+
+    async fn apply_unmeasured(
+        &self,
+        patience: Option<Duration>,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        if let [ask] = asks
+            && let Some(reply) = self.reply_now(face, verb, ask)
+        {
+            return Ok(vec![reply]);
+        }
+        let mut replies = self.decide(patience, verb, asks).await;
+        if let Err(StoreError::UnknownPolicy(_)) = replies {
+            // An override was taken back in between: look again.
+            replies = self.decide(patience, verb, asks).await;
+        }
+        match &replies {
+            Ok(replies) if verb == Verb::Check => {
+                for (ask, reply) in asks.iter().zip(replies) {
+                    ask.served.tally().count(face, reply.outcome());
+                }
+            }
+            Ok(_) => {}
+            Err(_) => {
+                asks.iter().for_each(|ask| ask.served.tally().count(face, Outcome::Error));
+            }
+        }
+        replies
+    }
+
+    /// Applies each ask on its own, whatever becomes of the others.
+    pub async fn each(
+        &self,
+        face: Face,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Vec<Result<Reply, StoreError>> {
+        let started = self.metrics.clock().now();
+        let mut replies = Vec::with_capacity(asks.len());
+        for some in asks.chunks(EACH_AT_ONCE) {
+            // A store elsewhere is asked about many at a time.
+            replies.extend(join_all(some.iter().map(|ask| self.one(face, verb, ask))).await);
+        }
+        self.metrics.decided(face, started);
+        replies
+    }
+
+    async fn one(&self, face: Face, verb: Verb, ask: &Ask<'_>) -> Result<Reply, StoreError> {
+        if let Some(reply) = self.reply_now(face, verb, ask) {
+            return Ok(reply);
+        }
+        let asks = std::slice::from_ref(ask);
+        let replies = Box::pin(self.apply_unmeasured(None, face, verb, asks)).await?;
+        replies.into_iter().next().ok_or_else(short_of_answers)
+    }
+
+    async fn decide(
+        &self,
+        patience: Option<Duration>,
+        verb: Verb,
+        asks: &[Ask<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let mut under = Vec::with_capacity(asks.len());
+        for ask in asks {
+            under.push(self.under(verb, ask).await?);
+        }
+        let is_check = verb == Verb::Check;
+        // Nothing else is charged where somebody is blocked.
+        let blocked = is_check && under.iter().any(|under| matches!(under, Under::Blocked(_)));
+        let verb = if blocked { Verb::Peek } else { verb };
+        let mut charges = Vec::with_capacity(asks.len());
+        for (ask, under) in asks.iter().zip(&under) {
+            if let Under::Policy(policy) = under {
+                let key = ask.key.bytes();
+                charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+            }
+        }
+        let answers = if charges.is_empty() {
+            Vec::new()
+        } else {
+            self.place.apply_within(patience, verb, &charges, &self.metrics).await?
+        };
+        let mut answers = answers.into_iter();
+        let mut replies = Vec::with_capacity(asks.len());
+        for (ask, under) in asks.iter().zip(under) {
+            replies.push(match under {
+                Under::Blocked(policy) => Reply::blocked(policy, ask.cost),
+                Under::Exempt(policy) => Reply::exempt(policy, ask.cost),
+                Under::Policy(policy) => match answers.next() {
+                    Some(answer) if blocked => Reply::given_up(policy, answer),
+                    Some(answer) => Reply::new(policy, answer),
+                    None => return Err(short_of_answers()),
+                },
+            });
+        }
+        Ok(replies)
+    }
+
+    /// Which policy decides about a key: block before exempt before override before numbers.
+    async fn under(&self, verb: Verb, ask: &Ask<'_>) -> Result<Under, StoreError> {
+        let policy = ask.served.policy();
+        if matches!(verb, Verb::Refund | Verb::Reset) {
+            // What was spent is given back or forgotten whoever the key is.
+            return Ok(Under::Policy(policy));
+        }
+        let exception = self.exceptions.of(ask.served.name(), ask.key);
+        match (exception, ask.key.standing()) {
+            (Some(Exception::Block), _) | (_, Standing::Blocked) => Ok(Under::Blocked(policy)),
+            (Some(Exception::Exempt), _) | (_, Standing::Exempt) => Ok(Under::Exempt(policy)),
+            (Some(Exception::Override(policy)), _) => Ok(Under::Policy(policy)),
+            (None, Standing::Override(policy)) => Ok(Under::Policy(Arc::clone(policy))),
+            (None, Standing::Limited) => match ask.numbers {
+                // Boxed, because it is rare and nests deep.
+                Some(numbers) => {
+                    Box::pin(ask.served.with(numbers, &self.place)).await.map(Under::Policy)
+                }
+                None => Ok(Under::Policy(policy)),
+            },
+        }
+    }
+}
+
+/// What decides about one ask.
+enum Under {
+    Blocked(Arc<Policy>),
+    Exempt(Arc<Policy>),
+    Policy(Arc<Policy>),
+}
+
+pub(crate) fn short_of_answers() -> StoreError {
+    StoreError::failed(tollgate::Failure::BadReply, "fewer answers than questions")
+}
