@@ -84,7 +84,7 @@ fn files() {
         ("[store]\nmax_keys = 0", "2:12: `max_keys` must be at least 1; found 0"),
         (
             "[server]\nhttp = \"0.0.0.0:80\"",
-            "2:8: `http` listens beyond this machine without `auth`; add `auth`, or set `allow_unauthenticated = true`",
+            "2:8: `http` listens beyond this machine without `auth`; add `auth`, ask clients for certificates with `client_ca`, or set `allow_unauthenticated = true`",
         ),
         ("[server]\ntls = { cert = \"c\" }", "2:7: `tls` needs `key`, such as \"key.pem\""),
         (
