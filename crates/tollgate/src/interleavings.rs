@@ -142,13 +142,16 @@ fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
         let policy = Arc::new(Limit::per_second(1).into());
         let budget = Arc::new(Budget::new(2));
         let table = Arc::new(Table::new(&policy, &budget));
+        let shared = Arc::clone(&table);
         let each = move |thread: u64| {
             let keys = [1, 2, 3].map(|key| key + 10 * thread);
-            keys.iter().map(|key| u64::from(table.check(*key, NOW, 1).is_allowed())).sum()
+            keys.iter().map(|key| u64::from(shared.check(*key, NOW, 1).is_allowed())).sum()
         };
         // All keys fall into the first shard: two places and one overflow entry.
         assert_eq!(admitted(3, each), 3);
         assert_eq!(budget.taken(), 2);
+        drop(table);
+        assert_eq!(budget.taken(), 0, "a table that goes gives its places back");
     };
     shuttle::check_random(test, schedules());
 }
