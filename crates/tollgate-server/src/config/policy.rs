@@ -101,15 +101,15 @@ pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
         .map_err(|sentence| Problem::at(table.at, sentence));
     Some(PolicySpec {
         name: name?,
-        key: texts(&table, "key"),
+        key: table.texts("key"),
         mode,
         headers: table.verified("headers", Field::word).unwrap_or("retry-after"),
         on_store_error: table.verified("on_store_error", Field::word).unwrap_or("local"),
         shadow,
         limits,
         disabled,
-        exempt: texts(&table, "exempt"),
-        block: texts(&table, "block"),
+        exempt: table.texts("exempt"),
+        block: table.texts("block"),
         overrides: read_overrides(&table, mode),
         lease: read_lease(&table),
         not_applied: NOT_YET.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
@@ -160,11 +160,6 @@ fn read_overrides(table: &Table<'_>, mode: &str) -> Vec<(String, Vec<LimitSpec>)
         limits::read(&entry.field, mode).map(|(limits, _)| (entry.key.to_owned(), limits))
     };
     entries.iter().filter_map(of_key).collect()
-}
-
-fn texts(table: &Table<'_>, name: &str) -> Vec<String> {
-    let list = table.verified(name, Field::list).unwrap_or_default();
-    list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
 }
 
 /// An empty list, and a rollout to everybody, change nothing.

@@ -225,16 +225,11 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
             grpc: listener("grpc", grpc).unwrap_or(grpc),
             resp: listener("resp", resp).unwrap_or(resp),
         },
-        trusted_proxies: texts(table, "trusted_proxies"),
+        trusted_proxies: table.texts("trusted_proxies"),
         tls,
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
     }
-}
-
-fn texts(table: &Table<'_>, name: &str) -> Vec<String> {
-    let list = table.verified(name, Field::list).unwrap_or_default();
-    list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
 }
 
 /// Relative paths start from the directory of the configuration.

@@ -74,6 +74,12 @@ impl<'doc> Table<'doc> {
         self.field(name).and_then(|field| read(&field).ok())
     }
 
+    /// The strings of a list after `verify`; none if it is absent.
+    pub(crate) fn texts(&self, name: &str) -> Vec<String> {
+        let list = self.verified(name, Field::list).unwrap_or_default();
+        list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
+    }
+
     pub(crate) fn field(&self, name: &str) -> Option<Field<'doc>> {
         let key = self.keys.iter().find(|key| key.name == name)?;
         let value = self.entries.get(name)?;

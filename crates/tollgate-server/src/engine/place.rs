@@ -104,17 +104,21 @@ impl Place {
             }
         }
         for policy in served.overrides() {
-            self.set_variant(served, Policy::clone(policy)).await?;
+            self.set_variant(served.name(), Policy::clone(policy), Crossing::Units).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn set_variant(&self, of: &Served, policy: Policy) -> Result<(), StoreError> {
+    /// One more policy that shares its keys with another.
+    pub(super) async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
         match self {
-            Place::Memory(store) => store.set_variant(of.name(), policy, Crossing::Units).await,
-            Place::Redis(store) => {
-                boxed(store.set_variant(of.name(), policy, Crossing::Units)).await
-            }
+            Place::Memory(store) => store.set_variant(of, policy, crossing).await,
+            Place::Redis(store) => boxed(store.set_variant(of, policy, crossing)).await,
         }
     }
 
@@ -143,15 +147,6 @@ impl Place {
         };
         if let Err(error) = removed {
             warn!(policy, "the policy stays in the store: {error}");
-        }
-    }
-
-    /// One more of its family, whose keys keep the instant at which they are full again, whichever of it
-    /// they are asked under.
-    pub(super) async fn set_sibling(&self, of: &str, policy: Policy) -> Result<(), StoreError> {
-        match self {
-            Place::Memory(store) => store.set_variant(of, policy, Crossing::Time).await,
-            Place::Redis(store) => boxed(store.set_variant(of, policy, Crossing::Time)).await,
         }
     }
 

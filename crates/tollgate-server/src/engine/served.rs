@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
-use tollgate::{Policy, StoreError};
+use tollgate::{Crossing, Policy, StoreError};
 use tollgate_http::HeaderStyle;
 
 use super::address::{ADDRESS_FIELD, address_key, read_address};
@@ -194,7 +194,7 @@ impl Served {
         }
         let policy = policy_of(&name, &limits, self.spec.mode, self.spec.shadow)
             .map_err(StoreError::Unfit)?;
-        place.set_variant(self, policy.clone()).await?;
+        place.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
         let policy = Arc::new(policy);
         self.with.write().insert(numbers, Arc::clone(&policy));
         Ok(policy)
@@ -212,7 +212,7 @@ impl Served {
         let name = format!("{}@admin:{:x}", self.name(), hash);
         let policy = policy_of(&name, limits, self.spec.mode, self.spec.shadow)
             .map_err(StoreError::Unfit)?;
-        place.set_variant(self, policy.clone()).await?;
+        place.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
         Ok(Arc::new(policy))
     }
 }

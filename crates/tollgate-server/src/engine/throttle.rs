@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tollgate::{
-    Charge, Decision, Gcra, Limit, MAX_UNITS, MemoryStore, Policy, PolicyHandle, StoreError,
-    TscClock, Verb,
+    Charge, Crossing, Decision, Gcra, Limit, MAX_UNITS, Policy, PolicyHandle, StoreError, TscClock,
+    Verb,
 };
 
 use super::Engine;
@@ -70,7 +70,7 @@ pub struct Variant {
 impl Variant {
     fn new(numbers: ThrottleNumbers, policy: Policy, place: &Place) -> Variant {
         let handle = match place {
-            Place::Memory(store) => handle_of(store, &policy),
+            Place::Memory(store) => store.policy(policy.name()),
             Place::Redis(_) => None,
         };
         let capacity = u128::from(numbers.max_burst) + 1;
@@ -86,10 +86,6 @@ impl Variant {
     pub fn full_in(&self) -> Duration {
         self.full_in
     }
-}
-
-fn handle_of(store: &MemoryStore<TscClock>, policy: &Policy) -> Option<PolicyHandle<TscClock>> {
-    store.policy(policy.name())
 }
 
 /// The variants in use.
@@ -108,7 +104,7 @@ impl Throttle {
             policy.map_err(|error| StoreError::Unfit(error.to_string()))
         };
         place.set_plain(member(FAMILY)?).await?;
-        place.set_sibling(FAMILY, member(&format!("{FAMILY}@"))?).await
+        place.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Crossing::Time).await
     }
 
     pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
@@ -132,7 +128,7 @@ impl Engine {
             let reason = format!("there are {MOST_VARIANTS} different numbers in use already");
             return Err(StoreError::Unfit(reason));
         }
-        self.place.set_sibling(FAMILY, policy.clone()).await?;
+        self.place.set_variant(FAMILY, policy.clone(), Crossing::Time).await?;
         let variant = Arc::new(Variant::new(numbers, policy, &self.place));
         // Whoever was first stays: others may hold it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use crate::access::Role;
 use crate::config::{NormalisedPolicy, read_limits};
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Exception, Instead, Key, Served};
+use crate::engine::{Ask, Exception, Instead, Key, Plan, Served};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -60,6 +60,16 @@ fn about(served: &Served) -> serde_json::Value {
 
 type Place = Path<(String, String)>;
 
+/// The policy and the key that a path names.
+fn key_in<'a>(
+    plan: &'a Plan,
+    policy: &str,
+    key: &'a str,
+) -> Result<(&'a Arc<Served>, Key<'a>), Problem> {
+    let served = plan.find(policy).map_err(Problem::not_found)?;
+    Ok((served, served.key(key.as_bytes())?))
+}
+
 /// What a key has left. Nothing is charged.
 pub(super) async fn read(state: Shared, place: Place, parts: Parts) -> Response {
     on_key(state, place, parts, Role::Read, Verb::Peek).await
@@ -81,8 +91,7 @@ async fn on_key(
         open(&server, &parts, role)?;
         let _room = room(&server)?;
         let plan = server.engine.plan();
-        let served = plan.find(&policy).map_err(Problem::not_found)?;
-        let key = served.key(key.as_bytes())?;
+        let (served, key) = key_in(&plan, &policy, &key)?;
         on(&server, served, &key, verb, 1).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
@@ -131,8 +140,7 @@ pub(super) async fn grant(
             Problem::bad("cost", format!("the body must be {{\"cost\": units}}: {error}"))
         })?;
         let plan = server.engine.plan();
-        let served = plan.find(&policy).map_err(Problem::not_found)?;
-        let key = served.key(key.as_bytes())?;
+        let (served, key) = key_in(&plan, &policy, &key)?;
         on(&server, served, &key, Verb::Refund, cost).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
@@ -166,8 +174,7 @@ pub(super) async fn make_exception(
         let asked: Asked = serde_json::from_slice(&body)
             .map_err(|error| Problem::bad("body", format!("{INSTEAD}: {error}")))?;
         let plan = server.engine.plan();
-        let served = plan.find(&policy).map_err(Problem::not_found)?;
-        let key = served.key(key.as_bytes())?;
+        let (served, key) = key_in(&plan, &policy, &key)?;
         let instead = match asked {
             Asked { block: true, exempt: false, limits: None } => Instead::Block,
             Asked { block: false, exempt: true, limits: None } => Instead::Exempt,
@@ -197,8 +204,7 @@ pub(super) async fn take_back_exception(
         open(&server, &parts, Role::Admin)?;
         let _room = room(&server)?;
         let plan = server.engine.plan();
-        let served = plan.find(&policy).map_err(Problem::not_found)?;
-        let key = served.key(key.as_bytes())?;
+        let (served, key) = key_in(&plan, &policy, &key)?;
         server.engine.take_back(served, &key).await;
         on(&server, served, &key, Verb::Peek, 1).await
     };
