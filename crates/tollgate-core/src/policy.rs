@@ -2,8 +2,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::{
-    Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS, MinInterval,
-    PolicyError, Quota, RollingWindow, SlidingWindow,
+    Algorithm, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS,
+    MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
 };
 
 /// What is admitted when not everything fits, and what is recorded.
@@ -127,6 +127,14 @@ impl Policy {
     #[inline]
     pub fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// Whether a decision of this policy turns its caller away. A partial grant does not; what uniform
+    /// mode records of an attempt that is not admitted does.
+    #[must_use]
+    pub fn refuses(&self, decision: &Decision) -> bool {
+        let in_part = self.mode == Mode::Nary && decision.granted() > 0;
+        !decision.is_allowed() && !in_part
     }
 
     /// How many words the state of one key takes, all zero when fresh.

@@ -2,6 +2,21 @@
 
 mod address;
 mod fields;
+mod key;
+mod layer;
+mod outcome;
+mod refusal;
+mod rule;
 
 pub use address::{AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies};
 pub use fields::{Fields, HeaderStyle, Told, fields};
+pub use key::{Key, MissingKey, compose_key};
+#[cfg(feature = "axum")]
+pub use layer::MakeRateLimit;
+pub use layer::{
+    BuildError, Charged, Checked, RateLimit, RateLimitBuilder, RateLimitConnections,
+    RateLimitLayer, ResponseBody, ResponseFuture,
+};
+pub use outcome::{Ending, Outcome};
+pub use refusal::{Reason, Refusal};
+pub use rule::Rule;

@@ -109,6 +109,18 @@ pub trait Store: Send + Sync {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
+
+    /// The same at once, where nobody has to wait for it; `None`, and nothing done, where only
+    /// [`apply`](Store::apply) can tell. So callers with futures of their own need no box for a store in
+    /// this process.
+    fn apply_now(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Option<Result<Vec<Answer>, StoreError>> {
+        _ = (verb, charges);
+        None
+    }
 }
 
 /// Why a store has no answer.

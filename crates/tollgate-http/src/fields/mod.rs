@@ -9,6 +9,8 @@ mod style;
 mod told;
 mod window;
 
+use std::time::Duration;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub use style::HeaderStyle;
@@ -71,6 +73,11 @@ impl IntoIterator for Fields {
     }
 }
 
+/// How long a client is told to wait, exactly; `Retry-After` rounds it up.
+pub(crate) fn told_wait(charges: &[Told<'_>]) -> Option<Duration> {
+    retry::longest_wait(charges.iter().filter(|told| !told.is_silent()))
+}
+
 /// The fields for a check of one or more charges, each told in its own policy's style.
 ///
 /// Lists are joined, in the order of the charges. Where two styles share a name (`draft-03` and
@@ -82,8 +89,7 @@ pub fn fields(charges: &[Told<'_>]) -> Fields {
     ietf::tell(in_style(HeaderStyle::Ietf), &mut fields);
     legacy::tell(in_style(HeaderStyle::Legacy), &mut fields);
     draft_03::tell(in_style(HeaderStyle::Draft03), &mut fields);
-    let speaking = charges.iter().filter(|told| !told.is_silent());
-    if let Some(wait) = retry::longest_wait(speaking) {
+    if let Some(wait) = told_wait(charges) {
         fields.set(RETRY_AFTER, round::seconds_up(wait).max(1).to_string());
     }
     fields

@@ -1,4 +1,4 @@
-use tollgate::{Answer, Limit, LimitDecision, Mode, Policy};
+use tollgate::{Answer, Limit, LimitDecision, Policy};
 
 use super::HeaderStyle;
 
@@ -17,7 +17,7 @@ pub struct Told<'a> {
 
 impl<'a> Told<'a> {
     /// Shadow policies refuse nobody, so nobody hears of them.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.style == HeaderStyle::None || self.policy.is_shadow()
     }
 
@@ -25,12 +25,8 @@ impl<'a> Told<'a> {
         self.style == style && !self.is_silent()
     }
 
-    /// A partial grant is not a refusal. In uniform mode everything is recorded as granted, so the
-    /// grant alone does not tell.
     pub(super) fn is_refused(&self) -> bool {
-        let decision = &self.answer.decision;
-        let partial = self.policy.admits_by() == Mode::Nary && decision.granted() > 0;
-        !decision.is_allowed() && !partial
+        self.policy.refuses(&self.answer.decision)
     }
 
     /// The limits that can refuse, with their numbers, in policy order.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Answer, Decision, Mode, Policy, Source};
+use tollgate::{Answer, Decision, Policy, Source};
 use tollgate_core::{Logs, Timestamp, View};
 
 /// How a decision is counted.
@@ -55,7 +55,7 @@ impl Reply {
     /// A partial grant is no refusal.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        is_refusal(&self.policy, &self.answer.decision)
+        self.policy.refuses(&self.answer.decision)
     }
 
     /// How it is counted.
@@ -65,14 +65,8 @@ impl Reply {
     }
 }
 
-/// A partial grant is no refusal; what uniform mode records of a refused attempt is.
-pub(crate) fn is_refusal(policy: &Policy, decision: &Decision) -> bool {
-    let in_part = policy.admits_by() == Mode::Nary && decision.granted() > 0;
-    !decision.is_allowed() && !in_part
-}
-
 pub(crate) fn outcome(policy: &Policy, decision: &Decision) -> Outcome {
-    if is_refusal(policy, decision) {
+    if policy.refuses(decision) {
         Outcome::Deny
     } else if decision.shadow_refused_by().is_empty() {
         Outcome::Allow

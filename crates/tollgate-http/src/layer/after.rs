@@ -1,0 +1,123 @@
+//! What is to be done when a response has ended: charge what it cost after all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use tollgate::{Answer, Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
+
+use super::decide::Gate;
+use crate::outcome::{Ending, Outcome};
+use crate::rule::Rule;
+
+const GRPC_STATUS: &str = "grpc-status";
+
+/// Waits for the end of one response. Dropped before, the response was cut.
+pub(super) struct After {
+    outcome: Outcome,
+    clock: MonotonicClock,
+    started: Timestamp,
+    settle: Option<Box<dyn FnOnce(&Outcome) + Send + Sync>>,
+}
+
+/// What one policy was charged beforehand, for a request whose cost is known only afterwards.
+pub(super) struct Held {
+    policy: Arc<Policy>,
+    key: Vec<u8>,
+    units: u64,
+    cost: Arc<dyn Fn(&Outcome) -> u64 + Send + Sync>,
+}
+
+impl Held {
+    pub(super) fn of(
+        rule: &Rule,
+        policy: &Arc<Policy>,
+        key: Vec<u8>,
+        answer: &Answer,
+    ) -> Option<Held> {
+        let cost = Arc::clone(rule.settle.as_ref()?);
+        // What a policy in shadow would have refused, it has not charged.
+        let refused_in_shadow =
+            policy.is_shadow() && !answer.decision.shadow_refused_by().is_empty();
+        let units = if refused_in_shadow { 0 } else { answer.decision.granted() };
+        Some(Held { policy: Arc::clone(policy), key, units, cost })
+    }
+
+    fn charge(&self, cost: u64) -> Charge<'_> {
+        Charge { policy: self.policy.name(), key: &self.key, cost }
+    }
+}
+
+impl After {
+    pub(super) fn new<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>) -> Box<After> {
+        let (clock, started) = (gate.clock, gate.clock.now());
+        let settle = Box::new(move |outcome: &Outcome| settle(gate, held, outcome));
+        let outcome = Outcome {
+            status: None,
+            grpc_status: None,
+            bytes: 0,
+            duration: Duration::ZERO,
+            ending: Ending::Cut,
+        };
+        Box::new(After { outcome, clock, started, settle: Some(settle) })
+    }
+
+    pub(super) fn heard(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.outcome.status = Some(status);
+        self.heard_trailers(headers);
+    }
+
+    pub(super) fn heard_trailers(&mut self, trailers: &HeaderMap) {
+        let status = trailers.get(GRPC_STATUS).and_then(|value| value.to_str().ok()?.parse().ok());
+        self.outcome.grpc_status = status.or(self.outcome.grpc_status);
+    }
+
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.outcome.bytes = self.outcome.bytes.saturating_add(bytes as u64);
+    }
+
+    pub(super) fn end(mut self, ending: Ending) {
+        self.outcome.ending = ending;
+    }
+}
+
+impl Drop for After {
+    fn drop(&mut self) {
+        let Some(settle) = self.settle.take() else { return };
+        self.outcome.duration = self.clock.now().since(self.started);
+        settle(&self.outcome);
+    }
+}
+
+fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, outcome: &Outcome) {
+    let (mut less, mut more) = (Vec::new(), Vec::new());
+    for held in held {
+        let cost = (held.cost)(outcome);
+        match cost.cmp(&held.units) {
+            std::cmp::Ordering::Less => less.push((held.units - cost, held)),
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => more.push((cost - held.units, held)),
+        }
+    }
+    for (verb, held) in [(Verb::Refund, less), (Verb::Check, more)] {
+        apply(&gate, verb, held);
+    }
+}
+
+/// At once where that can be; else behind the response's back, which has ended.
+fn apply<S: Store + 'static>(gate: &Arc<Gate<S>>, verb: Verb, held: Vec<(u64, Held)>) {
+    let charges: Vec<Charge<'_>> = held.iter().map(|(units, held)| held.charge(*units)).collect();
+    if charges.is_empty() || gate.store.apply_now(verb, &charges).is_some() {
+        return;
+    }
+    drop(charges);
+    // A store that takes its time has a runtime to do so.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let gate = Arc::clone(gate);
+    runtime.spawn(async move {
+        let charges: Vec<Charge<'_>> =
+            held.iter().map(|(units, held)| held.charge(*units)).collect();
+        // The request is answered already: there is nobody to tell.
+        _ = gate.store.apply(verb, &charges).await;
+    });
+}

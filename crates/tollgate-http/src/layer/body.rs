@@ -1,0 +1,129 @@
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+use super::after::After;
+use crate::outcome::Ending;
+
+pin_project! {
+    /// The body of a response: the service's own, or a refusal.
+    pub struct ResponseBody<B> {
+        #[pin]
+        kind: Kind<B>,
+    }
+}
+
+pin_project! {
+    #[project = KindProjection]
+    enum Kind<B> {
+        Served {
+            #[pin]
+            body: B,
+            after: Option<Box<After>>,
+        },
+        Refused {
+            bytes: Option<Bytes>,
+        },
+    }
+}
+
+impl<B> ResponseBody<B> {
+    pub(super) fn refused(bytes: Bytes) -> Self {
+        Self { kind: Kind::Refused { bytes: (!bytes.is_empty()).then_some(bytes) } }
+    }
+}
+
+impl<B: Body> ResponseBody<B> {
+    pub(super) fn served(
+        body: B,
+        mut after: Option<Box<After>>,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Self {
+        if let Some(after) = &mut after {
+            after.heard(status, headers);
+        }
+        let mut served = Kind::Served { body, after };
+        if let Kind::Served { body, after } = &mut served
+            && body.is_end_stream()
+        {
+            // Servers do not ask a body for more that says it has ended.
+            end(after, Ending::Whole);
+        }
+        Self { kind: served }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let (mut body, after) = match self.project().kind.project() {
+            KindProjection::Refused { bytes } => {
+                return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
+            }
+            KindProjection::Served { body, after } => (body, after),
+        };
+        let polled = body.as_mut().poll_frame(context);
+        if let Poll::Ready(polled) = &polled {
+            match polled {
+                Some(Ok(frame)) => look(frame, after),
+                Some(Err(_)) => end(after, Ending::Failed),
+                None => end(after, Ending::Whole),
+            }
+            if body.is_end_stream() {
+                end(after, Ending::Whole);
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Served { body, .. } => body.is_end_stream(),
+            Kind::Refused { bytes } => bytes.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Served { body, .. } => body.size_hint(),
+            Kind::Refused { bytes } => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+        }
+    }
+}
+
+fn look(frame: &Frame<Bytes>, after: &mut Option<Box<After>>) {
+    let Some(after) = after else { return };
+    if let Some(data) = frame.data_ref() {
+        after.sent(data.remaining());
+    }
+    if let Some(trailers) = frame.trailers_ref() {
+        after.heard_trailers(trailers);
+    }
+}
+
+fn end(after: &mut Option<Box<After>>, ending: Ending) {
+    if let Some(after) = after.take() {
+        after.end(ending);
+    }
+}
+
+impl<B> std::fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.kind {
+            Kind::Served { .. } => "ResponseBody::Served",
+            Kind::Refused { .. } => "ResponseBody::Refused",
+        })
+    }
+}

@@ -1,0 +1,123 @@
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts;
+use tollgate::{Crossing, Policy, Store};
+
+use super::decide::{Gate, PeerOf, Respond};
+use super::{BuildError, RateLimitConnections, RateLimitLayer};
+use crate::key::Key;
+use crate::refusal::Refusal;
+use crate::rule::Rule;
+
+/// Builds a [`RateLimitLayer`].
+pub struct RateLimitBuilder<S> {
+    store: S,
+    rules: Vec<Rule>,
+    key: Option<Key>,
+    peer: PeerOf,
+    respond: Respond,
+}
+
+impl<S: Store + 'static> RateLimitBuilder<S> {
+    pub(super) fn new(store: S) -> Self {
+        let respond: Respond = Arc::new(|refusal| refusal.response());
+        Self { store, rules: Vec::new(), key: None, peer: PeerOf::Nobody, respond }
+    }
+
+    /// Adds a [`Rule`], or a policy for every request.
+    ///
+    /// A request is charged by every rule that it matches: all of them together or none.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Into<Rule>) -> Self {
+        self.rules.push(rule.into());
+        self
+    }
+
+    /// What shares a budget, for the rules that do not say it themselves.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Where the address of the connection's other end stands, for [`ClientIp`](crate::ClientIp) keys
+    /// where servers leave it in the request.
+    ///
+    /// The function has to know it for every request that can come. Where connections are accepted by
+    /// this program, [`build_per_connection`](Self::build_per_connection) cannot miss one.
+    #[must_use]
+    pub fn peer(mut self, peer: impl Fn(&Parts) -> IpAddr + Send + Sync + 'static) -> Self {
+        self.peer = PeerOf::Request(Arc::new(peer));
+        self
+    }
+
+    /// Answers requests that are turned away, instead of [`Refusal::response`]. The header fields of the
+    /// policies' styles are added to whatever it returns.
+    #[must_use]
+    pub fn respond(
+        mut self,
+        respond: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.respond = Arc::new(respond);
+        self
+    }
+
+    /// The layer, with its policies in the store.
+    pub async fn build(self) -> Result<RateLimitLayer<S>, BuildError> {
+        let peer = self.peer.clone();
+        let needs_peer = |rule: &Rule| rule.key.as_ref().is_some_and(Key::needs_peer);
+        let gate = self.gate().await?;
+        match (&peer, gate.rules.iter().find(|rule| needs_peer(rule))) {
+            (PeerOf::Nobody, Some(rule)) => Err(BuildError::NoPeer(rule.policy.name().to_owned())),
+            _ => Ok(RateLimitLayer { gate: Arc::new(gate), peer }),
+        }
+    }
+
+    /// The same for servers that make a service for each connection, and so know who each one comes from.
+    pub async fn build_per_connection(self) -> Result<RateLimitConnections<S>, BuildError> {
+        Ok(RateLimitConnections::new(self.gate().await?))
+    }
+
+    async fn gate(self) -> Result<Gate<S>, BuildError> {
+        let Self { store, mut rules, key, respond, .. } = self;
+        if rules.is_empty() {
+            return Err(BuildError::NoRule);
+        }
+        for rule in &mut rules {
+            rule.key = rule.key.take().or_else(|| key.clone());
+            verify(rule)?;
+        }
+        for rule in &rules {
+            store.set_policy(Policy::clone(&rule.policy)).await?;
+            for (_, tier) in &rule.tiers {
+                let of = rule.policy.name();
+                store.set_variant(of, Policy::clone(tier), Crossing::Units).await?;
+            }
+        }
+        Ok(Gate::new(store, rules, respond))
+    }
+}
+
+fn verify(rule: &Rule) -> Result<(), BuildError> {
+    let policy = || rule.policy.name().to_owned();
+    if let Some(reason) = rule.wrong_path() {
+        return Err(BuildError::Path { policy: policy(), reason: reason.to_owned() });
+    }
+    let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
+    match key.parameters().find(|parameter| !rule.captures(parameter)) {
+        Some(parameter) => {
+            Err(BuildError::NoParameter { policy: policy(), parameter: parameter.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+impl<S> fmt::Debug for RateLimitBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitBuilder").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,66 @@
+use std::fmt;
+
+use tollgate::StoreError;
+
+/// Why there is no layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Without a rule nothing is limited.
+    NoRule,
+    /// The policy of this name has no key.
+    NoKey(String),
+    /// The policy's key is the client's address, and nobody said who connections come from.
+    NoPeer(String),
+    /// The policy's rule has a path that makes no sense.
+    Path {
+        /// The policy.
+        policy: String,
+        /// What is wrong, as half a sentence.
+        reason: String,
+    },
+    /// The policy's key needs a parameter that the rule's paths do not have.
+    NoParameter {
+        /// The policy.
+        policy: String,
+        /// The parameter.
+        parameter: String,
+    },
+    /// The store does not take a policy.
+    Store(StoreError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule => f.write_str("the layer has no rule; add one with `.rule(policy)`"),
+            Self::NoKey(policy) => write!(
+                f,
+                "policy `{policy}` has no key; say what shares its budget with `.key(…)`, which may be \
+                 `Key::everyone()`"
+            ),
+            Self::NoPeer(policy) => write!(
+                f,
+                "policy `{policy}` goes by the client's address, which a request does not tell; use \
+                 `.build_per_connection()`, or say where it stands with `.peer(…)`"
+            ),
+            Self::Path { policy, reason } => {
+                write!(f, "the rule of policy `{policy}` has {reason}")
+            }
+            Self::NoParameter { policy, parameter } => write!(
+                f,
+                "the key of policy `{policy}` is the parameter `{parameter}`, which its rule's paths do \
+                 not all have; write `.path(\"/…/{{{parameter}}}\")`"
+            ),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl From<StoreError> for BuildError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
