@@ -271,9 +271,7 @@ impl Policy {
     #[cold]
     fn refuse(&self, decision: &mut Decision, view: View<'_>, at: u64, cost: u64) {
         if self.is_shadow() {
-            decision.shadow_refused_by.extend(decision.refused_by);
-            decision.refused_by = LimitSet::default();
-            (decision.allowed, decision.granted) = (true, cost);
+            *decision = decision.in_shadow(cost);
             return;
         }
         let wait = |at| self.longest(view, |limit, part| limit.wait(part, at, cost));

@@ -192,6 +192,17 @@ impl Decision {
         self.no_sooner(retry_after.map(|wait| wait.max(Duration::from_nanos(1))))
     }
 
+    /// The same numbers where nobody is to be refused: the whole cost is granted, and what refused it is
+    /// told as what would have. Says what the policy in shadow says.
+    pub fn in_shadow(mut self, cost: u64) -> Self {
+        if !self.allowed {
+            self.shadow_refused_by.extend(self.refused_by);
+            self.refused_by = LimitSet::default();
+            (self.allowed, self.granted, self.retry) = (true, cost, 0);
+        }
+        self
+    }
+
     /// The same, but to be retried no sooner than this: when something else is what stands in the way.
     pub fn no_sooner(mut self, retry_after: Option<Duration>) -> Self {
         let wait = retry_after.map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(NEVER));
@@ -240,4 +251,41 @@ pub struct LimitDecision {
     pub next_unit: Option<Duration>,
     /// Time until this limit answers as a fresh one.
     pub reset_after: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::{FixedWindow, Gcra, Limit, Logs, Mode, Policy, RollingWindow, State, Timestamp};
+
+    /// Deciding first and turning the answer is the same as deciding in shadow, and charges the same.
+    #[test]
+    fn turned_into_a_shadow_it_says_what_the_shadow_says() {
+        let s = core::time::Duration::from_secs(1);
+        for mode in [Mode::Binary, Mode::Nary, Mode::Uniform] {
+            let window = Limit::from(FixedWindow::new(4, s).unwrap());
+            let second = match mode {
+                Mode::Uniform => Limit::from(RollingWindow::new(5, 3 * s).unwrap()),
+                _ => Limit::from(Gcra::new(2, s).unwrap().capacity(5)),
+            };
+            let candidate = Limit::from(FixedWindow::new(2, s).unwrap()).named("new").shadow(true);
+            for limits in [vec![second.clone()], vec![window, second, candidate]] {
+                let live = Policy::new("p", limits).unwrap().mode(mode).unwrap();
+                let shadow = live.clone().shadow(true);
+                let (mut a, mut b) = (vec![0; live.words()], vec![0; live.words()]);
+                let (mut a_logs, mut b_logs) = (Logs::new(), Logs::new());
+                let mut refusals = 0;
+                for n in 0..2_000u64 {
+                    let now = Timestamp::from_micros(n * 97_000);
+                    let cost = n * 7 % 11 / 2;
+                    let turned = live.check(&mut State::new(&mut a, &mut a_logs), now, cost);
+                    let meant = shadow.check(&mut State::new(&mut b, &mut b_logs), now, cost);
+                    refusals += u64::from(!turned.is_allowed());
+                    assert_eq!(turned.in_shadow(cost), meant, "{mode:?} {n}");
+                }
+                assert!(refusals > 100, "{refusals}");
+            }
+        }
+    }
 }

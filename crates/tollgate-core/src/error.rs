@@ -1,6 +1,8 @@
 use alloc::boxed::Box;
 use core::fmt;
 
+use crate::Factor;
+
 /// Why the numbers of a limit are not a limit. Displays as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,6 +63,15 @@ pub enum PolicyError {
     MixedUnits(Box<str>),
     /// Uniform mode with an algorithm that cannot record refusals; names the limit.
     NotUniform(Box<str>),
+    /// A limit whose numbers, by this factor, are no limit.
+    NotScalable {
+        /// The limit's name.
+        limit: Box<str>,
+        /// The factor.
+        factor: Factor,
+        /// What is wrong with the numbers.
+        reason: LimitError,
+    },
 }
 
 impl fmt::Display for PolicyError {
@@ -79,6 +90,9 @@ impl fmt::Display for PolicyError {
                 "limit `{name}` cannot be uniform: only fixed-window, sliding-window and rolling-window \
                  record what they refuse"
             ),
+            Self::NotScalable { limit, factor, reason } => {
+                write!(f, "limit `{limit}` cannot be scaled by {factor}: {reason}")
+            }
         }
     }
 }

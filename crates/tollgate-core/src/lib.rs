@@ -27,10 +27,13 @@ mod decide;
 mod decision;
 mod definition;
 mod error;
+mod factor;
 mod limit;
 mod logs;
 mod policy;
+mod rollout;
 mod saved;
+mod scale;
 mod time;
 
 pub use algorithm::even_slots::EvenSlots;
@@ -46,9 +49,11 @@ pub use carry::Crossing;
 pub use decide::{OneWord, Verdict};
 pub use decision::{Decision, LimitDecision, LimitSet};
 pub use error::{LimitError, PolicyError};
+pub use factor::{Factor, FactorError};
 pub use limit::Limit;
 pub use logs::Logs;
 pub use policy::{Mode, Policy};
+pub use rollout::Rollout;
 pub use time::Timestamp;
 
 /// The largest number of units a limit may hold: 2^53 − 1, exact in JSON and in Lua too.

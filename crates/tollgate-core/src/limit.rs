@@ -54,6 +54,12 @@ impl Limit {
         Self { name, unit, shadow: false, algorithm, gap: None, own_words }
     }
 
+    /// The same limit with other numbers.
+    pub(crate) fn with(&self, algorithm: Algorithm, gap: Option<MinInterval>) -> Self {
+        let own_words = algorithm.words();
+        Self { algorithm, gap, own_words, ..self.clone() }
+    }
+
     /// The name by which refusals call it. By default the algorithm's.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {

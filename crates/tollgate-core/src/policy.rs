@@ -54,7 +54,7 @@ impl Policy {
         Ok(Self::unchecked(name, limits))
     }
 
-    fn unchecked(name: &str, limits: Vec<Limit>) -> Self {
+    pub(crate) fn unchecked(name: &str, limits: Vec<Limit>) -> Self {
         Self {
             name: name.into(),
             mode: Mode::Binary,

@@ -29,8 +29,9 @@ pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
-    Algorithm, Align, Calendar, Crossing, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket,
-    Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS,
-    MinInterval, Mode, Policy, PolicyError, Quota, RollingWindow, SlidingWindow, Timestamp,
+    Algorithm, Align, Calendar, Crossing, Decision, EvenSlots, Factor, FactorError, FixedWindow,
+    Gcra, LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
+    MAX_UNITS, MinInterval, Mode, Policy, PolicyError, Quota, RollingWindow, Rollout,
+    SlidingWindow, Timestamp,
 };
 pub use wait::{Wait, WaitError};

@@ -17,7 +17,7 @@ use core::time::Duration;
 use super::{Meter, NEVER, State, View, counted, period, units};
 use crate::arith::{div_ceil, div_floor, gcd, mul};
 use crate::decision::Room;
-use crate::{LimitError, MAX_UNITS};
+use crate::{Factor, LimitError, MAX_UNITS};
 
 const YEAR_NS: u64 = 31_557_600_000_000_000;
 /// A bucket that refills all the time must be full again within 100 years, and no debt grows
@@ -28,9 +28,11 @@ const ONE_WORD_SCALE: u64 = 3;
 const ONE_WORD_DEPTH_NS: u64 = 40 * YEAR_NS;
 
 /// `limit` units per period, with room for `capacity` at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Gcra {
     capacity: u64,
+    /// What the limit and the period were divided by to get the two below.
+    common: u64,
     /// Nanoseconds × scale that one unit takes to return.
     step: NonZeroU64,
     scale: NonZeroU64,
@@ -41,6 +43,16 @@ pub struct Gcra {
     overdraft: bool,
     one_word: bool,
 }
+
+/// Ten per second are one per 100 ms: equal is what decides the same.
+impl PartialEq for Gcra {
+    fn eq(&self, other: &Self) -> bool {
+        let decides = |gcra: &Self| (gcra.unit_ns(), gcra.capacity, gcra.overdraft);
+        decides(self) == decides(other)
+    }
+}
+
+impl Eq for Gcra {}
 
 impl Gcra {
     /// `limit` units per `per`, and as many at once.
@@ -61,6 +73,7 @@ impl Gcra {
         let lowest = |n: u64| NonZeroU64::new(n / common).unwrap_or(NonZeroU64::MIN);
         Self {
             capacity: 0,
+            common,
             step: lowest(per_ns),
             scale: lowest(limit),
             depth: 0,
@@ -68,6 +81,17 @@ impl Gcra {
             overdraft: false,
             one_word: true,
         }
+    }
+
+    /// The period as it was said, by the factor; the limit stays. So the rate is rounded once per period
+    /// and not once per unit, of which there may be a thousand in a microsecond.
+    pub(crate) fn scaled(&self, factor: Factor) -> Result<Self, LimitError> {
+        let per = Duration::from_nanos(self.step.get().saturating_mul(self.common));
+        let per = factor.interval(per).ok_or(LimitError::LongPeriod("per"))?;
+        let capacity = factor.units(self.capacity).ok_or(LimitError::ManyUnits("capacity"))?;
+        let limit = self.scale.get().saturating_mul(self.common);
+        let scaled = Self::new(limit, per)?.capacity(capacity).overdraft(self.overdraft);
+        if scaled.capacity < capacity { Err(LimitError::SlowRefill) } else { Ok(scaled) }
     }
 
     /// How much may be used at once, whatever the rate. Clamped to what refills within 100 years;

@@ -53,6 +53,22 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
     assert_eq!((left(&store, "login"), left(&store, "login@300")), (100, 300));
 }
 
+/// A policy by a factor keeps the names of its limits, so that the two can share their keys.
+#[tokio::test]
+async fn a_scaled_policy_shares_what_was_spent() {
+    let clock = ManualClock::default();
+    let window = || FixedWindow::new(10, MINUTE).unwrap().named("window");
+    let limits = [Limit::per_minute(20).named("burst"), window()];
+    let base = Policy::new("login", limits).unwrap();
+    let easier = base.scaled("login@pro", "0.5".parse().unwrap()).unwrap();
+    let harder = base.scaled("login@new", "4".parse().unwrap()).unwrap();
+    let store = family(&clock, Crossing::Units, [base, easier, harder]).await;
+    assert!(store.check("login@pro", b"alice", 2).unwrap().is_allowed());
+    assert_eq!((left(&store, "login"), left(&store, "login@new")), (8, 1));
+    assert!(store.check("login@pro", b"alice", 10).unwrap().is_allowed());
+    assert_eq!((left(&store, "login"), left(&store, "login@pro")), (0, 8));
+}
+
 #[tokio::test]
 async fn by_time_the_instant_is_kept_at_which_a_key_is_full() {
     let clock = ManualClock::default();
