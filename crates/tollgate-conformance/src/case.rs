@@ -47,6 +47,15 @@ impl Case {
             .collect();
         Self { spec, trace, dice: rng.u64(..) }
     }
+
+    /// The same case for those who cannot debit: they look instead.
+    #[must_use]
+    pub fn without_debits(mut self) -> Self {
+        for event in self.trace.iter_mut().filter(|event| event.verb == Verb::Debit) {
+            event.verb = Verb::Peek;
+        }
+        self
+    }
 }
 
 /// A pause, in the places where decisions change: none, a unit's time, a period, and one beside.
@@ -70,7 +79,8 @@ fn verb(rng: &mut Rng) -> Verb {
     match rng.u8(0..20) {
         0..15 => Verb::Check,
         15..17 => Verb::Peek,
-        17..19 => Verb::Refund,
+        17 => Verb::Debit,
+        18 => Verb::Refund,
         _ => Verb::Reset,
     }
 }

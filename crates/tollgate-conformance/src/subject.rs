@@ -17,6 +17,9 @@ pub trait Subject: Sync {
     /// The smallest step of its clock.
     const TICK_NS: u64;
 
+    /// Whether it knows debits; if not, its traces have none.
+    const DEBITS: bool = true;
+
     /// Runs a trace against a key that nobody used before. With `sweep`, everything that may be
     /// forgotten is forgotten before every call.
     fn run(&self, spec: &PolicySpec, trace: &[Event], sweep: bool) -> Vec<Answer>;
@@ -42,6 +45,7 @@ impl Subject for Core {
                 policy.clear(&mut state);
             }
             match event.verb {
+                SpecVerb::Debit => policy.debit(&mut state, now, cost),
                 SpecVerb::Refund => policy.refund(&mut state, now, cost),
                 SpecVerb::Reset => policy.clear(&mut state),
                 SpecVerb::Check | SpecVerb::Peek => {}
@@ -84,6 +88,7 @@ impl Subject for Memory {
             let verb = match event.verb {
                 SpecVerb::Check => Verb::Check,
                 SpecVerb::Peek => Verb::Peek,
+                SpecVerb::Debit => Verb::Debit,
                 SpecVerb::Refund => Verb::Refund,
                 SpecVerb::Reset => Verb::Reset,
             };

@@ -22,7 +22,7 @@ pub enum Crossing {
 /// What becomes of more than the new limit holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
-    /// Exhausted is as far as a lowered limit goes, unless debts are meant to be.
+    /// Exhausted is as far as a lowered limit goes. What was owed beyond the old limit is owed still.
     Dropped,
     /// It will be asked under the old limit again.
     Kept,
@@ -148,14 +148,18 @@ fn carry_limit(
     match (before.algorithm(), after.algorithm()) {
         // Units that return at the same pace are on their way already.
         (Algorithm::Gcra(a), Algorithm::Gcra(b)) if a.unit_ns() == b.unit_ns() => {
-            b.set_full_at(a.full_at(own.words), &mut state.words[..new_words]);
-            if excess == Excess::Dropped {
-                b.redate(state.part(0, new_words), now);
-            }
+            let full_at = a.full_at(own.words);
+            let most = match excess {
+                Excess::Dropped if !b.overdraws() => b.full_at_most(a, own.words, now),
+                _ => u128::MAX,
+            };
+            b.set_full_at(full_at.min(most), &mut state.words[..new_words]);
         }
         (Algorithm::LeakyBucket(a), Algorithm::LeakyBucket(b)) if a.drips_like(b) => {
-            let most = if excess == Excess::Kept || b.overdraws() { u64::MAX } else { b.holds() };
             let (level, anchor) = a.at(own.words, now);
+            let owed = level.saturating_sub(a.holds());
+            let keeps_all = excess == Excess::Kept || b.overdraws();
+            let most = if keeps_all { u64::MAX } else { b.holds().saturating_add(owed) };
             state.words[..new_words].copy_from_slice(&[level.min(most), anchor]);
         }
         // Counters hold whatever the limit is now, where the window is the same or can be moved.
@@ -185,11 +189,17 @@ fn carry_limit(
             let spent =
                 if a.limit().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
             let spent = match b.limit() {
-                Some(most) if b.need(2) == 2 && excess == Excess::Dropped => spent.min(most),
+                Some(most) if b.need(2) == 2 && excess == Excess::Dropped => {
+                    let owed = a.limit().map_or(0, |limit| spent.saturating_sub(limit));
+                    spent.min(most.saturating_add(owed))
+                }
                 _ => spent,
             };
-            if spent > 0 {
-                b.charge(state.part(0, new_words), now, spent);
+            let state = state.part(0, new_words);
+            match b.limit() {
+                _ if spent == 0 => {}
+                Some(_) => b.debit(state, now, spent),
+                None => b.charge(state, now, spent),
             }
         }
     }

@@ -303,6 +303,15 @@ impl Policy {
         })
     }
 
+    /// Charges `cost` units that were used already, whatever there is room for: shadow limits too, and
+    /// into debt if need be. Debts are bounded: gcra and leaky buckets owe at most what returns within
+    /// 40 years, or 100 with overdraft, counters at most 2^53 − 1 units.
+    pub fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
+        for (start, limit) in self.parts() {
+            limit.debit(state.part(start, limit.words()), now.as_nanos(), cost);
+        }
+    }
+
     /// Gives back up to `cost` units.
     pub fn refund(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
         for (start, limit) in self.parts() {

@@ -206,6 +206,13 @@ impl Limit {
         gap.charge(state.part(own, 1), now, units);
     }
 
+    /// The gap is between events, and a debit is none.
+    pub(crate) fn debit(&self, mut state: State<'_>, now: u64, units: u64) {
+        if units > 0 {
+            self.algorithm.debit(state.part(0, self.own_words), now, units);
+        }
+    }
+
     pub(crate) fn refund(&self, mut state: State<'_>, now: u64, units: u64) {
         self.algorithm.refund(state.part(0, self.own_words), now, units);
     }

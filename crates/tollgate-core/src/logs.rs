@@ -102,6 +102,9 @@ impl Log {
 
     /// Appends; the same instant twice is one entry.
     pub(crate) fn push(&mut self, stamp: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
         self.total += size;
         match self.entries.back_mut() {
             Some((last, sum)) if *last >= stamp => *sum += size,
@@ -120,6 +123,16 @@ impl Log {
             if *size == 0 {
                 self.entries.pop_front();
             }
+        }
+    }
+
+    /// Joins the oldest entries until at most so many are left. What is joined counts for longer.
+    pub(crate) fn join_oldest(&mut self, most: u64) {
+        while self.entries.len() as u64 > most.max(1)
+            && let Some((_, size)) = self.entries.pop_front()
+            && let Some((_, next)) = self.entries.front_mut()
+        {
+            *next += size;
         }
     }
 

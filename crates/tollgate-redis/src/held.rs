@@ -82,6 +82,7 @@ pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, u64)]) ->
     for (policy, held, cost) in lines.iter_mut() {
         let now = held.now;
         match verb {
+            Verb::Debit => policy.debit(&mut held.state(), now, *cost),
             Verb::Refund => policy.refund(&mut held.state(), now, *cost),
             Verb::Reset => policy.clear(&mut held.state()),
             Verb::Check | Verb::Peek => {}

@@ -163,6 +163,15 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.table.peek(self.fingerprint(key), self.clock.now(), cost)
     }
 
+    /// Charges `cost` units of this key that were used already, whatever there is room for and into debt
+    /// if need be: for a cost that is only known afterwards.
+    pub fn debit<Q: ?Sized + Hash>(&self, key: &Q, cost: u64)
+    where
+        K: Borrow<Q>,
+    {
+        self.table.debit(self.fingerprint(key), self.clock.now(), cost);
+    }
+
     /// Gives back up to `cost` units that were charged before. A key that found no place when the table
     /// was full gets nothing back: what it shares was paid for by others too.
     pub fn refund<Q: ?Sized + Hash>(&self, key: &Q, cost: u64)

@@ -121,6 +121,12 @@ impl<C: Clock> Limiter<C> {
         self.apply(|policy, state, now| policy.peek(state.view(), now, cost))
     }
 
+    /// Charges `cost` units that were used already, whatever there is room for and into debt if need be:
+    /// for a cost that is only known afterwards.
+    pub fn debit(&self, cost: u64) {
+        self.apply(|policy, state, now| policy.debit(state, now, cost));
+    }
+
     /// Gives back up to `cost` units that were charged before.
     pub fn refund(&self, cost: u64) {
         self.apply(|policy, state, now| policy.refund(state, now, cost));

@@ -22,6 +22,9 @@ pub enum Verb {
     Check,
     /// Decide, charge nothing.
     Peek,
+    /// Charge what was used already, whatever there is room for and into debt if need be; then answer as
+    /// a peek.
+    Debit,
     /// Give back; then answer as a peek.
     Refund,
     /// Forget the keys; then answer as a peek.

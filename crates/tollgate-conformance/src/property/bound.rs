@@ -10,11 +10,11 @@ pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -
     if case.spec.shadow {
         return Ok(false);
     }
-    // What was given back may be used again: only charges count here.
+    // What was given back may be used again: only charges count here. Debits admit nothing.
     let trace: Vec<Event> = case
         .trace
         .iter()
-        .filter(|event| matches!(event.verb, Verb::Check | Verb::Peek))
+        .filter(|event| matches!(event.verb, Verb::Check | Verb::Peek | Verb::Debit))
         .copied()
         .collect();
     let answers = subject.run(&case.spec, &trace, false);

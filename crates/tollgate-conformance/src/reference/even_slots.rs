@@ -45,6 +45,8 @@ impl Meter for EvenSlots {
         self.taken = Some(self.half(at));
     }
 
+    fn debit(&mut self, _at: Time, _units: Units) {}
+
     fn refund(&mut self, _at: Time, _units: Units) {}
 }
 

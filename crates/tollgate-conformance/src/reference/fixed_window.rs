@@ -1,7 +1,7 @@
 //! fixed-window: a count that is forgotten when its window ends.
 
 use super::meter::{self, Meter, positive};
-use super::search::{Time, Units};
+use super::search::{MOST_UNITS, Time, Units};
 use super::spec::Align;
 
 /// What was used, and until when that matters.
@@ -61,9 +61,17 @@ impl Meter for FixedWindow {
         self.add(at, cost);
     }
 
+    fn debit(&mut self, at: Time, units: Units) {
+        let most = self.used(at).max(MOST_UNITS);
+        self.add(at, units);
+        self.count = self.count.min(most);
+    }
+
+    /// Attempts stop counting at twice the limit; what was debited beyond it stays.
     fn record(&mut self, at: Time, cost: Units) {
+        let most = self.used(at).max(2 * self.limit);
         self.add(at, cost);
-        self.count = self.count.min(2 * self.limit);
+        self.count = self.count.min(most);
     }
 
     fn refund(&mut self, at: Time, units: Units) {

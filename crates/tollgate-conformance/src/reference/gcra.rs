@@ -1,7 +1,7 @@
 //! gcra, told the other way round: not an arrival time but a debt that drains.
 
 use super::meter::{Meter, positive};
-use super::search::{CENTURY, MOST_UNITS, Time, Units};
+use super::search::{CENTURY, FORTY_YEARS, MOST_UNITS, Time, Units};
 
 /// A debt that drains `limit` units per period, never below nothing.
 #[derive(Clone, Debug)]
@@ -20,6 +20,19 @@ impl Gcra {
     pub(super) fn new(limit: u64, per_ns: u64, capacity: u64, overdraft: bool) -> Self {
         let (limit, per, capacity) = (positive(limit), positive(per_ns), positive(capacity));
         Self { limit, per, capacity, overdraft, debt: 0, since: 0 }
+    }
+
+    /// How many more whole units may be owed: no more than return within a century with overdraft, within
+    /// forty years or what capacity takes without it, nor more than can be told apart.
+    fn bearable(&self, at: Time) -> Units {
+        let debt = self.debt(at);
+        let deepest = if self.overdraft {
+            CENTURY * self.limit
+        } else {
+            (FORTY_YEARS * self.limit).max(self.capacity * self.per)
+        };
+        let told_apart = MOST_UNITS.saturating_sub(debt.div_ceil(self.per));
+        (deepest.saturating_sub(debt) / self.per).min(told_apart)
     }
 
     fn debt(&self, at: Time) -> u128 {
@@ -49,12 +62,13 @@ impl Meter for Gcra {
     }
 
     fn charge(&mut self, at: Time, cost: Units) {
-        let debt = self.debt(at);
-        // No more whole units than return within a century, nor more than can be told apart.
-        let century = (CENTURY * self.limit).saturating_sub(debt) / self.per;
-        let told_apart = MOST_UNITS.saturating_sub(debt.div_ceil(self.per));
-        let cost = if self.overdraft { cost.min(century).min(told_apart) } else { cost };
-        (self.debt, self.since) = (debt + cost * self.per, at);
+        let cost = if self.overdraft { cost.min(self.bearable(at)) } else { cost };
+        (self.debt, self.since) = (self.debt(at) + cost * self.per, at);
+    }
+
+    fn debit(&mut self, at: Time, units: Units) {
+        let units = units.min(self.bearable(at));
+        (self.debt, self.since) = (self.debt(at) + units * self.per, at);
     }
 
     fn refund(&mut self, at: Time, units: Units) {

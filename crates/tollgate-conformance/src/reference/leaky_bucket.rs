@@ -1,7 +1,7 @@
 //! leaky-bucket, told per busy spell: what was poured since it was last empty, less the drips.
 
 use super::meter::{Meter, positive};
-use super::search::{CENTURY, MOST_UNITS, Time, Units};
+use super::search::{CENTURY, FORTY_YEARS, MOST_UNITS, Time, Units};
 
 /// A level that sinks by `drip` at a time.
 #[derive(Clone, Debug)]
@@ -59,11 +59,19 @@ impl Meter for LeakyBucket {
     fn charge(&mut self, at: Time, cost: Units) {
         let lasting = self.spell.filter(|_| self.level(at) > 0);
         let spell = lasting.unwrap_or(Spell { start: at, poured: 0 });
-        // No more than returns within a century, nor more than can be told apart.
+        // No more than returns in time, nor more than can be told apart.
+        let deepest = match self.overdraft {
+            true => CENTURY,
+            false => FORTY_YEARS.max(self.capacity.div_ceil(self.drip) * self.every),
+        };
         let since_drip = (at - spell.start) % self.every;
-        let most = ((CENTURY + since_drip) / self.every * self.drip).min(MOST_UNITS);
+        let most = ((deepest + since_drip) / self.every * self.drip).min(MOST_UNITS);
         let cost = cost.min(most.saturating_sub(self.level(at)));
         self.spell = Some(Spell { poured: spell.poured + cost, ..spell });
+    }
+
+    fn debit(&mut self, at: Time, units: Units) {
+        self.charge(at, units);
     }
 
     fn refund(&mut self, at: Time, units: Units) {

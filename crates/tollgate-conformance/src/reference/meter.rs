@@ -44,6 +44,10 @@ pub(super) trait Meter: Debug + CloneMeter {
     /// Spends an admitted cost.
     fn charge(&mut self, at: Time, cost: Units);
 
+    /// Spends what was used already, whether or not it fits. No event: what only counts events stays
+    /// as it is.
+    fn debit(&mut self, at: Time, units: Units);
+
     /// Records an attempt in uniform mode, admitted or not. Only windows know how; any other
     /// algorithm is a configuration error there, and merely charges what it admits.
     fn record(&mut self, at: Time, cost: Units) {

@@ -38,6 +38,8 @@ impl Meter for MinInterval {
         self.charge(at, cost);
     }
 
+    fn debit(&mut self, _at: Time, _units: Units) {}
+
     fn refund(&mut self, _at: Time, _units: Units) {}
 }
 

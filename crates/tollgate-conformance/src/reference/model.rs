@@ -23,13 +23,15 @@ impl Model {
         Self { spec, limits, now: 0 }
     }
 
-    /// Does `verb` with `cost` at `now_ns`. A refund and a reset then answer as a peek would.
+    /// Does `verb` with `cost` at `now_ns`. A debit, a refund and a reset then answer as a peek
+    /// would.
     pub fn apply(&mut self, now_ns: u64, verb: Verb, cost: u64) -> Answer {
         self.now = self.now.max(Time::from(now_ns));
         let cost = Units::from(cost);
         match verb {
             Verb::Check => return self.decide(cost, true),
             Verb::Peek => {}
+            Verb::Debit => self.debit(cost),
             Verb::Refund => self.refund(cost),
             Verb::Reset => self.limits = self.spec.limits.iter().map(Limit::fresh).collect(),
         }
@@ -58,6 +60,14 @@ impl Model {
                     _ if granted > 0 => meter.charge(self.now, granted),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    fn debit(&mut self, units: Units) {
+        for meter in self.limits.iter_mut().flat_map(|limit| &mut limit.meters) {
+            if units > 0 {
+                meter.debit(self.now, units);
             }
         }
     }

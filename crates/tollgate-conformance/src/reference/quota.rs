@@ -1,7 +1,7 @@
 //! quota: what is not used in its part of the window is lost.
 
 use super::meter::{Meter, positive};
-use super::search::{Time, Units};
+use super::search::{MOST_UNITS, Time, Units};
 
 /// What was spent in the last window that was used.
 #[derive(Clone, Debug)]
@@ -51,6 +51,12 @@ impl Meter for Quota {
 
     fn charge(&mut self, at: Time, cost: Units) {
         (self.spent, self.start) = (self.spent(at) + cost, self.window(at));
+    }
+
+    fn debit(&mut self, at: Time, units: Units) {
+        let before = self.spent(at);
+        self.charge(at, units);
+        self.spent = self.spent.min(before.max(MOST_UNITS));
     }
 
     fn refund(&mut self, at: Time, units: Units) {

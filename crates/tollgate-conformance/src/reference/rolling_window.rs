@@ -1,7 +1,7 @@
 //! rolling-window: a log of what was admitted and until when each entry counts.
 
 use super::meter::{self, Meter, positive};
-use super::search::{Time, Units};
+use super::search::{MOST_UNITS, Time, Units};
 
 /// The entries that still count, oldest first.
 #[derive(Clone, Debug)]
@@ -65,9 +65,14 @@ impl Meter for RollingWindow {
         self.add(at, cost);
     }
 
+    fn debit(&mut self, at: Time, units: Units) {
+        self.add(at, units.min(MOST_UNITS.saturating_sub(self.used(at))));
+    }
+
     fn record(&mut self, at: Time, cost: Units) {
+        let most = self.used(at).max(2 * self.limit);
         self.add(at, cost);
-        let surplus = self.used(at).saturating_sub(2 * self.limit);
+        let surplus = self.used(at).saturating_sub(most);
         drop_units(self.log.iter_mut(), surplus);
     }
 

@@ -11,6 +11,9 @@ pub(super) const LONGEST: Time = u64::MAX as Time;
 /// What is owed is owed for a hundred years at most.
 pub(super) const CENTURY: Time = 36_525 * 86_400 * 1_000_000_000;
 
+/// What is owed without overdraft is owed for as long as this, unless capacity itself takes longer.
+pub(super) const FORTY_YEARS: Time = CENTURY / 100 * 40;
+
 /// The largest amount that every store can tell from its neighbours.
 pub(super) const MOST_UNITS: Units = (1 << 53) - 1;
 

@@ -1,7 +1,7 @@
 //! sliding-window, told per window: each weighs fully while it lasts, then fades during the next.
 
 use super::meter::{Meter, positive};
-use super::search::{Time, Units};
+use super::search::{MOST_UNITS, Time, Units};
 
 /// The windows that still weigh, oldest first: at most two.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl SlidingWindow {
         let start = at - at % self.per;
         self.windows.retain(|window| window.start + 2 * self.per > at);
         match self.windows.last_mut().filter(|window| window.start == start) {
-            Some(current) => current.count = (current.count + cost).min(most),
+            Some(current) => current.count = (current.count + cost).min(most.max(current.count)),
             None => self.windows.push(Window { start, count: cost.min(most) }),
         }
     }
@@ -57,6 +57,10 @@ impl Meter for SlidingWindow {
 
     fn charge(&mut self, at: Time, cost: Units) {
         self.add(at, cost, Units::MAX);
+    }
+
+    fn debit(&mut self, at: Time, units: Units) {
+        self.add(at, units, MOST_UNITS);
     }
 
     fn record(&mut self, at: Time, cost: Units) {

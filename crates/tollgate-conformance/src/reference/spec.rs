@@ -112,6 +112,8 @@ pub enum Verb {
     Check,
     /// Decide, charge nothing.
     Peek,
+    /// Charge what was used already, into debt if need be.
+    Debit,
     /// Give units back.
     Refund,
     /// Forget the key.

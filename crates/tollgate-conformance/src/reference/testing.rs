@@ -52,6 +52,7 @@ impl Dice {
             0..=2 => Verb::Peek,
             3 => Verb::Refund,
             4 => Verb::Reset,
+            5 => Verb::Debit,
             _ => Verb::Check,
         }
     }

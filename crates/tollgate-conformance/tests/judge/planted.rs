@@ -136,6 +136,26 @@ fn peek_that_charges() {
 }
 
 #[test]
+fn debit_that_stops_at_the_limit() {
+    caught(Family::Sliding, "reference", |spec, trace, _| {
+        with_events(spec, trace, |event| match event.verb {
+            Verb::Debit => Event { verb: Verb::Check, ..*event },
+            _ => *event,
+        })
+    });
+}
+
+#[test]
+fn debit_that_is_forgotten() {
+    caught(Family::Gcra, "P5", |spec, trace, sweep| {
+        with_events(spec, trace, |event| match event.verb {
+            Verb::Debit if sweep => Event { verb: Verb::Peek, ..*event },
+            _ => *event,
+        })
+    });
+}
+
+#[test]
 fn refusal_that_charges() {
     caught(Family::FixedEpoch, "P7", |spec, trace, _| {
         let spec = PolicySpec { mode: Mode::Uniform, ..spec.clone() };

@@ -12,7 +12,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
+use super::{
+    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
+};
 use crate::{LimitError, Timestamp};
 
 /// Where windows of uneven length end: days, weeks, months or years in some time zone.
@@ -131,11 +133,18 @@ impl Meter for FixedWindow {
         state.words.copy_from_slice(&[end, count_up(before, units, self.limit)]);
     }
 
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        let before = count(state.words, now);
+        let end = if before == 0 { self.window_end(now) } else { state.words[0] };
+        state.words.copy_from_slice(&[end, count_debit(before, units)]);
+    }
+
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         let left = count(state.words, now).saturating_sub(units);
         let end = state.words[0];
         state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [end, left] });
     }
+
     fn redate(&self, state: State<'_>, now: u64) {
         state.words[0] = state.words[0].min(self.window_end(now));
     }

@@ -7,6 +7,7 @@
 //! C·T. Over a half-open window [s, s + D) debt starts at ≥ 0, rises by n·T with every admission
 //! and falls by at most D in all; it ends at ≤ C·T. So the admitted cost is at most
 //! `C + D/T = capacity + rate·D`. With overdraft the last admission may exceed it by its cost − 1.
+//! Debits only add to the debt, so they admit nothing more.
 //!
 //! `T` is a ratio: it is kept as `step / scale` nanoseconds in lowest terms and `tat` is counted in
 //! 1/scale ns, so nothing is ever rounded before it is shown.
@@ -26,6 +27,9 @@ pub(super) const MAX_DEPTH_NS: u64 = 100 * YEAR_NS;
 /// With at most thirds of a nanosecond and 40 years of debt, `tat` fits one word until 2116.
 const ONE_WORD_SCALE: u64 = 3;
 const ONE_WORD_DEPTH_NS: u64 = 40 * YEAR_NS;
+/// How deep a debit may reach where nobody chose overdraft, unless the bucket itself is deeper. It is
+/// what one word holds, so that a debt is the same in one word and in two.
+pub(super) const DEBIT_DEPTH_NS: u64 = ONE_WORD_DEPTH_NS;
 
 /// `limit` units per period, with room for `capacity` at once.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +156,14 @@ impl Gcra {
         }
     }
 
+    /// The latest instant at which a key may be full again after a change of numbers: exhausted, and
+    /// what it owed beyond the capacity it had under `old`.
+    pub(crate) fn full_at_most(&self, old: &Self, words: &[u64], now: u64) -> u128 {
+        let debt = old.full_at(words).saturating_sub(u128::instant(now, old.scale.get()));
+        let deepest = self.depth + debt.saturating_sub(old.depth);
+        u128::instant(now, self.scale.get()) + deepest.min(self.wide().deepest())
+    }
+
     /// With all arithmetic in one word, where that is known to be enough.
     #[inline]
     pub(crate) fn narrow(&self) -> Option<Cells<'_, u64>> {
@@ -268,11 +280,21 @@ impl<W: Width> Cells<'_, W> {
         W::load(view.words).minus(self.now(now))
     }
 
-    /// As many of these units as return within 100 years: a debt without end helps nobody.
+    /// The deepest that a debt may get: one without end helps nobody.
+    fn deepest(&self) -> W {
+        let scale = self.gcra.scale.get();
+        if self.gcra.overdraft {
+            W::product(MAX_DEPTH_NS, scale)
+        } else {
+            W::product(DEBIT_DEPTH_NS, scale).max(self.depth)
+        }
+    }
+
+    /// As many of these units as the deepest debt leaves room for.
     fn bearable(&self, tat: W, now: u64, units: u64) -> u64 {
-        let Gcra { step, scale, .. } = *self.gcra;
+        let step = self.gcra.step;
         let debt = tat.minus(self.now(now));
-        let deeper = W::product(MAX_DEPTH_NS, scale.get()).minus(debt).div_floor(step);
+        let deeper = self.deepest().minus(debt).div_floor(step);
         units.min(deeper).min(MAX_UNITS.saturating_sub(debt.div_ceil(step)))
     }
 }
@@ -323,6 +345,12 @@ impl<W: Width> Meter for Cells<'_, W> {
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let tat = W::load(state.words).max(self.now(now));
         let units = if self.gcra.overdraft { self.bearable(tat, now, units) } else { units };
+        tat.plus(W::product(units, self.gcra.step.get())).save(state.words);
+    }
+
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        let tat = W::load(state.words).max(self.now(now));
+        let units = self.bearable(tat, now, units);
         tat.plus(W::product(units, self.gcra.step.get())).save(state.words);
     }
 
@@ -378,6 +406,9 @@ impl Meter for Gcra {
     }
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         cells!(self, cells => cells.charge(state, now, units));
+    }
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        cells!(self, cells => cells.debit(state, now, units));
     }
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         cells!(self, cells => cells.refund(state, now, units));

@@ -9,7 +9,7 @@
 
 use core::time::Duration;
 
-use super::gcra::MAX_DEPTH_NS;
+use super::gcra::{DEBIT_DEPTH_NS, MAX_DEPTH_NS};
 use super::{Algorithm, Meter, NEVER, State, View, period, units};
 use crate::arith::mul;
 use crate::{Gcra, LimitError, MAX_UNITS};
@@ -76,6 +76,11 @@ impl LeakyBucket {
         u64::try_from(mul(units.div_ceil(self.drip), self.every)).unwrap_or(NEVER - 1)
     }
 
+    /// How long the deepest debt takes to return: as for gcra, which a bucket that drips one by one is.
+    fn deepest(&self) -> u64 {
+        if self.overdraft { MAX_DEPTH_NS } else { self.drains(self.capacity).max(DEBIT_DEPTH_NS) }
+    }
+
     /// (level, anchor) as of now.
     pub(crate) fn at(&self, words: &[u64], now: u64) -> (u64, u64) {
         let &[level, anchor] = words else { return (0, now) };
@@ -131,10 +136,15 @@ impl Meter for LeakyBucket {
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let (level, anchor) = self.at(state.words, now);
-        // No more than returns within 100 years: a debt without end helps nobody.
-        let drips = (MAX_DEPTH_NS + now.saturating_sub(anchor)) / self.every;
+        // A debt without end helps nobody.
+        let drips = (self.deepest() + now.saturating_sub(anchor)) / self.every;
         let most = drips.saturating_mul(self.drip).min(MAX_UNITS);
         state.words.copy_from_slice(&[level.saturating_add(units).min(most), anchor]);
+    }
+
+    /// What fits and what does not are one level.
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        self.charge(state, now, units);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {

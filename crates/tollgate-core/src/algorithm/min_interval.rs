@@ -54,6 +54,9 @@ impl Meter for MinInterval {
         state.words[0] = now + self.every;
     }
 
+    /// The event was counted when it was admitted, whatever it cost in the end.
+    fn debit(&self, _state: State<'_>, _now: u64, _units: u64) {}
+
     fn refund(&self, _state: State<'_>, _now: u64, _units: u64) {}
 
     fn redate(&self, state: State<'_>, now: u64) {

@@ -77,7 +77,7 @@ impl<'a> State<'a> {
 
 /// What an algorithm answers. Times are nanoseconds, `now` at most `Timestamp::MAX`.
 ///
-/// Everything but `charge` and `refund` is a pure function of (self, view, now); an instant later
+/// Everything but `charge`, `debit`, `refund` and `redate` is a pure function of (self, view, now); an instant later
 /// than the last charge may be asked about freely, which is how waits are composed.
 pub(crate) trait Meter {
     /// How many words the state takes.
@@ -96,6 +96,9 @@ pub(crate) trait Meter {
     }
     /// Records `units`, whether or not they fit.
     fn charge(&self, state: State<'_>, now: u64, units: u64);
+    /// Records `units` that were used already, into debt if need be. A debit adds to what an event
+    /// cost and is no event itself: algorithms that only count events are not touched by it.
+    fn debit(&self, state: State<'_>, now: u64, units: u64);
     /// Gives back up to `units`, never beyond fresh.
     fn refund(&self, state: State<'_>, now: u64, units: u64);
     /// Brings a state that the future wrote back to what could have been written by now.
@@ -194,6 +197,9 @@ impl Meter for Algorithm {
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         meter!(self, m => m.charge(state, now, units));
     }
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        meter!(self, m => m.debit(state, now, units));
+    }
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         meter!(self, m => m.refund(state, now, units));
     }
@@ -287,6 +293,12 @@ pub(crate) fn units(name: &'static str, value: u64) -> Result<u64, LimitError> {
 /// counting there. What was counted under a higher limit stays.
 pub(crate) fn count_up(count: u64, units: u64, limit: u64) -> u64 {
     count.saturating_add(units).min(count.max(2 * limit))
+}
+
+/// A counter after so many more that were used already. They are remembered for what they are, so that a
+/// refund gives back that much and no more; beyond what can be told apart nobody counts.
+pub(crate) fn count_debit(count: u64, units: u64) -> u64 {
+    count.saturating_add(units).min(count.max(MAX_UNITS))
 }
 
 /// The end of the epoch-aligned window that holds `now`.

@@ -9,7 +9,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
+use super::{
+    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
+};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -84,6 +86,11 @@ impl Meter for Quota {
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let spent = count_up(self.used(state.view(), now), units, self.limit);
+        state.words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
+    }
+
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        let spent = count_debit(self.used(state.view(), now), units);
         state.words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
     }
 

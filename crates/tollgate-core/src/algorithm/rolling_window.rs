@@ -13,7 +13,11 @@ use core::time::Duration;
 
 use super::{Meter, NEVER, State, View, measured, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
-use crate::{LimitError, MAX_LOG, Timestamp};
+use crate::{LimitError, MAX_LOG, MAX_UNITS, Timestamp};
+
+/// Debits may come one by one and without end: an exact log keeps this many entries for them where its
+/// limit does not ask for more.
+const DEBIT_ENTRIES: u64 = 1_024;
 
 /// Never more than `limit` in any window of `per`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,17 @@ impl Meter for RollingWindow {
         let most = log.total.max(2 * self.limit);
         log.push(self.stamp_ns(now), units.min(2 * self.limit));
         log.keep_newest(most);
+    }
+
+    /// However often: only what the newest `limit` units leave matters to a decision, so older entries
+    /// become one, which counts for as long as the later of them.
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        let log = state.logs.open(&mut state.words[0]);
+        log.prune(now, self.per);
+        log.push(self.stamp_ns(now), units.min(MAX_UNITS.saturating_sub(log.total)));
+        if self.buckets.is_none() {
+            log.join_oldest(DEBIT_ENTRIES.max(2 * self.limit));
+        }
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {

@@ -11,7 +11,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, count_up, epoch_window_end, measured, period, units};
+use super::{
+    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
+};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
 
@@ -94,6 +96,11 @@ impl Meter for SlidingWindow {
         let w = self.at(state.words, now);
         let cur = count_up(w.cur, units, self.limit);
         state.words.copy_from_slice(&[w.end, w.prev, cur]);
+    }
+
+    fn debit(&self, state: State<'_>, now: u64, units: u64) {
+        let w = self.at(state.words, now);
+        state.words.copy_from_slice(&[w.end, w.prev, count_debit(w.cur, units)]);
     }
 
     fn refund(&self, state: State<'_>, now: u64, units: u64) {

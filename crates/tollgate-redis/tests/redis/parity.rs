@@ -72,6 +72,7 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
         let verb = match event.verb {
             SpecVerb::Check => Verb::Check,
             SpecVerb::Peek => Verb::Peek,
+            SpecVerb::Debit => Verb::Debit,
             SpecVerb::Refund => Verb::Refund,
             SpecVerb::Reset => Verb::Reset,
         };
@@ -85,6 +86,7 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
 
 impl Subject for Redis {
     const TICK_NS: u64 = 1_000;
+    const DEBITS: bool = false;
 
     /// Sweeping is Redis's own business; in trace time nothing expires, so there is nothing to see.
     fn run(&self, spec: &PolicySpec, trace: &[Event], _sweep: bool) -> Vec<Answer> {
@@ -108,7 +110,7 @@ fn same_as_core(redis: &Redis, family: Family) {
             for seed in seed..seed + AT_ONCE {
                 let store = shared.clone();
                 under_way.spawn(async move {
-                    let case = Case::draw(family, seed, Redis::TICK_NS);
+                    let case = Case::draw(family, seed, Redis::TICK_NS).without_debits();
                     let there = run(&store, &format!("p{seed}"), &case.spec, &case.trace).await;
                     let here = Core.run(&case.spec, &case.trace, false);
                     assert_eq!(there, here, "{family:?}, seed {seed}: {case:#?}");

@@ -17,7 +17,7 @@ impl<C: Clock> Shared<C> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        if verb == Verb::Check {
+        if matches!(verb, Verb::Check | Verb::Debit) {
             self.make_room();
         }
         let (lines, line_of) = self.lines(charges)?;
@@ -32,6 +32,7 @@ impl<C: Clock> Shared<C> {
         }
         for line in &lines {
             match verb {
+                Verb::Debit => line.locked(&mut shards).debit(line.key, now, line.cost),
                 Verb::Refund => line.shard(&mut shards).refund(line.key, now, line.cost),
                 Verb::Reset => line.shard(&mut shards).reset(line.key.fingerprint),
                 Verb::Check | Verb::Peek => {}

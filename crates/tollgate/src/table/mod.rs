@@ -162,6 +162,14 @@ impl Table {
         locked.shard.answer(key, now, cost, verdict)
     }
 
+    pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        locked.debit(fingerprint.into(), now, cost);
+    }
+
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.shard.refund(fingerprint.into(), now, cost);
@@ -289,14 +297,29 @@ impl Locked<'_> {
         if !verdict.writes(self.shard.policy(key.under), cost) {
             return;
         }
-        if !self.shard.knows(key.fingerprint) {
-            if self.table.take() {
-                self.make_place(key.fingerprint, now);
-            } else {
-                self.table.budget.count_overflow();
-            }
-        }
+        self.find_place(key, now);
         self.shard.record(key, now, cost, verdict);
+    }
+
+    /// Charges what was used already: to the key, or to the shard's overflow entry.
+    pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
+        if cost == 0 || self.shard.policy(key.under).words() == 0 {
+            return;
+        }
+        self.find_place(key, now);
+        self.shard.debit(key, now, cost);
+    }
+
+    /// Sees to it that a key has a place, if there is one.
+    fn find_place(&mut self, key: Key, now: Timestamp) {
+        if self.shard.knows(key.fingerprint) {
+            return;
+        }
+        if self.table.take() {
+            self.make_place(key.fingerprint, now);
+        } else {
+            self.table.budget.count_overflow();
+        }
     }
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {

@@ -207,6 +207,22 @@ impl Shard {
 
     /// Charges the key, or the overflow entry if the key has no place.
     pub(super) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
+        self.write(key, now, |policy, state| policy.record(state, now, cost, verdict));
+    }
+
+    /// The same for what was used already.
+    pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
+        self.write(key, now, |policy, state| policy.debit(state, now, cost));
+    }
+
+    /// Writes what is remembered of a key, as the member that it is asked under; of an unknown one, what
+    /// the overflow entry remembers.
+    fn write<T>(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        write: impl FnOnce(&Policy, &mut State<'_>) -> T,
+    ) -> T {
         let found = self.find(key.fingerprint);
         let Rest { family, logs, overflow, frees_at, .. } = &mut *self.rest;
         let words = match found {
@@ -219,8 +235,9 @@ impl Shard {
         family.enter(key.under, words, logs, now);
         let (policy, words) = family.writing(words);
         let mut state = State::new(words, logs);
-        policy.record(&mut state, now, cost, verdict);
+        let written = write(policy, &mut state);
         *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
+        written
     }
 
     pub(crate) fn refund(&mut self, key: Key, now: Timestamp, cost: u64) {

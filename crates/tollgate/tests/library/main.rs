@@ -3,6 +3,7 @@
 mod calendar;
 mod change;
 mod concurrency;
+mod debit;
 mod full;
 mod handle;
 mod limiter;
