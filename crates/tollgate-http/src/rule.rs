@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use matchit::Params;
-use tollgate::Policy;
+use tollgate::{Policy, Rollout};
 
 use crate::fields::HeaderStyle;
 use crate::key::Key;
@@ -42,6 +42,7 @@ pub struct Rule {
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
     pub(crate) settle: Option<Settle>,
+    pub(crate) rollout: Rollout,
     methods: Vec<Method>,
     paths: Paths,
     conditions: Vec<Condition>,
@@ -49,7 +50,7 @@ pub struct Rule {
     tier_of: Option<TierOf>,
 }
 
-/// Patterns of paths, and the first that made no sense.
+/// Patterns of paths, and the first that makes no sense.
 #[derive(Clone, Default)]
 struct Paths {
     patterns: Vec<Box<str>>,
@@ -73,6 +74,7 @@ impl Rule {
             key: None,
             headers: HeaderStyle::default(),
             settle: None,
+            rollout: Rollout::EVERYBODY,
             methods: Vec::new(),
             paths: Paths::default(),
             conditions: Vec::new(),
@@ -93,8 +95,8 @@ impl Rule {
     /// The path is compared as it was sent, as axum does it. What is in braces can be a [`Key::path`].
     #[must_use]
     pub fn path(mut self, pattern: &str) -> Self {
-        if let Err(error) = self.paths.router.insert(pattern, ()) {
-            self.paths.wrong.get_or_insert_with(|| format!("the path `{pattern}`: {error}"));
+        if self.paths.router.insert(pattern, ()).is_err() {
+            self.paths.wrong.get_or_insert_with(|| pattern.to_owned());
         }
         self.paths.patterns.push(pattern.into());
         self
@@ -155,6 +157,14 @@ impl Rule {
         self
     }
 
+    /// Limits only a share of the keys; the others are decided about in shadow, so that nobody of them is
+    /// refused. Whose key belongs to it is the same on every node and after every restart.
+    #[must_use]
+    pub fn rollout(mut self, rollout: Rollout) -> Self {
+        self.rollout = rollout;
+        self
+    }
+
     /// Says what a request has cost after all, when its response has ended: the difference to what was
     /// charged before is given back or charged then, beyond the limit if need be.
     #[must_use]
@@ -191,7 +201,7 @@ impl Rule {
         named.map_or(&self.policy, |(_, policy)| policy)
     }
 
-    /// What is wrong with the paths, as half a sentence.
+    /// The first pattern that is none, or that says the same as another.
     pub(crate) fn wrong_path(&self) -> Option<&str> {
         self.paths.wrong.as_deref()
     }

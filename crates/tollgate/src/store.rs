@@ -114,8 +114,8 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
 
     /// The same at once, where nobody has to wait for it; `None`, and nothing done, where only
-    /// [`apply`](Store::apply) can tell. So callers with futures of their own need no box for a store in
-    /// this process.
+    /// [`apply`](Store::apply) can tell. A store answers every call this way or none. So callers with futures
+    /// of their own need no box for a store in this process.
     fn apply_now(
         &self,
         verb: Verb,

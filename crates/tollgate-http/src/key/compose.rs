@@ -15,3 +15,15 @@ pub fn compose_key(values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8
     }
     key
 }
+
+#[cfg(test)]
+mod tests {
+    use super::compose_key;
+
+    #[test]
+    fn no_value_passes_for_two() {
+        assert_ne!(compose_key(["a", "b"]), compose_key(["a,1:b"]));
+        assert_ne!(compose_key(["", "ab"]), compose_key(["ab", ""]));
+        assert_eq!(compose_key(["é", ""]), "2:é,0:,".as_bytes());
+    }
+}

@@ -19,6 +19,8 @@ pub use compose::compose_key;
 pub(crate) use found::{Found, Seen};
 
 type Later = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
+/// A function that finds a key in something, or does not.
+type In<T> = Arc<dyn Fn(&T) -> Option<Vec<u8>> + Send + Sync>;
 
 /// What requests that share a budget have in common.
 ///
@@ -41,9 +43,9 @@ enum Source {
     Everyone,
     Address(ClientIp),
     Header(HeaderName),
-    Bearer(Arc<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>),
+    Bearer(In<str>),
     Path(Box<str>),
-    Function(&'static str, Arc<dyn Fn(&Parts) -> Option<Vec<u8>> + Send + Sync>),
+    Function(&'static str, In<Parts>),
     Later(Arc<dyn Fn(&Parts) -> Later + Send + Sync>),
     All(Arc<[Key]>),
     Either(Arc<(Key, Key)>),

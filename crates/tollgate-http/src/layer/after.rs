@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use tollgate::{Answer, Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
+use tollgate::{Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
 
 use super::decide::Gate;
 use crate::outcome::{Ending, Outcome};
@@ -12,12 +12,14 @@ use crate::rule::Rule;
 
 const GRPC_STATUS: &str = "grpc-status";
 
+type Settle = Box<dyn FnOnce(&Outcome) + Send + Sync>;
+
 /// Waits for the end of one response. Dropped before, the response was cut.
 pub(super) struct After {
     outcome: Outcome,
     clock: MonotonicClock,
     started: Timestamp,
-    settle: Option<Box<dyn FnOnce(&Outcome) + Send + Sync>>,
+    settle: Option<Settle>,
 }
 
 /// What one policy was charged beforehand, for a request whose cost is known only afterwards.
@@ -29,17 +31,9 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn of(
-        rule: &Rule,
-        policy: &Arc<Policy>,
-        key: Vec<u8>,
-        answer: &Answer,
-    ) -> Option<Held> {
+    /// Nothing for rules that do not settle.
+    pub(super) fn of(rule: &Rule, policy: &Arc<Policy>, key: Vec<u8>, units: u64) -> Option<Held> {
         let cost = Arc::clone(rule.settle.as_ref()?);
-        // What a policy in shadow would have refused, it has not charged.
-        let refused_in_shadow =
-            policy.is_shadow() && !answer.decision.shadow_refused_by().is_empty();
-        let units = if refused_in_shadow { 0 } else { answer.decision.granted() };
         Some(Held { policy: Arc::clone(policy), key, units, cost })
     }
 
@@ -99,7 +93,7 @@ fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, outcome: &Out
             std::cmp::Ordering::Greater => more.push((cost - held.units, held)),
         }
     }
-    for (verb, held) in [(Verb::Refund, less), (Verb::Check, more)] {
+    for (verb, held) in [(Verb::Refund, less), (Verb::Debit, more)] {
         apply(&gate, verb, held);
     }
 }

@@ -104,8 +104,8 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
 
 fn verify(rule: &Rule) -> Result<(), BuildError> {
     let policy = || rule.policy.name().to_owned();
-    if let Some(reason) = rule.wrong_path() {
-        return Err(BuildError::Path { policy: policy(), reason: reason.to_owned() });
+    if let Some(path) = rule.wrong_path() {
+        return Err(BuildError::Path { policy: policy(), path: path.to_owned() });
     }
     let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
     match key.parameters().find(|parameter| !rule.captures(parameter)) {

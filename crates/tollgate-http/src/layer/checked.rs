@@ -4,6 +4,7 @@ use std::time::Duration;
 use tollgate::{Answer, Policy};
 
 use crate::fields::{Fields, HeaderStyle, Told, fields, told_wait};
+use crate::rule::Rule;
 
 /// What was decided about a request: an extension of every request that gets through, for its handler, and
 /// of every response that turns one away, for whoever counts.
@@ -25,8 +26,8 @@ pub struct Checked(Arc<[Charged]>);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Charged {
-    /// The name of the rule's policy.
-    pub name: Arc<Policy>,
+    /// The rule's policy, by whose name clients know it.
+    pub(crate) rule: Arc<Policy>,
     /// The policy whose numbers decided: that of the request's tier, if it has one.
     pub policy: Arc<Policy>,
     /// What the request costs.
@@ -38,9 +39,20 @@ pub struct Charged {
 }
 
 impl Charged {
+    pub(super) fn new(rule: &Rule, policy: &Arc<Policy>, cost: u64, answer: Answer) -> Self {
+        let (rule, headers) = (Arc::clone(&rule.policy), rule.headers);
+        Self { rule, policy: Arc::clone(policy), cost, headers, answer }
+    }
+
     fn told(&self) -> Told<'_> {
-        let name = self.name.name();
-        Told { style: self.headers, name, policy: &self.policy, answer: &self.answer }
+        let (style, name) = (self.headers, self.name());
+        Told { style, name, policy: &self.policy, answer: &self.answer }
+    }
+
+    /// The name of the rule's policy, whatever the tier.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.rule.name()
     }
 
     /// Whether this policy turns the request away.
@@ -76,7 +88,7 @@ impl Checked {
     /// What the policy of this name said.
     #[must_use]
     pub fn of(&self, policy: &str) -> Option<&Answer> {
-        self.iter().find(|charged| charged.name.name() == policy).map(|charged| &charged.answer)
+        self.iter().find(|charged| charged.name() == policy).map(|charged| &charged.answer)
     }
 
     /// Whether the request is turned away.

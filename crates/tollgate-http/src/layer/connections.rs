@@ -22,7 +22,7 @@ impl<S: Store + 'static> RateLimitConnections<S> {
 
     /// The layer for a connection from this address.
     #[must_use]
-    pub fn from(&self, peer: IpAddr) -> RateLimitLayer<S> {
+    pub fn layer_for(&self, peer: IpAddr) -> RateLimitLayer<S> {
         RateLimitLayer::at(Arc::clone(&self.gate), peer)
     }
 
@@ -56,13 +56,19 @@ mod for_axum {
     use std::net::SocketAddr;
     use std::task::{Context, Poll};
 
+    use axum::body::Body;
     use axum::serve::{IncomingStream, Listener};
+    use http::Response;
     use tollgate::Store;
+    use tower::util::MapResponse;
     use tower_layer::Layer;
     use tower_service::Service;
 
     use super::RateLimitConnections;
-    use crate::layer::RateLimit;
+    use crate::layer::{RateLimit, ResponseBody};
+
+    /// `axum::serve` takes one kind of body.
+    type ToBody = fn(Response<ResponseBody<Body>>) -> Response<Body>;
 
     /// Makes a service for each connection: what `axum::serve` wants.
     #[derive(Clone, Debug)]
@@ -77,7 +83,7 @@ mod for_axum {
         S: Store + 'static,
         L: Listener<Addr = SocketAddr>,
     {
-        type Response = RateLimit<App, S>;
+        type Response = MapResponse<RateLimit<App, S>, ToBody>;
         type Error = Infallible;
         type Future = Ready<Result<Self::Response, Infallible>>;
 
@@ -86,8 +92,9 @@ mod for_axum {
         }
 
         fn call(&mut self, connection: IncomingStream<'_, L>) -> Self::Future {
-            let layer = self.connections.from(connection.remote_addr().ip());
-            ready(Ok(layer.layer(self.app.clone())))
+            let layer = self.connections.layer_for(connection.remote_addr().ip());
+            let limited = layer.layer(self.app.clone());
+            ready(Ok(MapResponse::new(limited, |response| response.map(Body::new))))
         }
     }
 }

@@ -1,7 +1,10 @@
 //! One request: which rules it falls under, what the store says, and what follows.
 
 use std::net::IpAddr;
+use std::pin::pin;
+use std::slice;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::Response;
@@ -10,7 +13,7 @@ use tollgate::{Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreErro
 
 use super::after::{After, Held};
 use super::{Charged, Checked};
-use crate::fields::Fields;
+use crate::fields::{Fields, HeaderStyle};
 use crate::key::{Found, Key, MissingKey, Seen};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
@@ -65,12 +68,30 @@ struct Line<'r> {
     policy: &'r Arc<Policy>,
     key: Vec<u8>,
     cost: u64,
+    /// Whether the policy is rolled out to this key; in shadow otherwise.
+    is_enrolled: bool,
 }
 
 impl Line<'_> {
     fn charge(&self) -> Charge<'_> {
         Charge { policy: self.policy.name(), key: &self.key, cost: self.cost }
     }
+}
+
+/// Whether somebody waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// Nobody does: what cannot be told at once is not asked for.
+    Now,
+    InTime,
+}
+
+/// Why nothing was decided.
+enum Undecided {
+    /// It takes a while; nothing was charged.
+    Later,
+    MissingKey(MissingKey),
+    Store(StoreError),
 }
 
 impl<S: Store + 'static> Gate<S> {
@@ -85,33 +106,22 @@ impl<S: Store + 'static> Gate<S> {
         if self.takes_time {
             return None;
         }
-        let peer = peer.of(parts);
-        let mut lines = Vec::new();
-        for (rule, seen) in self.applying(parts, peer) {
-            match rule.find_key(&seen) {
-                Found::Now(Ok(key)) => lines.push(rule.line(key, parts)),
-                Found::Now(Err(missing)) => {
-                    return Some(self.refuse(parts, Reason::MissingKey(&missing)));
-                }
-                Found::Later(_) => return None,
+        let decided = {
+            let asking = pin!(self.ask(parts, peer.of(parts), Haste::Now));
+            // In haste it waits for nothing, so that asking once is enough.
+            match asking.poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(decided) => decided,
+                Poll::Pending => Err(Undecided::Later),
             }
-        }
-        let answers = match &*lines {
-            [] => Ok(Vec::new()),
-            [line] => self.store.apply_now(Verb::Check, &[line.charge()])?,
-            _ => self.store.apply_now(Verb::Check, &charges(&lines))?,
         };
-        let decided = decided(lines, answers);
-        Some(self.rule_on(parts, decided))
+        self.rule_on(parts, decided)
     }
 
     /// The same, however long it takes. Gives back the head of the request.
     pub(super) async fn decide(self: Arc<Self>, mut parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
-        let decided = self.ask(&parts, peer.of(&parts)).await;
-        let ruling = match decided {
-            Ok(decided) => self.rule_on(&mut parts, decided),
-            Err(missing) => self.refuse(&parts, Reason::MissingKey(&missing)),
-        };
+        let decided = self.ask(&parts, peer.of(&parts), Haste::InTime).await;
+        let ruling = self.rule_on(&mut parts, decided);
+        let ruling = ruling.expect("whoever has time decides");
         (parts, ruling)
     }
 
@@ -119,17 +129,52 @@ impl<S: Store + 'static> Gate<S> {
         &self,
         parts: &Parts,
         peer: Option<IpAddr>,
-    ) -> Result<Result<Decided, StoreError>, MissingKey> {
-        let mut lines = Vec::new();
+        haste: Haste,
+    ) -> Result<Decided, Undecided> {
+        let mut lines: Vec<Line<'_>> = Vec::new();
         for (rule, seen) in self.applying(parts, peer) {
-            let key = rule.find_key(&seen).wait().await?;
-            lines.push(rule.line(key, parts));
+            let key = match rule.find_key(&seen) {
+                Found::Now(found) => found,
+                Found::Later(_) if haste == Haste::Now => return Err(Undecided::Later),
+                Found::Later(looking) => looking.await,
+            };
+            lines.push(rule.line(key.map_err(Undecided::MissingKey)?, parts));
         }
-        let answers = match lines.is_empty() {
-            true => Ok(Vec::new()),
-            false => self.store.apply(Verb::Check, &charges(&lines)).await,
+        // Those in shadow take no part in the others' all or nothing: they see every request.
+        let (lines, in_shadow): (Vec<_>, Vec<_>) = match lines.iter().all(|line| line.is_enrolled) {
+            true => (lines, Vec::new()),
+            false => lines.into_iter().partition(|line| line.is_enrolled),
         };
-        Ok(decided(lines, answers))
+        let answers = self.apply(&lines, haste).await?;
+        let mut decided = Decided::default();
+        for (line, answer) in lines.into_iter().zip(answers) {
+            decided.add(line, answer);
+        }
+        for line in in_shadow {
+            let answers = self.apply(slice::from_ref(&line), haste).await?;
+            answers.into_iter().for_each(|answer| decided.add_in_shadow(&line, answer));
+        }
+        Ok(decided)
+    }
+
+    /// One answer for each line.
+    async fn apply(&self, lines: &[Line<'_>], haste: Haste) -> Result<Vec<Answer>, Undecided> {
+        let charges: Vec<Charge<'_>> = lines.iter().map(Line::charge).collect();
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let answers = match self.store.apply_now(Verb::Check, &charges) {
+            Some(answers) => answers,
+            None if haste == Haste::Now => return Err(Undecided::Later),
+            None => self.store.apply(Verb::Check, &charges).await,
+        };
+        match answers.map_err(Undecided::Store)? {
+            answers if answers.len() == lines.len() => Ok(answers),
+            _ => {
+                let error = StoreError::failed(Failure::BadReply, "fewer answers than questions");
+                Err(Undecided::Store(error))
+            }
+        }
     }
 
     fn applying<'a>(
@@ -142,15 +187,24 @@ impl<S: Store + 'static> Gate<S> {
         })
     }
 
+    /// What follows; nothing yet if it takes a while.
     fn rule_on(
         self: &Arc<Self>,
         parts: &mut Parts,
-        decided: Result<Decided, StoreError>,
-    ) -> Ruling {
-        let Decided { charges, held } = match decided {
-            Ok(decided) => decided,
-            Err(error) => return self.refuse(parts, Reason::Store(&error)),
-        };
+        decided: Result<Decided, Undecided>,
+    ) -> Option<Ruling> {
+        match decided {
+            Ok(decided) => Some(self.rule_on_charges(parts, decided)),
+            Err(Undecided::Later) => None,
+            Err(Undecided::MissingKey(missing)) => {
+                Some(self.refuse(parts, Reason::MissingKey(&missing)))
+            }
+            Err(Undecided::Store(error)) => Some(self.refuse(parts, Reason::Store(&error))),
+        }
+    }
+
+    fn rule_on_charges(self: &Arc<Self>, parts: &mut Parts, decided: Decided) -> Ruling {
+        let Decided { charges, held } = decided;
         if charges.is_empty() {
             return Ruling::Admit(Admitted { fields: Fields::default(), after: None });
         }
@@ -185,38 +239,36 @@ impl Rule {
     }
 
     fn line(&self, key: Vec<u8>, parts: &Parts) -> Line<'_> {
-        Line { rule: self, policy: self.policy_for(parts), key, cost: self.cost_for(parts) }
+        let is_enrolled =
+            self.rollout.is_everybody() || self.rollout.enrols(self.policy.name(), &key);
+        let (policy, cost) = (self.policy_for(parts), self.cost_for(parts));
+        Line { rule: self, policy, key, cost, is_enrolled }
     }
 }
 
-fn charges<'l>(lines: &'l [Line<'_>]) -> Vec<Charge<'l>> {
-    lines.iter().map(Line::charge).collect()
-}
-
 /// What the store said about every line, and what is to be settled afterwards.
+#[derive(Default)]
 struct Decided {
     charges: Vec<Charged>,
     held: Vec<Held>,
 }
 
-fn decided(
-    lines: Vec<Line<'_>>,
-    answers: Result<Vec<Answer>, StoreError>,
-) -> Result<Decided, StoreError> {
-    let answers = answers?;
-    if answers.len() != lines.len() {
-        return Err(StoreError::failed(Failure::BadReply, "fewer answers than questions"));
+impl Decided {
+    fn add(&mut self, line: Line<'_>, answer: Answer) {
+        // What a policy in shadow would have refused, it has not charged.
+        let is_shadow = line.policy.is_shadow() && !answer.decision.shadow_refused_by().is_empty();
+        let units = if is_shadow { 0 } else { answer.decision.granted() };
+        self.charges.push(Charged::new(line.rule, line.policy, line.cost, answer));
+        self.held.extend(Held::of(line.rule, line.policy, line.key, units));
     }
-    let mut decided = Decided { charges: Vec::with_capacity(lines.len()), held: Vec::new() };
-    for (line, answer) in lines.into_iter().zip(answers) {
-        decided.held.extend(Held::of(line.rule, line.policy, line.key, &answer));
-        decided.charges.push(Charged {
-            name: Arc::clone(&line.rule.policy),
-            policy: Arc::clone(line.policy),
-            cost: line.cost,
-            headers: line.rule.headers,
-            answer,
-        });
+
+    /// The answer of a policy that is not rolled out to this key.
+    fn add_in_shadow(&mut self, line: &Line<'_>, mut answer: Answer) {
+        let units = answer.decision.granted();
+        answer.decision = answer.decision.in_shadow(line.cost);
+        let mut charged = Charged::new(line.rule, line.policy, line.cost, answer);
+        charged.headers = HeaderStyle::None;
+        self.charges.push(charged);
+        self.held.extend(Held::of(line.rule, line.policy, line.key.clone(), units));
     }
-    Ok(decided)
 }

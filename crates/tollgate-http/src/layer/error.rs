@@ -16,8 +16,8 @@ pub enum BuildError {
     Path {
         /// The policy.
         policy: String,
-        /// What is wrong, as half a sentence.
-        reason: String,
+        /// The path.
+        path: String,
     },
     /// The policy's key needs a parameter that the rule's paths do not have.
     NoParameter {
@@ -44,9 +44,11 @@ impl fmt::Display for BuildError {
                 "policy `{policy}` goes by the client's address, which a request does not tell; use \
                  `.build_per_connection()`, or say where it stands with `.peer(…)`"
             ),
-            Self::Path { policy, reason } => {
-                write!(f, "the rule of policy `{policy}` has {reason}")
-            }
+            Self::Path { policy, path } => write!(
+                f,
+                "the rule of policy `{policy}` has the path `{path}`, which is no pattern or one too many; \
+                 write `/users/{{id}}` or `/files/{{*path}}`"
+            ),
             Self::NoParameter { policy, parameter } => write!(
                 f,
                 "the key of policy `{policy}` is the parameter `{parameter}`, which its rule's paths do \

@@ -36,6 +36,6 @@ pub(super) fn body(refusal: &Refusal<'_>) -> Vec<u8> {
 /// `policy.limit` of everything that refused.
 fn violated(charged: &Charged) -> Vec<String> {
     let refused = charged.answer.decision.refused_by();
-    let name = charged.name.name();
+    let name = charged.name();
     charged.policy.names(refused).map(|limit| format!("{name}.{limit}")).collect()
 }

@@ -1,8 +1,9 @@
-//! What clients are told, and who they are taken for.
+//! What clients are told, who they are taken for, and the layer that decides about them.
 
 mod address_random;
 mod address_table;
 mod exact_fields;
+mod layer;
 mod random_fields;
 mod random_policy;
 mod scene;

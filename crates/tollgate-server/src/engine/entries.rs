@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
+use tollgate_http::compose_key;
 
 use super::address::{address_key, read_address};
-use super::key::{BadKey, Key, MAX_KEY, compose};
+use super::key::{BadKey, Key, MAX_KEY};
 use super::served::Served;
 
 /// Entries whose values are addresses of clients.
@@ -31,7 +32,7 @@ impl Served {
             })
             .collect();
         let parts = spelled.iter().flat_map(|(key, value)| [*key, &**value]);
-        let bytes = bounded(compose(std::iter::once(domain).chain(parts)));
+        let bytes = bounded(compose_key(std::iter::once(domain).chain(parts)));
         let mut values = entries.clone().map(|(_, value)| value);
         let only = values.next().filter(|_| values.next().is_none());
         let address = entries

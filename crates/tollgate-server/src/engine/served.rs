@@ -8,10 +8,10 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use tollgate::{Crossing, Policy, StoreError};
-use tollgate_http::HeaderStyle;
+use tollgate_http::{HeaderStyle, compose_key};
 
 use super::address::{ADDRESS_FIELD, address_key, read_address};
-use super::key::{BadKey, Key, Standing, compose, is_composed};
+use super::key::{BadKey, Key, Standing, is_composed};
 use super::list::List;
 use super::numbers::Numbers;
 use super::place::Place;
@@ -147,7 +147,7 @@ impl Served {
                 return Err(BadKey::new("key", reason));
             }
             [one] => one.as_bytes().to_vec(),
-            several => compose(several.iter().map(|value| &**value)),
+            several => compose_key(several.iter().map(|value| value.as_bytes())),
         };
         let standing = self.standing(&bytes, address);
         Key::new(Cow::Owned(bytes), standing)

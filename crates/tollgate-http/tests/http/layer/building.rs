@@ -1,0 +1,51 @@
+//! What makes no sense makes no layer.
+
+use tollgate::{Limit, Policy};
+use tollgate_http::{ClientIp, Key, RateLimitBuilder, RateLimitLayer, Rule};
+
+use super::stage::{memory, policy};
+
+type Builder = RateLimitBuilder<tollgate::MemoryStore<tollgate::ManualClock>>;
+
+async fn complaint(change: impl FnOnce(Builder) -> Builder) -> String {
+    let builder = change(RateLimitLayer::builder(memory().0));
+    builder.build().await.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn one_sentence_each() {
+    let api = || Rule::new(policy("api", 1));
+    assert_eq!(complaint(|to| to).await, "the layer has no rule; add one with `.rule(policy)`");
+    assert_eq!(
+        complaint(|to| to.rule(api())).await,
+        "policy `api` has no key; say what shares its budget with `.key(…)`, which may be `Key::everyone()`"
+    );
+    assert_eq!(
+        complaint(|to| to.rule(api().path("/users/{id")).key(Key::everyone())).await,
+        "the rule of policy `api` has the path `/users/{id`, which is no pattern or one too many; \
+         write `/users/{id}` or `/files/{*path}`"
+    );
+    assert_eq!(
+        complaint(|to| to.rule(api().path("/users/{id}").path("/me").key(Key::path("id")))).await,
+        "the key of policy `api` is the parameter `id`, which its rule's paths do not all have; write `.path(\"/…/{id}\")`"
+    );
+    let other_limits = Policy::new("api-pro", [Limit::per_second(3).named("other")]).unwrap();
+    let tier = complaint(|to| to.rule(api().tier("pro", other_limits)).key(Key::everyone())).await;
+    assert!(tier.contains("api-pro"), "{tier}");
+}
+
+/// Nobody finds out by a 500.
+#[tokio::test]
+async fn an_address_that_nobody_knows() {
+    let sentence = "policy `api` goes by the client's address, which a request does not tell; use \
+                    `.build_per_connection()`, or say where it stands with `.peer(…)`";
+    let hidden =
+        || Key::header("x-user").or(Key::all([Key::everyone(), ClientIp::default().into()]));
+    assert_eq!(complaint(|to| to.rule(policy("api", 1)).key(ClientIp::default())).await, sentence);
+    assert_eq!(complaint(|to| to.rule(policy("api", 1)).key(hidden())).await, sentence);
+    let told =
+        complaint(|to| to.rule(policy("api", 1)).key(hidden()).peer(|_| [127, 0, 0, 1].into()));
+    assert_eq!(told.await, "");
+    let builder = RateLimitLayer::builder(memory().0).rule(policy("api", 1)).key(hidden());
+    assert!(builder.build_per_connection().await.is_ok());
+}

@@ -1,0 +1,116 @@
+//! Real servers: a service for each connection, all of which count together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::routing::get;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tollgate::{Limit, MemoryStore, Policy, Store};
+use tollgate_conformance::real::RedisServer;
+use tollgate_http::{ClientIp, HeaderStyle, RateLimitLayer, Rule};
+use tollgate_redis::RedisStore;
+
+const CALLERS: usize = 30;
+const EACH: usize = 50;
+
+fn per_day(capacity: u64) -> Policy {
+    Policy::new("api", [Limit::per_day(1).capacity(capacity).named("burst")])
+        .expect("a valid policy")
+}
+
+/// Serves until the test ends.
+async fn serve<S: Store + 'static>(
+    store: S,
+    policy: Policy,
+    key: ClientIp,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let rule = Rule::new(policy).headers(HeaderStyle::Ietf);
+    let limits = RateLimitLayer::builder(store).rule(rule).key(key).build_per_connection().await;
+    let limits = limits.expect("a valid layer");
+    let served = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&served);
+    let app = Router::new().route(
+        "/",
+        get(move || async move { counter.fetch_add(1, Ordering::Relaxed).to_string() }),
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move { axum::serve(listener, limits.make_service(app)).await });
+    (address, served)
+}
+
+async fn get_from(address: SocketAddr, forwarded: &[&str]) -> u16 {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = Request::get(format!("http://{address}/"));
+    let request = forwarded.iter().fold(request, |to, value| to.header("x-forwarded-for", *value));
+    let response = client.request(request.body(Empty::<Bytes>::new()).expect("valid")).await;
+    response.expect("an answer").status().as_u16()
+}
+
+/// Fifteen hundred at once on thirty connections: exactly the capacity gets through.
+async fn exactly_the_capacity<S: Store + 'static>(store: S, capacity: u64) {
+    let (address, served) = serve(store, per_day(capacity), ClientIp::default()).await;
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        // One connection each.
+        let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+        callers.spawn(async move {
+            let mut admitted = 0;
+            for _ in 0..EACH {
+                let request = Request::get(format!("http://{address}/")).body(Empty::new());
+                let response = client.request(request.expect("valid")).await.expect("an answer");
+                match response.status().as_u16() {
+                    200 => admitted += 1,
+                    429 => assert!(response.headers().contains_key("retry-after")),
+                    other => panic!("{other}"),
+                }
+            }
+            admitted
+        });
+    }
+    let admitted: u64 = callers.join_all().await.into_iter().sum();
+    assert_eq!(admitted, capacity);
+    assert_eq!(served.load(Ordering::Relaxed) as u64, capacity);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifteen_hundred_through_clones() {
+    exactly_the_capacity(MemoryStore::default(), 701).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifteen_hundred_through_redis() {
+    let redis = RedisServer::start();
+    let store = RedisStore::connect(&redis.url()).await.expect("a real Redis");
+    exactly_the_capacity(store, 701).await;
+}
+
+/// Whatever a client types, it is the one who is connected.
+#[tokio::test]
+async fn forged_headers_change_nothing() {
+    let (address, _) = serve(MemoryStore::default(), per_day(1), ClientIp::default()).await;
+    assert_eq!(get_from(address, &[]).await, 200);
+    for forged in ["1.2.3.4", "1.2.3.4, 5.6.7.8", "::1", "127.0.0.2", "unknown", ""] {
+        assert_eq!(get_from(address, &[forged]).await, 429, "{forged}");
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_believed_about_the_last_hop() {
+    let behind = ClientIp::behind(["127.0.0.0/8"]).expect("a valid network");
+    let (address, _) = serve(MemoryStore::default(), per_day(1), behind).await;
+    assert_eq!(get_from(address, &["203.0.113.7"]).await, 200);
+    assert_eq!(get_from(address, &["6.6.6.6, 203.0.113.7"]).await, 429);
+    assert_eq!(get_from(address, &["6.6.6.6", "203.0.113.7"]).await, 429);
+    assert_eq!(get_from(address, &["203.0.113.8"]).await, 200);
+    assert_eq!(get_from(address, &["2001:db8:0:1::1"]).await, 200);
+    assert_eq!(get_from(address, &["2001:db8:0:1:2::9"]).await, 429);
+}

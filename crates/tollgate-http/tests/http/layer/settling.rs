@@ -1,0 +1,195 @@
+//! Costs that are known only afterwards.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use tollgate::{ManualClock, MemoryStore, Store};
+use tollgate_http::{Ending, Key, Outcome, RateLimitLayer, Rule};
+use tower::{Layer, ServiceExt, service_fn};
+
+use super::stage::{Elsewhere, memory, policy};
+
+fn left(store: &MemoryStore<ManualClock>) -> Option<u64> {
+    store.peek("api", b"", 0).unwrap().remaining()
+}
+
+async fn layered<S: Store + 'static>(store: S, rule: Rule) -> RateLimitLayer<S> {
+    let builder = RateLimitLayer::builder(store).rule(rule).key(Key::everyone());
+    builder.build().await.expect("a valid layer")
+}
+
+fn request() -> Request<()> {
+    Request::new(())
+}
+
+/// Something that takes its time is settled behind the response's back.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..1_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it never came to that");
+}
+
+#[tokio::test]
+async fn only_failures_count() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 2)).settle(|outcome| u64::from(outcome.is_failure()));
+    let layer = layered(store.clone(), rule).await;
+    let answer = |status: StatusCode| {
+        let served = service_fn(move |_: Request<()>| async move {
+            let mut response = Response::new(Full::<Bytes>::default());
+            *response.status_mut() = status;
+            Ok::<_, Infallible>(response)
+        });
+        layer.layer(served).oneshot(request())
+    };
+    for _ in 0..5 {
+        let Ok(_) = answer(StatusCode::OK).await;
+        assert_eq!(left(&store), Some(2));
+    }
+    let Ok(_) = answer(StatusCode::UNAUTHORIZED).await;
+    let Ok(_) = answer(StatusCode::INTERNAL_SERVER_ERROR).await;
+    assert_eq!(left(&store), Some(0));
+    let Ok(refused) = answer(StatusCode::OK).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_service_that_breaks_has_failed() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 2)).settle(|outcome| {
+        assert_eq!((outcome.status(), outcome.ending()), (None, Ending::Failed));
+        u64::from(outcome.is_failure())
+    });
+    let broken = service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("broken") });
+    let layer = layered(store.clone(), rule).await;
+    assert_eq!(layer.layer(broken).oneshot(request()).await.err(), Some("broken"));
+    assert_eq!(left(&store), Some(1));
+}
+
+/// The frames of a response in gRPC's manner: data, then trailers.
+fn frames(
+    trailers: &[(&'static str, &'static str)],
+) -> StreamBody<impl futures_util::Stream<Item = Result<Frame<Bytes>, &'static str>> + Unpin + use<>>
+{
+    let mut ends = HeaderMap::new();
+    for (name, value) in trailers {
+        ends.insert(*name, value.parse().expect("a valid value"));
+    }
+    let data = [Ok(Frame::data(Bytes::from("12345"))), Ok(Frame::data(Bytes::from("678")))];
+    let end = match trailers {
+        [("broken", _)] => Err("broken"),
+        _ => Ok(Frame::trailers(ends)),
+    };
+    StreamBody::new(futures_util::stream::iter(data.into_iter().chain([end])))
+}
+
+/// By bytes, on both kinds of store, with what came to pass.
+async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S) {
+    let outcomes: Arc<Mutex<Vec<Outcome>>> = Arc::default();
+    let told = Arc::clone(&outcomes);
+    let rule = Rule::new(policy("api", 20)).cost(6).settle(move |outcome| {
+        told.lock().unwrap().push(outcome.clone());
+        outcome.bytes()
+    });
+    let layer = layered(store, rule).await;
+    let serve = |trailers: &'static [(&str, &str)]| {
+        let served = service_fn(move |_: Request<()>| async move {
+            Ok::<_, Infallible>(Response::new(frames(trailers)))
+        });
+        layer.layer(served).oneshot(request())
+    };
+    // More than was thought.
+    let Ok(response) = serve(&[("grpc-status", "5")]).await;
+    assert_eq!(left(seen), Some(14));
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "12345678");
+    until(|| left(seen) == Some(12)).await;
+    // Less: the client left after the first frame.
+    let Ok(response) = serve(&[]).await;
+    assert_eq!(left(seen), Some(6));
+    let mut body = response.into_body();
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    until(|| left(seen) == Some(7)).await;
+    // Never looked at.
+    drop(serve(&[]).await);
+    until(|| left(seen) == Some(7)).await;
+    // Broken in the middle: what was sent was sent.
+    let Ok(response) = serve(&[("broken", "")]).await;
+    assert!(response.into_body().collect().await.is_err());
+    until(|| left(seen) == Some(0)).await;
+
+    let outcomes = outcomes.lock().unwrap();
+    let endings: Vec<Ending> = outcomes.iter().map(Outcome::ending).collect();
+    assert_eq!(endings, [Ending::Whole, Ending::Cut, Ending::Cut, Ending::Failed]);
+    assert_eq!(outcomes[0].grpc_status(), Some(5));
+    assert!(outcomes[0].is_failure() && !outcomes[1].is_failure());
+    assert!(outcomes.iter().all(|outcome| outcome.status() == Some(StatusCode::OK)));
+}
+
+#[tokio::test]
+async fn bytes_that_were_sent() {
+    let (store, _) = memory();
+    by_bytes(&store.clone(), store).await;
+    let (store, _) = memory();
+    by_bytes(&store.clone(), Elsewhere(store)).await;
+}
+
+/// More than the limit: the next ones wait for it.
+#[tokio::test]
+async fn what_was_spent_beyond_the_limit_is_owed() {
+    let (store, clock) = memory();
+    let rule = Rule::new(policy("api", 5)).settle(|_| 8);
+    let layer = layered(store.clone(), rule).await;
+    let serve = || {
+        let served = service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        layer.layer(served).oneshot(request())
+    };
+    let Ok(response) = serve().await;
+    assert_eq!(response.status(), StatusCode::OK);
+    // Eight of five: one is to be had again when four have returned.
+    for (seconds, status) in [(0, 429), (39, 429), (1, 200)] {
+        clock.advance(Duration::from_secs(seconds));
+        let Ok(response) = serve().await;
+        assert_eq!(response.status().as_u16(), status, "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn by_duration() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 1_000_000))
+        .settle(|outcome| u64::try_from(outcome.duration().as_millis()).unwrap_or(u64::MAX));
+    let layer = layered(store.clone(), rule).await;
+    let slow = service_fn(|_: Request<()>| async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    });
+    let Ok(_) = layer.layer(slow).oneshot(request()).await;
+    assert!(left(&store).is_some_and(|left| left <= 1_000_000 - 30), "{:?}", left(&store));
+}
+
+/// What a shadow would have refused, it has not charged, and so does not give back.
+#[tokio::test]
+async fn a_shadow_gives_back_only_what_it_took() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 2).shadow(true)).cost(2).settle(|_| 1);
+    let layer = layered(store.clone(), rule).await;
+    for expected in [1, 1, 1] {
+        let served = service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        let Ok(_) = layer.layer(served).oneshot(request()).await;
+        assert!(left(&store).is_some_and(|left| left <= expected));
+    }
+}
