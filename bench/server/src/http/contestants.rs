@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use super::request::{get, post};
+use super::request::{get, post, post_as};
 use super::response::Admits;
 use crate::contestant::Contestant;
 use crate::install::Installed;
@@ -15,6 +15,7 @@ use crate::role::Peer;
 use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
 
 pub const FLOOR: &str = "axum 204, the floor";
+pub const LAYERED: &str = "axum 204 behind the layer";
 pub const NGINX: &str = "nginx limit_req";
 pub const CHECK: &str = "tollgate /v1/check";
 const AUTHORIZE: &str = "tollgate /v1/authorize";
@@ -57,6 +58,13 @@ pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
         installed.throttlecrab.as_ref().map(|program| throttlecrab(program)).map_err(String::clone);
     let mut all = vec![
         contestant(FLOOR, built_in(Peer::Floor), nothing_to_refuse()),
+        contestant(
+            LAYERED,
+            built_in(Peer::Layered),
+            Asks::new(Admits::ByStatus, |key, narrow| {
+                post_as(key, if narrow { "/narrow" } else { "/" }, &line(key, narrow))
+            }),
+        ),
         contestant(
             NGINX,
             nginx,
@@ -102,7 +110,7 @@ fn line(key: &str, narrow: bool) -> String {
 }
 
 fn nothing_to_refuse() -> Asks {
-    let wide = drawn(REQUESTS).iter().map(|key| post("/", &line(key, false))).collect();
+    let wide = drawn(REQUESTS).iter().map(|key| post_as(key, "/", &line(key, false))).collect();
     Asks { wide, narrow: None, admits: Arc::new(Admits::ByStatus) }
 }
 

@@ -8,7 +8,7 @@ mod response;
 use tollgate_bench::report::{Bound, Report, Row};
 
 use self::client::{Connection, drive};
-use self::contestants::{Asks, BATCHES, CHECK, FLOOR, LIMITADOR, NGINX, THROTTLECRAB, batch};
+use self::contestants::{Asks, BATCHES, CHECK, FLOOR, LAYERED, LIMITADOR, NGINX, THROTTLECRAB, batch};
 use crate::Error;
 use crate::field::{Field, Plan};
 use crate::install::Installed;
@@ -66,6 +66,11 @@ fn targets(field: &Field, report: &mut Report) {
         let what = format!("requests/s of /v1/check, × {peer}");
         report.target("S2", &what, Bound::AtLeast(least), field.ratio(rate, 0, CHECK, peer));
     }
+    let what = "requests/s of axum behind the layer, × without it";
+    report.target("S4", what, Bound::AtLeast(0.97), field.ratio(rate, 0, LAYERED, FLOOR));
+    let cpu = |name: &str| field.of(name, 0).map_or(f64::NAN, |measured| measured.cpu);
+    let what = "CPU µs that the layer adds to a request";
+    report.target("S4", what, Bound::AtMost(1.0), cpu(LAYERED) - cpu(FLOOR));
     let most = BATCHES[BATCHES.len() - 1];
     let measured = field.ratio(rate, 0, &batch(most), CHECK) * most as f64;
     let what = format!("decisions/s in batches of {most}, × one at a time");

@@ -3,6 +3,7 @@
 
 mod echo;
 mod floor;
+mod layered;
 mod limitador_grpc;
 mod limitador_http;
 mod protoc;
@@ -21,6 +22,8 @@ pub use self::protoc::stand_in_for_protoc;
 pub enum Peer {
     /// axum that answers 204 to everything.
     Floor,
+    /// The same behind our layer.
+    Layered,
     /// limitador's library behind axum.
     LimitadorHttp,
     /// tonic that answers OK to everything.
@@ -30,7 +33,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    const ALL: [Self; 4] = [Self::Floor, Self::LimitadorHttp, Self::Echo, Self::LimitadorGrpc];
+    const ALL: [Self; 5] =
+        [Self::Floor, Self::Layered, Self::LimitadorHttp, Self::Echo, Self::LimitadorGrpc];
 
     fn name(self) -> String {
         format!("{self:?}")
@@ -82,6 +86,7 @@ async fn serve(peer: Peer, port: u16) -> Result<(), Error> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     match peer {
         Peer::Floor => floor::serve(listener).await,
+        Peer::Layered => layered::serve(listener).await,
         Peer::LimitadorHttp => limitador_http::serve(listener).await,
         Peer::Echo => echo::serve(listener).await,
         Peer::LimitadorGrpc => limitador_grpc::serve(listener).await,

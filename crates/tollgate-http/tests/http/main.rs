@@ -3,6 +3,7 @@
 mod address_random;
 mod address_table;
 mod exact_fields;
+mod examples;
 mod layer;
 mod random_fields;
 mod random_policy;

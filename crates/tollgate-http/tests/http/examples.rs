@@ -1,0 +1,115 @@
+//! The examples, started as anybody would start them, and talked to.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use tollgate_conformance::real::RedisServer;
+use tonic::Code;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+
+/// A running example; it ends with the test.
+struct Example {
+    process: Child,
+    /// `host:port`, as its first line says.
+    address: String,
+}
+
+impl Example {
+    fn start(name: &str, arguments: &[&str]) -> Example {
+        // Cargo builds examples with the tests, in the folder beside theirs.
+        let tests = std::env::current_exe().expect("this test is a file");
+        let built = tests.ancestors().nth(2).expect("it is in a folder of the build");
+        let program = built.join("examples").join(name);
+        let mut process =
+            Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn().unwrap_or_else(
+                |error| panic!("{}: {error}; run `cargo build --examples`", program.display()),
+            );
+        let mut first = String::new();
+        let said = process.stdout.as_mut().expect("a pipe");
+        BufReader::new(said).read_line(&mut first).expect("it says something");
+        let (_, rest) =
+            first.split_once("http://").unwrap_or_else(|| panic!("no address in {first:?}"));
+        let end = rest.find(|byte: char| byte.is_whitespace() || byte == '/').unwrap_or(rest.len());
+        Example { process, address: rest[..end].to_owned() }
+    }
+
+    async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Response<String> {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let request =
+            Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        let request = headers.iter().fold(request, |to, (name, value)| to.header(*name, *value));
+        let request = request.body(Empty::<Bytes>::new()).expect("a valid request");
+        let (head, body) = client.request(request).await.expect("an answer").into_parts();
+        let body = body.collect().await.expect("a whole answer").to_bytes();
+        Response::from_parts(head, String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+#[tokio::test]
+async fn axum_api() {
+    let example = Example::start("axum_api", &["127.0.0.1:0"]);
+    let hello = async |user: &str| {
+        let authorization = format!("Bearer {user}");
+        example.ask(Method::GET, "/api/hello", &[("authorization", &authorization)]).await
+    };
+    for left in (0..5).rev() {
+        let response = hello("alice").await;
+        assert_eq!(response.body(), &format!("hello alice, {left} left\n"));
+        assert_eq!(response.headers()["ratelimit-policy"], r#""api.gcra";q=5;w=60"#);
+    }
+    assert_eq!(hello("alice").await.status(), 429);
+    for _ in 0..10 {
+        assert_eq!(hello("bob").await.status(), 200);
+    }
+    let refused = hello("bob").await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers()["ratelimit-policy"], r#""api.gcra";q=10;w=60"#);
+    assert_eq!(hello("mallory").await.status(), 401);
+
+    for status in [401, 401, 401, 429] {
+        let response = example.ask(Method::POST, "/login", &[("x-forwarded-for", "1.2.3.4")]).await;
+        assert_eq!(response.status(), status);
+    }
+    assert_eq!(example.ask(Method::GET, "/login", &[]).await.status(), 405);
+}
+
+#[tokio::test]
+async fn tonic_service() {
+    let example = Example::start("tonic_service", &["127.0.0.1:0"]);
+    let endpoint = Endpoint::try_from(format!("http://{}", example.address)).unwrap();
+    let mut client = HealthClient::new(endpoint.connect().await.unwrap());
+    for _ in 0..3 {
+        client.check(HealthCheckRequest::default()).await.expect("within the limit");
+    }
+    let refused = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(!refused.details().is_empty());
+}
+
+#[tokio::test]
+async fn redis_shared() {
+    let redis = RedisServer::start();
+    let nodes = [0, 1].map(|_| Example::start("redis_shared", &[&redis.url(), "127.0.0.1:0"]));
+    for turn in 0..5 {
+        assert_eq!(nodes[turn % 2].ask(Method::GET, "/", &[]).await.status(), 200);
+    }
+    for node in &nodes {
+        let refused = node.ask(Method::GET, "/", &[]).await;
+        assert_eq!(refused.status(), 429);
+        assert!(refused.headers().contains_key("retry-after"));
+    }
+}
