@@ -1,6 +1,7 @@
 #![doc = include_str!("../docs/guide.md")]
 
 mod address;
+mod client;
 mod fields;
 mod key;
 mod layer;
@@ -9,6 +10,10 @@ mod refusal;
 mod rule;
 
 pub use address::{AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies};
+pub use client::{
+    Honour, HonourError, HonourFuture, HonourLayer, Pace, PaceError, PaceFuture, PaceLayer, Pacer,
+    advised_wait,
+};
 pub use fields::{Fields, HeaderStyle, Told, fields};
 pub use key::{Key, MissingKey, compose_key};
 #[cfg(feature = "axum")]

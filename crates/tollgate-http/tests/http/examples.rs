@@ -14,6 +14,24 @@ use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
+/// Cargo builds examples with the tests of a package, in the folder beside theirs.
+fn example(name: &str) -> Command {
+    let tests = std::env::current_exe().expect("this test is a file");
+    let built = tests.ancestors().nth(2).expect("it is in a folder of the build");
+    Command::new(built.join("examples").join(name))
+}
+
+/// What an example says that ends by itself.
+fn output_of(name: &str) -> String {
+    let output = example(name).output();
+    let output =
+        output.unwrap_or_else(|error| panic!("{name}: {error}; run `cargo build --examples`"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} ended with {}: {text} {error}", output.status);
+    text
+}
+
 /// A running example; it ends with the test.
 struct Example {
     process: Child,
@@ -23,14 +41,11 @@ struct Example {
 
 impl Example {
     fn start(name: &str, arguments: &[&str]) -> Example {
-        // Cargo builds examples with the tests, in the folder beside theirs.
-        let tests = std::env::current_exe().expect("this test is a file");
-        let built = tests.ancestors().nth(2).expect("it is in a folder of the build");
-        let program = built.join("examples").join(name);
-        let mut process =
-            Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn().unwrap_or_else(
-                |error| panic!("{}: {error}; run `cargo build --examples`", program.display()),
-            );
+        let mut process = example(name)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}; run `cargo build --examples`"));
         let mut first = String::new();
         let said = process.stdout.as_mut().expect("a pipe");
         BufReader::new(said).read_line(&mut first).expect("it says something");
@@ -112,4 +127,21 @@ async fn redis_shared() {
         assert_eq!(refused.status(), 429);
         assert!(refused.headers().contains_key("retry-after"));
     }
+}
+
+#[test]
+fn outgoing_hyper_is_never_refused() {
+    let text = output_of("outgoing_hyper");
+    assert_eq!(text.matches("200 OK").count(), 10, "{text}");
+    assert!(!text.contains("429"), "{text}");
+}
+
+#[test]
+fn outgoing_reqwest_keeps_its_pace() {
+    let text = output_of("outgoing_reqwest");
+    assert_eq!(text.matches("200 OK").count(), 6, "{text}");
+    let times: Vec<u64> =
+        text.lines().filter_map(|line| line.split_once(" ms")?.0.trim().parse().ok()).collect();
+    // Six at ten per second, one at a time: half a second at the least.
+    assert!(times.len() == 6 && times.is_sorted() && times[5] >= 500, "{text}");
 }

@@ -2,6 +2,7 @@
 
 mod address_random;
 mod address_table;
+mod client;
 mod exact_fields;
 mod examples;
 mod layer;

@@ -1,0 +1,9 @@
+//! The other side: requests that this program sends, kept to somebody else's limits.
+
+mod authority;
+mod honour;
+mod pace;
+mod patience;
+
+pub use honour::{Honour, HonourError, HonourFuture, HonourLayer, advised_wait};
+pub use pace::{Pace, PaceError, PaceFuture, PaceLayer, Pacer};

@@ -1,0 +1,61 @@
+//! Who of this process waits for a shared store, in order of arrival: one line per key.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate::WaitError;
+
+/// A fair lock for each key that somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    turns: Mutex<HashMap<Box<str>, Arc<Turn>>>,
+}
+
+type Turn = tokio::sync::Mutex<()>;
+
+impl Line {
+    pub(super) fn is_empty(&self, key: &str) -> bool {
+        !self.turns().contains_key(key)
+    }
+
+    /// Takes the last place, unless more than `most` wait already.
+    pub(super) fn join(&self, key: &str, most: usize) -> Result<Place<'_>, WaitError> {
+        let mut turns = self.turns();
+        let turn = match turns.get(key) {
+            // One of the references is this map's own.
+            Some(turn) if Arc::strong_count(turn) - 1 > most => return Err(WaitError::Backlog),
+            Some(turn) => Arc::clone(turn),
+            None => Arc::clone(turns.entry(key.into()).or_default()),
+        };
+        Ok(Place { line: self, key: key.into(), turn })
+    }
+
+    fn turns(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Turn>>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in a line; dropped, it is free.
+#[derive(Debug)]
+pub(super) struct Place<'l> {
+    line: &'l Line,
+    key: Box<str>,
+    turn: Arc<Turn>,
+}
+
+impl Place<'_> {
+    /// Ready when this place is the first, until what it returns is dropped.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.line.turns();
+        // The map's and this one: nobody else is left, and nobody can join meanwhile.
+        if Arc::strong_count(&self.turn) == 2 {
+            turns.remove(&self.key);
+        }
+    }
+}
