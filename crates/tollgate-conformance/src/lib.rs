@@ -8,6 +8,7 @@
 mod build;
 mod case;
 mod family;
+pub mod holding;
 mod judge;
 pub mod property;
 pub mod real;
@@ -18,4 +19,4 @@ pub use build::policy;
 pub use case::{Case, Event};
 pub use family::Family;
 pub use judge::{judge, verdict};
-pub use subject::{Core, Memory, Subject, answer};
+pub use subject::{Core, Memory, Subject, answer, now_or_never};

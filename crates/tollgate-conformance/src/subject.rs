@@ -101,7 +101,7 @@ impl Subject for Memory {
 }
 
 /// The output of a future that never waits.
-fn now_or_never<T>(future: impl Future<Output = T>) -> T {
+pub fn now_or_never<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("the memory store answers at once"),

@@ -94,7 +94,7 @@ impl Policy {
     pub fn copy(&self, from: &[u64], state: &mut State<'_>) {
         state.words.copy_from_slice(from);
         for (start, limit) in self.parts() {
-            if let Algorithm::RollingWindow(_) = limit.algorithm() {
+            if limit.algorithm().keeps_log() {
                 let log = state.logs.get(from[start]).clone();
                 state.words[start] = 0;
                 keep_log(log, state.part(start, 1));
@@ -106,6 +106,13 @@ impl Policy {
     pub fn starts_fresh<'a>(&'a self, old: &'a Policy) -> impl Iterator<Item = &'a str> {
         let kept = |limit: &Limit| old.limits().iter().any(|before| keeps(before, limit));
         self.limits().iter().filter(move |limit| !kept(limit)).map(Limit::name)
+    }
+}
+
+impl Limit {
+    /// Whether this limit's state means something to the one that takes its place.
+    pub(crate) fn keeps_state_of(&self, after: &Limit) -> bool {
+        keeps(self, after)
     }
 }
 
@@ -143,9 +150,24 @@ fn carry_limit(
     mut state: State<'_>,
     now: u64,
 ) {
-    let (old_words, new_words) = (before.algorithm().words(), after.algorithm().words());
-    let own = memory.part(0, old_words);
-    match (before.algorithm(), after.algorithm()) {
+    let (old, new) = (before.algorithm(), after.algorithm());
+    let (old_words, new_words) = (old.words(), new.words());
+    let (own, to) = (memory.part(0, old_words), state.part(0, new_words));
+    carry_algorithm(excess, old, own, new, to, now);
+    if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
+        state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
+    }
+}
+
+fn carry_algorithm(
+    excess: Excess,
+    before: &Algorithm,
+    own: View<'_>,
+    after: &Algorithm,
+    state: State<'_>,
+    now: u64,
+) {
+    match (before, after) {
         // Units that return at the same pace are on their way already.
         (Algorithm::Gcra(a), Algorithm::Gcra(b)) if a.unit_ns() == b.unit_ns() => {
             let full_at = a.full_at(own.words);
@@ -153,33 +175,33 @@ fn carry_limit(
                 Excess::Dropped if !b.overdraws() => b.full_at_most(a, own.words, now),
                 _ => u128::MAX,
             };
-            b.set_full_at(full_at.min(most), &mut state.words[..new_words]);
+            b.set_full_at(full_at.min(most), state.words);
         }
         (Algorithm::LeakyBucket(a), Algorithm::LeakyBucket(b)) if a.drips_like(b) => {
             let (level, anchor) = a.at(own.words, now);
             let owed = level.saturating_sub(a.holds());
             let keeps_all = excess == Excess::Kept || b.overdraws();
             let most = if keeps_all { u64::MAX } else { b.holds().saturating_add(owed) };
-            state.words[..new_words].copy_from_slice(&[level.min(most), anchor]);
+            state.words.copy_from_slice(&[level.min(most), anchor]);
         }
         // Counters hold whatever the limit is now, where the window is the same or can be moved.
         (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b))
             if let Some(end) = b.same_start(a, own.words[0]) =>
         {
-            state.words[..new_words].copy_from_slice(&[end, own.words[1]]);
+            state.words.copy_from_slice(&[end, own.words[1]]);
         }
         (Algorithm::SlidingWindow(a), Algorithm::SlidingWindow(b)) if a.per == b.per => {
-            state.words[..new_words].copy_from_slice(own.words);
+            state.words.copy_from_slice(own.words);
         }
         (Algorithm::Quota(a), Algorithm::Quota(b)) => {
-            b.carry(a, own.words, &mut state.words[..new_words], now);
+            b.carry(a, own.words, state.words, now);
         }
         (Algorithm::EvenSlots(a), Algorithm::EvenSlots(b)) if a == b => {
-            state.words[..new_words].copy_from_slice(own.words);
+            state.words.copy_from_slice(own.words);
         }
         (Algorithm::RollingWindow(_), Algorithm::RollingWindow(_)) => {
             // Stamps are instants: they count for the new period, whatever it is.
-            keep_log(memory.logs.get(own.words[0]).clone(), state.part(0, 1));
+            keep_log(own.logs.get(own.words[0]).clone(), state);
         }
         (Algorithm::MinInterval(a), Algorithm::MinInterval(b)) => {
             state.words[0] = shifted(own.words[0], a.every, b.every);
@@ -195,16 +217,12 @@ fn carry_limit(
                 }
                 _ => spent,
             };
-            let state = state.part(0, new_words);
             match b.limit() {
                 _ if spent == 0 => {}
                 Some(_) => b.debit(state, now, spent),
                 None => b.charge(state, now, spent),
             }
         }
-    }
-    if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
-        state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
     }
 }
 

@@ -105,6 +105,26 @@ impl Verdict {
         self.admits
     }
 
+    /// How much is granted; in uniform mode, recorded.
+    #[must_use]
+    pub fn grants(&self) -> u64 {
+        self.grants
+    }
+
+    /// Whether a reservation would hold something by it: all of it, or what fits in nary mode.
+    #[must_use]
+    pub fn holds(&self, policy: &Policy) -> bool {
+        let holds_part = policy.admits_by() == Mode::Nary && self.grants > 0;
+        self.admits || holds_part || policy.is_shadow()
+    }
+
+    /// The verdict of a reservation that holds so many units already.
+    #[must_use]
+    pub fn held(units: u64) -> Self {
+        let none = LimitSet::default();
+        Self { admits: true, grants: units, unfit: none, shadow_refused: none }
+    }
+
     /// The same verdict for a charge given up because another charge of its check was refused.
     /// Uniform policies record all the same.
     #[must_use]
@@ -204,11 +224,24 @@ impl Policy {
         let at = now.as_nanos();
         for (start, limit) in self.parts() {
             let part = state.part(start, limit.words());
-            let units = match limit.is_shadow() {
-                false => verdict.grants,
-                true => self.shadow_units(limit, part.view(), at, cost),
-            };
+            let units = self.units(limit, part.view(), at, cost, verdict);
             limit.charge(part, at, units);
+        }
+    }
+
+    /// How much a limit is charged.
+    #[inline]
+    pub(crate) fn units(
+        &self,
+        limit: &Limit,
+        view: View<'_>,
+        at: u64,
+        cost: u64,
+        verdict: Verdict,
+    ) -> u64 {
+        match limit.is_shadow() {
+            false => verdict.grants,
+            true => self.shadow_units(limit, view, at, cost),
         }
     }
 
@@ -330,7 +363,7 @@ impl Policy {
     /// Forgets the key: its words are zero again and its logs are freed.
     pub fn clear(&self, state: &mut State<'_>) {
         for (start, limit) in self.parts() {
-            if let crate::Algorithm::RollingWindow(_) = limit.algorithm() {
+            if limit.algorithm().keeps_log() {
                 state.logs.close(&mut state.words[start]);
             }
         }

@@ -34,6 +34,7 @@ mod policy;
 mod rollout;
 mod saved;
 mod scale;
+mod settle;
 mod time;
 
 pub use algorithm::even_slots::EvenSlots;
@@ -54,6 +55,7 @@ pub use limit::Limit;
 pub use logs::Logs;
 pub use policy::{Mode, Policy};
 pub use rollout::Rollout;
+pub use settle::Held;
 pub use time::Timestamp;
 
 /// The largest number of units a limit may hold: 2^53 − 1, exact in JSON and in Lua too.

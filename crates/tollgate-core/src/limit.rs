@@ -217,6 +217,10 @@ impl Limit {
         self.algorithm.refund(state.part(0, self.own_words), now, units);
     }
 
+    pub(crate) fn give_back(&self, mut state: State<'_>, at: u64, now: u64, units: u64) {
+        self.algorithm.give_back(state.part(0, self.own_words), at, now, units);
+    }
+
     pub(crate) fn redate(&self, mut state: State<'_>, now: u64) {
         self.algorithm.redate(state.part(0, self.own_words), now);
         if let Some(gap) = self.gap {

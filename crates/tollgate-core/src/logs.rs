@@ -151,6 +151,18 @@ impl Log {
         }
     }
 
+    /// Takes back up to `units` of what was logged with this stamp.
+    pub(crate) fn take_at(&mut self, stamp: u64, units: u64) {
+        let Ok(i) = self.entries.binary_search_by_key(&stamp, |(stamp, _)| *stamp) else { return };
+        let (_, size) = &mut self.entries[i];
+        let cut = units.min(*size);
+        *size -= cut;
+        self.total -= cut;
+        if *size == 0 {
+            self.entries.remove(i);
+        }
+    }
+
     /// Takes back up to `units`, newest first.
     pub(crate) fn take_newest(&mut self, mut units: u64) {
         while units > 0

@@ -2,8 +2,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::{
-    Algorithm, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS,
-    MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
+    Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS, MinInterval,
+    PolicyError, Quota, RollingWindow, SlidingWindow,
 };
 
 /// What is admitted when not everything fits, and what is recorded.
@@ -61,9 +61,7 @@ impl Policy {
             shadow: false,
             words: limits.iter().map(Limit::words).sum(),
             recurs: limits.iter().any(|limit| !limit.is_shadow() && limit.algorithm().recurs()),
-            keeps_logs: limits
-                .iter()
-                .any(|limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_))),
+            keeps_logs: limits.iter().any(|limit| limit.algorithm().keeps_log()),
             limits: limits.into(),
             plain: false,
         }

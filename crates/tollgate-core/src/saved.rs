@@ -12,8 +12,7 @@ const MOST: u64 = 2 * MAX_UNITS;
 impl Policy {
     /// Which of a state's words are handles of logs.
     pub fn log_words(&self) -> impl Iterator<Item = usize> {
-        let keeps_log = |limit: &Limit| matches!(limit.algorithm(), Algorithm::RollingWindow(_));
-        self.parts().filter(move |(_, limit)| keeps_log(limit)).map(|(start, _)| start)
+        self.parts().filter(|(_, limit)| limit.algorithm().keeps_log()).map(|(start, _)| start)
     }
 
     /// Whether a state could have been written by these algorithms, so that none of them overflows.

@@ -6,6 +6,7 @@ use tollgate_core::{Decision, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
+use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::Arc;
 use crate::table::{Table, Variant};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
@@ -96,6 +97,36 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
             0 => self.table.check(fingerprint, now, cost),
             backlog => stand_back(cost, backlog, |cost| self.table.peek(fingerprint, now, cost)),
         }
+    }
+
+    /// Holds one unit of this key, to be settled later.
+    pub fn reserve<Q: ?Sized + Hash>(&self, key: &Q) -> Result<Reservation<'_>, Decision>
+    where
+        K: Borrow<Q>,
+        S: Sync,
+    {
+        self.reserve_n(key, 1)
+    }
+
+    /// Holds `estimate` units of this key, to be settled later; the error is the refusal. In nary mode it
+    /// holds what fits.
+    pub fn reserve_n<Q: ?Sized + Hash>(
+        &self,
+        key: &Q,
+        estimate: u64,
+    ) -> Result<Reservation<'_>, Decision>
+    where
+        K: Borrow<Q>,
+        S: Sync,
+    {
+        let (fingerprint, now) = (self.fingerprint(key), self.clock.now());
+        let backlog = if self.line.is_empty() { 0 } else { self.line.backlog(fingerprint) };
+        if backlog > 0 && estimate > 0 {
+            let peek = |cost| self.table.peek(fingerprint, now, cost);
+            return Err(stand_back(estimate, backlog, peek));
+        }
+        let (decision, held) = self.table.reserve(fingerprint, now, estimate);
+        Ok(Reservation::new(self, fingerprint, decision, held.ok_or(decision)?))
     }
 
     /// Waits until one unit of this key is admitted.
@@ -229,6 +260,17 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     #[inline]
     fn fingerprint<Q: ?Sized + Hash>(&self, key: &Q) -> u64 {
         self.hasher.hash_one(key).max(1)
+    }
+}
+
+impl<K: ?Sized, C: Clock, S: Sync> Settle for KeyedLimiter<K, C, S> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn settle(&self, fingerprint: u64, held: &HeldUnder, used: u64) {
+        self.table.settle(fingerprint, self.clock.now(), held, used);
+        self.line.nudge(fingerprint);
     }
 }
 

@@ -9,11 +9,13 @@ mod budget;
 pub mod calendar;
 mod clock;
 pub mod guide;
+mod hold;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod keyed;
 mod limiter;
 mod memory;
+mod reservation;
 mod store;
 mod sync;
 mod table;
@@ -24,9 +26,14 @@ mod wait;
 #[cfg(feature = "tsc")]
 pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
+pub use hold::{
+    Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Reserved,
+    Settled, Settlement,
+};
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
+pub use reservation::Reservation;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
     Algorithm, Align, Calendar, Crossing, Decision, EvenSlots, Factor, FactorError, FixedWindow,

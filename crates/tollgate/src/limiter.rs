@@ -1,6 +1,7 @@
 use tollgate_core::{Decision, Logs, Policy, State, Timestamp, View};
 
 use crate::clock::{Clock, MonotonicClock};
+use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
@@ -99,6 +100,25 @@ impl<C: Clock> Limiter<C> {
     #[inline(never)]
     fn check_by_any(&self, cost: u64) -> Decision {
         self.apply(|policy, state, now| policy.check(state, now, cost))
+    }
+
+    /// Holds one unit, to be settled later.
+    pub fn reserve(&self) -> Result<Reservation<'_>, Decision> {
+        self.reserve_n(1)
+    }
+
+    /// Holds `estimate` units, to be settled later; the error is the refusal. In nary mode it holds what
+    /// fits.
+    pub fn reserve_n(&self, estimate: u64) -> Result<Reservation<'_>, Decision> {
+        let backlog = if self.line.is_empty() { 0 } else { self.line.backlog(ONLY_KEY) };
+        if backlog > 0 && estimate > 0 {
+            return Err(stand_back(estimate, backlog, |cost| self.peek_n(cost)));
+        }
+        let (decision, held) =
+            self.apply(|policy, state, now| policy.reserve(state, now, estimate));
+        let held = held.ok_or(decision)?;
+        let held = HeldUnder { policy: None, held };
+        Ok(Reservation::new(self, ONLY_KEY, decision, held))
     }
 
     /// Waits until one unit is admitted.
@@ -204,6 +224,18 @@ fn swap_until_kept<R>(word: &AtomicU64, decide: impl Fn(&mut u64) -> R) -> R {
             Ok(_) => return answer,
             Err(newer) => seen = newer,
         }
+    }
+}
+
+impl<C: Clock> Settle for Limiter<C> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn settle(&self, _key: u64, held: &HeldUnder, used: u64) {
+        // The policy cannot have changed: whoever changes it holds the limiter alone.
+        self.apply(|policy, state, now| policy.settle(state, now, &held.held, used));
+        self.line.nudge(ONLY_KEY);
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tollgate_core::{Crossing, Decision, LimitDecision, Policy};
 
+use crate::hold::{Hold, Reserved, Settled, Settlement, not_here};
+
 /// One line of a check: this much, for this key, under this policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
@@ -124,6 +126,27 @@ pub trait Store: Send + Sync {
         _ = (verb, charges);
         None
     }
+
+    /// Decides about all charges as a check does and, if they are admitted, holds them until they are
+    /// settled. The same id with the same charges answers the same reservation and charges nothing; with
+    /// other charges it is an error.
+    fn reserve(
+        &self,
+        hold: &Hold<'_>,
+    ) -> impl Future<Output = Result<Reserved, StoreError>> + Send {
+        _ = hold;
+        async { Err(not_here()) }
+    }
+
+    /// Settles a reservation, once: what is asked after that answers the same and changes nothing.
+    fn settle(
+        &self,
+        id: &str,
+        with: Settlement<'_>,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        _ = (id, with);
+        async { Err(not_here()) }
+    }
 }
 
 /// Why a store has no answer.
@@ -134,6 +157,10 @@ pub enum StoreError {
     UnknownPolicy(String),
     /// The store cannot run this policy exactly, and would not run it otherwise.
     Unfit(String),
+    /// There is no reservation of this id: there never was, or its time is over.
+    UnknownReservation(String),
+    /// What was asked of a reservation makes no sense.
+    BadReservation(String),
     /// What the store was told at its start makes no sense.
     Settings(String),
     /// The store did not answer, or not with an answer.
@@ -235,7 +262,12 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
-            Self::Unfit(reason) | Self::Settings(reason) => f.write_str(reason),
+            Self::UnknownReservation(id) => {
+                write!(f, "there is no reservation `{id}`; it was never made, or its time is over")
+            }
+            Self::Unfit(reason) | Self::Settings(reason) | Self::BadReservation(reason) => {
+                f.write_str(reason)
+            }
             Self::Failed { kind, reason } => {
                 write!(f, "the store failed ({}): {reason}", kind.name())
             }

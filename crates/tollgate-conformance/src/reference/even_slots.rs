@@ -47,6 +47,8 @@ impl Meter for EvenSlots {
 
     fn debit(&mut self, _at: Time, _units: Units) {}
 
+    fn give_back(&mut self, _at: Time, _charged_at: Time, _units: Units) {}
+
     fn refund(&mut self, _at: Time, _units: Units) {}
 }
 

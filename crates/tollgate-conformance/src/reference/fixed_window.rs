@@ -74,6 +74,16 @@ impl Meter for FixedWindow {
         self.count = self.count.min(most);
     }
 
+    fn give_back(&mut self, at: Time, charged_at: Time, units: Units) {
+        let same_window = match self.align {
+            Align::First => charged_at + self.per >= self.end,
+            _ => self.end_of_new(charged_at) == self.end,
+        };
+        if same_window {
+            self.refund(at, units);
+        }
+    }
+
     fn refund(&mut self, at: Time, units: Units) {
         self.count = self.used(at).saturating_sub(units);
     }

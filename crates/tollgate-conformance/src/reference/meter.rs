@@ -59,6 +59,12 @@ pub(super) trait Meter: Debug + CloneMeter {
     /// Gives units back, as far as they still count.
     fn refund(&mut self, at: Time, units: Units);
 
+    /// Gives units back that were charged at `charged_at`. What has no windows does not tell them from
+    /// others.
+    fn give_back(&mut self, at: Time, _charged_at: Time, units: Units) {
+        self.refund(at, units);
+    }
+
     /// The signed `limit − used` of a window, not below `−limit`.
     fn counter(&self, _at: Time) -> Option<i64> {
         None

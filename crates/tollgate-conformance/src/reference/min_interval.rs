@@ -40,6 +40,8 @@ impl Meter for MinInterval {
 
     fn debit(&mut self, _at: Time, _units: Units) {}
 
+    fn give_back(&mut self, _at: Time, _charged_at: Time, _units: Units) {}
+
     fn refund(&mut self, _at: Time, _units: Units) {}
 }
 

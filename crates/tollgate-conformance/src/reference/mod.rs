@@ -29,6 +29,7 @@ mod meter;
 mod min_interval;
 mod model;
 mod quota;
+mod reservation;
 mod rolling_window;
 mod search;
 mod sliding_window;
@@ -44,4 +45,5 @@ mod testing;
 
 pub use answer::{Answer, LimitAnswer};
 pub use model::Model;
+pub use reservation::Reservation;
 pub use spec::{Algorithm, Align, LimitSpec, Mode, PolicySpec, Verb};

@@ -9,8 +9,8 @@ use super::together::Together;
 /// The naive model of one key.
 #[derive(Clone, Debug)]
 pub struct Model {
-    spec: PolicySpec,
-    limits: Vec<Limit>,
+    pub(super) spec: PolicySpec,
+    pub(super) limits: Vec<Limit>,
     /// The latest instant seen: a clock that steps back stands still.
     now: Time,
 }
@@ -26,7 +26,7 @@ impl Model {
     /// Does `verb` with `cost` at `now_ns`. A debit, a refund and a reset then answer as a peek
     /// would.
     pub fn apply(&mut self, now_ns: u64, verb: Verb, cost: u64) -> Answer {
-        self.now = self.now.max(Time::from(now_ns));
+        self.arrive(now_ns);
         let cost = Units::from(cost);
         match verb {
             Verb::Check => return self.decide(cost, true),
@@ -36,6 +36,12 @@ impl Model {
             Verb::Reset => self.limits = self.spec.limits.iter().map(Limit::fresh).collect(),
         }
         self.decide(cost, false)
+    }
+
+    /// The instant, or the latest one seen if that is later.
+    pub(super) fn arrive(&mut self, now_ns: u64) -> Time {
+        self.now = self.now.max(Time::from(now_ns));
+        self.now
     }
 
     fn decide(&mut self, cost: Units, charge: bool) -> Answer {
@@ -114,7 +120,7 @@ impl Model {
         counters.min().filter(|_| uniform)
     }
 
-    fn live(&self) -> Together<'_> {
+    pub(super) fn live(&self) -> Together<'_> {
         let limits = self.limits.iter().filter(|limit| !limit.shadow);
         let meters = limits.flat_map(|limit| &limit.meters).map(|meter| &**meter).collect();
         Together { meters, now: self.now }

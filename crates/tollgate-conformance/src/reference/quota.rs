@@ -59,6 +59,12 @@ impl Meter for Quota {
         self.spent = self.spent.min(before.max(MOST_UNITS));
     }
 
+    fn give_back(&mut self, at: Time, charged_at: Time, units: Units) {
+        if self.window(charged_at) == self.window(at) {
+            self.refund(at, units);
+        }
+    }
+
     fn refund(&mut self, at: Time, units: Units) {
         let spent = self.spent(at).saturating_sub(units).max(self.lost(at));
         (self.spent, self.start) = (spent, self.window(at));

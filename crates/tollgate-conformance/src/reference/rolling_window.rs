@@ -70,10 +70,17 @@ impl Meter for RollingWindow {
     }
 
     fn record(&mut self, at: Time, cost: Units) {
+        // Attempts matter up to twice the limit; what was debited beyond it stays.
         let most = self.used(at).max(2 * self.limit);
-        self.add(at, cost);
+        self.add(at, cost.min(2 * self.limit));
         let surplus = self.used(at).saturating_sub(most);
         drop_units(self.log.iter_mut(), surplus);
+    }
+
+    fn give_back(&mut self, at: Time, charged_at: Time, units: Units) {
+        self.log.retain(|entry| at < entry.end);
+        let end = self.end(charged_at);
+        drop_units(self.log.iter_mut().filter(|entry| entry.end == end), units);
     }
 
     fn refund(&mut self, at: Time, units: Units) {

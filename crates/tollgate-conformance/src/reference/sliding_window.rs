@@ -67,6 +67,14 @@ impl Meter for SlidingWindow {
         self.add(at, cost, 2 * self.limit);
     }
 
+    fn give_back(&mut self, at: Time, charged_at: Time, units: Units) {
+        self.windows.retain(|window| window.start + 2 * self.per > at);
+        let start = charged_at - charged_at % self.per;
+        if let Some(own) = self.windows.iter_mut().find(|window| window.start == start) {
+            own.count = own.count.saturating_sub(units);
+        }
+    }
+
     fn refund(&mut self, at: Time, units: Units) {
         self.windows.retain(|window| window.start + 2 * self.per > at);
         let mut left = units;

@@ -1,4 +1,5 @@
 //! Core and the memory store before the judge.
 
 mod planted;
+mod reservations;
 mod suites;

@@ -3,7 +3,7 @@
 
 use tollgate_conformance::{Core, Family, Memory, Subject, judge, property};
 
-fn cases() -> u64 {
+pub(crate) fn cases() -> u64 {
     std::env::var("TOLLGATE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000)
 }
 

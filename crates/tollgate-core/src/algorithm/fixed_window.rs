@@ -145,6 +145,16 @@ impl Meter for FixedWindow {
         state.words.copy_from_slice(&if left == 0 { [0, 0] } else { [end, left] });
     }
 
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        let same_window = match &self.align {
+            Align::First => state.words[0].saturating_sub(self.per) <= charged_at,
+            Align::Epoch | Align::Calendar(_) => self.window_end(charged_at) == state.words[0],
+        };
+        if same_window {
+            self.refund(state, now, units);
+        }
+    }
+
     fn redate(&self, state: State<'_>, now: u64) {
         state.words[0] = state.words[0].min(self.window_end(now));
     }

@@ -59,6 +59,8 @@ impl Meter for MinInterval {
 
     fn refund(&self, _state: State<'_>, _now: u64, _units: u64) {}
 
+    fn give_back(&self, _state: State<'_>, _charged_at: u64, _now: u64, _units: u64) {}
+
     fn redate(&self, state: State<'_>, now: u64) {
         state.words[0] = state.words[0].min(now + self.every);
     }

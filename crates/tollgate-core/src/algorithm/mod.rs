@@ -77,7 +77,7 @@ impl<'a> State<'a> {
 
 /// What an algorithm answers. Times are nanoseconds, `now` at most `Timestamp::MAX`.
 ///
-/// Everything but `charge`, `debit`, `refund` and `redate` is a pure function of (self, view, now); an instant later
+/// Everything but `charge`, `debit`, `refund`, `give_back` and `redate` is a pure function of (self, view, now); an instant later
 /// than the last charge may be asked about freely, which is how waits are composed.
 pub(crate) trait Meter {
     /// How many words the state takes.
@@ -101,6 +101,12 @@ pub(crate) trait Meter {
     fn debit(&self, state: State<'_>, now: u64, units: u64);
     /// Gives back up to `units`, never beyond fresh.
     fn refund(&self, state: State<'_>, now: u64, units: u64);
+    /// Gives back up to `units` of those that were charged at `charged_at`, as far as they still count.
+    /// What a bucket holds is one debt, whoever made it.
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        _ = charged_at;
+        self.refund(state, now, units);
+    }
     /// Brings a state that the future wrote back to what could have been written by now.
     ///
     /// What was used stays used; no instant may lie later than a charge made now would put it.
@@ -203,6 +209,9 @@ impl Meter for Algorithm {
     fn refund(&self, state: State<'_>, now: u64, units: u64) {
         meter!(self, m => m.refund(state, now, units));
     }
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        meter!(self, m => m.give_back(state, charged_at, now, units));
+    }
     fn redate(&self, state: State<'_>, now: u64) {
         meter!(self, m => m.redate(state, now));
     }
@@ -236,6 +245,11 @@ impl Algorithm {
     /// A whole check by this algorithm alone.
     pub(crate) fn check_alone(&self, state: State<'_>, now: u64, cost: u64) -> Decision {
         meter!(self, m => alone(m, state, now, cost))
+    }
+
+    /// Whether its word is the handle of a log.
+    pub(crate) fn keeps_log(&self) -> bool {
+        matches!(self, Self::RollingWindow(_))
     }
 
     /// Whether refusals can be recorded too.

@@ -101,6 +101,12 @@ impl Meter for Quota {
         state.words.copy_from_slice(&if fresh { [0, 0] } else { [end, spent] });
     }
 
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        if epoch_window_end(charged_at, self.per) == state.words[0] {
+            self.refund(state, now, units);
+        }
+    }
+
     fn redate(&self, state: State<'_>, now: u64) {
         state.words[0] = state.words[0].min(epoch_window_end(now, self.per));
     }

@@ -145,6 +145,19 @@ impl Meter for RollingWindow {
         }
     }
 
+    /// Its own entry is edited, and no other.
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        if state.words[0] == 0 {
+            return;
+        }
+        let log = state.logs.open(&mut state.words[0]);
+        log.prune(now, self.per);
+        log.take_at(self.stamp_ns(charged_at), units);
+        if log.entries.is_empty() {
+            state.logs.close(&mut state.words[0]);
+        }
+    }
+
     fn redate(&self, state: State<'_>, now: u64) {
         if state.words[0] != 0 {
             state.logs.open(&mut state.words[0]).redate(self.stamp_ns(now));

@@ -111,6 +111,18 @@ impl Meter for SlidingWindow {
         state.words.copy_from_slice(&if fresh { [0, 0, 0] } else { [w.end, prev, cur] });
     }
 
+    fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
+        let w = self.at(state.words, now);
+        let (mut prev, mut cur) = (w.prev, w.cur);
+        if charged_at + self.per >= w.end {
+            cur = cur.saturating_sub(units);
+        } else if charged_at + 2 * self.per >= w.end {
+            prev = prev.saturating_sub(units);
+        }
+        let fresh = cur == 0 && prev == 0;
+        state.words.copy_from_slice(&if fresh { [0, 0, 0] } else { [w.end, prev, cur] });
+    }
+
     fn redate(&self, state: State<'_>, now: u64) {
         state.words[0] = state.words[0].min(epoch_window_end(now, self.per));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::{Policy, Verdict};
+use tollgate_core::{Policy, Timestamp, Verdict};
 
 use super::{Shared, unknown};
 use crate::clock::Clock;
@@ -21,15 +21,9 @@ impl<C: Clock> Shared<C> {
             self.make_room();
         }
         let (lines, line_of) = self.lines(charges)?;
+        self.release_before_all(&lines);
         let mut shards = lock_all(&lines);
-        let mut now = self.clock.now();
-        for locked in shards.values_mut() {
-            now = locked.shard.latest(now);
-        }
-        // One instant for all of them: what the first was charged at is past for it, too.
-        for locked in shards.values_mut() {
-            locked.shard.latest(now);
-        }
+        let now = one_instant(&mut shards, self.clock.now());
         for line in &lines {
             match verb {
                 Verb::Debit => line.locked(&mut shards).debit(line.key, now, line.cost),
@@ -47,10 +41,7 @@ impl<C: Clock> Shared<C> {
                 line.locked(&mut shards).record(line.key, now, line.cost, *verdict);
             }
         }
-        let answer = |&i: &usize| {
-            let (line, verdict): (&Line, _) = (&lines[i], verdicts[i]);
-            line.shard(&mut shards).answer_in_full(line.key, now, line.cost, verdict)
-        };
+        let answer = |&i: &usize| lines[i].answer(&mut shards, now, verdicts[i]);
         let mut answers: Vec<Answer> = line_of.iter().map(answer).collect();
         drop(shards);
         if verb == Verb::Check {
@@ -60,7 +51,10 @@ impl<C: Clock> Shared<C> {
     }
 
     /// The charges with those for the same key summed, and which line each charge became.
-    fn lines(&self, charges: &[Charge<'_>]) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
+    pub(super) fn lines(
+        &self,
+        charges: &[Charge<'_>],
+    ) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
         let members = self.members();
         let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
         let mut line_of: Vec<usize> = Vec::with_capacity(charges.len());
@@ -90,37 +84,65 @@ impl<C: Clock> Shared<C> {
 }
 
 /// What one key of one policy is asked for.
-struct Line {
+#[derive(Clone, Debug)]
+pub(super) struct Line {
     table: Arc<Table>,
-    key: Key,
-    cost: u64,
+    pub(super) key: Key,
+    pub(super) cost: u64,
 }
+
+/// A key's state, whichever member of a family it is asked under: its table, and its fingerprint.
+pub(super) type Spot = (usize, u64);
 
 /// A shard's name in the one order in which shards are locked.
 type ShardId = (usize, usize);
-type Shards<'a> = BTreeMap<ShardId, Locked<'a>>;
+pub(super) type Shards<'a> = BTreeMap<ShardId, Locked<'a>>;
 
 impl Line {
     fn id(&self) -> ShardId {
         (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.key.fingerprint))
     }
 
-    fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {
+    pub(super) fn spot(&self) -> Spot {
+        (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
+    }
+
+    pub(super) fn is_for_the_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table) && (self.key, self.cost) == (other.key, other.cost)
+    }
+
+    pub(super) fn answer(&self, shards: &mut Shards<'_>, now: Timestamp, said: Verdict) -> Answer {
+        self.shard(shards).answer_in_full(self.key, now, self.cost, said)
+    }
+
+    pub(super) fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {
         shards.get_mut(&self.id()).expect("every line's shard was locked")
     }
 
-    fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
+    pub(super) fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
         shards.get(&self.id()).expect("every line's shard was locked").shard.policy(self.key.under)
     }
 
-    fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {
+    pub(super) fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {
         &mut self.locked(shards).shard
     }
 }
 
 /// Locks every shard the lines need, once each, in ascending order: two checks never wait for each
 /// other.
-fn lock_all(lines: &[Line]) -> Shards<'_> {
-    let wanted: BTreeMap<ShardId, &Line> = lines.iter().map(|line| (line.id(), line)).collect();
+pub(super) fn lock_all<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Shards<'a> {
+    let wanted: BTreeMap<ShardId, &Line> =
+        lines.into_iter().map(|line| (line.id(), line)).collect();
     wanted.into_iter().map(|(id, line)| (id, line.table.lock(id.1))).collect()
+}
+
+/// One instant for all of them: what the first was charged at is past for the others, too.
+pub(super) fn one_instant(shards: &mut Shards<'_>, mut now: Timestamp) -> Timestamp {
+    for locked in shards.values_mut() {
+        now = locked.shard.latest(now);
+    }
+    for locked in shards.values_mut() {
+        locked.shard.latest(now);
+    }
+    now
 }

@@ -67,7 +67,9 @@ impl<C: Clock> PolicyHandle<C> {
         let (now, Member { table, variant }) = (self.store.clock.now(), &self.member);
         table.in_batches(fingerprints, |fingerprint, cost| {
             self.store.make_room();
-            answer(table.check(Key { fingerprint, under: *variant }, now, cost));
+            let key = Key { fingerprint, under: *variant };
+            self.store.release_before(now, || self.member.spot(key));
+            answer(table.check(key, now, cost));
         });
     }
 

@@ -4,6 +4,7 @@ mod apply;
 mod handle;
 mod hasher;
 mod policies;
+mod reservation;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -13,13 +14,20 @@ use tollgate_core::{Crossing, Decision, Policy};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
+use crate::hold::{Hold, Reserved, Settled, Settlement};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::{Key, Table, Variant};
+use apply::Spot;
 pub use handle::PolicyHandle;
 use hasher::Hasher;
+use reservation::Book;
 pub use snapshot::{RestoreError, Restored, Saved};
+
+/// There is room for one reservation in so many keys, and for a number that no small store regrets.
+const KEYS_PER_RESERVATION: usize = 10;
+const LEAST_RESERVATIONS: usize = 1_024;
 
 /// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
 ///
@@ -42,6 +50,10 @@ struct Member {
 }
 
 impl Member {
+    fn spot(&self, key: Key) -> Spot {
+        (Arc::as_ptr(&self.table).addr(), key.fingerprint)
+    }
+
     /// Whether the table goes by its name.
     fn is_base(&self) -> bool {
         self.variant == Variant::BASE
@@ -59,6 +71,10 @@ struct Shared<C> {
     sweep: AtomicUsize,
     hasher: Hasher,
     clock: C,
+    book: Mutex<Book>,
+    /// When a reservation must be given back that nobody settled, in nanoseconds; the largest number if
+    /// there is none.
+    next_release: AtomicU64,
 }
 
 impl<C> Clone for MemoryStore<C> {
@@ -83,6 +99,8 @@ impl<C: Clock> MemoryStore<C> {
             sweep: AtomicUsize::new(0),
             hasher: Hasher::default(),
             clock,
+            book: Mutex::new(Book::new((max_keys / KEYS_PER_RESERVATION).max(LEAST_RESERVATIONS))),
+            next_release: AtomicU64::new(u64::MAX),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -140,6 +158,18 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.budget.overflowed()
     }
 
+    /// How many reservations may be remembered at once, held or settled, until their time is over; a tenth
+    /// of `max_keys` by default, and at least 1 024. Beyond it [`Store::reserve`] fails as overloaded.
+    pub fn set_max_reservations(&self, max: usize) {
+        lock(&self.shared.book).set_max(max);
+    }
+
+    /// How many reservations are held under a policy and not settled.
+    #[must_use]
+    pub fn reservations_of(&self, policy: &str) -> usize {
+        lock(&self.shared.book).held_under(policy)
+    }
+
     /// Whether no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -182,12 +212,16 @@ impl<C: Clock> Shared<C> {
         let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
         // Memory is fetched while the clock is read.
         member.table.prefetch(key.fingerprint);
-        member.table.check(key, self.clock.now(), cost)
+        let now = self.clock.now();
+        self.release_before(now, || member.spot(key));
+        member.table.check(key, now, cost)
     }
 
     fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
         let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
-        member.table.peek(key, self.clock.now(), cost)
+        let now = self.clock.now();
+        self.release_before(now, || member.spot(key));
+        member.table.peek(key, now, cost)
     }
 
     /// All policies share the places: when none is left, each of them in turn is looked through for
@@ -226,6 +260,14 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
         self.shared.remove_policy(name)
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        self.shared.reserve(hold)
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.shared.settle(id, with)
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

@@ -10,10 +10,12 @@ mod prefetch;
 mod saved;
 mod shard;
 
-use tollgate_core::{Crossing, Decision, Policy, Timestamp, Verdict};
+use tollgate_core::{Crossing, Decision, Held, Logs, Policy, State, Timestamp, Verdict};
 
 use crate::budget::Budget;
+use crate::reservation::HeldUnder;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use family::MOST_WORDS;
 pub(crate) use family::{Family, Key, Variant};
 use prefetch::{Hint, fetch};
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
@@ -170,6 +172,37 @@ impl Table {
         locked.debit(fingerprint.into(), now, cost);
     }
 
+    /// A check that can be settled, if it is admitted.
+    pub(crate) fn reserve(
+        &self,
+        fingerprint: u64,
+        now: Timestamp,
+        estimate: u64,
+    ) -> (Decision, Option<HeldUnder>) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let key = Key::from(fingerprint);
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let verdict = locked.shard.judge(key, now, estimate);
+        let policy = Arc::clone(locked.shard.policy(key.under));
+        let held = if verdict.holds(&policy) {
+            let held = locked.hold(key, now, estimate, verdict);
+            Some(HeldUnder { policy: Some(policy), held })
+        } else {
+            locked.record(key, now, estimate, verdict);
+            None
+        };
+        (locked.shard.answer(key, now, estimate, verdict), held)
+    }
+
+    pub(crate) fn settle(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder, used: u64) {
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        if let Some(policy) = &held.policy {
+            locked.settle(fingerprint.into(), now, policy, &held.held, used);
+        }
+    }
+
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.shard.refund(fingerprint.into(), now, cost);
@@ -308,6 +341,36 @@ impl Locked<'_> {
         }
         self.find_place(key, now);
         self.shard.debit(key, now, cost);
+    }
+
+    /// Records a verdict that can be settled.
+    pub(crate) fn hold(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Held {
+        let policy = self.shard.policy(key.under);
+        if !verdict.writes(policy, cost) {
+            let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
+            let mut nothing = State::new(&mut words[..policy.words()], &mut logs);
+            return policy.hold(&mut nothing, now, cost, verdict);
+        }
+        self.find_place(key, now);
+        self.shard.hold(key, now, cost, verdict)
+    }
+
+    /// Makes what was held under a policy, which may be another by now, what was used.
+    pub(crate) fn settle(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        then: &Arc<Policy>,
+        held: &Held,
+        used: u64,
+    ) {
+        if held.is_just(used) {
+            return;
+        }
+        if held.is_less_than(used) {
+            self.find_place(key, now);
+        }
+        self.shard.settle(key, now, then, held, used);
     }
 
     /// Sees to it that a key has a place, if there is one.

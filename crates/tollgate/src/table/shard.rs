@@ -5,7 +5,7 @@
 //! it. That is all there is to growing and sweeping, and it happens under the shard's lock, so nobody
 //! sees half of it.
 
-use tollgate_core::{Decision, Logs, Policy, State, Timestamp, Verdict, View};
+use tollgate_core::{Decision, Held, Logs, Policy, State, Timestamp, Verdict, View};
 
 use super::family::{Family, Key, MOST_WORDS, Variant};
 use super::layout::{Buckets, Layout, home};
@@ -213,6 +213,38 @@ impl Shard {
     /// The same for what was used already.
     pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
         self.write(key, now, |policy, state| policy.debit(state, now, cost));
+    }
+
+    /// The same for what can be settled.
+    pub(super) fn hold(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Held {
+        self.write(key, now, |policy, state| policy.hold(state, now, cost, verdict))
+    }
+
+    /// Makes what was held what was used. A key without a place gets nothing back: what it shares was paid
+    /// for by others too.
+    pub(super) fn settle(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        then: &Arc<Policy>,
+        held: &Held,
+        used: u64,
+    ) {
+        let (known, may_owe) = (self.knows(key.fingerprint), held.is_less_than(used));
+        if !known && !may_owe {
+            return;
+        }
+        self.write(key, now, |policy, state| {
+            let carried = (!std::ptr::eq(policy, &**then)).then(|| held.carried(then, policy));
+            let held = carried.as_ref().unwrap_or(held);
+            if known {
+                policy.settle(state, now, held, used);
+            } else {
+                policy.settle(state, now, &held.at_most(used), used);
+            }
+        });
+        // Something may be fresh now that was not.
+        self.rest.frees_at = self.rest.frees_at.min(now);
     }
 
     /// Writes what is remembered of a key, as the member that it is asked under; of an unknown one, what

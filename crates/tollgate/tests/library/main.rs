@@ -8,6 +8,7 @@ mod full;
 mod handle;
 mod limiter;
 mod removal;
+mod reservations;
 mod snapshot;
 mod store;
 mod variants;

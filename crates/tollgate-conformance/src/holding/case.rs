@@ -1,0 +1,104 @@
+use fastrand::Rng;
+
+use crate::Family;
+use crate::reference::PolicySpec;
+
+/// One thing that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Hold something under a name.
+    Reserve {
+        /// Its name; the same name twice is the same reservation.
+        name: u8,
+        /// How much.
+        cost: u64,
+        /// For how long.
+        ttl_ns: u64,
+        /// Give it back if nobody settles it.
+        releases: bool,
+    },
+    /// Settle it.
+    Commit {
+        /// Its name.
+        name: u8,
+        /// How much was used.
+        used: u64,
+    },
+    /// Give it up.
+    Cancel {
+        /// Its name.
+        name: u8,
+    },
+    /// Charge without holding.
+    Check(u64),
+    /// Look.
+    Peek(u64),
+    /// Charge what was used already.
+    Debit(u64),
+}
+
+/// When something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// In nanoseconds since the Unix epoch, never less than before.
+    pub at_ns: u64,
+    /// What.
+    pub act: Act,
+}
+
+/// A policy, and what happens to one of its keys.
+#[derive(Clone, Debug)]
+pub struct HoldCase {
+    /// The policy.
+    pub spec: PolicySpec,
+    /// What is done.
+    pub steps: Vec<Step>,
+}
+
+const MS: u64 = 1_000_000;
+const DAY: u64 = 86_400_000 * MS;
+/// Few names, so that they meet again.
+const NAMES: u8 = 4;
+
+impl HoldCase {
+    /// The case of a seed. Times are multiples of `tick_ns`.
+    pub fn draw(family: Family, seed: u64, tick_ns: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let mut at_ns = rng.u64(0..1 << 50) / tick_ns * tick_ns;
+        let spec = family.draw(&mut rng, tick_ns, at_ns);
+        let (pace, most) = family.measure(&spec);
+        let ttl_ns = pick(&mut rng, [MS, pace / 3, pace, pace.saturating_mul(2)]).clamp(MS, DAY);
+        let ttl_ns = ttl_ns / tick_ns * tick_ns;
+        let steps = (0..rng.usize(1..=20))
+            .map(|_| {
+                let pauses = [0, 0, 1, ttl_ns / 2, ttl_ns, pace / 5, pace, rng.u64(0..=pace)];
+                at_ns += pick(&mut rng, pauses) / tick_ns * tick_ns;
+                Step { at_ns, act: act(&mut rng, most, ttl_ns) }
+            })
+            .collect();
+        Self { spec, steps }
+    }
+}
+
+fn pick<const N: usize>(rng: &mut Rng, from: [u64; N]) -> u64 {
+    from[rng.usize(0..N)]
+}
+
+fn act(rng: &mut Rng, most: u64, ttl_ns: u64) -> Act {
+    let name = rng.u8(0..NAMES);
+    let any = [0, 1, rng.u64(0..=most), most / 2 + 1, most, most + 1];
+    let cost = pick(rng, any);
+    match rng.u8(0..16) {
+        // A name stands for one cost, mostly.
+        0..5 => {
+            let own = [1, most / 2 + 1, most / 3 + 1, 0][usize::from(name)];
+            let cost = if rng.u8(0..10) == 0 { cost } else { own };
+            Act::Reserve { name, cost, ttl_ns, releases: name % 2 == 1 }
+        }
+        5..9 => Act::Commit { name, used: cost },
+        9..11 => Act::Cancel { name },
+        11..13 => Act::Check(cost),
+        13..15 => Act::Peek(cost),
+        _ => Act::Debit(cost),
+    }
+}

@@ -1,0 +1,221 @@
+//! Holding and settling in this process.
+//!
+//! The book is locked first, then shards. What is held is charged as by a check; the book only remembers
+//! how to settle it.
+
+mod book;
+mod id;
+
+use tollgate_core::{Policy, Timestamp, Verdict};
+
+use super::Shared;
+use super::apply::{Line, Shards, Spot, lock_all, one_instant};
+use crate::clock::Clock;
+use crate::hold::{Hold, Reserved, Settled, Settlement, bad};
+use crate::store::{Failure, StoreError};
+use crate::sync::{Arc, Ordering, lock};
+use crate::together::{retry_together, withhold_unless_all_admit};
+pub(super) use book::Book;
+use book::{HeldLine, Reservation};
+
+/// How many reservations of other keys are given back by whoever comes by: few enough not to be felt.
+const GIVEN_BACK_BY_THE_WAY: usize = 64;
+
+impl<C: Clock> Shared<C> {
+    pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        let ttl = hold.checked_ttl()?;
+        self.make_room();
+        let (lines, line_of) = self.lines(hold.charges)?;
+        let charges: Vec<(u64, usize)> =
+            hold.charges.iter().map(|charge| charge.cost).zip(line_of).collect();
+        let mut book = lock(&self.book);
+        let now = self.clock.now();
+        self.release_due(&mut book, lines.iter().map(Line::spot), now);
+        book.forget_a_few(now);
+        if let Some(id) = hold.id
+            && let Some(known) = book.find(id, now)
+        {
+            return if known.is_for(&lines, &charges) {
+                Ok(again(known, now))
+            } else {
+                Err(bad(format!(
+                    "reservation `{id}` holds other charges; give this one its own id"
+                )))
+            };
+        }
+        if book.is_full() {
+            let reason = format!(
+                "{} reservations are held or were settled just now, and there is no room for more; \
+                 nothing was charged",
+                book.max()
+            );
+            return Err(StoreError::failed(Failure::Overloaded, reason));
+        }
+        let mut shards = lock_all(&lines);
+        let now = one_instant(&mut shards, now);
+        let (verdicts, holds) = judge(&lines, &mut shards, now);
+        let mut held_lines = Vec::with_capacity(lines.len());
+        for (line, verdict) in lines.iter().zip(&verdicts) {
+            let locked = line.locked(&mut shards);
+            if holds {
+                let held = locked.hold(line.key, now, line.cost, *verdict);
+                let policy = Arc::clone(locked.shard.policy(line.key.under));
+                let granted = if policy.is_shadow() { line.cost } else { verdict.grants() };
+                held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
+            } else {
+                locked.record(line.key, now, line.cost, *verdict);
+            }
+        }
+        let answer = |&(_, i): &(u64, usize)| lines[i].answer(&mut shards, now, verdicts[i]);
+        let mut answers: Vec<_> = charges.iter().map(answer).collect();
+        drop(shards);
+        retry_together(&mut answers);
+        if !holds {
+            return Ok(Reserved { id: None, expires_in: std::time::Duration::ZERO, answers });
+        }
+        let id = hold.id.map_or_else(|| book.ids.next(), str::to_owned);
+        book.add(Reservation {
+            id: id.as_str().into(),
+            expires_at: now.after(ttl),
+            on_expiry: hold.on_expiry,
+            lines: held_lines,
+            charges,
+            settled: None,
+        });
+        self.note_next_release(&book);
+        Ok(Reserved { id: Some(id), expires_in: ttl, answers })
+    }
+
+    pub(super) fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let unknown = || StoreError::UnknownReservation(id.to_owned());
+        let mut book = lock(&self.book);
+        let now = self.clock.now();
+        let spots: Vec<Spot> = {
+            let known = book.find(id, now).ok_or_else(unknown)?;
+            if let Some(settled) = &known.settled {
+                return Ok(settled.clone());
+            }
+            known.lines.iter().map(|held| held.line.spot()).collect()
+        };
+        self.release_due(&mut book, spots.into_iter(), now);
+        book.forget_a_few(now);
+        let known = book.find(id, now).ok_or_else(unknown)?;
+        let settled = known.settlement(with)?;
+        known.apply(now, &settled.used);
+        book.note_settled(id, &settled);
+        self.note_next_release(&book);
+        Ok(settled)
+    }
+
+    /// Gives back what nobody settled in time: everything that was held for these keys, and a little of
+    /// the rest.
+    fn release_due(&self, book: &mut Book, spots: impl Iterator<Item = Spot>, now: Timestamp) {
+        if book.next_release().is_none_or(|at| at > now) {
+            return;
+        }
+        for spot in spots {
+            while let Some(due) = book.take_due(Some(&spot), now) {
+                due.release();
+            }
+        }
+        for _ in 0..GIVEN_BACK_BY_THE_WAY {
+            match book.take_due(None, now) {
+                Some(due) => due.release(),
+                None => break,
+            }
+        }
+        self.note_next_release(book);
+    }
+
+    /// Lets checks know when they have to look. Only after the shards were changed: whoever is told that
+    /// nothing is due must find it done.
+    fn note_next_release(&self, book: &Book) {
+        let at = book.next_release().map_or(u64::MAX, Timestamp::as_nanos);
+        self.next_release.store(at, Ordering::Release);
+    }
+
+    /// To be called before a key is asked about, with no lock held: what somebody held of it and did not
+    /// settle in time may have to be given back first. Costs one load where nothing is.
+    #[inline]
+    pub(super) fn release_before(&self, now: Timestamp, spot: impl FnOnce() -> Spot) {
+        if now.as_nanos() >= self.next_release.load(Ordering::Acquire) {
+            self.release_now(std::iter::once(spot()), now);
+        }
+    }
+
+    /// The same for several keys.
+    pub(super) fn release_before_all(&self, lines: &[Line]) {
+        let now = self.clock.now();
+        if now.as_nanos() >= self.next_release.load(Ordering::Acquire) {
+            self.release_now(lines.iter().map(Line::spot), now);
+        }
+    }
+
+    #[cold]
+    fn release_now(&self, spots: impl Iterator<Item = Spot>, now: Timestamp) {
+        self.release_due(&mut lock(&self.book), spots, now);
+    }
+}
+
+/// What every line says, all or nothing, and whether it is all.
+fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
+    let judge = |line: &Line| line.shard(shards).judge(line.key, now, line.cost);
+    let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+    let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(shards)).collect();
+    withhold_unless_all_admit(&policies, &mut verdicts);
+    let holds = policies.iter().zip(&verdicts).all(|(policy, verdict)| verdict.holds(policy));
+    (verdicts, holds)
+}
+
+/// A reservation that is there already, with the numbers of now.
+fn again(known: &Reservation, now: Timestamp) -> Reserved {
+    let mut shards = lock_all(known.lines.iter().map(|held| &held.line));
+    let now = one_instant(&mut shards, now);
+    let answer = |&(_, i): &(u64, usize)| {
+        let HeldLine { line, granted, .. } = &known.lines[i];
+        line.answer(&mut shards, now, Verdict::held(*granted))
+    };
+    Reserved {
+        id: Some(known.id.as_ref().to_owned()),
+        expires_in: known.expires_at.since(now),
+        answers: known.charges.iter().map(answer).collect(),
+    }
+}
+
+impl Reservation {
+    /// What settling it with this comes to.
+    fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let used = match with {
+            Settlement::Cancel => vec![0; self.charges.len()],
+            Settlement::Commit(costs) if costs.len() == self.charges.len() => costs.to_vec(),
+            Settlement::Commit(costs) => {
+                return Err(bad(format!(
+                    "reservation `{}` holds {} charges, but {} costs are committed; give one for each",
+                    self.id,
+                    self.charges.len(),
+                    costs.len()
+                )));
+            }
+        };
+        let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted).collect();
+        Ok(Settled { is_cancelled: matches!(with, Settlement::Cancel), held, used })
+    }
+
+    /// Makes what was held what was used, of each charge.
+    fn apply(&self, now: Timestamp, used: &[u64]) {
+        let mut of_lines = vec![0_u64; self.lines.len()];
+        for ((_, i), used) in self.charges.iter().zip(used) {
+            of_lines[*i] = of_lines[*i].saturating_add(*used);
+        }
+        let mut shards = lock_all(self.lines.iter().map(|held| &held.line));
+        let now = one_instant(&mut shards, now);
+        for (HeldLine { line, policy, held, .. }, used) in self.lines.iter().zip(of_lines) {
+            line.locked(&mut shards).settle(line.key, now, policy, held, used);
+        }
+    }
+
+    /// Gives everything back, as of the instant at which its time is over.
+    fn release(&self) {
+        self.apply(self.expires_at, &vec![0; self.charges.len()]);
+    }
+}
