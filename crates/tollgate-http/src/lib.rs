@@ -1,6 +1,7 @@
 #![doc = include_str!("../docs/guide.md")]
 
 mod address;
+mod at_once;
 mod client;
 mod fields;
 mod key;

@@ -115,16 +115,10 @@ pub trait Store: Send + Sync {
         charges: &[Charge<'_>],
     ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
 
-    /// The same at once, where nobody has to wait for it; `None`, and nothing done, where only
-    /// [`apply`](Store::apply) can tell. A store answers every call this way or none. So callers with futures
-    /// of their own need no box for a store in this process.
-    fn apply_now(
-        &self,
-        verb: Verb,
-        charges: &[Charge<'_>],
-    ) -> Option<Result<Vec<Answer>, StoreError>> {
-        _ = (verb, charges);
-        None
+    /// Whether its futures are ready when they are first polled, as those of a store in this process are:
+    /// then nobody needs a box to wait for them, or a task.
+    fn answers_at_once(&self) -> bool {
+        false
     }
 
     /// Decides about all charges as a check does and, if they are admitted, holds them until they are

@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode};
 use tollgate::{Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
 
 use super::decide::Gate;
+use crate::at_once::at_once;
 use crate::outcome::{Ending, Outcome};
 use crate::rule::Rule;
 
@@ -100,18 +101,20 @@ fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, outcome: &Out
 
 /// At once where that can be; else behind the response's back, which has ended.
 fn apply<S: Store + 'static>(gate: &Arc<Gate<S>>, verb: Verb, held: Vec<(u64, Held)>) {
-    let charges: Vec<Charge<'_>> = held.iter().map(|(units, held)| held.charge(*units)).collect();
-    if charges.is_empty() || gate.store.apply_now(verb, &charges).is_some() {
+    if held.is_empty() {
         return;
     }
-    drop(charges);
-    // A store that takes its time has a runtime to do so.
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    let gate = Arc::clone(gate);
-    runtime.spawn(async move {
+    let settled = Arc::clone(gate);
+    let settling = async move {
         let charges: Vec<Charge<'_>> =
             held.iter().map(|(units, held)| held.charge(*units)).collect();
         // The request is answered already: there is nobody to tell.
-        _ = gate.store.apply(verb, &charges).await;
-    });
+        _ = settled.store.apply(verb, &charges).await;
+    };
+    if gate.store.answers_at_once() {
+        at_once(settling);
+    } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        // A store that takes its time has a runtime to do so.
+        runtime.spawn(settling);
+    }
 }

@@ -1,10 +1,8 @@
 //! One request: which rules it falls under, what the store says, and what follows.
 
 use std::net::IpAddr;
-use std::pin::pin;
 use std::slice;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::Response;
@@ -13,6 +11,7 @@ use tollgate::{Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreErro
 
 use super::after::{After, Held};
 use super::{Charged, Checked};
+use crate::at_once::at_once;
 use crate::fields::{Fields, HeaderStyle};
 use crate::key::{Found, Key, MissingKey, Seen};
 use crate::refusal::{Reason, Refusal};
@@ -46,7 +45,8 @@ pub(super) struct Gate<S> {
     pub(super) store: S,
     pub(super) rules: Box<[Rule]>,
     respond: Respond,
-    takes_time: bool,
+    /// Whether nobody has to wait for a decision.
+    pub(super) at_once: bool,
     pub(super) clock: MonotonicClock,
 }
 
@@ -78,18 +78,8 @@ impl Line<'_> {
     }
 }
 
-/// Whether somebody waits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Haste {
-    /// Nobody does: what cannot be told at once is not asked for.
-    Now,
-    InTime,
-}
-
 /// Why nothing was decided.
 enum Undecided {
-    /// It takes a while; nothing was charged.
-    Later,
     MissingKey(MissingKey),
     Store(StoreError),
 }
@@ -97,78 +87,57 @@ enum Undecided {
 impl<S: Store + 'static> Gate<S> {
     pub(super) fn new(store: S, rules: Vec<Rule>, respond: Respond) -> Self {
         let takes_time = rules.iter().filter_map(|rule| rule.key.as_ref()).any(Key::takes_time);
+        let at_once = store.answers_at_once() && !takes_time;
         let rules = rules.into_boxed_slice();
-        Self { store, rules, respond, takes_time, clock: MonotonicClock::default() }
+        Self { store, rules, respond, at_once, clock: MonotonicClock::default() }
     }
 
-    /// Decides without waiting, where key and store allow it.
+    /// Decides without waiting, where keys and store allow it.
     pub(super) fn decide_now(self: &Arc<Self>, parts: &mut Parts, peer: &PeerOf) -> Option<Ruling> {
-        if self.takes_time {
-            return None;
-        }
-        let decided = {
-            let asking = pin!(self.ask(parts, peer.of(parts), Haste::Now));
-            // In haste it waits for nothing, so that asking once is enough.
-            match asking.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(decided) => decided,
-                Poll::Pending => Err(Undecided::Later),
-            }
+        let decided = match self.at_once {
+            true => at_once(self.ask(parts, peer.of(parts)))?,
+            false => return None,
         };
-        self.rule_on(parts, decided)
+        Some(self.rule_on(parts, decided))
     }
 
     /// The same, however long it takes. Gives back the head of the request.
     pub(super) async fn decide(self: Arc<Self>, mut parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
-        let decided = self.ask(&parts, peer.of(&parts), Haste::InTime).await;
+        let decided = self.ask(&parts, peer.of(&parts)).await;
         let ruling = self.rule_on(&mut parts, decided);
-        let ruling = ruling.expect("whoever has time decides");
         (parts, ruling)
     }
 
-    async fn ask(
-        &self,
-        parts: &Parts,
-        peer: Option<IpAddr>,
-        haste: Haste,
-    ) -> Result<Decided, Undecided> {
+    async fn ask(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<Decided, Undecided> {
         let mut lines: Vec<Line<'_>> = Vec::new();
         for (rule, seen) in self.applying(parts, peer) {
-            let key = match rule.find_key(&seen) {
-                Found::Now(found) => found,
-                Found::Later(_) if haste == Haste::Now => return Err(Undecided::Later),
-                Found::Later(looking) => looking.await,
-            };
-            lines.push(rule.line(key.map_err(Undecided::MissingKey)?, parts));
+            let key = rule.find_key(&seen).wait().await.map_err(Undecided::MissingKey)?;
+            lines.push(rule.line(key, parts));
         }
         // Those in shadow take no part in the others' all or nothing: they see every request.
         let (lines, in_shadow): (Vec<_>, Vec<_>) = match lines.iter().all(|line| line.is_enrolled) {
             true => (lines, Vec::new()),
             false => lines.into_iter().partition(|line| line.is_enrolled),
         };
-        let answers = self.apply(&lines, haste).await?;
+        let answers = self.apply(&lines).await?;
         let mut decided = Decided::default();
         for (line, answer) in lines.into_iter().zip(answers) {
             decided.add(line, answer);
         }
         for line in in_shadow {
-            let answers = self.apply(slice::from_ref(&line), haste).await?;
+            let answers = self.apply(slice::from_ref(&line)).await?;
             answers.into_iter().for_each(|answer| decided.add_in_shadow(&line, answer));
         }
         Ok(decided)
     }
 
     /// One answer for each line.
-    async fn apply(&self, lines: &[Line<'_>], haste: Haste) -> Result<Vec<Answer>, Undecided> {
+    async fn apply(&self, lines: &[Line<'_>]) -> Result<Vec<Answer>, Undecided> {
         let charges: Vec<Charge<'_>> = lines.iter().map(Line::charge).collect();
         if charges.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = match self.store.apply_now(Verb::Check, &charges) {
-            Some(answers) => answers,
-            None if haste == Haste::Now => return Err(Undecided::Later),
-            None => self.store.apply(Verb::Check, &charges).await,
-        };
-        match answers.map_err(Undecided::Store)? {
+        match self.store.apply(Verb::Check, &charges).await.map_err(Undecided::Store)? {
             answers if answers.len() == lines.len() => Ok(answers),
             _ => {
                 let error = StoreError::failed(Failure::BadReply, "fewer answers than questions");
@@ -187,19 +156,12 @@ impl<S: Store + 'static> Gate<S> {
         })
     }
 
-    /// What follows; nothing yet if it takes a while.
-    fn rule_on(
-        self: &Arc<Self>,
-        parts: &mut Parts,
-        decided: Result<Decided, Undecided>,
-    ) -> Option<Ruling> {
+    /// What follows.
+    fn rule_on(self: &Arc<Self>, parts: &mut Parts, decided: Result<Decided, Undecided>) -> Ruling {
         match decided {
-            Ok(decided) => Some(self.rule_on_charges(parts, decided)),
-            Err(Undecided::Later) => None,
-            Err(Undecided::MissingKey(missing)) => {
-                Some(self.refuse(parts, Reason::MissingKey(&missing)))
-            }
-            Err(Undecided::Store(error)) => Some(self.refuse(parts, Reason::Store(&error))),
+            Ok(decided) => self.rule_on_charges(parts, decided),
+            Err(Undecided::MissingKey(missing)) => self.refuse(parts, Reason::MissingKey(&missing)),
+            Err(Undecided::Store(error)) => self.refuse(parts, Reason::Store(&error)),
         }
     }
 

@@ -274,11 +274,7 @@ impl<C: Clock> Store for MemoryStore<C> {
         self.shared.apply(verb, charges)
     }
 
-    fn apply_now(
-        &self,
-        verb: Verb,
-        charges: &[Charge<'_>],
-    ) -> Option<Result<Vec<Answer>, StoreError>> {
-        Some(self.shared.apply(verb, charges))
+    fn answers_at_once(&self) -> bool {
+        true
     }
 }

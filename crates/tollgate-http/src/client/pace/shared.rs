@@ -89,14 +89,9 @@ fn read(answers: Result<Vec<Answer>, StoreError>) -> Result<Said, Stopped> {
 
 impl<S: Store + 'static> Turns for Shared<S> {
     fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
-        if !self.line.is_empty(key) {
-            return None;
-        }
-        match read(self.store.apply_now(Verb::Check, &self.charge(key, cost))?) {
-            Ok(Said::Pass) => Some(Ok(())),
-            Ok(Said::Wait(_)) => None,
-            Err(stopped) => Some(Err(stopped)),
-        }
+        _ = (key, cost);
+        // What is shared is elsewhere.
+        None
     }
 
     fn take(
