@@ -46,6 +46,7 @@ impl Key {
                 Some(value) => Ok(value.as_bytes().to_vec()),
                 None => missing(format!("the header `{name}`")),
             },
+            Source::NoHeader(name) => missing(format!("the header `{name}`")),
             Source::Bearer(subject) => bearer::token(&seen.parts.headers)
                 .and_then(|token| subject(token))
                 .map_or_else(|| missing("a bearer token"), Ok),

@@ -43,6 +43,8 @@ enum Source {
     Everyone,
     Address(ClientIp),
     Header(HeaderName),
+    /// A name that no header field can have; there will be no layer with it.
+    NoHeader(Box<str>),
     Bearer(In<str>),
     Path(Box<str>),
     Function(&'static str, In<Parts>),
@@ -74,13 +76,12 @@ impl Key {
     ///
     /// Whoever can choose the value can choose the budget: let something before the layer see to it that
     /// the field is genuine.
-    ///
-    /// # Panics
-    ///
-    /// If it is no name of a header field in lower case.
     #[must_use]
-    pub fn header(name: &'static str) -> Self {
-        Self(Source::Header(HeaderName::from_static(name)))
+    pub fn header(name: &str) -> Self {
+        Self(match HeaderName::try_from(name) {
+            Ok(name) => Source::Header(name),
+            Err(_) => Source::NoHeader(name.into()),
+        })
     }
 
     /// Whom the token of `Authorization: Bearer …` belongs to.
@@ -168,6 +169,14 @@ impl Key {
         self.sources().iter().any(|source| matches!(source, Source::Address(_)))
     }
 
+    /// The first name of a header field that is none.
+    pub(crate) fn wrong_header(&self) -> Option<&str> {
+        self.sources().into_iter().find_map(|source| match source {
+            Source::NoHeader(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
     /// The parameters of the path that it is made of.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
         self.sources().into_iter().filter_map(|source| match source {
@@ -189,6 +198,7 @@ impl fmt::Debug for Key {
             Source::Everyone => f.write_str("everyone"),
             Source::Address(_) => f.write_str("client_ip"),
             Source::Header(name) => write!(f, "header {name}"),
+            Source::NoHeader(name) => write!(f, "header {name}"),
             Source::Bearer(_) => f.write_str("bearer"),
             Source::Path(name) => write!(f, "path {name}"),
             Source::Function(name, _) => f.write_str(name),

@@ -108,6 +108,9 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
         return Err(BuildError::Path { policy: policy(), path: path.to_owned() });
     }
     let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
+    if let Some(header) = key.wrong_header() {
+        return Err(BuildError::Header { policy: policy(), header: header.to_owned() });
+    }
     match key.parameters().find(|parameter| !rule.captures(parameter)) {
         Some(parameter) => {
             Err(BuildError::NoParameter { policy: policy(), parameter: parameter.to_owned() })

@@ -19,6 +19,13 @@ pub enum BuildError {
         /// The path.
         path: String,
     },
+    /// The policy's key is a header field that there cannot be.
+    Header {
+        /// The policy.
+        policy: String,
+        /// The name of the field.
+        header: String,
+    },
     /// The policy's key needs a parameter that the rule's paths do not have.
     NoParameter {
         /// The policy.
@@ -48,6 +55,10 @@ impl fmt::Display for BuildError {
                 f,
                 "the rule of policy `{policy}` has the path `{path}`, which is no pattern or one too many; \
                  write `/users/{{id}}` or `/files/{{*path}}`"
+            ),
+            Self::Header { policy, header } => write!(
+                f,
+                "the key of policy `{policy}` is the header `{header}`, which is no name of a header field"
             ),
             Self::NoParameter { policy, parameter } => write!(
                 f,

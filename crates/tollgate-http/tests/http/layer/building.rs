@@ -29,6 +29,11 @@ async fn one_sentence_each() {
         complaint(|to| to.rule(api().path("/users/{id}").path("/me").key(Key::path("id")))).await,
         "the key of policy `api` is the parameter `id`, which its rule's paths do not all have; write `.path(\"/…/{id}\")`"
     );
+    assert_eq!(
+        complaint(|to| to.rule(api()).key(Key::all([Key::everyone(), Key::header("x user")])))
+            .await,
+        "the key of policy `api` is the header `x user`, which is no name of a header field"
+    );
     let other_limits = Policy::new("api-pro", [Limit::per_second(3).named("other")]).unwrap();
     let tier = complaint(|to| to.rule(api().tier("pro", other_limits)).key(Key::everyone())).await;
     assert!(tier.contains("api-pro"), "{tier}");
