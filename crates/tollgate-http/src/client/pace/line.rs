@@ -59,3 +59,21 @@ impl Drop for Place<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_there_for_as_long_as_somebody_stands_in_it() {
+        let line = Line::default();
+        let first = line.join("a", 1).expect("room");
+        let second = line.join("a", 1).expect("room");
+        assert_eq!(line.join("a", 1).map(drop), Err(WaitError::Backlog));
+        assert!(!line.is_empty("a") && line.is_empty("b"));
+        drop(first);
+        assert!(!line.is_empty("a"));
+        drop(second);
+        assert!(line.is_empty("a") && line.turns().is_empty());
+    }
+}

@@ -221,12 +221,14 @@ async fn who_waits_holds_nothing_that_others_need() {
     let diary = Diary::new();
     let one_at_a_time = ConcurrencyLimit::new(server(&diary, &[(429, "retry-after: 2")]), 1);
     let mut honour = layer().retries(1).layer(one_at_a_time);
-    for uri in [A, A, B] {
+    for uri in [A, A, B, A] {
         tokio::spawn(honour.ready().await.expect("ready").call(get(uri)));
         sleep(MS).await;
     }
     sleep(5 * SECOND).await;
     let hosts: Vec<String> = diary.read().into_iter().map(|(host, _)| host).collect();
-    assert_eq!(hosts, ["a.example", "b.example", "a.example", "a.example"]);
+    assert_eq!(hosts, ["a.example", "b.example", "a.example", "a.example", "a.example"]);
     assert!(times(&diary)[1] < 100, "{:?}", times(&diary));
+    // It was there all the time: a service that is kept must not keep the only permit.
+    drop(honour);
 }
