@@ -154,6 +154,19 @@ impl Policy {
         set.iter().filter_map(|i| self.limits.get(i)).map(Limit::name)
     }
 
+    /// The set of the limits with these names; `None` if a name is no limit's of this policy.
+    #[must_use]
+    pub fn limits_named<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Option<LimitSet> {
+        let mut set = LimitSet::default();
+        for name in names {
+            set.insert(self.limits.iter().position(|limit| limit.name() == name.as_ref())?);
+        }
+        Some(set)
+    }
+
     /// Whether room can shrink again with time alone.
     pub(crate) fn recurs(&self) -> bool {
         self.recurs
