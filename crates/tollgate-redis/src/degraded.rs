@@ -5,12 +5,10 @@ use std::sync::atomic::Ordering;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tollgate::{Answer, Charge, Source, StoreError, Timestamp, Verb};
+use tollgate::{Answer, Charge, OnStoreError, Source, StoreError, Verb};
 
 use crate::decide::Line;
-use crate::entry::OnStoreError;
-use crate::held::Held;
-use crate::stand_in::{AT_ONCE, Unsettled, may_try_later};
+use crate::stand_in::{AT_ONCE, Unsettled, may_try_later, wave_through};
 use crate::store::Inner;
 
 impl Inner {
@@ -35,10 +33,7 @@ impl Inner {
     }
 
     fn wave_through(&self, charge: &Charge<'_>) -> Result<Answer, StoreError> {
-        let policy = self.entry(charge.policy)?.policy.clone().shadow(true);
-        let mut held = Held::fresh(&policy, Timestamp::ZERO);
-        let answer = held.answer(&policy, Verb::Peek, charge.cost);
-        Ok(Answer { source: Source::Policy, ..answer })
+        Ok(wave_through(&self.entry(charge.policy)?.policy, charge.cost))
     }
 
     /// Tells the store what was admitted without it, now that it answers again.

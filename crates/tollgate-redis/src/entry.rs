@@ -4,25 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate::{Algorithm, Crossing, Mode, Policy, StoreError};
+use tollgate::{Algorithm, Crossing, Mode, OnStoreError, Policy, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
 use crate::shape::Shape;
 
 /// Older definitions of a policy whose records are still looked for.
 pub(crate) const REMEMBERED: usize = 4;
-
-/// What to do while the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnStoreError {
-    /// Serve this node's share from memory.
-    #[default]
-    Local,
-    /// Admit everything.
-    Allow,
-    /// Admit nothing: the check fails.
-    Deny,
-}
 
 /// Units taken out beforehand, to be spent without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ mod shape;
 mod stand_in;
 mod store;
 
-pub use entry::{Lease, OnStoreError, Serving};
+pub use entry::{Lease, Serving};
 pub use settings::RedisStoreBuilder;
 pub use store::RedisStore;
+pub use tollgate::OnStoreError;

@@ -16,6 +16,8 @@ mod keyed;
 mod limiter;
 mod memory;
 mod reservation;
+#[doc(hidden)]
+pub mod stand_in;
 mod store;
 mod sync;
 mod table;
@@ -34,11 +36,12 @@ pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use reservation::Reservation;
+pub use stand_in::OnStoreError;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
     Algorithm, Align, Calendar, Crossing, Decision, EvenSlots, Factor, FactorError, FixedWindow,
-    Gcra, LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
-    MAX_UNITS, MinInterval, Mode, Policy, PolicyError, Quota, RollingWindow, Rollout,
+    Gcra, Heard, LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG,
+    MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Policy, PolicyError, Quota, RollingWindow, Rollout,
     SlidingWindow, Timestamp,
 };
 pub use wait::{Wait, WaitError};

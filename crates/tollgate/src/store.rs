@@ -61,6 +61,16 @@ pub enum Source {
 }
 
 impl Source {
+    /// Everybody there is.
+    pub const ALL: [Self; 5] =
+        [Self::Authoritative, Self::Lease, Self::DeniedCache, Self::Local, Self::Policy];
+
+    /// Read back from how the protocols spell it.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
     /// As the protocols spell it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -3,14 +3,12 @@
 mod denied;
 mod fill;
 mod lease;
-mod local;
-mod share;
 
 use tollgate::{Failure, StoreError};
 
 pub(crate) use denied::Denied;
 pub(crate) use lease::Leases;
-pub(crate) use local::{Local, Unsettled};
+pub(crate) use tollgate::stand_in::{Local, Unsettled, wave_through};
 
 /// Keys that are settled with the store at once.
 pub(crate) const AT_ONCE: usize = 64;

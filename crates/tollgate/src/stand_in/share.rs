@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{
+use tollgate_core::{
     Algorithm, Align, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError, MAX_PERIOD,
     MinInterval, Policy, PolicyError, Quota, RollingWindow, SlidingWindow,
 };

@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use parking_lot::Mutex;
-use tollgate::{
-    Answer, Charge, Crossing, MemoryStore, MonotonicClock, Policy, Source, Store, StoreError, Verb,
-};
+use tollgate_core::{Crossing, Policy};
 
 use super::share::share;
+use crate::clock::MonotonicClock;
+use crate::memory::MemoryStore;
+use crate::store::{Answer, Charge, Source, Store, StoreError, Verb};
+use crate::sync::{Mutex, lock};
 
 /// Keys whose use is remembered until it can be told to the store.
 const MOST_KEYS: usize = 100_000;
@@ -15,8 +16,9 @@ const MOST_KEYS: usize = 100_000;
 /// A policy's name and a key.
 type Spender = (Box<str>, Box<[u8]>);
 
+/// A store in this process that decides by this node's share, and remembers what it admitted.
 #[derive(Debug)]
-pub(crate) struct Local {
+pub struct Local {
     nodes: u64,
     store: MemoryStore,
     noted: Mutex<Noted>,
@@ -31,10 +33,13 @@ struct Noted {
 
 /// Units of one key that the store does not know of yet.
 #[derive(Debug)]
-pub(crate) struct Unsettled {
-    pub(crate) policy: Box<str>,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) units: u64,
+pub struct Unsettled {
+    /// Under this policy,
+    pub policy: Box<str>,
+    /// this key
+    pub key: Box<[u8]>,
+    /// used so many.
+    pub units: u64,
 }
 
 impl Unsettled {
@@ -44,17 +49,20 @@ impl Unsettled {
 }
 
 impl Local {
-    pub(crate) fn new(nodes: u64) -> Self {
+    /// The share of one of so many nodes.
+    pub fn new(nodes: u64) -> Self {
         let store = MemoryStore::new(MOST_KEYS, MonotonicClock::default());
         Self { nodes, store, noted: Mutex::default() }
     }
 
-    pub(crate) async fn set_policy(&self, policy: &Policy) -> Result<(), StoreError> {
+    /// Adds or replaces a policy, given as it is for all nodes together.
+    pub async fn set_policy(&self, policy: &Policy) -> Result<(), StoreError> {
         let shared = self.share(policy)?;
         self.store.set_policy(shared).await
     }
 
-    pub(crate) async fn set_variant(
+    /// The same for one that shares its keys.
+    pub async fn set_variant(
         &self,
         of: &str,
         policy: &Policy,
@@ -64,9 +72,10 @@ impl Local {
         self.store.set_variant(of, shared, crossing).await
     }
 
-    pub(crate) async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+    /// Forgets a policy and what was admitted under it.
+    pub async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
         {
-            let mut noted = self.noted.lock();
+            let mut noted = lock(&self.noted);
             noted.starts_empty.remove(name);
             noted.spent.retain(|(policy, _), _| **policy != *name);
         }
@@ -78,7 +87,7 @@ impl Local {
         let shared = share(policy, self.nodes).map_err(|reason| {
             StoreError::Unfit(format!("policy `{}` divided by the nodes: {reason}", policy.name()))
         })?;
-        let mut noted = self.noted.lock();
+        let mut noted = lock(&self.noted);
         if shared.starts_empty {
             noted.starts_empty.insert(policy.name().into());
         } else {
@@ -88,11 +97,12 @@ impl Local {
     }
 
     /// Whether anything was admitted that the store does not know of.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        !self.noted.lock().spent.is_empty()
+    pub fn is_unsettled(&self) -> bool {
+        !lock(&self.noted).spent.is_empty()
     }
 
-    pub(crate) async fn apply(
+    /// As [`Store::apply`], by this node alone.
+    pub async fn apply(
         &self,
         verb: Verb,
         charges: &[Charge<'_>],
@@ -101,7 +111,7 @@ impl Local {
             self.empty_newcomers(charges).await?;
         }
         let mut answers = self.store.apply(verb, charges).await?;
-        let mut noted = self.noted.lock();
+        let mut noted = lock(&self.noted);
         for (charge, answer) in charges.iter().zip(&mut answers) {
             answer.source = Source::Local;
             let granted = answer.decision.granted();
@@ -115,21 +125,21 @@ impl Local {
     /// Uses up the one unit of keys that are to start with none.
     async fn empty_newcomers(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let newcomers: Vec<Charge<'_>> = {
-            let noted = self.noted.lock();
+            let noted = lock(&self.noted);
             let is_new = |charge: &&Charge<'_>| noted.is_newcomer(charge);
             charges.iter().filter(is_new).map(|charge| Charge { cost: 1, ..*charge }).collect()
         };
         for newcomer in newcomers {
             // Noted only then: who comes in between finds the key empty, or empties it in vain.
             self.store.apply(Verb::Check, &[newcomer]).await?;
-            self.noted.lock().note(&newcomer, 0);
+            lock(&self.noted).note(&newcomer, 0);
         }
         Ok(())
     }
 
     /// Takes out what the store is to be told: what is still in use of what was admitted here.
-    pub(crate) async fn take_unsettled(&self) -> Result<Vec<Unsettled>, StoreError> {
-        let spent = std::mem::take(&mut self.noted.lock().spent);
+    pub async fn take_unsettled(&self) -> Result<Vec<Unsettled>, StoreError> {
+        let spent = std::mem::take(&mut lock(&self.noted).spent);
         let mut all = Vec::new();
         for ((policy, key), units) in spent {
             let mut unsettled = Unsettled { policy, key, units };
@@ -152,13 +162,13 @@ impl Local {
 
     /// So much of it the store counts from now on. What it had no room for stays used here: else
     /// every return of the store would be worth another share.
-    pub(crate) async fn settled(&self, unsettled: &Unsettled, charged: u64) {
+    pub async fn settled(&self, unsettled: &Unsettled, charged: u64) {
         _ = self.store.apply(Verb::Refund, &[unsettled.charge(charged)]).await;
     }
 
     /// The store could not be told; another time.
-    pub(crate) fn put_back(&self, unsettled: &Unsettled) {
-        self.noted.lock().note(&unsettled.charge(0), unsettled.units);
+    pub fn put_back(&self, unsettled: &Unsettled) {
+        lock(&self.noted).note(&unsettled.charge(0), unsettled.units);
     }
 }
 
