@@ -8,6 +8,8 @@ mod key;
 mod layer;
 mod outcome;
 mod refusal;
+#[cfg(feature = "remote")]
+mod remote;
 mod rule;
 
 pub use address::{AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies};
@@ -25,4 +27,6 @@ pub use layer::{
 };
 pub use outcome::{Ending, Outcome};
 pub use refusal::{Reason, Refusal};
+#[cfg(feature = "remote")]
+pub use remote::{RemoteStore, RemoteStoreBuilder};
 pub use rule::Rule;

@@ -1,0 +1,168 @@
+//! A running tollgate server as a store.
+
+mod answer;
+mod ask;
+mod breaker;
+mod builder;
+mod described;
+mod key;
+mod known;
+mod question;
+mod wire;
+mod without;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tollgate::stand_in::Local;
+use tollgate::{Answer, Charge, Failure, OnStoreError, Policy, Store, StoreError, Verb};
+
+use breaker::Breaker;
+pub use builder::RemoteStoreBuilder;
+use known::Known;
+use wire::Wire;
+
+/// How long hearing of the policies may take.
+const GREETING: Duration = Duration::from_secs(5);
+
+/// A [`Store`] on a tollgate server, asked over HTTP. Cheap to clone.
+///
+/// ```no_run
+/// use tollgate_http::{Key, RateLimitLayer, RemoteStore};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RemoteStore::builder("http://127.0.0.1:8080").token("secret").connect().await?;
+/// let api = store.policy("api").ok_or("the server has no policy `api`")?;
+/// let layer = RateLimitLayer::builder(store).rule(api).key(Key::header("x-tenant")).build().await?;
+/// # Ok(()) }
+/// ```
+///
+/// Policies live on the server: each one it has can be charged here at once, and
+/// [`set_policy`](Store::set_policy) adds none. A definition of your own for one of them goes into header
+/// fields, and decides while the server does not answer; its limits have the names of the server's.
+///
+/// A call is never repeated: one that took too long may have been charged. Keys are text on the server. A
+/// key that is UTF-8 is sent as it is; another one, and one that begins with `bytes:`, as `bytes:` and its
+/// bytes in hexadecimal, of which a server takes 509.
+pub struct RemoteStore<C = HttpConnector> {
+    inner: Arc<Inner<C>>,
+}
+
+struct Inner<C> {
+    wire: Wire<C>,
+    breaker: Breaker,
+    known: Known,
+    local: Local,
+    /// For calls under way.
+    room: Semaphore,
+    deadline: Duration,
+    on_store_error: OnStoreError,
+    /// Whether somebody is telling the server what was admitted without it.
+    is_settling: AtomicBool,
+}
+
+impl RemoteStore {
+    /// Settings for a store on the server at an address such as `http://127.0.0.1:8080`.
+    #[must_use]
+    pub fn builder(url: &str) -> RemoteStoreBuilder {
+        RemoteStoreBuilder::new(url)
+    }
+}
+
+impl<C> RemoteStore<C> {
+    /// A policy as the server describes it; `None` if it has none of this name that can be used here.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<Policy> {
+        self.inner.known.served(name).map(|policy| Policy::clone(&policy))
+    }
+
+    /// Whether the server failed when it was last asked, so that something stands in for it.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.inner.breaker.is_open()
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
+    async fn greet(wire: Wire<C>, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
+        let inner = Inner {
+            wire,
+            breaker: Breaker::default(),
+            known: Known::default(),
+            local: Local::new(settings.nodes),
+            room: Semaphore::new(settings.connections.min(Semaphore::MAX_PERMITS)),
+            deadline: settings.deadline,
+            on_store_error: settings.on_store_error,
+            is_settling: AtomicBool::new(false),
+        };
+        let store = Self { inner: Arc::new(inner) };
+        store.refresh().await?;
+        Ok(store)
+    }
+
+    /// Hears again which policies the server has, after its configuration changed.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        let Inner { wire, known, local, .. } = &*self.inner;
+        let late = || {
+            let reason = format!("{} does not say which policies it has", wire.base());
+            StoreError::failed(Failure::Timeout, reason)
+        };
+        let described = timeout(GREETING, self.inner.describe()).await.map_err(|_| late())??;
+        for gone in known.replace(described.policies()) {
+            // It may never have been one that could be used.
+            _ = local.remove_policy(&gone).await;
+        }
+        for policy in known.here() {
+            local.set_policy(&policy).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        if !self.inner.known.holds(policy.name()) {
+            self.refresh().await?;
+        }
+        self.inner.known.give(&policy)?;
+        self.inner.local.set_policy(&policy).await
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
+        let policies: Vec<Arc<Policy>> = charges.iter().map(known).collect::<Result<_, _>>()?;
+        match self.inner.ask(verb, charges, &policies).await {
+            Ok(answers) => {
+                self.inner.settle_soon();
+                Ok(answers)
+            }
+            Err(error) if error.failure().is_some() => {
+                self.inner.stand_in(error, verb, charges, &policies).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<C> Clone for RemoteStore<C> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// Without the token, and without what every key ever did.
+impl<C> fmt::Debug for RemoteStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteStore")
+            .field("server", &self.inner.wire.base())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! Without the server: what stands in for it, and telling it afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hyper_util::client::legacy::connect::Connect;
+use tollgate::stand_in::{Unsettled, wave_through};
+use tollgate::{Answer, Charge, Failure, OnStoreError, Policy, Source, StoreError, Verb};
+
+use super::Inner;
+
+impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
+    /// Answers in the server's place, or not at all.
+    pub(super) async fn stand_in(
+        &self,
+        error: StoreError,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        policies: &[Arc<Policy>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        // What is given back or forgotten here would still be charged there.
+        if !matches!(verb, Verb::Check | Verb::Peek) {
+            return Err(error);
+        }
+        match self.on_store_error {
+            OnStoreError::Deny => Err(error),
+            OnStoreError::Local => self.local.apply(verb, charges).await,
+            OnStoreError::Allow => {
+                let through = charges.iter().zip(policies);
+                Ok(through.map(|(charge, policy)| wave_through(policy, charge.cost)).collect())
+            }
+        }
+    }
+
+    /// Tells the server what was admitted without it, now that it answers again.
+    pub(super) fn settle_soon(self: &Arc<Self>) {
+        if !self.local.is_unsettled() || self.is_settling.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            inner.settle().await;
+            inner.is_settling.store(false, Ordering::Relaxed);
+        });
+    }
+
+    async fn settle(&self) {
+        let Ok(unsettled) = self.local.take_unsettled().await else { return };
+        for unsettled in unsettled {
+            match self.settle_one(&unsettled).await {
+                Ok(charged) => self.local.settled(&unsettled, charged).await,
+                Err(error) if is_certainly_undone(&error) => self.local.put_back(&unsettled),
+                // It may have been charged, so it is not told twice. It stays used here.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Charges as much of it as there is room for, and says how much that was.
+    async fn settle_one(&self, unsettled: &Unsettled) -> Result<u64, StoreError> {
+        let policies = [self.known.find(&unsettled.policy)?];
+        let charge = |cost| Charge { policy: &unsettled.policy, key: &unsettled.key, cost };
+        let peeked = self.ask(Verb::Peek, &[charge(0)], &policies).await.map_err(unasked)?;
+        let room = peeked.first().map_or(Some(0), |answer| answer.decision.remaining());
+        let cost = room.unwrap_or(unsettled.units).min(unsettled.units);
+        if cost == 0 {
+            return Ok(0);
+        }
+        let charged = self.ask(Verb::Check, &[charge(cost)], &policies).await?;
+        let by_the_server = |answer: &&Answer| answer.source == Source::Authoritative;
+        Ok(charged.iter().find(by_the_server).map_or(0, |answer| answer.decision.granted()))
+    }
+}
+
+/// A peek that failed charged nothing, however it failed.
+fn unasked(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Failed { reason, .. } => StoreError::failed(Failure::Open, reason),
+        other => other,
+    }
+}
+
+fn is_certainly_undone(error: &StoreError) -> bool {
+    use Failure::{Auth, Open, Overloaded, Unreachable};
+    matches!(error.failure(), Some(Open | Overloaded | Unreachable | Auth))
+}
