@@ -45,9 +45,19 @@ impl AtWork {
         AtWork::with(Config::load(Some(path)).expect("valid"), hurried()).await
     }
 
+    /// Serves the text of a configuration where a server has been before.
+    pub(crate) async fn serving_at(http: SocketAddr, text: &str) -> AtWork {
+        let config = Config::read("test.toml", text).expect("valid");
+        let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        AtWork::at(Listen { http: Some(http), grpc: free, resp: free }, config, hurried()).await
+    }
+
     pub(crate) async fn with(config: Config, timing: Timing) -> AtWork {
         let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let listen = Listen { http: free, grpc: free, resp: free };
+        AtWork::at(Listen { http: free, grpc: free, resp: free }, config, timing).await
+    }
+
+    async fn at(listen: Listen, config: Config, timing: Timing) -> AtWork {
         let listeners = Listeners::bind(&listen).await.expect("free ports");
         let address = |face| listeners.address(face).expect("bound");
         let (http, grpc, resp) = (address(Face::Http), address(Face::Grpc), address(Face::Resp));

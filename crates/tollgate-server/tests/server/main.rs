@@ -12,6 +12,7 @@ mod http;
 mod overload;
 mod patience;
 mod reload;
+mod remote;
 mod resp;
 mod restart;
 mod shared;
