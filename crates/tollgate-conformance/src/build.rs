@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Calendar, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError, MinInterval, Mode,
-    Policy, Quota, RollingWindow, SlidingWindow, Timestamp,
+    Calendar, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError,
+    MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow, Timestamp,
 };
 
 use crate::reference::{Algorithm, Align, LimitSpec, Mode as SpecMode, PolicySpec};
@@ -49,6 +49,7 @@ fn limit(spec: &LimitSpec) -> Result<Limit, LimitError> {
         }
         Algorithm::Quota { limit, per_ns } => Quota::new(limit, ns(per_ns))?.into(),
         Algorithm::EvenSlots { limit, per_ns } => EvenSlots::new(limit, ns(per_ns))?.into(),
+        Algorithm::Concurrency { limit, lease_ns } => Concurrency::new(limit, ns(lease_ns))?.into(),
         Algorithm::MinInterval { every_ns } => MinInterval::new(ns(every_ns))?.into(),
     };
     let limit = limit.shadow(spec.shadow);

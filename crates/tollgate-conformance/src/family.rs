@@ -20,12 +20,14 @@ pub enum Family {
     Quota,
     EvenSlots,
     MinInterval,
+    /// Held at once, alone or beside another limit; only reservations are admitted.
+    Concurrency,
     /// Two or three limits of any kind, shadows among them.
     Several,
 }
 
 impl Family {
-    /// Every kind.
+    /// Every kind that a check can be admitted by.
     pub const ALL: [Self; 13] = [
         Self::Gcra,
         Self::LeakyOneByOne,
@@ -44,16 +46,21 @@ impl Family {
 
     pub(crate) fn draw(self, rng: &mut Rng, tick_ns: u64, start_ns: u64) -> PolicySpec {
         let mut limits = Vec::new();
-        let count = if self == Self::Several { rng.usize(2..=3) } else { 1 };
+        let count = match self {
+            Self::Several => rng.usize(2..=3),
+            Self::Concurrency => rng.usize(1..=2),
+            _ => 1,
+        };
         for _ in 0..count {
             let single = Self::ALL[rng.usize(0..Self::ALL.len() - 1)];
-            let family = if self == Self::Several { single } else { self };
+            let any = self == Self::Several || self == Self::Concurrency && !limits.is_empty();
+            let family = if any { single } else { self };
             let algorithm = family.algorithm(rng, tick_ns, start_ns);
             let gap = ticks(period_of(&algorithm) / rng.u64(1..40), tick_ns);
             limits.push(LimitSpec {
                 algorithm,
                 min_interval_ns: (rng.u8(0..4) == 0).then_some(gap),
-                shadow: self == Self::Several && rng.u8(0..5) == 0,
+                shadow: any && rng.u8(0..5) == 0,
             });
         }
         let uniform = limits.iter().all(|limit| {
@@ -123,6 +130,10 @@ impl Family {
                 limit: limit.min((per_ns / tick_ns / 2).max(1)),
                 per_ns: per_ns.max(2 * tick_ns),
             },
+            Self::Concurrency => {
+                let lease_ns = ticks(per_ns.clamp(2_000_000, 80_000_000_000_000), tick_ns);
+                Algorithm::Concurrency { limit: limit.min(65_536), lease_ns }
+            }
             Self::MinInterval => Algorithm::MinInterval { every_ns: per_ns },
         }
     }
@@ -178,6 +189,7 @@ pub(crate) fn period_of(algorithm: &Algorithm) -> u64 {
         | Algorithm::Quota { per_ns, .. }
         | Algorithm::EvenSlots { per_ns, .. } => per_ns,
         Algorithm::LeakyBucket { every_ns, .. } | Algorithm::MinInterval { every_ns } => every_ns,
+        Algorithm::Concurrency { lease_ns, .. } => lease_ns,
     }
 }
 
@@ -189,7 +201,8 @@ pub(crate) fn limit_of(algorithm: &Algorithm) -> Option<u64> {
         Algorithm::FixedWindow { limit, .. }
         | Algorithm::SlidingWindow { limit, .. }
         | Algorithm::RollingWindow { limit, .. }
-        | Algorithm::Quota { limit, .. } => Some(limit),
+        | Algorithm::Quota { limit, .. }
+        | Algorithm::Concurrency { limit, .. } => Some(limit),
         Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. } => None,
     }
 }

@@ -199,8 +199,10 @@ fn carry_algorithm(
         (Algorithm::EvenSlots(a), Algorithm::EvenSlots(b)) if a == b => {
             state.words.copy_from_slice(own.words);
         }
-        (Algorithm::RollingWindow(_), Algorithm::RollingWindow(_)) => {
-            // Stamps are instants: they count for the new period, whatever it is.
+        (Algorithm::RollingWindow(_), Algorithm::RollingWindow(_))
+        | (Algorithm::Concurrency(_), Algorithm::Concurrency(_)) => {
+            // Stamps are instants: they count for the new period, whatever it is. A lease that was given
+            // lasts as long as it was given for.
             keep_log(own.logs.get(own.words[0]).clone(), state);
         }
         (Algorithm::MinInterval(a), Algorithm::MinInterval(b)) => {

@@ -164,6 +164,9 @@ impl Policy {
 
     #[inline(never)]
     fn check_all(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
+        if self.reserves_only() {
+            return self.refuse_check(state.view(), now, cost);
+        }
         let verdict = self.judge(state.view(), now, cost);
         self.record(state, now, cost, verdict);
         self.answer(state.view(), now, cost, verdict)
@@ -173,6 +176,21 @@ impl Policy {
     #[inline]
     pub fn peek(&self, view: View<'_>, now: Timestamp, cost: u64) -> Decision {
         self.answer(view, now, cost, self.judge(view, now, cost))
+    }
+
+    /// The answer to a check of a policy that [reserves only](Self::reserves_only): never, with the numbers
+    /// as they stand.
+    pub fn refuse_check(&self, view: View<'_>, now: Timestamp, cost: u64) -> Decision {
+        let mut decision = self.peek(view, now, cost);
+        if cost == 0 {
+            return decision;
+        }
+        for (i, limit) in self.limits().iter().enumerate() {
+            if limit.lease().is_some() && !limit.is_shadow() {
+                decision.refused_by.insert(i);
+            }
+        }
+        decision.standing_back(None)
     }
 
     /// Asks every limit, records nothing.

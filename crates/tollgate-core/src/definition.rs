@@ -7,8 +7,8 @@ use core::fmt::Write as _;
 use core::time::Duration;
 
 use crate::{
-    Algorithm, Align, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Policy, Quota,
-    RollingWindow, SlidingWindow,
+    Algorithm, Align, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval,
+    Policy, Quota, RollingWindow, SlidingWindow,
 };
 
 impl Policy {
@@ -66,6 +66,7 @@ fn defining(algorithm: &Algorithm) -> (char, Vec<u64>) {
         }
         Algorithm::Quota(quota) => ('q', Vec::from([quota.holds(), nanos(quota.period())])),
         Algorithm::EvenSlots(slots) => ('e', Vec::from([slots.slots(), nanos(slots.period())])),
+        Algorithm::Concurrency(slots) => ('c', Vec::from([slots.holds(), nanos(slots.lease())])),
         Algorithm::MinInterval(gap) => ('m', Vec::from([nanos(gap.period())])),
     }
 }
@@ -95,6 +96,7 @@ fn read_limit(line: &str) -> Option<Limit> {
         }
         ("q", &[limit, per]) => Quota::new(limit, time(per)).ok()?.into(),
         ("e", &[slots, per]) => EvenSlots::new(slots, time(per)).ok()?.into(),
+        ("c", &[limit, lease]) => Concurrency::new(limit, time(lease)).ok()?.into(),
         ("m", &[every]) => MinInterval::new(time(every)).ok()?.into(),
         _ => return None,
     };
@@ -129,6 +131,7 @@ mod tests {
             RollingWindow::bucketed(5, hour, 60).unwrap().named("buckets"),
             Quota::new(5, hour).unwrap().into(),
             EvenSlots::new(5, hour).unwrap().into(),
+            Concurrency::new(5, hour).unwrap().into(),
             Limit::from(MinInterval::new(hour).unwrap()).min_interval(hour).unwrap(),
         ]);
         let policy = Policy::new("p", limits).unwrap();

@@ -17,6 +17,8 @@ pub enum LimitError {
     ManyUnits(&'static str),
     /// An exact rolling window would keep too long a log.
     LongLog,
+    /// More at once than a log may have entries.
+    ManyHolders,
     /// More buckets than a log may have entries.
     ManyBuckets,
     /// A full bucket would take more than 100 years to drain.
@@ -44,6 +46,7 @@ impl fmt::Display for LimitError {
                 f.write_str("`buckets` must not cut `per` into less than a nanosecond each")
             }
             Self::ShortSlot => f.write_str("even slots hold at most 500000000 per second"),
+            Self::ManyHolders => f.write_str("a concurrency limit is at most 65536"),
             Self::ManyBuckets => f.write_str("`buckets` must be at most 65536"),
         }
     }

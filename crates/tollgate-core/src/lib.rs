@@ -14,6 +14,7 @@
 //! | [`Quota`] | 2 words | limit + ⌈limit·D / P⌉ |
 //! | [`EvenSlots`] | 1 word | ⌈limit·D / P + 1/2⌉ events |
 //! | [`MinInterval`] | 1 word | ⌈D / every⌉ events |
+//! | [`Concurrency`] | a log | limit held at any instant |
 //!
 //! The argument for each bound stands at the top of the algorithm's file.
 #![no_std]
@@ -38,6 +39,7 @@ mod scale;
 mod settle;
 mod time;
 
+pub use algorithm::concurrency::Concurrency;
 pub use algorithm::even_slots::EvenSlots;
 pub use algorithm::fixed_window::{Align, Calendar, FixedWindow};
 pub use algorithm::gcra::Gcra;

@@ -5,8 +5,8 @@ use crate::algorithm::{Meter, NEVER, remaining};
 use crate::decide::settle;
 use crate::decision::{Room, UNBOUNDED};
 use crate::{
-    Algorithm, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval, Quota,
-    RollingWindow, SlidingWindow, State, View,
+    Algorithm, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval,
+    Quota, RollingWindow, SlidingWindow, State, View,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -121,6 +121,12 @@ impl Limit {
         self.gap
     }
 
+    /// How long something may be held at most, if it counts what is held at once.
+    #[must_use]
+    pub fn lease(&self) -> Option<Duration> {
+        if let Algorithm::Concurrency(slots) = &self.algorithm { Some(slots.lease()) } else { None }
+    }
+
     /// State words: the algorithm's, then one for the gap if there is one.
     #[inline]
     #[must_use]
@@ -206,6 +212,24 @@ impl Limit {
         gap.charge(state.part(own, 1), now, units);
     }
 
+    /// As `charge`, for what is held until then at most; until when it counts, where that ends by itself.
+    pub(crate) fn hold(&self, mut state: State<'_>, now: u64, units: u64, until: u64) -> u64 {
+        self.charge(state.reborrow(), now, units);
+        let Algorithm::Concurrency(slots) = &self.algorithm else { return 0 };
+        let ends = slots.ends(now, until);
+        if units > 0 {
+            slots.take(state.part(0, self.own_words), now, units, ends);
+        }
+        ends
+    }
+
+    /// Frees what ends by itself before it does; whether there is such a thing.
+    pub(crate) fn free(&self, mut state: State<'_>, now: u64, units: u64, ends: u64) -> bool {
+        let Algorithm::Concurrency(slots) = &self.algorithm else { return false };
+        slots.free(state.part(0, self.own_words), now, units, ends);
+        true
+    }
+
     /// The gap is between events, and a debit is none.
     pub(crate) fn debit(&self, mut state: State<'_>, now: u64, units: u64) {
         if units > 0 {
@@ -255,7 +279,17 @@ macro_rules! named {
         }
     )*};
 }
-named!(Gcra, LeakyBucket, FixedWindow, SlidingWindow, RollingWindow, Quota, EvenSlots, MinInterval);
+named!(
+    Gcra,
+    LeakyBucket,
+    FixedWindow,
+    SlidingWindow,
+    RollingWindow,
+    Quota,
+    EvenSlots,
+    MinInterval,
+    Concurrency
+);
 
 macro_rules! limits_from {
     ($($algorithm:ident),*) => {$(
@@ -267,7 +301,16 @@ macro_rules! limits_from {
         }
     )*};
 }
-limits_from!(Gcra, FixedWindow, SlidingWindow, RollingWindow, Quota, EvenSlots, MinInterval);
+limits_from!(
+    Gcra,
+    FixedWindow,
+    SlidingWindow,
+    RollingWindow,
+    Quota,
+    EvenSlots,
+    MinInterval,
+    Concurrency
+);
 
 impl From<LeakyBucket> for Limit {
     fn from(bucket: LeakyBucket) -> Self {

@@ -1,7 +1,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The logs of rolling windows: the one kind of state that does not fit a few words.
+use crate::algorithm::NEVER;
+
+/// The logs of rolling windows and of who holds what: the one kind of state that does not fit a few words.
 ///
 /// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
 /// the words it guards, under the same lock.
@@ -90,6 +92,22 @@ impl Log {
         (self.entries.len(), 0)
     }
 
+    /// How long until `units` fit beside what still counts then.
+    pub(crate) fn wait(&self, now: u64, period: u64, units: u64, limit: u64) -> u64 {
+        let (first, used) = self.live(now, period);
+        let mut over = (used + units).saturating_sub(limit);
+        if over == 0 {
+            return 0;
+        }
+        for &(stamp, size) in self.entries.range(first..) {
+            if size >= over {
+                return stamp + period - now;
+            }
+            over -= size;
+        }
+        NEVER
+    }
+
     /// Forgets the entries that no longer count.
     pub(crate) fn prune(&mut self, now: u64, period: u64) {
         while let Some(&(stamp, size)) = self.entries.front()
@@ -109,6 +127,18 @@ impl Log {
         match self.entries.back_mut() {
             Some((last, sum)) if *last >= stamp => *sum += size,
             _ => self.entries.push_back((stamp, size)),
+        }
+    }
+
+    /// Puts an entry in its place; the same stamp twice is one entry.
+    pub(crate) fn insert(&mut self, stamp: u64, size: u64) {
+        if size == 0 {
+            return;
+        }
+        self.total += size;
+        match self.entries.binary_search_by_key(&stamp, |(stamp, _)| *stamp) {
+            Ok(i) => self.entries[i].1 += size,
+            Err(i) => self.entries.insert(i, (stamp, size)),
         }
     }
 

@@ -1,9 +1,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::{
-    Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS, MinInterval,
-    PolicyError, Quota, RollingWindow, SlidingWindow,
+    Concurrency, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS,
+    MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
 };
 
 /// What is admitted when not everything fits, and what is recorded.
@@ -70,11 +71,24 @@ impl Policy {
 
     fn find_plain(mut self) -> Self {
         let plain = match &*self.limits {
-            [only] => only.gap().is_none() && !only.is_shadow(),
+            [only] => only.gap().is_none() && !only.is_shadow() && only.lease().is_none(),
             _ => false,
         };
         self.plain = plain && self.mode == Mode::Binary && !self.shadow;
         self
+    }
+
+    /// Whether only a reservation is ever admitted: a limit of what is held at once can refuse here.
+    #[must_use]
+    pub fn reserves_only(&self) -> bool {
+        let holds = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
+        !self.shadow && self.limits.iter().any(holds)
+    }
+
+    /// The shortest lease of its limits of what is held at once.
+    #[must_use]
+    pub fn shortest_lease(&self) -> Option<Duration> {
+        self.limits.iter().filter_map(Limit::lease).min()
     }
 
     /// The only limit, if the policy is nothing more than that.
@@ -204,5 +218,6 @@ policies_from!(
     RollingWindow,
     Quota,
     EvenSlots,
-    MinInterval
+    MinInterval,
+    Concurrency
 );

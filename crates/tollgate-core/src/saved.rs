@@ -70,7 +70,9 @@ fn is_sound(limit: &Limit, view: View<'_>) -> bool {
             (Algorithm::SlidingWindow(_), &[end, previous, current]) => {
                 end <= LATEST && previous <= MOST && current <= MOST
             }
-            (Algorithm::RollingWindow(_), &[log]) => is_sound_log(view.logs.entries(log)),
+            (Algorithm::RollingWindow(_) | Algorithm::Concurrency(_), &[log]) => {
+                is_sound_log(view.logs.entries(log))
+            }
             (Algorithm::EvenSlots(_) | Algorithm::MinInterval(_), &[until]) => until <= LATEST,
             _ => false,
         }

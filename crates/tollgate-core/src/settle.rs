@@ -10,7 +10,14 @@ use crate::{Decision, Limit, Policy, State, Timestamp, Verdict};
 pub struct Held {
     at: Timestamp,
     /// None for a shadow limit that did not admit it: whatever becomes of it, that limit said no.
-    parts: Box<[Option<u64>]>,
+    parts: Box<[Option<Part>]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    units: u64,
+    /// Until when they count, where that ends by itself: by this a lease is found again.
+    ends: u64,
 }
 
 impl Held {
@@ -23,20 +30,27 @@ impl Held {
     /// Whether settling so much changes nothing.
     #[must_use]
     pub fn is_just(&self, used: u64) -> bool {
-        self.parts.iter().flatten().all(|units| *units == used)
+        self.parts.iter().flatten().all(|part| part.units == used && part.ends == 0)
     }
 
     /// Whether some limit holds less than so much, and will have to be debited.
     #[must_use]
     pub fn is_less_than(&self, used: u64) -> bool {
-        self.parts.iter().flatten().any(|units| *units < used)
+        self.parts.iter().flatten().any(|part| part.units < used && part.ends == 0)
     }
 
     /// The same without what would be given back if so much were used.
     #[must_use]
     pub fn at_most(&self, used: u64) -> Self {
-        let parts = self.parts.iter().map(|part| part.map(|units| units.min(used)));
+        let cut = |part: Part| Part { units: part.units.min(used), ..part };
+        let parts = self.parts.iter().map(|part| part.map(cut));
         Self { at: self.at, parts: parts.collect() }
+    }
+
+    /// Whether it holds something of a limit of what is held at once.
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        self.parts.iter().flatten().any(|part| part.ends > 0)
     }
 
     /// The same under the policy that has taken the place of `old`: a limit with the same name and
@@ -53,15 +67,22 @@ impl Held {
 
 impl Policy {
     /// Charges what the verdict grants, as `record` does, and tells what that was, so that it can be
-    /// settled.
-    pub fn hold(&self, state: &mut State<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> Held {
+    /// settled. Leases end by then at the latest.
+    pub fn hold(
+        &self,
+        state: &mut State<'_>,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+        until: Timestamp,
+    ) -> Held {
         let at = now.as_nanos();
         let mut parts = Vec::with_capacity(self.limits().len());
         for (start, limit) in self.parts() {
             let part = state.part(start, limit.words());
             let units = self.units(limit, part.view(), at, cost, verdict);
-            limit.charge(part, at, units);
-            parts.push((units > 0 || cost == 0).then_some(units));
+            let ends = limit.hold(part, at, units, until.as_nanos());
+            parts.push((units > 0 || cost == 0).then_some(Part { units, ends }));
         }
         Held { at: now, parts: parts.into() }
     }
@@ -74,7 +95,7 @@ impl Policy {
         cost: u64,
     ) -> (Decision, Option<Held>) {
         let verdict = self.judge(state.view(), now, cost);
-        let held = self.hold(state, now, cost, verdict);
+        let held = self.hold(state, now, cost, verdict, Timestamp::MAX);
         let decision = self.answer(state.view(), now, cost, verdict);
         (decision, verdict.holds(self).then_some(held))
     }
@@ -83,15 +104,28 @@ impl Policy {
     ///
     /// Only what still counts is given back: into the window that it was charged in, and from the debt that
     /// a bucket has now, however much of it time has paid off and others have made since.
-    /// Limits that count events stay as they are: the event took place.
+    /// Limits that count events stay as they are: the event took place. What is held at once is held no
+    /// more, whatever was used.
     pub fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &Held, actual: u64) {
         for ((start, limit), part) in self.parts().zip(&held.parts) {
-            let Some(units) = *part else { continue };
-            let state = state.part(start, limit.words());
+            let Some(Part { units, ends }) = *part else { continue };
+            let mut state = state.part(start, limit.words());
+            if limit.free(state.reborrow(), now.as_nanos(), units, ends) {
+                continue;
+            }
             if actual > units {
                 limit.debit(state, now.as_nanos(), actual - units);
             } else if actual < units {
                 limit.give_back(state, held.at.as_nanos(), now.as_nanos(), units - actual);
+            }
+        }
+    }
+
+    /// Frees what is held at once and leaves the rest as it is: nobody says what was used.
+    pub fn let_go(&self, state: &mut State<'_>, now: Timestamp, held: &Held) {
+        for ((start, limit), part) in self.parts().zip(&held.parts) {
+            if let Some(Part { units, ends }) = *part {
+                limit.free(state.part(start, limit.words()), now.as_nanos(), units, ends);
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tollgate_core::Policy;
+
 use crate::store::{Answer, Charge, StoreError};
 
 /// The longest id of a reservation, in bytes.
@@ -19,7 +21,8 @@ pub struct Hold<'a> {
     /// 1 to 128 printable ASCII characters without spaces, chosen by the caller: the same reservation
     /// asked for twice is made once. `None`: the store makes one of 128 random bits.
     pub id: Option<&'a str>,
-    /// How long it may take to settle it, 1 ms to 24 h; after that the id is forgotten. `None`: one minute.
+    /// How long it may take to settle it, 1 ms to 24 h; after that the id is forgotten. `None`: one minute,
+    /// or the shortest lease of what is held at once, which is also the longest it may be.
     pub ttl: Option<Duration>,
     /// What to hold: all of it or nothing.
     pub charges: &'a [Charge<'a>],
@@ -73,15 +76,26 @@ pub struct Settled {
 }
 
 impl Hold<'_> {
-    /// For how long to hold it, if everything asked for makes sense.
-    pub(crate) fn checked_ttl(&self) -> Result<Duration, StoreError> {
+    /// For how long to hold it under these policies, if everything asked for makes sense.
+    pub(crate) fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, StoreError> {
         if let Some(id) = self.id {
             check_id(id)?;
         }
         if self.charges.is_empty() {
             return Err(bad("a reservation holds nothing; give it at least one charge"));
         }
-        let ttl = self.ttl.unwrap_or(DEFAULT_TTL);
+        let leased = policies.iter().filter_map(|policy| Some((policy.shortest_lease()?, policy)));
+        let shortest = leased.min_by_key(|(lease, _)| *lease);
+        let by_default = shortest.map_or(DEFAULT_TTL, |(lease, _)| lease.min(MAX_RESERVATION_TTL));
+        let ttl = self.ttl.unwrap_or(by_default);
+        if let Some((lease, policy)) = shortest
+            && ttl > lease
+        {
+            return Err(bad(format!(
+                "policy `{}` leases for {lease:?} at most, not for {ttl:?}",
+                policy.name()
+            )));
+        }
         if (MIN_RESERVATION_TTL..=MAX_RESERVATION_TTL).contains(&ttl) {
             Ok(ttl)
         } else {

@@ -272,6 +272,11 @@ impl<K: ?Sized, C: Clock, S: Sync> Settle for KeyedLimiter<K, C, S> {
         self.table.settle(fingerprint, self.clock.now(), held, used);
         self.line.nudge(fingerprint);
     }
+
+    fn let_go(&self, fingerprint: u64, held: &HeldUnder) {
+        self.table.let_go(fingerprint, self.clock.now(), held);
+        self.line.nudge(fingerprint);
+    }
 }
 
 struct KeyedGate<'a, K: ?Sized, C, S> {

@@ -237,6 +237,11 @@ impl<C: Clock> Settle for Limiter<C> {
         self.apply(|policy, state, now| policy.settle(state, now, &held.held, used));
         self.line.nudge(ONLY_KEY);
     }
+
+    fn let_go(&self, _key: u64, held: &HeldUnder) {
+        self.apply(|policy, state, now| policy.let_go(state, now, &held.held));
+        self.line.nudge(ONLY_KEY);
+    }
 }
 
 impl<C: Clock> Gate for &Limiter<C> {

@@ -12,6 +12,8 @@ pub(crate) trait Settle: Sync {
     fn now(&self) -> Timestamp;
     /// Makes what was held for this key what was used.
     fn settle(&self, key: u64, held: &HeldUnder, used: u64);
+    /// Frees what is held at once, and nothing else.
+    fn let_go(&self, key: u64, held: &HeldUnder);
 }
 
 /// What is held, and under which policy.
@@ -24,7 +26,9 @@ pub(crate) struct HeldUnder {
 /// Units that are charged and not yet used: [`commit`](Self::commit) what was used, or
 /// [`cancel`](Self::cancel).
 ///
-/// Dropped without either, it stays charged at its estimate: whoever held it may have used it.
+/// Dropped without either, it stays charged at its estimate: whoever held it may have used it. What it
+/// holds of a limit of what is held at once ([`Concurrency`](crate::Concurrency)) is free again, however it
+/// ends.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -40,6 +44,7 @@ pub struct Reservation<'a> {
     key: u64,
     decision: Decision,
     held: HeldUnder,
+    is_settled: bool,
 }
 
 impl fmt::Debug for Reservation<'_> {
@@ -55,7 +60,7 @@ impl<'a> Reservation<'a> {
         decision: Decision,
         held: HeldUnder,
     ) -> Self {
-        Self { limiter, key, decision, held }
+        Self { limiter, key, decision, held, is_settled: false }
     }
 
     /// The decision by which it is held; `granted` is how much.
@@ -71,7 +76,8 @@ impl<'a> Reservation<'a> {
 
     /// So much was used: the rest is given back as far as it still counts, or what is missing is debited,
     /// into debt if need be.
-    pub fn commit(self, used: u64) {
+    pub fn commit(mut self, used: u64) {
+        self.is_settled = true;
         self.limiter.settle(self.key, &self.held, used);
     }
 
@@ -84,5 +90,13 @@ impl<'a> Reservation<'a> {
     /// Nothing was used.
     pub fn cancel(self) {
         self.commit(0);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled && self.held.held.has_lease() {
+            self.limiter.let_go(self.key, &self.held);
+        }
     }
 }

@@ -245,6 +245,16 @@ impl StoreError {
         Self::Failed { kind, reason: reason.to_string() }
     }
 
+    /// A check of what only a reservation can hold.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn reserves_only(policy: &str) -> Self {
+        Self::Unfit(format!(
+            "`{policy}` has a concurrency limit, which only a reservation can hold; reserve instead of \
+             checking"
+        ))
+    }
+
     /// One key, charged under two policies that share it.
     #[doc(hidden)]
     #[must_use]

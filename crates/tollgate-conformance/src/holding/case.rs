@@ -67,13 +67,17 @@ impl HoldCase {
         let mut at_ns = rng.u64(0..1 << 50) / tick_ns * tick_ns;
         let spec = family.draw(&mut rng, tick_ns, at_ns);
         let (pace, most) = family.measure(&spec);
-        let ttl_ns = pick(&mut rng, [MS, pace / 3, pace, pace.saturating_mul(2)]).clamp(MS, DAY);
-        let ttl_ns = ttl_ns / tick_ns * tick_ns;
+        // Nothing is held for longer than its lease.
+        let longest = if family == Family::Concurrency { pace } else { pace.saturating_mul(2) };
+        let ttls = [MS, pace / 3, pace / 2, pace, longest].map(|ttl| ttl.clamp(MS, DAY));
+        let ttls = ttls.map(|ttl| ttl / tick_ns * tick_ns);
+        let ttl_ns = pick(&mut rng, ttls);
         let steps = (0..rng.usize(1..=20))
             .map(|_| {
                 let pauses = [0, 0, 1, ttl_ns / 2, ttl_ns, pace / 5, pace, rng.u64(0..=pace)];
                 at_ns += pick(&mut rng, pauses) / tick_ns * tick_ns;
-                Step { at_ns, act: act(&mut rng, most, ttl_ns) }
+                let either = [ttl_ns, pick(&mut rng, ttls)];
+                Step { at_ns, act: act(&mut rng, most, either) }
             })
             .collect();
         Self { spec, steps }
@@ -84,7 +88,7 @@ fn pick<const N: usize>(rng: &mut Rng, from: [u64; N]) -> u64 {
     from[rng.usize(0..N)]
 }
 
-fn act(rng: &mut Rng, most: u64, ttl_ns: u64) -> Act {
+fn act(rng: &mut Rng, most: u64, ttls: [u64; 2]) -> Act {
     let name = rng.u8(0..NAMES);
     let any = [0, 1, rng.u64(0..=most), most / 2 + 1, most, most + 1];
     let cost = pick(rng, any);
@@ -93,6 +97,7 @@ fn act(rng: &mut Rng, most: u64, ttl_ns: u64) -> Act {
         0..5 => {
             let own = [1, most / 2 + 1, most / 3 + 1, 0][usize::from(name)];
             let cost = if rng.u8(0..10) == 0 { cost } else { own };
+            let ttl_ns = pick(rng, ttls);
             Act::Reserve { name, cost, ttl_ns, releases: name % 2 == 1 }
         }
         5..9 => Act::Commit { name, used: cost },

@@ -41,6 +41,11 @@ impl Ledger {
         Self { model: Model::new(spec), lines: Vec::new(), totals: Totals::default() }
     }
 
+    /// How much is held and not settled.
+    pub fn outstanding(&self) -> u128 {
+        self.totals.outstanding
+    }
+
     /// What went in and out so far.
     pub fn totals(&self) -> Totals {
         self.totals
@@ -51,6 +56,7 @@ impl Ledger {
         let now = step.at_ns;
         self.expire(now);
         match step.act {
+            Act::Check(1..) if self.model.reserves_only() => Said::ReserveInstead,
             Act::Check(cost) => Said::Answered(self.model.apply(now, Verb::Check, cost)),
             Act::Peek(cost) => Said::Answered(self.model.apply(now, Verb::Peek, cost)),
             Act::Debit(cost) => Said::Answered(self.model.apply(now, Verb::Debit, cost)),
@@ -92,7 +98,7 @@ impl Ledger {
             let held = Some(known.reservation.held);
             return Said::Reserved { held, expires_in_ns, answer: None };
         }
-        let (answer, reservation) = self.model.reserve(now, cost);
+        let (answer, reservation) = self.model.reserve(now, cost, ttl_ns);
         let held = reservation.as_ref().map(|reservation| reservation.held);
         if let Some(reservation) = reservation {
             self.totals.debits += u128::from(reservation.held);

@@ -34,6 +34,8 @@ pub enum Said {
         /// What was used.
         used: u64,
     },
+    /// It was not checked: only a reservation can hold it.
+    ReserveInstead,
     /// There is no such reservation.
     Unknown,
     /// There is one, and it holds something else.

@@ -50,7 +50,11 @@ fn charge(cost: u64) -> Charge<'static> {
 }
 
 async fn ask(store: &impl Store, verb: Verb, cost: u64) -> Said {
-    let answers = store.apply(verb, &[charge(cost)]).await.expect("the policy is known");
+    let answers = match store.apply(verb, &[charge(cost)]).await {
+        Ok(answers) => answers,
+        Err(StoreError::Unfit(_)) if verb == Verb::Check => return Said::ReserveInstead,
+        Err(error) => panic!("{error}"),
+    };
     Said::Answered(answer(&answers[0].decision, &answers[0].limits))
 }
 

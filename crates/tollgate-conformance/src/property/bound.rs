@@ -74,7 +74,9 @@ fn bound(algorithm: &Algorithm, length: u64, largest: u64) -> u128 {
         }
         Algorithm::FixedWindow { limit, .. } => 2 * wide(limit),
         Algorithm::SlidingWindow { limit, .. } => 2 * wide(limit) - 1,
-        Algorithm::RollingWindow { limit, .. } => limit.into(),
+        Algorithm::RollingWindow { limit, .. } | Algorithm::Concurrency { limit, .. } => {
+            limit.into()
+        }
         Algorithm::Quota { limit, per_ns } => {
             wide(limit) + (wide(limit) * length).div_ceil(wide(per_ns))
         }

@@ -14,7 +14,9 @@ fn bound(algorithm: &Algorithm, d: u64) -> u64 {
         Algorithm::FixedWindow { limit, .. } if d > 1 => 2 * limit,
         Algorithm::SlidingWindow { limit, per_ns } => limit + limit * d.saturating_sub(2) / per_ns,
         Algorithm::Quota { limit, per_ns } => limit + (limit * inside).div_ceil(per_ns),
-        Algorithm::FixedWindow { limit, .. } | Algorithm::RollingWindow { limit, .. } => limit,
+        Algorithm::FixedWindow { limit, .. }
+        | Algorithm::RollingWindow { limit, .. }
+        | Algorithm::Concurrency { limit, .. } => limit,
         Algorithm::EvenSlots { limit, per_ns } => inside * limit / per_ns + 2,
         Algorithm::MinInterval { every_ns } => inside / every_ns + 1,
     }
@@ -28,7 +30,8 @@ fn period(algorithm: &Algorithm) -> u64 {
         | Algorithm::SlidingWindow { per_ns, .. }
         | Algorithm::RollingWindow { per_ns, .. }
         | Algorithm::Quota { per_ns, .. }
-        | Algorithm::EvenSlots { per_ns, .. } => per_ns,
+        | Algorithm::EvenSlots { per_ns, .. }
+        | Algorithm::Concurrency { lease_ns: per_ns, .. } => per_ns,
     }
 }
 

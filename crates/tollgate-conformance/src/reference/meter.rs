@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use super::concurrency::Concurrency;
 use super::even_slots::EvenSlots;
 use super::fixed_window::FixedWindow;
 use super::gcra::Gcra;
@@ -65,6 +66,25 @@ pub(super) trait Meter: Debug + CloneMeter {
         self.refund(at, units);
     }
 
+    /// Whether only a reservation can charge it.
+    fn only_held(&self) -> bool {
+        false
+    }
+
+    /// Spends an admitted cost that is held until then at most.
+    fn hold(&mut self, at: Time, cost: Units, _until: Time) {
+        self.charge(at, cost);
+    }
+
+    /// What was held from one instant until another at most becomes what was used.
+    fn settle(&mut self, at: Time, (since, _): (Time, Time), held: Units, used: Units) {
+        if used > held {
+            self.debit(at, used - held);
+        } else if used < held {
+            self.give_back(at, since, held - used);
+        }
+    }
+
     /// The signed `limit − used` of a window, not below `−limit`.
     fn counter(&self, _at: Time) -> Option<i64> {
         None
@@ -89,6 +109,7 @@ pub(super) fn fresh(algorithm: &Algorithm) -> Box<dyn Meter> {
         }
         Algorithm::Quota { limit, per_ns } => Box::new(Quota::new(limit, per_ns)),
         Algorithm::EvenSlots { limit, per_ns } => Box::new(EvenSlots::new(limit, per_ns)),
+        Algorithm::Concurrency { limit, lease_ns } => Box::new(Concurrency::new(limit, lease_ns)),
         Algorithm::MinInterval { every_ns } => Box::new(MinInterval::new(every_ns)),
     }
 }

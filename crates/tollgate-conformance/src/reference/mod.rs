@@ -20,6 +20,7 @@
 //! - A peek reports retry on the untouched state, in nary and uniform too.
 
 mod answer;
+mod concurrency;
 mod even_slots;
 mod fixed_window;
 mod gcra;

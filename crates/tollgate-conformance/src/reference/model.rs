@@ -15,6 +15,13 @@ pub struct Model {
     now: Time,
 }
 
+/// How an admitted cost is spent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    Charge,
+    Hold { until: Time },
+}
+
 impl Model {
     /// A key that was never seen.
     #[must_use]
@@ -29,13 +36,13 @@ impl Model {
         self.arrive(now_ns);
         let cost = Units::from(cost);
         match verb {
-            Verb::Check => return self.decide(cost, true),
+            Verb::Check => return self.decide(cost, Some(How::Charge)),
             Verb::Peek => {}
             Verb::Debit => self.debit(cost),
             Verb::Refund => self.refund(cost),
             Verb::Reset => self.limits = self.spec.limits.iter().map(Limit::fresh).collect(),
         }
-        self.decide(cost, false)
+        self.decide(cost, None)
     }
 
     /// The instant, or the latest one seen if that is later.
@@ -44,27 +51,36 @@ impl Model {
         self.now
     }
 
-    fn decide(&mut self, cost: Units, charge: bool) -> Answer {
+    /// Whether a check is an error: somebody must be able to give back what it would take.
+    pub fn reserves_only(&self) -> bool {
+        let held = |limit: &Limit| limit.meters.iter().any(|meter| meter.only_held());
+        !self.spec.shadow && self.limits.iter().any(|limit| !limit.shadow && held(limit))
+    }
+
+    pub(super) fn decide(&mut self, cost: Units, how: Option<How>) -> Answer {
         let (mode, now) = (self.spec.mode, self.now);
         let judge = |limit: &Limit| Verdict::of(&limit.at(now), mode, cost);
         let each: Vec<_> = self.limits.iter().map(judge).collect();
         let live = Verdict::of(&self.live(), mode, cost);
-        if charge && cost > 0 {
-            self.charge(cost, live, &each);
+        if let Some(how) = how
+            && cost > 0
+        {
+            self.charge(cost, live, &each, how);
         }
         let answer = self.report(cost, live, &each);
         if self.spec.shadow { in_shadow(answer, cost) } else { answer }
     }
 
     /// Live limits are charged what they grant together, a shadow limit what it grants alone.
-    fn charge(&mut self, cost: Units, live: Verdict, each: &[Verdict]) {
+    fn charge(&mut self, cost: Units, live: Verdict, each: &[Verdict], how: How) {
         for (limit, own) in self.limits.iter_mut().zip(each) {
             let granted = if limit.shadow { own.granted } else { live.granted };
             for meter in &mut limit.meters {
-                match self.spec.mode {
-                    Mode::Uniform => meter.record(self.now, cost),
-                    _ if granted > 0 => meter.charge(self.now, granted),
-                    _ => {}
+                match (self.spec.mode, how) {
+                    (Mode::Uniform, _) => meter.record(self.now, cost),
+                    _ if granted == 0 => {}
+                    (_, How::Charge) => meter.charge(self.now, granted),
+                    (_, How::Hold { until }) => meter.hold(self.now, granted, until),
                 }
             }
         }

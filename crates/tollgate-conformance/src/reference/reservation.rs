@@ -3,7 +3,7 @@
 
 use super::Answer;
 use super::limit::Verdict;
-use super::model::Model;
+use super::model::{How, Model};
 use super::search::{Time, Units};
 use super::spec::Mode;
 
@@ -11,6 +11,7 @@ use super::spec::Mode;
 #[derive(Clone, Debug)]
 pub struct Reservation {
     at: Time,
+    until: Time,
     /// Per limit. None for a shadow limit that said no.
     parts: Vec<Option<Units>>,
     /// How much it holds of the limits that can refuse.
@@ -19,7 +20,12 @@ pub struct Reservation {
 
 impl Model {
     /// A check that can be settled, if it is admitted; in nary, in part.
-    pub fn reserve(&mut self, now_ns: u64, cost: u64) -> (Answer, Option<Reservation>) {
+    pub fn reserve(
+        &mut self,
+        now_ns: u64,
+        cost: u64,
+        ttl_ns: u64,
+    ) -> (Answer, Option<Reservation>) {
         let now = self.arrive(now_ns);
         let each: Vec<Units> = self
             .limits
@@ -27,13 +33,15 @@ impl Model {
             .map(|limit| Verdict::of(&limit.at(now), self.spec.mode, cost.into()).granted)
             .collect();
         let live = Verdict::of(&self.live(), self.spec.mode, cost.into());
-        let answer = self.apply(now_ns, super::Verb::Check, cost);
+        let until = now + Time::from(ttl_ns);
+        let answer = self.decide(cost.into(), Some(How::Hold { until }));
         let holds = answer.allowed || self.spec.mode == Mode::Nary && answer.granted > 0;
         let parts = self.limits.iter().zip(each).map(|(limit, own)| {
             let units = if limit.shadow { own } else { live.granted };
             (units > 0 || cost == 0).then_some(units)
         });
-        let reservation = Reservation { at: now, parts: parts.collect(), held: answer.granted };
+        let reservation =
+            Reservation { at: now, until, parts: parts.collect(), held: answer.granted };
         (answer, holds.then_some(reservation))
     }
 
@@ -43,11 +51,7 @@ impl Model {
         for (limit, part) in self.limits.iter_mut().zip(&reservation.parts) {
             let Some(units) = part else { continue };
             for meter in &mut limit.meters {
-                if actual > *units {
-                    meter.debit(now, actual - units);
-                } else if actual < *units {
-                    meter.give_back(now, reservation.at, units - actual);
-                }
+                meter.settle(now, (reservation.at, reservation.until), *units, actual);
             }
         }
     }

@@ -69,6 +69,13 @@ pub enum Algorithm {
         /// The shortest gap.
         every_ns: u64,
     },
+    /// So many held at once, by reservations only.
+    Concurrency {
+        /// Units held at once.
+        limit: u64,
+        /// For how long each may be held.
+        lease_ns: u64,
+    },
 }
 
 /// Where the windows of [`Algorithm::FixedWindow`] begin.

@@ -99,6 +99,7 @@ families! {
     quota => Quota,
     even_slots => EvenSlots,
     min_interval => MinInterval,
+    concurrency => Concurrency,
     several => Several,
 }
 
@@ -159,6 +160,28 @@ fn unforgetting() -> PolicySpec {
     let algorithm = Algorithm::FixedWindow { limit: 1 << 40, per_ns, align: Align::Epoch };
     let limits = vec![LimitSpec { algorithm, min_interval_ns: None, shadow: false }];
     PolicySpec { mode: Mode::Binary, shadow: false, limits }
+}
+
+#[test]
+fn never_more_is_held_at_once_than_the_limit() {
+    for seed in 0..cases() {
+        let HoldCase { mut spec, steps } = HoldCase::draw(Family::Concurrency, seed, 1);
+        spec.limits.truncate(1);
+        spec.shadow = false;
+        let Algorithm::Concurrency { limit, .. } = spec.limits[0].algorithm else { unreachable!() };
+        let said = on_memory(&spec, &steps);
+        let mut ledger = Ledger::new(spec.clone());
+        for (step, said) in steps.iter().zip(&said) {
+            ledger.apply(*step);
+            let held = ledger.outstanding();
+            assert!(held <= limit.into(), "{held} held at once: {spec:?} {steps:#?}");
+            if let Said::Answered(answer) = said
+                && spec.limits[0].min_interval_ns.is_none()
+            {
+                assert_eq!(u128::from(limit - answer.remaining.unwrap()), held);
+            }
+        }
+    }
 }
 
 #[test]

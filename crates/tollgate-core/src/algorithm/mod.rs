@@ -1,5 +1,6 @@
 //! One file per algorithm, each answering the same few questions about one key's state.
 
+pub(crate) mod concurrency;
 pub(crate) mod even_slots;
 pub(crate) mod fixed_window;
 pub(crate) mod gcra;
@@ -16,8 +17,8 @@ use gcra::Cells;
 use crate::decide::alone;
 use crate::decision::{Room, UNBOUNDED};
 use crate::{
-    Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD, MAX_UNITS,
-    MinInterval, Quota, RollingWindow, SlidingWindow,
+    Concurrency, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD,
+    MAX_UNITS, MinInterval, Quota, RollingWindow, SlidingWindow,
 };
 
 /// A wait that never ends. As the largest wait it wins every maximum, as it should.
@@ -158,6 +159,8 @@ pub enum Algorithm {
     EvenSlots(EvenSlots),
     /// No two events closer than this.
     MinInterval(MinInterval),
+    /// So many held at once.
+    Concurrency(Concurrency),
 }
 
 macro_rules! meter {
@@ -171,6 +174,7 @@ macro_rules! meter {
             Algorithm::Quota($meter) => $answer,
             Algorithm::EvenSlots($meter) => $answer,
             Algorithm::MinInterval($meter) => $answer,
+            Algorithm::Concurrency($meter) => $answer,
         }
     };
 }
@@ -234,6 +238,7 @@ impl Algorithm {
             Self::Quota(_) => "quota",
             Self::EvenSlots(_) => "even-slots",
             Self::MinInterval(_) => "min-interval",
+            Self::Concurrency(_) => "concurrency",
         }
     }
 
@@ -249,7 +254,7 @@ impl Algorithm {
 
     /// Whether its word is the handle of a log.
     pub(crate) fn keeps_log(&self) -> bool {
-        matches!(self, Self::RollingWindow(_))
+        matches!(self, Self::RollingWindow(_) | Self::Concurrency(_))
     }
 
     /// Whether refusals can be recorded too.

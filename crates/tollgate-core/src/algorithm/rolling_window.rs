@@ -93,19 +93,7 @@ impl Meter for RollingWindow {
         if units > self.limit {
             return NEVER;
         }
-        let log = view.logs.get(view.words[0]);
-        let (first, used) = log.live(now, self.per);
-        let mut over = (used + units).saturating_sub(self.limit);
-        if over == 0 {
-            return 0;
-        }
-        for &(stamp, size) in log.entries.range(first..) {
-            if size >= over {
-                return stamp + self.per - now;
-            }
-            over -= size;
-        }
-        NEVER
+        view.logs.get(view.words[0]).wait(now, self.per, units, self.limit)
     }
 
     fn reset(&self, view: View<'_>, now: u64) -> u64 {

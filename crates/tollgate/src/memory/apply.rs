@@ -32,6 +32,12 @@ impl<C: Clock> Shared<C> {
                 Verb::Check | Verb::Peek => {}
             }
         }
+        if verb == Verb::Check {
+            let held_only = |line: &&Line| line.cost > 0 && line.policy(&shards).reserves_only();
+            if let Some(line) = lines.iter().find(held_only) {
+                return Err(StoreError::reserves_only(line.policy(&shards).name()));
+            }
+        }
         let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, line.cost);
         let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
         if verb == Verb::Check {
@@ -105,6 +111,11 @@ impl Line {
 
     pub(super) fn spot(&self) -> Spot {
         (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
+    }
+
+    /// The policy it is asked under, at this moment.
+    pub(super) fn current_policy(&self) -> Arc<Policy> {
+        self.table.policy(self.key.under)
     }
 
     pub(super) fn is_for_the_same(&self, other: &Self) -> bool {

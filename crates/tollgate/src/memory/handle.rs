@@ -42,7 +42,8 @@ impl<C: Clock> PolicyHandle<C> {
         Self { store, member }
     }
 
-    /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows.
+    /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows. A policy
+    /// with a concurrency limit, which only a reservation can hold, refuses for ever.
     #[inline]
     pub fn check(&self, key: &[u8], cost: u64) -> Decision {
         self.store.make_room();
@@ -87,6 +88,6 @@ impl<C: Clock> PolicyHandle<C> {
     /// The policy it applies.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
-        self.member.table.policy(self.member.variant)
+        self.member.policy()
     }
 }

@@ -50,6 +50,10 @@ struct Member {
 }
 
 impl Member {
+    fn policy(&self) -> Arc<Policy> {
+        self.table.policy(self.variant)
+    }
+
     fn spot(&self, key: Key) -> Spot {
         (Arc::as_ptr(&self.table).addr(), key.fingerprint)
     }
@@ -123,7 +127,11 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.make_room();
         let members = self.shared.members();
         let member = members.get(policy).ok_or_else(|| unknown(policy))?;
-        Ok(self.shared.check(member, key, cost))
+        let decision = self.shared.check(member, key, cost);
+        if decision.retry_after().is_none() && member.policy().reserves_only() {
+            return Err(StoreError::reserves_only(policy));
+        }
+        Ok(decision)
     }
 
     /// The same, but charges nothing.

@@ -120,6 +120,9 @@ impl Table {
             locked = self.lock(number);
         }
         let now = locked.shard.latest(now);
+        if locked.shard.policy(key.under).reserves_only() {
+            return locked.shard.refuse_check(key, now, cost);
+        }
         let verdict = locked.shard.judge(key, now, cost);
         locked.record(key, now, cost, verdict);
         locked.shard.answer(key, now, cost, verdict)
@@ -187,7 +190,7 @@ impl Table {
         let verdict = locked.shard.judge(key, now, estimate);
         let policy = Arc::clone(locked.shard.policy(key.under));
         let held = if verdict.holds(&policy) {
-            let held = locked.hold(key, now, estimate, verdict);
+            let held = locked.hold(key, now, estimate, verdict, Timestamp::MAX);
             Some(HeldUnder { policy: Some(policy), held })
         } else {
             locked.record(key, now, estimate, verdict);
@@ -200,6 +203,14 @@ impl Table {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         if let Some(policy) = &held.policy {
             locked.settle(fingerprint.into(), now, policy, &held.held, used);
+        }
+    }
+
+    /// Frees what is held at once, and nothing else.
+    pub(crate) fn let_go(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        if let Some(policy) = &held.policy {
+            locked.shard.let_go(fingerprint.into(), now, policy, &held.held);
         }
     }
 
@@ -344,15 +355,22 @@ impl Locked<'_> {
     }
 
     /// Records a verdict that can be settled.
-    pub(crate) fn hold(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Held {
+    pub(crate) fn hold(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+        until: Timestamp,
+    ) -> Held {
         let policy = self.shard.policy(key.under);
         if !verdict.writes(policy, cost) {
             let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
             let mut nothing = State::new(&mut words[..policy.words()], &mut logs);
-            return policy.hold(&mut nothing, now, cost, verdict);
+            return policy.hold(&mut nothing, now, cost, verdict, until);
         }
         self.find_place(key, now);
-        self.shard.hold(key, now, cost, verdict)
+        self.shard.hold(key, now, cost, verdict, until)
     }
 
     /// Makes what was held under a policy, which may be another by now, what was used.

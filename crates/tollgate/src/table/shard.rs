@@ -190,6 +190,11 @@ impl Shard {
         self.look(key, now, |policy, view| policy.answer(view, now, cost, verdict))
     }
 
+    /// The answer to a check where only reservations are admitted.
+    pub(super) fn refuse_check(&self, key: Key, now: Timestamp, cost: u64) -> Decision {
+        self.look(key, now, |policy, view| policy.refuse_check(view, now, cost))
+    }
+
     /// The decision with each limit's own numbers.
     pub(crate) fn answer_in_full(
         &self,
@@ -216,8 +221,15 @@ impl Shard {
     }
 
     /// The same for what can be settled.
-    pub(super) fn hold(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Held {
-        self.write(key, now, |policy, state| policy.hold(state, now, cost, verdict))
+    pub(super) fn hold(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+        until: Timestamp,
+    ) -> Held {
+        self.write(key, now, |policy, state| policy.hold(state, now, cost, verdict, until))
     }
 
     /// Makes what was held what was used. A key without a place gets nothing back: what it shares was paid
@@ -244,6 +256,17 @@ impl Shard {
             }
         });
         // Something may be fresh now that was not.
+        self.rest.frees_at = self.rest.frees_at.min(now);
+    }
+
+    /// Frees what is held at once, and nothing else.
+    pub(super) fn let_go(&mut self, key: Key, now: Timestamp, then: &Arc<Policy>, held: &Held) {
+        if !self.knows(key.fingerprint) {
+            return;
+        }
+        self.write(key, now, |policy, state| {
+            policy.let_go(state, now, &held.carried(then, policy));
+        });
         self.rest.frees_at = self.rest.frees_at.min(now);
     }
 

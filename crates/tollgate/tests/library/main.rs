@@ -6,6 +6,7 @@ mod concurrency;
 mod debit;
 mod full;
 mod handle;
+mod held_at_once;
 mod limiter;
 mod removal;
 mod reservations;

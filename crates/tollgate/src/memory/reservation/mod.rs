@@ -23,9 +23,10 @@ const GIVEN_BACK_BY_THE_WAY: usize = 64;
 
 impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        let ttl = hold.checked_ttl()?;
         self.make_room();
         let (lines, line_of) = self.lines(hold.charges)?;
+        let policies: Vec<_> = lines.iter().map(Line::current_policy).collect();
+        let ttl = hold.checked_ttl(&policies.iter().map(|policy| &**policy).collect::<Vec<_>>())?;
         let charges: Vec<(u64, usize)> =
             hold.charges.iter().map(|charge| charge.cost).zip(line_of).collect();
         let mut book = lock(&self.book);
@@ -58,7 +59,7 @@ impl<C: Clock> Shared<C> {
         for (line, verdict) in lines.iter().zip(&verdicts) {
             let locked = line.locked(&mut shards);
             if holds {
-                let held = locked.hold(line.key, now, line.cost, *verdict);
+                let held = locked.hold(line.key, now, line.cost, *verdict, now.after(ttl));
                 let policy = Arc::clone(locked.shard.policy(line.key.under));
                 let granted = if policy.is_shadow() { line.cost } else { verdict.grants() };
                 held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
