@@ -8,6 +8,7 @@
 //! | gcra | capacity | the period of `limit` units; the rate stays a ratio |
 //! | leaky bucket | capacity | between two drips, each of as many units as before |
 //! | fixed, sliding and rolling window, quota | limit | stays: a window is a window |
+//! | concurrency | limit | stays: a lease is a lease |
 //! | even slots | – | the period; it spaces events, so that one per second becomes one per two |
 //! | min-interval, and the gap of any limit | – | the interval |
 //!
@@ -17,8 +18,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{
-    Algorithm, Align, EvenSlots, Factor, FixedWindow, LeakyBucket, Limit, LimitError, MinInterval,
-    Policy, PolicyError, Quota, RollingWindow, SlidingWindow,
+    Algorithm, Align, Concurrency, EvenSlots, Factor, FixedWindow, LeakyBucket, Limit, LimitError,
+    MinInterval, Policy, PolicyError, Quota, RollingWindow, SlidingWindow,
 };
 
 impl Policy {
@@ -96,6 +97,10 @@ impl Algorithm {
                 Self::EvenSlots(EvenSlots::new(slots.slots(), per)?)
             }
             Self::MinInterval(gap) => Self::MinInterval(gap.scaled(factor, "every")?),
+            Self::Concurrency(slots) => Self::Concurrency(Concurrency::new(
+                units(factor, "limit", slots.holds())?,
+                slots.lease(),
+            )?),
         })
     }
 }

@@ -8,8 +8,8 @@ use tollgate::{Crossing, Policy, StoreError};
 use crate::entry::{Entry, Family};
 use crate::store::{Entries, Inner};
 
-/// Policies whose records are looked for in one call.
-const MOST_BY_UNITS: usize = 8;
+/// Policies that can share their keys by units: their records are looked for in one call.
+pub const MOST_BY_UNITS: usize = 8;
 
 impl Inner {
     pub(crate) async fn set_variant(

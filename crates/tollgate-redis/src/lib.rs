@@ -19,6 +19,7 @@ mod stand_in;
 mod store;
 
 pub use entry::{Lease, Serving};
+pub use family::MOST_BY_UNITS;
 pub use settings::RedisStoreBuilder;
 pub use store::RedisStore;
 pub use tollgate::OnStoreError;

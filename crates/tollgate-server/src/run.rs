@@ -54,7 +54,6 @@ impl Running {
         listeners: Listeners,
         timing: Timing,
     ) -> Result<Running, Invalid> {
-        config.serveable()?;
         let bound = listeners.bound();
         for (face, address) in &bound {
             config.server.may_listen(&format!("`{}`", face.name()), *address)?;

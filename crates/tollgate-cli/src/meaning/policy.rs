@@ -1,7 +1,7 @@
 //! A policy in plain English.
 
 use super::limit::{bound, sentence};
-use tollgate_server::config::PolicySpec;
+use tollgate_server::config::{PolicySpec, TierSpec, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
 pub(crate) fn describe(policy: &PolicySpec) -> String {
@@ -12,12 +12,31 @@ pub(crate) fn describe(policy: &PolicySpec) -> String {
         lines.push(format!("  {}{called}: {}", limit.name, sentence(limit)));
         lines.push(format!("    bound: {}.", bound(limit)));
     }
+    lines.extend(policy.tiers.iter().flat_map(of_tier));
     lines.join("\n")
+}
+
+/// What goes for one tier.
+fn of_tier(tier: &TierSpec) -> Vec<String> {
+    let opening = |rest: &str| format!("  tier {}: {rest}", tier.name);
+    if tier.factor.is_one() {
+        return vec![opening("the same limits.")];
+    }
+    if tier.limits.is_empty() {
+        return vec![opening("no limits; everything is admitted and nothing charged.")];
+    }
+    let mut lines = vec![opening(&format!("the same budget by a factor of {}.", tier.factor))];
+    lines
+        .extend(tier.limits.iter().map(|limit| format!("    {}: {}", limit.name, sentence(limit))));
+    lines
 }
 
 /// What it does; settings are mentioned where they are not the default.
 fn opening(policy: &PolicySpec) -> String {
     let mut opening = match (policy.limits.len(), policy.mode) {
+        (0, _) if policy.factor.is_zero() => {
+            "admits everything: its factor of 0 disables its limits.".to_owned()
+        }
         (0, _) => "admits everything: none of its limits limits anything.".to_owned(),
         (_, "nary") => "admits as much of a cost as fits.".to_owned(),
         (_, "uniform") => {
@@ -42,6 +61,18 @@ fn opening(policy: &PolicySpec) -> String {
         "deny" => " While the store is unreachable, everything is refused.",
         _ => "",
     });
+    if !policy.factor.is_zero() && !policy.factor.is_one() {
+        opening.push_str(&format!(
+            " Its limits are those of the file by a factor of {}.",
+            policy.factor
+        ));
+    }
+    if !policy.rollout.is_everybody() {
+        let share = percent(policy.rollout);
+        opening.push_str(&format!(
+            " Rolled out to {share} of keys; for the others it is in shadow, reports and never refuses."
+        ));
+    }
     if policy.shadow {
         opening.push_str(" In shadow: it reports and never refuses.");
     }

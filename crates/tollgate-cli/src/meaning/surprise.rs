@@ -26,9 +26,6 @@ fn of_policy(policy: &PolicySpec) -> Vec<String> {
         ));
     }
     surprises.extend(idle_limits(policy));
-    for setting in &policy.not_applied {
-        surprises.push(format!("`{setting}` is not applied yet"));
-    }
     surprises.into_iter().map(|surprise| format!("policy `{}`: {surprise}", policy.name)).collect()
 }
 

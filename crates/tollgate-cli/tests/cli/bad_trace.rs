@@ -102,11 +102,11 @@ fn what_cannot_run_is_said() {
         (&["replay", "--policy", "api", "nope.jsonl"], "nope.jsonl: there is no such file\n"),
         (
             &["replay", "--policy", "login"],
-            "policy `login` sets `block`, which cannot be applied yet; remove that to run it\n",
+            "policy `login` sets `block`, which only `tollgate serve` applies; remove that to run it\n",
         ),
         (
             &["check", "login", "eve"],
-            "policy `login` sets `block`, which cannot be applied yet; remove that to run it\n",
+            "policy `login` sets `block`, which only `tollgate serve` applies; remove that to run it\n",
         ),
         (
             &["replay", "--policy", "api", "--store", "memory"],

@@ -15,4 +15,5 @@ mod rules;
 mod schema;
 mod serve;
 mod support;
+mod tiers;
 mod validate;

@@ -24,16 +24,22 @@ fn the_sample_of_the_manual() {
     );
     assert!(run.stdout.contains("bound: at most 1000 in any 1h."), "{}", run.stdout);
     assert!(
-        run.stderr.contains("warning: policy `login`: `tiers` is not applied yet"),
+        run.stdout.contains("  tier pro: the same budget by a factor of 0.5."),
         "{}",
-        run.stderr
+        run.stdout
     );
+    assert!(run.stdout.contains("  tier staff: no limits;"), "{}", run.stdout);
+    assert!(!run.stderr.contains("not applied"), "{}", run.stderr);
     let json = place.run(&["validate", "--json"]).json();
     let expected = json!({ "mode": "binary", "limits": [
         { "name": "burst", "algorithm": "gcra", "limit": 10, "per_us": 1_000_000, "capacity": 20 },
         { "name": "hourly", "algorithm": "rolling-window", "limit": 1000, "per_us": 3_600_000_000u64, "buckets": 3600,
           "min_interval_us": 100_000 },
-    ]});
+    ], "tiers": { "staff": { "limits": [] }, "pro": { "limits": [
+        { "name": "burst", "algorithm": "gcra", "limit": 10, "per_us": 500_000, "capacity": 40 },
+        { "name": "hourly", "algorithm": "rolling-window", "limit": 2000, "per_us": 3_600_000_000u64, "buckets": 3600,
+          "min_interval_us": 50_000 },
+    ]}}});
     assert_eq!(json["policies"]["login"], expected);
 }
 

@@ -1,5 +1,7 @@
 //! Choosing the policy a command runs, and saying so when it cannot run.
 
+use tollgate::{Factor, Rollout};
+
 use super::invalid::Invalid;
 use super::nearest::nearest;
 use super::spec::{LimitSpec, PolicySpec};
@@ -30,38 +32,15 @@ impl Config {
     }
 }
 
-impl Config {
-    /// Settings that would change decisions must not be passed over in silence.
-    pub fn serveable(&self) -> Result<(), Invalid> {
-        let lines: Vec<String> = self
-            .policies
-            .iter()
-            .filter_map(|policy| {
-                let ahead: Vec<&str> =
-                    policy.not_applied.iter().copied().filter(|name| !SERVED.contains(name)).collect();
-                (!ahead.is_empty()).then(|| {
-                    let settings = all_of(&ahead);
-                    let name = &policy.name;
-                    format!("{}: policy `{name}` sets {settings}, which cannot be applied yet; remove that to serve it", self.file)
-                })
-            })
-            .collect();
-        if lines.is_empty() { Ok(()) } else { Err(Invalid::new(lines)) }
-    }
-}
-
-/// What a server applies, and a single command does not.
-const SERVED: &[&str] = &["exempt", "block", "overrides", "lease"];
-
 impl PolicySpec {
     /// Settings that would change decisions must not be passed over in silence.
     pub fn runnable(self) -> Result<PolicySpec, Invalid> {
-        if self.not_applied.is_empty() {
+        if self.only_served.is_empty() {
             return Ok(self);
         }
-        let settings = all_of(&self.not_applied);
+        let settings = all_of(&self.only_served);
         let sentence = format!(
-            "policy `{}` sets {settings}, which cannot be applied yet; remove that to run it",
+            "policy `{}` sets {settings}, which only `tollgate serve` applies; remove that to run it",
             self.name
         );
         Err(sentence.into())
@@ -85,12 +64,15 @@ impl PolicySpec {
             headers: "retry-after",
             on_store_error: "local",
             shadow: false,
+            rollout: Rollout::EVERYBODY,
+            factor: Factor::ONE,
+            tiers: Vec::new(),
             disabled: Vec::new(),
             exempt: Vec::new(),
             block: Vec::new(),
             overrides: Vec::new(),
             lease: None,
-            not_applied: Vec::new(),
+            only_served: Vec::new(),
             built: build::policy(name, &limits, "binary", false)?,
             limits,
         })

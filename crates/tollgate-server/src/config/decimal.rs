@@ -1,5 +1,7 @@
 //! Decimals kept exactly: 0.1 is one tenth, not the nearest double.
 
+use tollgate::Factor;
+
 /// `mantissa / 10^scale`, without trailing zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decimal {
@@ -44,6 +46,11 @@ impl Decimal {
         product.is_multiple_of(divisor).then(|| u64::try_from(product / divisor).ok())?
     }
 
+    /// As the library takes it, where that has as many digits.
+    pub(crate) fn factor(self) -> Option<Factor> {
+        Factor::new(u64::try_from(self.mantissa).ok()?, self.scale).ok()
+    }
+
     /// Whether the decimal is larger than this whole number.
     pub(crate) fn exceeds(self, whole: u64) -> bool {
         self.mantissa > u128::from(whole) * 10u128.pow(self.scale)
@@ -64,6 +71,12 @@ mod tests {
         assert_eq!(times("5e-1", 2), Some(1));
         assert_eq!(times("0.000", 7), Some(0));
         assert_eq!(times("0.0005", 1000), None);
+    }
+
+    #[test]
+    fn becomes_a_factor() {
+        assert_eq!(Decimal::parse("1e18").unwrap().factor(), None);
+        assert_eq!(Decimal::parse("5e-1").unwrap().factor(), "0.5".parse().ok());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One value of the file, read as what its key says it is.
 
+use tollgate::{Factor, Rollout};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -10,6 +11,8 @@ use super::nearest::did_you_mean;
 use super::problem::{Problem, Problems};
 use super::table::Table;
 use super::wording::{one_of, quoted, shown};
+
+const MOST_DIGITS: &str = "a finite number of at most 18 digits";
 
 /// A value under its key's name; an element of an array goes by the name of the array.
 #[derive(Clone, Copy)]
@@ -30,7 +33,7 @@ impl<'doc> Field<'doc> {
         Problem::at(self.at(), format!("`{}` {}", self.name, rest.as_ref()))
     }
 
-    fn must_be(&self, what: &str) -> Problem {
+    pub(crate) fn must_be(&self, what: &str) -> Problem {
         self.problem(format!("must be {what}; found {}", shown(self.value.get_ref())))
     }
 
@@ -76,7 +79,7 @@ impl<'doc> Field<'doc> {
         if let DeValue::String(text) = self.value.get_ref() {
             return Micros::parse_or_zero(text).map_err(|rest| self.problem(rest));
         }
-        let milliseconds = self.factor()?;
+        let milliseconds = self.decimal()?;
         if milliseconds.exceeds(Micros::MAX.0 / 1_000) {
             return Err(self.must_be("at most 100 years"));
         }
@@ -100,18 +103,23 @@ impl<'doc> Field<'doc> {
         })
     }
 
-    /// Hundredths of a percent, 0 to 10 000.
-    pub(crate) fn percent(&self) -> Result<u64, Problem> {
+    /// A share of keys, exact to hundredths of a percent.
+    pub(crate) fn percent(&self) -> Result<Rollout, Problem> {
         let text = self.value.get_ref().as_str().unwrap_or_default();
         let hundredths =
             text.strip_suffix('%').and_then(Decimal::parse).and_then(|percent| percent.times(100));
         hundredths
-            .filter(|hundredths| *hundredths <= 10_000)
+            .and_then(|hundredths| Rollout::new(u16::try_from(hundredths).ok()?))
             .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
     }
 
+    /// What limits are multiplied by.
+    pub(crate) fn factor(&self) -> Result<Factor, Problem> {
+        self.decimal()?.factor().ok_or_else(|| self.must_be(MOST_DIGITS))
+    }
+
     /// A number that is not negative, exactly as it is written.
-    pub(crate) fn factor(&self) -> Result<Decimal, Problem> {
+    pub(crate) fn decimal(&self) -> Result<Decimal, Problem> {
         let written = match self.value.get_ref() {
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
             DeValue::Float(float) => float.as_str(),
@@ -120,8 +128,7 @@ impl<'doc> Field<'doc> {
         if written.starts_with('-') {
             return Err(self.problem(format!("must not be negative; found {written}")));
         }
-        Decimal::parse(written.trim_start_matches('+'))
-            .ok_or_else(|| self.must_be("a finite number of at most 18 digits"))
+        Decimal::parse(written.trim_start_matches('+')).ok_or_else(|| self.must_be(MOST_DIGITS))
     }
 
     pub(crate) fn list(&self) -> Result<Vec<Field<'doc>>, Problem> {

@@ -22,6 +22,7 @@ mod pattern;
 mod policy;
 mod problem;
 mod rules;
+mod scale;
 mod schema;
 mod server;
 mod shorthand;
@@ -30,6 +31,7 @@ mod spec;
 mod standing;
 mod store;
 mod table;
+mod tiers;
 mod wording;
 
 use std::path::{Path, PathBuf};
@@ -43,14 +45,14 @@ pub use self::build::policy as policy_of;
 pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
 pub use self::nearest::did_you_mean;
-pub use self::normalised::Normalised;
 pub(crate) use self::normalised::Policy as NormalisedPolicy;
+pub use self::normalised::{Normalised, percent};
 pub use self::other_text::read_limits;
 pub use self::pattern::{MAX_TEXT, Pattern};
 pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
-pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, Window};
+pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, TierSpec, Window};
 pub(crate) use self::standing::Standing;
 pub use self::store::StoreSpec;
 pub use self::wording::quoted;
@@ -182,8 +184,11 @@ fn read<'doc>(
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
     let server = server.map_or_else(ServerSpec::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
+    let store = store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section));
+    let most_sharing = store.most_sharing();
     let entries = table.optional("policies", Field::entries).unwrap_or_default();
-    let policies: Vec<PolicySpec> = entries.iter().filter_map(policy::read).collect();
+    let policies: Vec<PolicySpec> =
+        entries.iter().filter_map(|entry| policy::read(entry, most_sharing)).collect();
     let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
     let rules = table.optional("rules", Field::list).unwrap_or_default();
     let rules = rules::read(&rules, &written, &policies);
@@ -193,7 +198,7 @@ fn read<'doc>(
         oddities: server.oddities().into_iter().chain(idle_rules::oddities(&rules)).collect(),
         hash: None,
         server,
-        store: store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section)),
+        store,
         policies,
         rules,
     }

@@ -2,8 +2,9 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use tollgate::Rollout;
 
-use super::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
+use super::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, TierSpec, Window};
 
 /// What `validate --json` prints.
 #[derive(Serialize)]
@@ -40,7 +41,11 @@ pub(crate) struct Policy<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "is_false")]
     shadow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rollout: Option<String>,
     limits: Vec<Limit<'a>>,
+    #[serde(skip_serializing_if = "Tiers::is_empty")]
+    tiers: Tiers<'a>,
 }
 
 impl<'a> Policy<'a> {
@@ -48,8 +53,46 @@ impl<'a> Policy<'a> {
         Policy {
             mode: policy.mode,
             shadow: policy.shadow,
+            rollout: (!policy.rollout.is_everybody()).then(|| percent(policy.rollout)),
             limits: policy.limits.iter().map(Limit::new).collect(),
+            tiers: Tiers(&policy.tiers),
         }
+    }
+}
+
+/// A map from names to limits, in the order of the file.
+struct Tiers<'a>(&'a [TierSpec]);
+
+impl Tiers<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Tiers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for tier in self.0 {
+            let limits = tier.limits.iter().map(Limit::new).collect();
+            map.serialize_entry(&tier.name, &Tier { limits })?;
+        }
+        map.end()
+    }
+}
+
+/// One tier, without its name.
+#[derive(Serialize)]
+struct Tier<'a> {
+    limits: Vec<Limit<'a>>,
+}
+
+/// A share as a file would have it.
+#[must_use]
+pub fn percent(share: Rollout) -> String {
+    let (whole, rest) = (share.hundredths() / 100, share.hundredths() % 100);
+    match rest {
+        0 => format!("{whole}%"),
+        _ => format!("{}%", format!("{whole}.{rest:02}").trim_end_matches('0')),
     }
 }
 

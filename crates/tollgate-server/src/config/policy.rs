@@ -1,6 +1,7 @@
 //! Reading a policy.
 
-use super::build;
+use tollgate::{Factor, Rollout};
+
 use super::field::{Entry, Field};
 use super::key::{Key, Shape, UNITS};
 use super::limits;
@@ -8,6 +9,7 @@ use super::micros::Micros;
 use super::problem::Problem;
 use super::spec::{LimitSpec, PolicySpec};
 use super::table::Table;
+use super::tiers::{self, Base};
 use super::wording::{quoted, shown};
 
 pub(crate) const KEYS: &[Key] = &[
@@ -41,6 +43,8 @@ pub(crate) const KEYS: &[Key] = &[
         "Who decides while the store is unreachable.",
     )
     .default("\"local\""),
+    Key::new("factor", Shape::Factor, "Multiplies its limits: below 1 loosens, 0 disables.")
+        .default("1"),
     Key::new(
         "tiers",
         Shape::MapOf(&Shape::Table(TIER)),
@@ -70,7 +74,7 @@ pub(crate) const KEYS: &[Key] = &[
     .such_as("[\"10/s\"]"),
 ];
 
-const TIER: &[Key] =
+pub(crate) const TIER: &[Key] =
     &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.").such_as("0.5")];
 
 const LEASE: &[Key] = &[
@@ -78,11 +82,11 @@ const LEASE: &[Key] = &[
     Key::new("ttl", Shape::Duration, "How long they may be held.").such_as("\"1s\""),
 ];
 
-/// The keys of [`KEYS`] that are read but that nothing applies yet.
-const NOT_YET: &[&str] = &["rollout", "tiers", "exempt", "block", "overrides", "lease"];
+/// The keys of [`KEYS`] that are about single keys and a shared store, which only a server has.
+const ONLY_SERVED: &[&str] = &["exempt", "block", "overrides", "lease"];
 
 /// Nothing if there was something to complain about.
-pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
+pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicySpec> {
     let problems = entry.field.problems;
     let name = problems.keep(accept_name(entry));
     let what = format!("policy `{}`", entry.key);
@@ -92,13 +96,19 @@ pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
         Problem::at(entry.field.at(), sentence)
     }))?;
     table.verify();
-    verify_tiers(&table);
     let mode = table.verified("mode", Field::word).unwrap_or("binary");
     table.needs("limits");
-    let (limits, disabled) = limits::read(&table.field("limits")?, mode)?;
+    let (written, disabled) = limits::read(&table.field("limits")?, mode)?;
     let shadow = table.verified("shadow", Field::flag).unwrap_or(false);
-    let built = build::policy(entry.key, &limits, mode, shadow)
-        .map_err(|sentence| Problem::at(table.at, sentence));
+    let factor = table.verified("factor", Field::factor).unwrap_or(Factor::ONE);
+    let base = Base { name: entry.key, limits: &written, factor, mode, shadow };
+    let scaled = base.scaled(entry.key, Factor::ONE).map_err(|sentence| {
+        Problem::at(table.field("factor").map_or(table.at, |field| field.at()), sentence)
+    });
+    let (limits, built) = problems.keep(scaled)?;
+    let tiers = tiers::read(&table, &base);
+    let overrides = read_overrides(&table, mode);
+    tiers::refuse_too_many(&table, &tiers, overrides.len(), most_sharing);
     Some(PolicySpec {
         name: name?,
         key: table.texts("key"),
@@ -106,14 +116,17 @@ pub(crate) fn read(entry: &Entry<'_>) -> Option<PolicySpec> {
         headers: table.verified("headers", Field::word).unwrap_or("retry-after"),
         on_store_error: table.verified("on_store_error", Field::word).unwrap_or("local"),
         shadow,
+        rollout: table.verified("rollout", Field::percent).unwrap_or(Rollout::EVERYBODY),
+        factor,
         limits,
+        tiers,
         disabled,
         exempt: table.texts("exempt"),
         block: table.texts("block"),
-        overrides: read_overrides(&table, mode),
+        overrides,
         lease: read_lease(&table),
-        not_applied: NOT_YET.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
-        built: problems.keep(built)?,
+        only_served: ONLY_SERVED.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
+        built,
     })
 }
 
@@ -138,15 +151,6 @@ fn accept_field_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Nothing applies these yet, but what they say must make sense.
-fn verify_tiers(table: &Table<'_>) {
-    for tier in table.verified("tiers", Field::entries).unwrap_or_default() {
-        if let Ok(tier) = tier.field.table("a tier", TIER) {
-            tier.needs("factor");
-        }
-    }
-}
-
 fn read_lease(table: &Table<'_>) -> Option<(u64, Micros)> {
     let lease = table.verified("lease", |field| field.table("`lease`", LEASE))?;
     lease.needs("size");
@@ -162,13 +166,12 @@ fn read_overrides(table: &Table<'_>, mode: &str) -> Vec<(String, Vec<LimitSpec>)
     entries.iter().filter_map(of_key).collect()
 }
 
-/// An empty list, and a rollout to everybody, change nothing.
+/// An empty list changes nothing.
 fn is_in_use(table: &Table<'_>, name: &str) -> bool {
     let Some(field) = table.field(name) else {
         return false;
     };
     match field.shape {
-        Shape::Percent => field.percent().is_ok_and(|hundredths| hundredths != 10_000),
         Shape::List(_) => field.list().is_ok_and(|list| !list.is_empty()),
         Shape::MapOf(_) => field.entries().is_ok_and(|entries| !entries.is_empty()),
         _ => true,

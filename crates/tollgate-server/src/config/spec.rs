@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, reason = "the names are those of the keys in the file")]
 
-use tollgate::Policy;
+use tollgate::{Factor, Policy, Rollout};
 
 use super::micros::Micros;
 
@@ -15,7 +15,13 @@ pub struct PolicySpec {
     pub headers: &'static str,
     pub on_store_error: &'static str,
     pub shadow: bool,
+    /// The share of keys that is limited; the others are in shadow.
+    pub rollout: Rollout,
+    /// By which the limits have been multiplied already.
+    pub factor: Factor,
     pub limits: Vec<LimitSpec>,
+    /// Who is limited by other numbers, in the order of the file.
+    pub tiers: Vec<TierSpec>,
     /// Old three-number limits that say nothing, by the name they would have had.
     pub disabled: Vec<String>,
     /// Keys, or networks of address keys, that are never limited.
@@ -26,10 +32,48 @@ pub struct PolicySpec {
     pub overrides: Vec<(String, Vec<LimitSpec>)>,
     /// Units taken from a shared store at a time, and for how long.
     pub lease: Option<(u64, Micros)>,
-    /// Settings that stand in the file but that nothing applies yet.
-    pub not_applied: Vec<&'static str>,
+    /// Settings that a server applies and a single command does not.
+    pub only_served: Vec<&'static str>,
     /// What decides.
     pub built: Policy,
+}
+
+impl PolicySpec {
+    /// What decides about a caller of a tier: the policy itself if it does not know the tier.
+    #[must_use]
+    pub fn under(&self, tier: Option<&str>) -> &Policy {
+        let named = |known: &&TierSpec| Some(known.name.as_str()) == tier && !known.factor.is_one();
+        self.tiers.iter().find(named).map_or(&self.built, |tier| &tier.built)
+    }
+
+    /// Tiers that share keys with the policy: a store has to know them.
+    pub fn shared_tiers(&self) -> impl Iterator<Item = &TierSpec> {
+        self.tiers.iter().filter(|tier| tier.is_shared())
+    }
+
+    /// Whether a key is limited, or in shadow until the policy is rolled out to it.
+    #[must_use]
+    pub fn enrols(&self, key: &[u8]) -> bool {
+        self.rollout.enrols(&self.name, key)
+    }
+}
+
+/// A tier as the file describes it.
+#[derive(Debug, Clone)]
+pub struct TierSpec {
+    pub name: String,
+    pub factor: Factor,
+    /// The policy's limits by its factor and this one.
+    pub limits: Vec<LimitSpec>,
+    /// What decides.
+    pub built: Policy,
+}
+
+impl TierSpec {
+    /// Whether it shares keys with the policy under numbers of its own.
+    pub fn is_shared(&self) -> bool {
+        !self.factor.is_one() && !self.limits.is_empty()
+    }
 }
 
 /// A limit as the file describes it.

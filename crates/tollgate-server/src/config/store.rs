@@ -89,6 +89,11 @@ impl StoreSpec {
             .ok_or_else(|| setting.complain(not_an_address(&url, setting.is_elsewhere())))
     }
 
+    /// How many policies can share their keys, where there is a bound to it.
+    pub(crate) fn most_sharing(&self) -> Option<usize> {
+        matches!(self.address(), Ok(Address::Redis(_))).then_some(tollgate_redis::MOST_BY_UNITS)
+    }
+
     /// The secret by which keys are hashed; empty if there is none.
     pub fn key_secret(&self) -> Result<String, Invalid> {
         self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)

@@ -1,10 +1,11 @@
 //! A check: which policy decides about each key, and what the store says to that.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tollgate::{Charge, Clock, Policy, StoreError, Verb};
+use tollgate::{Answer, Charge, Clock, Policy, StoreError, Verb};
 
 use super::{Ask, Engine, Exception, Outcome, Reply, Standing};
 use crate::observe::Face;
@@ -49,10 +50,10 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.decide(patience, verb, asks).await;
+        let mut replies = self.decide(patience, verb, asks, Look::First).await;
         if let Err(StoreError::UnknownPolicy(_)) = replies {
-            // An override was taken back in between: look again.
-            replies = self.decide(patience, verb, asks).await;
+            // An override was taken back in between, or a reload has left it out: look again.
+            replies = self.decide(patience, verb, asks, Look::Again).await;
         }
         match &replies {
             Ok(replies) if verb == Verb::Check => {
@@ -99,20 +100,26 @@ impl Engine {
         patience: Option<Duration>,
         verb: Verb,
         asks: &[Ask<'_>],
+        look: Look,
     ) -> Result<Vec<Reply>, StoreError> {
         let mut under = Vec::with_capacity(asks.len());
         for ask in asks {
-            under.push(self.under(verb, ask).await?);
+            under.push(self.under(verb, ask, look).await?);
         }
         let is_check = verb == Verb::Check;
         // Nothing else is charged where somebody is blocked.
         let blocked = is_check && under.iter().any(|under| matches!(under, Under::Blocked(_)));
         let verb = if blocked { Verb::Peek } else { verb };
         let mut charges = Vec::with_capacity(asks.len());
-        for (ask, under) in asks.iter().zip(&under) {
-            if let Under::Policy(policy) = under {
-                let key = ask.key.bytes();
-                charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+        let mut in_shadow = Vec::new();
+        for (place, (ask, under)) in asks.iter().zip(&under).enumerate() {
+            match under {
+                Under::Policy(policy) => {
+                    let key = ask.key.bytes();
+                    charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+                }
+                Under::Shadow(policy) => in_shadow.push((place, Arc::clone(policy))),
+                Under::Blocked(_) | Under::Exempt(_) | Under::Unlimited(_) => {}
             }
         }
         let answers = if charges.is_empty() {
@@ -120,15 +127,27 @@ impl Engine {
         } else {
             self.place.apply_within(patience, verb, &charges, &self.metrics).await?
         };
+        let beside = if in_shadow.is_empty() {
+            Vec::new()
+        } else {
+            // Boxed, because it is rare.
+            Box::pin(self.beside(patience, verb, asks, &in_shadow)).await?
+        };
+        let mut beside: HashMap<usize, Answer> = beside.into_iter().collect();
         let mut answers = answers.into_iter();
         let mut replies = Vec::with_capacity(asks.len());
-        for (ask, under) in asks.iter().zip(under) {
+        for (place, (ask, under)) in asks.iter().zip(under).enumerate() {
             replies.push(match under {
                 Under::Blocked(policy) => Reply::blocked(policy, ask.cost),
                 Under::Exempt(policy) => Reply::exempt(policy, ask.cost),
+                Under::Unlimited(policy) => Reply::unlimited(policy, ask.cost),
                 Under::Policy(policy) => match answers.next() {
                     Some(answer) if blocked => Reply::given_up(policy, answer),
                     Some(answer) => Reply::new(policy, answer),
+                    None => return Err(short_of_answers()),
+                },
+                Under::Shadow(policy) => match beside.remove(&place) {
+                    Some(answer) => Reply::in_shadow(&policy, answer, ask.cost),
                     None => return Err(short_of_answers()),
                 },
             });
@@ -136,35 +155,59 @@ impl Engine {
         Ok(replies)
     }
 
-    /// Which policy decides about a key: block before exempt before override before numbers.
-    async fn under(&self, verb: Verb, ask: &Ask<'_>) -> Result<Under, StoreError> {
+    /// Which policy decides about a key: block before exempt before override before rollout before what
+    /// goes for its tier.
+    async fn under(&self, verb: Verb, ask: &Ask<'_>, look: Look) -> Result<Under, StoreError> {
         let policy = ask.served.policy();
         if matches!(verb, Verb::Refund | Verb::Reset) {
             // What was spent is given back or forgotten whoever the key is.
-            return Ok(Under::Policy(policy));
+            return Ok(limited(ask, policy));
         }
         let exception = self.exceptions.of(ask.served.name(), ask.key);
         match (exception, ask.key.standing()) {
             (Some(Exception::Block), _) | (_, Standing::Blocked) => Ok(Under::Blocked(policy)),
             (Some(Exception::Exempt), _) | (_, Standing::Exempt) => Ok(Under::Exempt(policy)),
             (Some(Exception::Override(policy)), _) => Ok(Under::Policy(policy)),
-            (None, Standing::Override(policy)) => Ok(Under::Policy(Arc::clone(policy))),
-            (None, Standing::Limited) => match ask.numbers {
+            (None, Standing::Override(policy)) if look == Look::First => {
+                Ok(Under::Policy(Arc::clone(policy)))
+            }
+            (None, _) => match (ask.numbers, ask.served.tier(ask.tier)) {
                 // Boxed, because it is rare and nests deep.
-                Some(numbers) => {
-                    Box::pin(ask.served.with(numbers, &self.place)).await.map(Under::Policy)
+                (Some(numbers), _) => {
+                    let with = Box::pin(ask.served.with(numbers, &self.place)).await?;
+                    Ok(limited(ask, with))
                 }
-                None => Ok(Under::Policy(policy)),
+                (None, Some(tier)) if tier.limits().is_empty() => {
+                    Ok(Under::Unlimited(Arc::clone(tier)))
+                }
+                (None, Some(tier)) if look == Look::First => Ok(limited(ask, Arc::clone(tier))),
+                (None, _) => Ok(limited(ask, policy)),
             },
         }
     }
+}
+
+/// Whether the store knew every policy that a check named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    First,
+    /// It did not: what the configuration says about single keys and tiers goes for nobody any more.
+    Again,
 }
 
 /// What decides about one ask.
 enum Under {
     Blocked(Arc<Policy>),
     Exempt(Arc<Policy>),
+    /// No limit goes for its tier.
+    Unlimited(Arc<Policy>),
     Policy(Arc<Policy>),
+    /// The policy is not rolled out to the key.
+    Shadow(Arc<Policy>),
+}
+
+fn limited(ask: &Ask<'_>, policy: Arc<Policy>) -> Under {
+    if ask.served.enrols(ask.key) { Under::Policy(policy) } else { Under::Shadow(policy) }
 }
 
 pub(crate) fn short_of_answers() -> StoreError {

@@ -26,17 +26,19 @@ impl Engine {
                 return Err(Invalid::from(error.to_string()));
             }
         }
-        for served in changed {
-            if let Some(old) = before.policy(served.name()) {
-                self.place.remove_overrides(old, served).await;
-            }
-        }
+        let changed: Vec<Arc<Served>> = changed.into_iter().cloned().collect();
         let gone: Vec<String> = before
             .policies()
             .filter(|old| plan.policy(old.name()).is_none())
             .map(|old| old.name().to_owned())
             .collect();
         self.plan.store(Arc::new(plan));
+        // Only now that nobody is sent there any more.
+        for served in changed {
+            if let Some(old) = before.policy(served.name()) {
+                self.place.remove_variants(old, &served).await;
+            }
+        }
         for name in gone {
             self.exceptions.forget(&name);
             self.place.remove(&name).await;

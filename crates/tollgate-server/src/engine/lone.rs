@@ -11,7 +11,7 @@ use crate::observe::Face;
 
 impl Engine {
     /// Decides as [`Engine::apply`] would with this one ask, or says `None` where only that can: a
-    /// store elsewhere, an exception for the key, a verb that is rare. Measures no time; a face that
+    /// store elsewhere, an exception for the key, a key in shadow, a verb that is rare. Measures no time; a face that
     /// asks many of these does that for all of them together.
     #[inline]
     pub fn decide_now(
@@ -24,6 +24,7 @@ impl Engine {
     ) -> Option<Decision> {
         let Place::Memory(store) = &self.place else { return None };
         if !matches!(key.standing(), Standing::Limited)
+            || !served.enrols(key)
             || self.exceptions.of(served.name(), key).is_some()
         {
             return None;
@@ -44,7 +45,8 @@ impl Engine {
     /// The same in full, for a policy of one limit: its numbers are the decision's.
     pub(super) fn reply_now(&self, face: Face, verb: Verb, ask: &Ask<'_>) -> Option<Reply> {
         let policy = ask.served.policy();
-        if ask.numbers.is_some() || !stands_alone(&policy) {
+        let is_plain = ask.numbers.is_none() && ask.served.tier(ask.tier).is_none();
+        if !is_plain || !stands_alone(&policy) {
             return None;
         }
         let decision = self.decide_now(face, verb, ask.served, ask.key, ask.cost)?;

@@ -13,6 +13,7 @@ mod place;
 mod plan;
 mod reply;
 mod served;
+mod shadowed;
 mod throttle;
 
 pub use self::exception::{Exception, Exceptions, Instead};
@@ -21,7 +22,7 @@ pub use self::numbers::Numbers;
 pub use self::place::Place;
 pub use self::plan::Plan;
 pub use self::reply::{Outcome, Reply};
-pub use self::served::Served;
+pub use self::served::{Served, TIER};
 pub use self::throttle::{ThrottleNumbers, Variant};
 
 pub(crate) use self::apply::short_of_answers;
@@ -42,6 +43,8 @@ pub struct Ask<'a> {
     pub key: &'a Key<'a>,
     /// How many units; 0 is a peek.
     pub cost: u64,
+    /// Whose numbers go for the caller, of those that the policy knows.
+    pub tier: Option<&'a str>,
     /// Numbers that stand in for the policy's own, for this call.
     pub numbers: Option<Numbers>,
 }

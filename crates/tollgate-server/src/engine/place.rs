@@ -103,7 +103,7 @@ impl Place {
                 boxed(store.set_policy_as(policy, serving(served.spec()))).await?;
             }
         }
-        for policy in served.overrides() {
+        for policy in served.variants() {
             self.set_variant(served.name(), Policy::clone(policy), Crossing::Units).await?;
         }
         Ok(())
@@ -130,10 +130,10 @@ impl Place {
         }
     }
 
-    /// Forgets the limits of single keys that the new configuration does not have any more.
-    pub(super) async fn remove_overrides(&self, old: &Served, new: &Served) {
-        for policy in old.overrides() {
-            if new.overrides().all(|other| other.name() != policy.name()) {
+    /// Forgets the limits of single keys and tiers that the new configuration does not have any more.
+    pub(super) async fn remove_variants(&self, old: &Served, new: &Served) {
+        for policy in old.variants() {
+            if new.variants().all(|other| other.name() != policy.name()) {
                 self.remove(policy.name()).await;
             }
         }

@@ -46,6 +46,18 @@ impl Reply {
         Reply { policy, answer }
     }
 
+    /// Admitted whatever the policy has decided, which is told beside.
+    pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: u64) -> Reply {
+        answer.decision = answer.decision.in_shadow(cost);
+        Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
+    }
+
+    /// What a policy without limits says, which takes no store.
+    pub(super) fn unlimited(policy: Arc<Policy>, cost: u64) -> Reply {
+        let answer = of_fresh_key(&policy, cost);
+        Reply { policy, answer }
+    }
+
     /// Nothing was charged, because another key of the same check is blocked.
     pub(super) fn given_up(policy: Arc<Policy>, mut answer: Answer) -> Reply {
         answer.decision = answer.decision.standing_back(None);

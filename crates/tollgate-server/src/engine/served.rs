@@ -15,11 +15,14 @@ use super::key::{BadKey, Key, Standing, is_composed};
 use super::list::List;
 use super::numbers::Numbers;
 use super::place::Place;
-use crate::config::{PolicySpec, policy_of};
+use crate::config::{PolicySpec, TierSpec, policy_of};
 use crate::observe::Tally;
 
 /// Numbers that came with calls, at most so many per policy.
 const MOST_NUMBERS: usize = 1_000;
+
+/// The field of a request, or the entry of a descriptor, that picks a tier.
+pub const TIER: &str = "tier";
 
 /// A policy with everything the configuration says about it.
 pub struct Served {
@@ -29,6 +32,8 @@ pub struct Served {
     exempt: List,
     block: List,
     overrides: HashMap<Vec<u8>, Arc<Policy>>,
+    /// Those that are not the policy itself under another name.
+    tiers: HashMap<Box<str>, Arc<Policy>>,
     with: RwLock<HashMap<Numbers, Arc<Policy>>>,
     tally: Tally,
 }
@@ -45,6 +50,7 @@ impl Served {
             headers: HeaderStyle::parse(spec.headers).unwrap_or_default(),
             exempt: List::new(&spec.exempt),
             block: List::new(&spec.block),
+            tiers: tiers(&spec),
             overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
             with: RwLock::default(),
             spec,
@@ -76,9 +82,37 @@ impl Served {
         self.headers
     }
 
-    /// The policies of single keys: they share their keys with this one.
-    pub(super) fn overrides(&self) -> impl Iterator<Item = &Arc<Policy>> {
-        self.overrides.values()
+    /// The policies of single keys and of tiers: they share their keys with this one.
+    pub(super) fn variants(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        // What limits nothing remembers nothing, so that what was spent must be remembered elsewhere.
+        let tiers = self.tiers.values().filter(|tier| !tier.limits().is_empty());
+        self.overrides.values().chain(tiers)
+    }
+
+    /// What goes for a tier, if that is anything else than what goes for everybody. Roles come and go: one
+    /// that the policy does not know is nothing special.
+    pub(super) fn tier(&self, name: Option<&str>) -> Option<&Arc<Policy>> {
+        self.tiers.get(name?)
+    }
+
+    /// The name of the tier that one of a descriptor's entries picks, if the policy knows it.
+    #[must_use]
+    pub fn tier_among(&self, entries: &[(&str, &str)]) -> Option<&str> {
+        let (_, picked) = entries.iter().find(|(key, _)| *key == TIER)?;
+        self.tiers.get_key_value(*picked).map(|(name, _)| &**name)
+    }
+
+    /// Whether a tier can be named at all.
+    #[must_use]
+    pub fn has_tiers(&self) -> bool {
+        !self.spec.tiers.is_empty()
+    }
+
+    /// Whether a key is limited, or only looked at until the policy is rolled out to it.
+    #[inline]
+    pub(super) fn enrols(&self, key: &Key<'_>) -> bool {
+        let rollout = self.spec.rollout;
+        rollout.is_everybody() || rollout.enrols(&self.spec.name, key.bytes())
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -89,7 +123,12 @@ impl Served {
     pub(super) fn decides_as(&self, other: &Served) -> bool {
         let (a, b) = (&self.spec, &other.spec);
         let how = |spec: &PolicySpec| (spec.mode, spec.shadow, spec.on_store_error, spec.lease);
-        a.limits == b.limits && a.overrides == b.overrides && how(a) == how(b)
+        let tiers = |spec: &PolicySpec| {
+            let shared = spec.tiers.iter().filter(|tier| tier.is_shared());
+            shared.map(|tier| (tier.name.clone(), tier.limits.clone())).collect::<Vec<_>>()
+        };
+        let limits = |spec: &PolicySpec| (spec.limits.clone(), spec.overrides.clone(), tiers(spec));
+        limits(a) == limits(b) && how(a) == how(b)
     }
 
     /// A key that the caller has formed.
@@ -215,4 +254,9 @@ impl Served {
         place.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
         Ok(Arc::new(policy))
     }
+}
+
+fn tiers(spec: &PolicySpec) -> HashMap<Box<str>, Arc<Policy>> {
+    let named = |tier: &TierSpec| (tier.name.as_str().into(), Arc::new(tier.built.clone()));
+    spec.tiers.iter().filter(|tier| !tier.factor.is_one()).map(named).collect()
 }

@@ -35,7 +35,6 @@ impl InForce {
 
     /// Everything that can fail comes before anything that is seen.
     async fn adopt(&self, config: &Config) -> Came {
-        config.serveable()?;
         for (face, address) in &self.bound {
             config.server.may_listen(&format!("`{}`", face.name()), *address)?;
         }

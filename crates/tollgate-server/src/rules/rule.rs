@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Entry;
 use crate::config::{RuleSpec, Then};
-use crate::engine::{BadKey, Key, Served};
+use crate::engine::{BadKey, Key, Served, TIER};
 
 /// What goes for the descriptors that a rule matches.
 pub struct Rule {
@@ -76,7 +76,11 @@ impl Rule {
             return served.key_of_fields(field);
         }
         let shares = |key: &str| {
-            self.key.as_ref().is_none_or(|names| names.iter().any(|name| **name == *key))
+            match &self.key {
+                Some(names) => names.iter().any(|name| **name == *key),
+                // Who changes tiers stays who he is.
+                None => key != TIER || !served.has_tiers(),
+            }
         };
         served.key_of_entries(domain, descriptor.iter().copied().filter(|(key, _)| shares(key)))
     }

@@ -11,7 +11,13 @@ pub(super) fn sentence(policy: &Policy, decision: &Decision) -> String {
         let left = decision
             .remaining()
             .map_or_else(String::new, |remaining| format!("; {remaining} left"));
-        return format!("allowed{left}; as fresh again in {}", shown(decision.reset_after()));
+        let shadows: Vec<&str> = policy.names(decision.shadow_refused_by()).collect();
+        let in_shadow = match &*shadows {
+            [] => String::new(),
+            names => format!("; in shadow, {} would have refused", names.join(" and ")),
+        };
+        let fresh = shown(decision.reset_after());
+        return format!("allowed{left}; as fresh again in {fresh}{in_shadow}");
     }
     let retry = match decision.retry_after() {
         Some(wait) => format!("retry in {}", shown(wait)),

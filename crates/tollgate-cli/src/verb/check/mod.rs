@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use self::answer::sentence;
-use crate::failure::Failure;
-use tollgate_server::config::Address;
-use tollgate_server::config::Config;
+use crate::failure::{Failure, say};
+use tollgate::{Charge, Policy};
+use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
 use tollgate_server::decision_line::DecisionLine;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
@@ -29,6 +29,9 @@ pub(crate) struct Check {
     // Read by `whole`, which complains in one line.
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
     cost: String,
+    /// The caller's tier, of those that the policy has
+    #[arg(long, value_name = "NAME")]
+    tier: Option<String>,
     /// The configuration [default: ./tollgate.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -41,15 +44,23 @@ impl Check {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let cost = whole("--cost", &self.cost)?;
         let mut config = Config::load(self.config.as_deref())?;
-        let policy = config.choose(Some(&self.policy))?.runnable()?;
-        let answer = match config.store.address()? {
-            Address::Memory => memory::decide(&policy.built, cost),
-            Address::Redis(url) => remote::decide(&url, &config.store, &policy, &self.key, cost)?,
+        let spec = config.choose(Some(&self.policy))?.runnable()?;
+        let policy = self.under(&spec);
+        let mut answer = match config.store.address()? {
+            // What limits nothing takes no store.
+            Address::Redis(url) if policy.words() > 0 => {
+                let charge = Charge { policy: policy.name(), key: self.key.as_bytes(), cost };
+                remote::decide(&url, &config.store, &spec, charge)?
+            }
+            _ => memory::decide(policy, cost),
         };
-        let (policy, decision) = (&policy.built, &answer.decision);
+        if !spec.enrols(self.key.as_bytes()) {
+            answer.decision = answer.decision.in_shadow(cost);
+        }
+        let decision = &answer.decision;
         let mut out = std::io::stdout().lock();
         if self.json {
-            let answer = DecisionLine::in_full(policy.name(), policy, &self.key, cost, &answer);
+            let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
             serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
@@ -58,6 +69,20 @@ impl Check {
         // A partial grant is no refusal: then no limit is named.
         let refused = !decision.is_allowed() && !decision.refused_by().is_empty();
         Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+impl Check {
+    /// What decides. On a server an unknown tier is nothing special; here it may be a slip.
+    fn under<'s>(&self, spec: &'s PolicySpec) -> &'s Policy {
+        let tier = self.tier.as_deref();
+        if let Some(name) = tier
+            && spec.tiers.iter().all(|tier| tier.name != name)
+        {
+            let hint = did_you_mean(name, spec.tiers.iter().map(|tier| tier.name.as_str()));
+            say(&format!("warning: policy `{}` has no tier `{name}`{hint}", spec.name));
+        }
+        spec.under(tier)
     }
 }
 

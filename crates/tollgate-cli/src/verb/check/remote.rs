@@ -1,6 +1,6 @@
 //! A decision by a Redis store, or by what stands in for it.
 
-use tollgate::{Answer, Charge, Clock, MonotonicClock, Source, Store, StoreError, Verb};
+use tollgate::{Answer, Charge, Clock, Crossing, MonotonicClock, Source, Store, StoreError, Verb};
 use tollgate_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
 
 use crate::failure::{Failure, say};
@@ -11,14 +11,12 @@ pub(super) fn decide(
     url: &str,
     spec: &StoreSpec,
     policy: &PolicySpec,
-    key: &str,
-    cost: u64,
+    charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
     let settings = RedisStore::builder(url)
         .deadline(spec.deadline.duration())
         .nodes(spec.nodes)
         .key_secret(&spec.key_secret()?);
-    let charge = Charge { policy: policy.built.name(), key: key.as_bytes(), cost };
     let asked = block_on(ask(settings, policy, charge))?;
     let (answer, trouble) = asked.map_err(|error| sentence(url, &error))?;
     warn(url, answer.source, trouble);
@@ -33,6 +31,10 @@ async fn ask(
 ) -> Result<(Answer, Option<StoreError>), StoreError> {
     let store = settings.start()?;
     store.set_policy_as(policy.built.clone(), serving(policy)).await?;
+    // Whichever tier a key was charged under, it is one budget.
+    for tier in policy.shared_tiers() {
+        store.set_variant(&policy.name, tier.built.clone(), Crossing::Units).await?;
+    }
     // The deadline is for an answer, and connecting takes longer. So a look, which writes nothing,
     // connects first; and it tells what is wrong, which an answer in the store's place does not.
     let now = MonotonicClock::default().now();

@@ -15,12 +15,14 @@ pub(super) struct Event<'a> {
     pub(super) key: Cow<'a, str>,
     pub(super) cost: u64,
     pub(super) op: Op,
+    pub(super) tier: Option<Cow<'a, str>>,
 }
 
 impl Event<'_> {
     /// The same, independent of the line it was read from.
     pub(super) fn into_owned(self) -> Event<'static> {
-        Event { key: Cow::Owned(self.key.into_owned()), ..self }
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        Event { key: owned(self.key), tier: self.tier.map(owned), ..self }
     }
 }
 
@@ -43,7 +45,7 @@ impl Op {
     }
 }
 
-const KEYS: [&str; 5] = ["t_us", "key", "cost", "op", "outcome"];
+const KEYS: [&str; 6] = ["t_us", "key", "cost", "op", "outcome", "tier"];
 const OPS: [&str; 5] = ["check", "peek", "refund", "report", "reset"];
 /// The keys whose values are whole numbers.
 pub(super) const WHOLE: [&str; 2] = ["t_us", "cost"];
@@ -65,7 +67,8 @@ impl<'de> Visitor<'de> for EventVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event<'de>, A::Error> {
-        let (mut t_us, mut key, mut cost, mut op, mut outcome) = (None, None, None, None, None);
+        let (mut t_us, mut key, mut cost) = (None, None, None);
+        let (mut op, mut outcome, mut tier) = (None, None, None);
         while let Some(name) = map.next_key_seed(Word { what: "key", known: &KEYS })? {
             let is_twin = match name {
                 "t_us" => {
@@ -74,7 +77,8 @@ impl<'de> Visitor<'de> for EventVisitor {
                 "cost" => {
                     cost.replace(map.next_value_seed(Whole { name, most: u64::MAX })?).is_some()
                 }
-                "key" => key.replace(map.next_value_seed(Text)?).is_some(),
+                "key" => key.replace(map.next_value_seed(Text("key"))?).is_some(),
+                "tier" => tier.replace(map.next_value_seed(Text("tier"))?).is_some(),
                 "op" => {
                     op.replace(map.next_value_seed(Word { what: "op", known: &OPS })?).is_some()
                 }
@@ -106,6 +110,7 @@ impl<'de> Visitor<'de> for EventVisitor {
             key: key.unwrap_or(Cow::Borrowed("")),
             cost: cost.unwrap_or(1),
             op,
+            tier,
         })
     }
 }

@@ -6,6 +6,7 @@ mod memory;
 mod remote;
 mod report;
 mod trace;
+mod turn;
 mod value;
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,15 +18,16 @@ use tollgate::Policy;
 use self::report::{Jsonl, Report, Summary};
 use self::trace::Trace;
 use crate::failure::{Failure, say};
-use tollgate_server::config::Config;
 use tollgate_server::config::cannot_read;
 use tollgate_server::config::{Address, not_an_address};
+use tollgate_server::config::{Config, PolicySpec};
 
 /// Run a trace through a policy in virtual time.
 ///
 /// Reads one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
-/// where key is "" by default, cost 1, and op one of check, peek, refund and reset.
+/// where key is "" by default, cost 1, and op one of check, peek, refund and reset; "tier" names a tier of
+/// the policy.
 ///
 /// With --store redis://HOST the same trace runs through the scripts that decide in Redis, and is
 /// answered the same. It runs under a prefix of its own, which is removed at the end; other records
@@ -60,7 +62,7 @@ impl Replay {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
         let mut config = Config::load(self.config.as_deref())?;
-        let policy = config.choose(self.policy.as_deref())?.runnable()?.built;
+        let policy = config.choose(self.policy.as_deref())?.runnable()?;
         let (name, input) = self.open()?;
         let trace = Trace::new(name, input);
         let stdout = io::stdout().lock();
@@ -93,12 +95,12 @@ fn buffered(input: impl Read + Send + 'static) -> Input {
 
 fn play(
     store: &Address,
-    policy: Policy,
+    policy: PolicySpec,
     trace: Trace<Input>,
     report: impl Report,
 ) -> Result<(), Failure> {
     match store {
-        Address::Memory => memory::play(policy, trace, report),
+        Address::Memory => memory::play(&policy, trace, report),
         Address::Redis(url) => remote::play(url, policy, trace, report),
     }
 }

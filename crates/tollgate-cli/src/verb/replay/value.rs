@@ -89,7 +89,7 @@ impl Visitor<'_> for Whole {
 }
 
 /// A string, borrowed where the line holds it as it is.
-pub(super) struct Text;
+pub(super) struct Text(pub(super) &'static str);
 
 impl<'de> DeserializeSeed<'de> for Text {
     type Value = Cow<'de, str>;
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for Text {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("`key` must be a string")
+        write!(formatter, "`{}` must be a string", self.0)
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {

@@ -46,6 +46,7 @@ enum Line<'p> {
         rule: &'p Rule,
         served: &'p Served,
         key: Key<'static>,
+        tier: Option<&'p str>,
         hits: Hits,
         numbers: Option<Numbers>,
     },
@@ -103,7 +104,8 @@ fn lines<'p>(plan: &'p Plan, domain: &str, asked: &[Asked<'_>]) -> Result<Vec<Li
             Some(Instead::Numbers(numbers)) => Some(numbers),
             _ => None,
         };
-        Ok(Line::Asked { rule, served, key, hits: asked.hits, numbers })
+        let tier = served.tier_among(&asked.entries);
+        Ok(Line::Asked { rule, served, key, tier, hits: asked.hits, numbers })
     };
     asked.iter().zip(&rules).enumerate().map(line).collect()
 }
@@ -144,10 +146,10 @@ impl Turn<'_> {
         let mut asks = Vec::new();
         let mut places = Vec::new();
         for (place, line) in lines.iter().enumerate() {
-            if let Line::Asked { served, key, hits, numbers, .. } = line
+            if let Line::Asked { served, key, tier, hits, numbers, .. } = line
                 && let Some(cost) = units(*hits)
             {
-                asks.push(Ask { served, key, cost, numbers: *numbers });
+                asks.push(Ask { served, key, cost, tier: *tier, numbers: *numbers });
                 places.push(place);
             }
         }

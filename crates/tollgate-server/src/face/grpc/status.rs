@@ -80,14 +80,19 @@ fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
     RateLimit { requests_per_unit: clamped(requests), unit: unit.into(), name }
 }
 
-/// The numbers as they were said: with the call, for the key, or for everybody.
+/// The numbers as they were said: with the call, for the tier, for the key, or for everybody.
 fn pace(decided: &Decided<'_>, at: usize) -> (u64, Unit) {
     let (spec, policy) = (decided.served.spec(), &decided.reply.policy);
     let named = |limits: &[LimitSpec]| {
         limits.iter().find(|limit| limit.name == policy.limits()[at].name()).map(unit::pace)
     };
-    if policy.name() == spec.name {
-        if let Some(pace) = named(&spec.limits) {
+    let of_tier = spec.tiers.iter().find(|tier| tier.built.name() == policy.name());
+    let said = match of_tier {
+        Some(tier) => Some(&tier.limits),
+        None => (policy.name() == spec.name).then_some(&spec.limits),
+    };
+    if let Some(limits) = said {
+        if let Some(pace) = named(limits) {
             return pace;
         }
     } else if let Some(numbers) = decided.numbers {

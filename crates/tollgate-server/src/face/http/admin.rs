@@ -104,7 +104,7 @@ async fn on(
     verb: Verb,
     cost: u64,
 ) -> Result<Response, Problem> {
-    let ask = Ask { served, key, cost, numbers: None };
+    let ask = Ask { served, key, cost, tier: None, numbers: None };
     let replies = server.engine.apply(Face::Http, verb, &[ask]).await?;
     let reply = replies.first().ok_or_else(nothing_said)?;
     let text = String::from_utf8_lossy(key.bytes());

@@ -10,7 +10,7 @@ use tollgate::Verb;
 
 use super::problem::Problem;
 use super::query::Query;
-use crate::engine::{Ask, Key, Served};
+use crate::engine::{Ask, Key, Served, TIER};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -23,7 +23,7 @@ pub(super) async fn authorize(
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let query = Query::read(uri.query().unwrap_or_default());
-    query.only(&["policy", "key", "cost", "deny_status"])?;
+    query.only(&["policy", "key", "tier", "cost", "deny_status"])?;
     let name = query.get("policy").ok_or_else(|| {
         Problem::bad("policy", "`policy` is missing; ask /v1/authorize?policy=NAME")
     })?;
@@ -36,7 +36,8 @@ pub(super) async fn authorize(
         Some(key) => served.key(key.as_bytes())?,
         None => key_of_request(served, client, is_trusted, headers)?,
     };
-    let ask = Ask { served, key: &key, cost, numbers: None };
+    let tier = tier_of_request(&query, is_trusted, headers);
+    let ask = Ask { served, key: &key, cost, tier: tier.as_deref(), numbers: None };
     let replies = server.engine.apply(Face::Http, Verb::Check, &[ask]).await?;
     let refused = replies.iter().any(|reply| reply.is_refusal());
     let mut response = Response::new(Body::empty());
@@ -54,6 +55,17 @@ fn deny_status(query: &Query<'_>) -> Result<StatusCode, Problem> {
     status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or_else(|| {
         Problem::bad("deny_status", "`deny_status` must be a status from 400 to 599")
     })
+}
+
+/// The tier that the proxy names, in its question or in a field of the request. An untrusted peer has none to
+/// give away.
+fn tier_of_request<'q>(
+    query: &'q Query<'_>,
+    is_trusted: bool,
+    headers: &'q HeaderMap,
+) -> Option<Cow<'q, str>> {
+    let header = || headers.get("x-tollgate-tier").filter(|_| is_trusted)?.to_str().ok();
+    query.get(TIER).or_else(|| header().map(Cow::Borrowed))
 }
 
 /// The client's address where the policy names no fields; else its fields, as the proxy tells them.

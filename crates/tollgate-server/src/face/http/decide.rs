@@ -1,5 +1,6 @@
 //! `/v1/check`, `/v1/peek`, `/v1/refund`: from a question to asks, and from replies to JSON.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -11,7 +12,7 @@ use tollgate::{StoreError, Verb};
 use super::problem::{PROBLEM_JSON, Problem, without_hosts};
 use super::question::{Cost, Line, Question};
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Engine, Key, Plan, Reply, Served};
+use crate::engine::{Ask, Engine, Key, Plan, Reply, Served, TIER};
 use crate::observe::Face;
 
 /// One line, ready to be asked.
@@ -19,11 +20,13 @@ struct Prepared<'a> {
     served: &'a Arc<Served>,
     key: Key<'a>,
     cost: u64,
+    tier: Option<Cow<'a, str>>,
 }
 
 impl Prepared<'_> {
     fn ask(&self) -> Ask<'_> {
-        Ask { served: self.served, key: &self.key, cost: self.cost, numbers: None }
+        let tier = self.tier.as_deref();
+        Ask { served: self.served, key: &self.key, cost: self.cost, tier, numbers: None }
     }
 
     fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
@@ -81,7 +84,9 @@ fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Probl
             return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
         }
     };
-    Ok(Prepared { served, key, cost: units(served, &line.cost)? })
+    let named = || line.fields.as_ref().and_then(|fields| fields.get(TIER));
+    let tier = line.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(named);
+    Ok(Prepared { served, key, cost: units(served, &line.cost)?, tier })
 }
 
 /// A map of units names the unit of the policy, which has one.

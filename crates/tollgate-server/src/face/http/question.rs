@@ -30,6 +30,9 @@ pub(super) struct Line<'a> {
     pub(super) key: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) fields: Option<Fields<'a>>,
+    /// Beside a key; fields have one of their own.
+    #[serde(borrow)]
+    pub(super) tier: Option<Text<'a>>,
     #[serde(default)]
     pub(super) cost: Cost,
 }
@@ -192,7 +195,7 @@ fn explain(body: &[u8]) -> Problem {
 }
 
 fn explain_line(line: &Value, before: &str) -> Problem {
-    const KNOWN: [&str; 4] = ["policy", "key", "fields", "cost"];
+    const KNOWN: [&str; 5] = ["policy", "key", "fields", "tier", "cost"];
     let Value::Object(line) = line else {
         let name = before.trim_end_matches('.');
         return Problem::bad(name, format!("`{name}` must be an object with `policy` and `key`"));
@@ -209,6 +212,9 @@ fn explain_line(line: &Value, before: &str) -> Problem {
     }
     if line.get("key").is_some_and(|key| !key.is_string() && !key.is_null()) {
         return must("key", "a string");
+    }
+    if line.get("tier").is_some_and(|tier| !tier.is_string() && !tier.is_null()) {
+        return must("tier", "a string");
     }
     if line.get("fields").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
         return must("fields", "an object of strings");
@@ -265,6 +271,7 @@ mod tests {
             (r#"{"policy":"p","key":"k","cost":-1}"#, "`cost` must be a whole number"),
             (r#"{"policy":"p","key":"k","cost":1.5}"#, "`cost` must be a whole number"),
             (r#"{"policy":"p","key":"k","cost":"1"}"#, "`cost` must be a whole number"),
+            (r#"{"policy":"p","key":"k","tier":2}"#, "`tier` must be a string"),
             (r#"{"policy":"p","keys":"k"}"#, "did you mean `key`"),
             (r#"{"policy":"p","fields":[]}"#, "`fields` must be an object"),
             (r#"{"policy":"p","fields":{"a":null}}"#, "`fields.a` must be a string"),

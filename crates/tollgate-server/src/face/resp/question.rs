@@ -48,7 +48,7 @@ impl Question<'_> {
         let (verb, cost) = (self.verb, self.cost);
         match self.about {
             About::Policy { served, key } => {
-                let ask = Ask { served, key: &key, cost, numbers: None };
+                let ask = Ask { served, key: &key, cost, tier: None, numbers: None };
                 let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
                 let first = replies.into_iter().next();
                 first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(short_of_answers)

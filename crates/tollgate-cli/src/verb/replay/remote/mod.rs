@@ -6,12 +6,14 @@ mod window;
 use std::hash::{BuildHasher, RandomState};
 use std::io::BufRead;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
-use tollgate::{Policy, Store, StoreError};
+use tollgate::{Crossing, Store, StoreError};
 use tollgate_redis::RedisStore;
+use tollgate_server::config::PolicySpec;
 
 use self::events::{Next, read_ahead};
 use self::window::{WINDOW, Window};
@@ -28,7 +30,7 @@ const CLEARING: Duration = Duration::from_secs(120);
 
 pub(super) fn play(
     url: &str,
-    policy: Policy,
+    policy: PolicySpec,
     trace: Trace<impl BufRead + Send + 'static>,
     report: impl Report,
 ) -> Result<(), Failure> {
@@ -47,19 +49,22 @@ pub(super) fn play(
 struct Stage<'a> {
     url: &'a str,
     prefix: String,
-    policy: Policy,
+    policy: Arc<PolicySpec>,
     store: RedisStore,
 }
 
 impl<'a> Stage<'a> {
-    async fn set(url: &'a str, policy: Policy) -> Result<Stage<'a>, StoreError> {
+    async fn set(url: &'a str, policy: PolicySpec) -> Result<Stage<'a>, StoreError> {
         let prefix = private_prefix();
         let builder = RedisStore::builder(url).prefix(&prefix).deadline(PATIENCE);
         let store = builder.start()?;
         // A server that may drop records may answer otherwise than memory would.
         store.greet().await?.iter().for_each(|warning| say(&format!("warning: {warning}")));
-        store.set_policy(policy.clone()).await?;
-        Ok(Stage { url, prefix, policy, store })
+        store.set_policy(policy.built.clone()).await?;
+        for tier in policy.shared_tiers() {
+            store.set_variant(&policy.name, tier.built.clone(), Crossing::Units).await?;
+        }
+        Ok(Stage { url, prefix, policy: Arc::new(policy), store })
     }
 
     async fn play(
@@ -82,17 +87,18 @@ impl<'a> Stage<'a> {
                 break None;
             }
             let window = Window::new(next);
-            let (decisions, trouble) = window.decide(&self.store, self.policy.name()).await;
+            let (decisions, trouble) = window.decide(&self.store, &self.policy).await;
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
-                report.add(&self.policy, event, decision)?;
+                let decision = event.told(&self.policy, *decision);
+                report.add(event.under(&self.policy), event, &decision)?;
             }
             let trouble = trouble.map(|error| sentence(self.url, &error).into());
             if let Some(failure) = trouble.or(window.complaint) {
                 break Some(failure);
             }
         };
-        conclude(&self.policy, report, is_empty, complaint)
+        conclude(&self.policy.built, report, is_empty, complaint)
     }
 
     async fn clear(&self) -> Result<(), Failure> {

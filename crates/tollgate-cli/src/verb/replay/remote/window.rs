@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use tollgate::{Charge, Decision, StoreError, Timestamp, Verb};
+use tollgate::{Charge, Decision, StoreError, Timestamp};
 use tollgate_redis::RedisStore;
+use tollgate_server::config::PolicySpec;
 
 use super::events::Next;
 use crate::failure::Failure;
-use crate::verb::replay::event::{Event, Op};
+use crate::verb::replay::event::Event;
 
 /// How many events may be under way at once; with more of them a replay is no faster.
 pub(super) const WINDOW: usize = 256;
@@ -35,11 +36,11 @@ impl Window {
     pub(super) async fn decide(
         &self,
         store: &RedisStore,
-        policy: &str,
+        policy: &Arc<PolicySpec>,
     ) -> (Vec<Decision>, Option<StoreError>) {
         let mut under_way = JoinSet::new();
         for places in self.by_key() {
-            under_way.spawn(follow(store.clone(), policy.into(), self.events.clone(), places));
+            under_way.spawn(follow(store.clone(), Arc::clone(policy), self.events.clone(), places));
         }
         let mut decisions = vec![None; self.events.len()];
         let mut trouble = None;
@@ -64,7 +65,7 @@ impl Window {
 /// Decides the events at these places one after the other, as long as the store does.
 async fn follow(
     store: RedisStore,
-    policy: Box<str>,
+    policy: Arc<PolicySpec>,
     events: Arc<[Event<'static>]>,
     places: Vec<usize>,
 ) -> (Vec<(usize, Decision)>, Option<StoreError>) {
@@ -80,15 +81,13 @@ async fn follow(
 
 async fn decide(
     store: &RedisStore,
-    policy: &str,
+    policy: &PolicySpec,
     event: &Event<'static>,
 ) -> Result<Decision, StoreError> {
-    let verb = match event.op {
-        Op::Check => Verb::Check,
-        Op::Peek => Verb::Peek,
-        Op::Refund => Verb::Refund,
-        Op::Reset => Verb::Reset,
-    };
+    if let Some(decision) = event.free(policy) {
+        return Ok(decision);
+    }
+    let (verb, policy) = (event.verb(), event.under(policy).name());
     let charge = Charge { policy, key: event.key.as_bytes(), cost: event.cost };
     let answers = store.apply_at(Timestamp::from_micros(event.t_us), verb, &[charge]).await?;
     let nothing = || StoreError::failed(tollgate::Failure::BadReply, "no answer to a question");

@@ -1,0 +1,187 @@
+//! Factors, tiers and rollouts: what files mean, and what single commands make of them.
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+fn file(settings: &str) -> Place {
+    Place::with_config(&format!(
+        "[policies.p]\n{settings}\nlimits = [{{ algorithm = \"fixed-window\", limit = 10, per = \"1h\" }}]\n"
+    ))
+}
+
+const TIERS: &str = "tiers = { pro = { factor = 0.5 }, new = { factor = 4 }, same = { factor = 1 }, staff = { factor = 0.0 } }";
+
+#[test]
+fn a_factor_is_in_the_numbers() {
+    let limits = |settings: &str| {
+        let run = file(settings).run(&["validate", "--json"]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.json()["policies"]["p"].clone()
+    };
+    assert_eq!(limits("factor = 0.5")["limits"][0]["limit"], 20);
+    assert_eq!(limits("factor = 3")["limits"][0]["limit"], 4);
+    assert_eq!(limits("factor = 1.0")["limits"][0]["limit"], 10);
+    assert_eq!(limits("factor = 0")["limits"], json!([]));
+    // A tier multiplies what the policy is, and rounds once: 10 / (3 · 0.5).
+    let both = limits("factor = 3\ntiers = { pro = { factor = 0.5 } }");
+    assert_eq!(both["tiers"]["pro"]["limits"][0]["limit"], 7);
+    assert_eq!(limits("rollout = \"12.5%\"")["rollout"], "12.5%");
+    assert_eq!(limits("rollout = \"100.00%\"").get("rollout"), None);
+}
+
+#[test]
+fn validate_says_it_in_english() {
+    let run = file(&format!("factor = 2\nrollout = \"25%\"\n{TIERS}")).run(&["validate"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    for said in [
+        "Its limits are those of the file by a factor of 2.",
+        "Rolled out to 25% of keys; for the others it is in shadow, reports and never refuses.",
+        "  tier pro: the same budget by a factor of 0.5.\n    fixed-window: ",
+        "  tier same: the same limits.\n",
+        "  tier staff: no limits; everything is admitted and nothing charged.",
+    ] {
+        assert!(run.stdout.contains(said), "{said}: {}", run.stdout);
+    }
+    let run = file("factor = 0").run(&["validate"]);
+    assert!(run.stdout.contains("its factor of 0 disables its limits"), "{}", run.stdout);
+}
+
+#[test]
+fn what_makes_no_sense_has_a_place() {
+    for (settings, complaint) in [
+        ("factor = -1", ":2:10: `factor` must not be negative; found -1"),
+        ("factor = nan", ":2:10: `factor` must be a finite number of at most 18 digits; found nan"),
+        ("factor = \"2\"", ":2:10: `factor` must be a number; found \"2\""),
+        (
+            "factor = 0.0000000000000001",
+            ":2:10: limit `fixed-window` cannot be scaled by 0.0000000000000001: `limit` must be at most 2^53 - 1",
+        ),
+        ("tiers = { pro = { factor = -0.5 } }", ":2:28: `factor` must not be negative; found -0.5"),
+        ("tiers = { pro = {} }", ":2:17: tier `pro` needs `factor`, such as 0.5"),
+        ("tiers = { pro = 2 }", ":2:17: `tiers` must be a table; found 2"),
+        (
+            "tiers = { \"pr\\\"o\" = { factor = 1 } }",
+            ":2:11: the name of a tier must be 1 to 64 printable ASCII characters without quotes or backslashes; found \"pr\\\"o\"",
+        ),
+        (
+            "factor = 0.00000000001\ntiers = { pro = { factor = 0.00000000001 } }",
+            ":3:28: a factor must have at most 18 digits, before and after the point together",
+        ),
+    ] {
+        let run = file(settings).run(&["validate"]);
+        assert_eq!(run.code, Some(2), "{settings}");
+        assert!(run.stderr.trim_end().ends_with(complaint), "{settings}: {}", run.stderr);
+    }
+}
+
+/// Redis looks for the records of eight policies in one call.
+#[test]
+fn in_redis_tiers_are_few() {
+    let with = |tiers: u32, rest: &str| {
+        let tiers: Vec<String> =
+            (0..tiers).map(|n| format!("t{n} = {{ factor = 0.{}1 }}", n + 1)).collect();
+        let text = format!(
+            "[store]\nurl = \"redis://127.0.0.1:1\"\n[policies.p]\nlimits = [\"1/s\"]\n{rest}\ntiers = {{ {} }}",
+            tiers.join(", ")
+        );
+        Place::with_config(&text).run(&["validate"])
+    };
+    for (tiers, rest) in [(7, ""), (5, "overrides = { a = [\"2/s\"], b = [\"2/s\"] }")] {
+        assert_eq!(with(tiers, rest).code, Some(0), "{}", with(tiers, rest).stderr);
+        let run = with(tiers + 1, rest);
+        assert_eq!(run.code, Some(2));
+        let place = ":6:9: `tiers` and `overrides` are too many: in Redis at most 8 policies share";
+        assert!(run.stderr.contains(place), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn check_takes_a_tier() {
+    let place = file(TIERS);
+    let check = |arguments: &[&str]| {
+        let all: Vec<&str> =
+            ["check", "p", "k", "--json"].iter().chain(arguments).copied().collect();
+        let run = place.run(&all);
+        let said = run.json();
+        assert_eq!(said["policy"], "p");
+        (run.code, said["limit"].clone(), said["allowed"].clone(), run.stderr)
+    };
+    let quiet = String::new;
+    assert_eq!(check(&["--cost", "15"]), (Some(1), json!(10), json!(false), quiet()));
+    assert_eq!(
+        check(&["--cost", "15", "--tier", "pro"]),
+        (Some(0), json!(20), json!(true), quiet())
+    );
+    assert_eq!(check(&["--tier", "new"]), (Some(0), json!(3), json!(true), quiet()));
+    assert_eq!(check(&["--tier", "same"]), (Some(0), json!(10), json!(true), quiet()));
+    let staff = (Some(0), Value::Null, json!(true), quiet());
+    assert_eq!(check(&["--cost", "9999", "--tier", "staff"]), staff);
+    let (code, limit, _, stderr) = check(&["--tier", "prow"]);
+    assert_eq!((code, limit), (Some(0), json!(10)));
+    assert_eq!(stderr, "warning: policy `p` has no tier `prow`; did you mean `pro`?\n");
+}
+
+/// `alice` drew 6 986 of 10 000 for `login`, and `bob` 3 740.
+#[test]
+fn check_knows_who_is_enrolled() {
+    let place = Place::with_config("[policies.login]\nrollout = \"50%\"\nlimits = [\"1/h\"]\n");
+    let refused = place.run(&["check", "login", "bob", "--cost", "2"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    let free = place.run(&["check", "login", "alice", "--cost", "2"]);
+    assert_eq!(free.code, Some(0), "{}", free.stdout);
+    assert!(free.stdout.contains("in shadow, gcra would have refused"), "{}", free.stdout);
+    let json = place.run(&["check", "login", "alice", "--cost", "2", "--json"]).json();
+    assert_eq!((&json["allowed"], &json["granted"]), (&json!(true), &json!(2)));
+    assert_eq!(json["shadow_refused_by"], json!(["gcra"]));
+}
+
+const TRACE: &str = r#"{"t_us":0,"key":"a","cost":8}
+{"t_us":1,"key":"a","cost":3}
+{"t_us":2,"key":"a","cost":3,"tier":"pro"}
+{"t_us":3,"key":"a","cost":1,"tier":"nobody"}
+{"t_us":4,"key":"a","cost":100,"tier":"staff"}
+{"t_us":5,"key":"a","cost":9,"tier":"pro","op":"peek"}
+{"t_us":6,"key":"a","cost":5,"tier":"pro","op":"refund"}
+{"t_us":7,"key":"a","cost":4}
+"#;
+
+#[test]
+fn replay_takes_tiers_of_events() {
+    let run = file(TIERS).run_with_input(&["replay", "--format", "jsonl"], TRACE);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let said: Vec<(Value, Value)> = run
+        .lines()
+        .iter()
+        .map(|line| (line["allowed"].clone(), line["remaining"].clone()))
+        .collect();
+    let expected = [
+        (json!(true), json!(2)),
+        (json!(false), json!(2)),
+        (json!(true), json!(9)),
+        (json!(false), json!(0)),
+        (json!(true), Value::Null),
+        (json!(true), json!(9)),
+        // Five of eleven are given back; what is told is the policy's own.
+        (json!(false), json!(4)),
+        (json!(true), json!(0)),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn replay_keeps_others_in_shadow() {
+    let place = Place::with_config("[policies.login]\nrollout = \"50%\"\nlimits = [\"1/h\"]\n");
+    let trace: String = ["alice", "bob", "alice", "bob", "alice", "bob"]
+        .iter()
+        .map(|key| format!("{{\"t_us\":0,\"key\":\"{key}\"}}\n"))
+        .collect();
+    let run = place.run_with_input(&["replay"], &trace);
+    for line in [
+        "allowed             4",
+        "refused             2",
+        "would have been refused in shadow by limit\n             2  gcra",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+}
