@@ -42,7 +42,11 @@ pub(crate) const ALGORITHMS: &[AlgorithmWord] = &[
     algorithm("quota", &["limit", "per"], &["limit", "per"]),
     algorithm("even-slots", &["limit", "per"], &["limit", "per"]),
     algorithm("min-interval", &["every"], &["every"]),
-    algorithm("legacy", &[], &["max", "duration", "min_interval"]),
+    algorithm(
+        "legacy",
+        &[],
+        &["max", "duration", "min_interval", "size", "drip_rate", "drip_size"],
+    ),
 ];
 
 /// Algorithms that are named in the manual and still to come.
@@ -111,6 +115,14 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Milliseconds,
         "Old limits: the period, a duration or milliseconds.",
     ),
+    Key::new("size", Shape::Factor, "Old limits: units that may be used at once.").such_as("10"),
+    Key::new(
+        "drip_rate",
+        Shape::Milliseconds,
+        "Old limits: time between two drips, a duration or milliseconds.",
+    )
+    .default("1000"),
+    Key::new("drip_size", Shape::Factor, "Old limits: units that leave at once.").default("1"),
     Key::new("min_interval", Shape::Duration, "Also keep two admissions at least this far apart."),
     Key::new("unit", Shape::Syntax(accept_name), "What it counts.").default("\"requests\""),
     Key::new("shadow", Shape::Flag, "Decide and report, never refuse.").default("false"),

@@ -46,6 +46,15 @@ impl Decimal {
         product.is_multiple_of(divisor).then(|| u64::try_from(product / divisor).ok())?
     }
 
+    /// The least whole number that is not smaller, where it fits.
+    pub(crate) fn ceil(self) -> Option<u64> {
+        u64::try_from(self.mantissa.div_ceil(10u128.pow(self.scale))).ok()
+    }
+
+    pub(crate) fn is_below_one(self) -> bool {
+        self.mantissa < 10u128.pow(self.scale)
+    }
+
     /// As the library takes it, where that has as many digits.
     pub(crate) fn factor(self) -> Option<Factor> {
         Factor::new(u64::try_from(self.mantissa).ok()?, self.scale).ok()
@@ -74,7 +83,17 @@ mod tests {
     }
 
     #[test]
-    fn becomes_a_factor() {
+    fn rounds_up() {
+        for (text, whole, below) in [
+            ("0", 0, true),
+            ("0.1", 1, true),
+            ("0.999", 1, true),
+            ("1", 1, false),
+            ("1.5", 2, false),
+        ] {
+            let decimal = Decimal::parse(text).unwrap();
+            assert_eq!((decimal.ceil(), decimal.is_below_one()), (Some(whole), below), "{text}");
+        }
         assert_eq!(Decimal::parse("1e18").unwrap().factor(), None);
         assert_eq!(Decimal::parse("5e-1").unwrap().factor(), "0.5".parse().ok());
     }

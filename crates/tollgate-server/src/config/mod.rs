@@ -11,6 +11,7 @@ mod idle_rules;
 mod invalid;
 mod key;
 mod legacy;
+mod legacy_bucket;
 mod limit;
 mod limits;
 mod micros;

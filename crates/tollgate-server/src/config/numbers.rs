@@ -3,6 +3,7 @@
 use super::algorithm::CALENDAR;
 use super::field::Field;
 use super::legacy::{Legacy, Translated, translate};
+use super::legacy_bucket;
 use super::micros::Micros;
 use super::nearest::did_you_mean;
 use super::problem::Problem;
@@ -91,6 +92,9 @@ fn calendar_word(field: &Field<'_>) -> Result<&'static str, Problem> {
 
 /// The translated limit, if there is one, and its `min_interval`.
 pub(crate) fn read_legacy(table: &Table<'_>) -> Option<(Option<AlgorithmSpec>, Option<Micros>)> {
+    if legacy_bucket::is_one(table) {
+        return legacy_bucket::read(table).map(|(bucket, gap)| (Some(bucket), gap));
+    }
     let max = table.optional("max", Field::whole);
     let duration = table.optional("duration", Field::milliseconds);
     let min_interval = table.optional("min_interval", Field::milliseconds);
