@@ -50,22 +50,20 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
 
     async fn decide(
         &self,
-        calls: Vec<Call>,
+        mut calls: Vec<Call>,
         charges: &[Charge<'_>],
         policies: &[Arc<Policy>],
     ) -> Result<Vec<Answer>, StoreError> {
-        let mut last = None;
+        let last = calls.pop().ok_or_else(|| self.garbage("nothing was asked".to_owned()))?;
         for call in calls {
             let reply = self.wire.send(call).await?;
-            let is_decision =
-                matches!(reply.status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
-            if !is_decision {
+            if reply.status != StatusCode::OK {
                 return Err(self.refused(&reply, charges));
             }
-            last = Some(reply);
         }
-        let reply = last.ok_or_else(|| self.garbage("nothing was asked".to_owned()))?;
-        let read = read(&reply, charges, policies);
+        let reply = self.wire.send(last).await?;
+        let is_decision = matches!(reply.status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
+        let read = if is_decision { read(&reply, charges, policies) } else { None };
         read.ok_or_else(|| self.refused(&reply, charges))?.map_err(|reason| self.garbage(reason))
     }
 

@@ -10,6 +10,8 @@ use super::RemoteStore;
 use super::wire::Wire;
 
 const DEADLINE: Duration = Duration::from_millis(50);
+/// No instant is too far away by that.
+const LONGEST: Duration = Duration::from_secs(3_600);
 const CONNECTIONS: usize = 256;
 
 /// Settings of a [`RemoteStore`].
@@ -43,10 +45,10 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// How long one call may take, everything included; 50 ms unless set.
+    /// How long one call may take, everything included: 50 ms unless set, an hour at most.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+        self.deadline = deadline.min(LONGEST);
         self
     }
 

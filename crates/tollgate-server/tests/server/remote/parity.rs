@@ -45,8 +45,8 @@ limits = [{ algorithm = "fixed-window", limit = 5, per = "year", align = "calend
 [policies.debtor]
 limits = [{ algorithm = "gcra", limit = 4, per = "10d", overdraft = true }]
 
-[policies.free]
-limits = []
+[policies.slots]
+limits = [{ algorithm = "even-slots", limit = 4, per = "100d" }]
 "#;
 
 const NAMES: [&str; 10] =
