@@ -6,5 +6,6 @@ mod honour;
 mod honour_real;
 mod pace;
 mod pace_real;
+mod pace_redis;
 mod pace_shared;
 mod stage;
