@@ -107,6 +107,9 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
     if let Some(path) = rule.wrong_path() {
         return Err(BuildError::Path { policy: policy(), path: path.to_owned() });
     }
+    if let Some((_, tier)) = rule.tiers.iter().find(|(_, tier)| !is_tier_of(tier, &rule.policy)) {
+        return Err(BuildError::Tier { policy: policy(), tier: tier.name().to_owned() });
+    }
     let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
     if let Some(header) = key.wrong_header() {
         return Err(BuildError::Header { policy: policy(), header: header.to_owned() });
@@ -117,6 +120,14 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
         }
         None => Ok(()),
     }
+}
+
+/// What was spent is known by the limits' names. A tier without limits has nothing to know.
+fn is_tier_of(tier: &Policy, policy: &Policy) -> bool {
+    let names = |policy: &Policy| -> Vec<String> {
+        policy.limits().iter().map(|limit| limit.name().to_owned()).collect()
+    };
+    tier.limits().is_empty() || names(tier) == names(policy)
 }
 
 impl<S> fmt::Debug for RateLimitBuilder<S> {

@@ -33,6 +33,13 @@ pub enum BuildError {
         /// The parameter.
         parameter: String,
     },
+    /// A tier of the policy has limits of other names.
+    Tier {
+        /// The policy.
+        policy: String,
+        /// The tier's policy.
+        tier: String,
+    },
     /// The store does not take a policy.
     Store(StoreError),
 }
@@ -64,6 +71,11 @@ impl fmt::Display for BuildError {
                 f,
                 "the key of policy `{policy}` is the parameter `{parameter}`, which its rule's paths do \
                  not all have; write `.path(\"/…/{{{parameter}}}\")`"
+            ),
+            Self::Tier { policy, tier } => write!(
+                f,
+                "policy `{tier}` is a tier of `{policy}` and has limits of other names, so that nobody could \
+                 tell what was spent; give them the same names, or none at all"
             ),
             Self::Store(error) => error.fmt(f),
         }

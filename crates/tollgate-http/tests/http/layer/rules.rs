@@ -79,6 +79,7 @@ async fn a_cost_by_what_the_request_says() {
 async fn tiers<S: Store + 'static>(store: S) {
     let rule = Rule::new(policy("api", 2))
         .tier("pro", policy("api-pro", 5))
+        .tier("staff", policy("api", 2).scaled("api-staff", "0".parse().unwrap()).unwrap())
         .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
         .headers(HeaderStyle::Ietf);
     let layer = RateLimitLayer::builder(store).rule(rule).key(Key::header("x-user"));
@@ -91,6 +92,15 @@ async fn tiers<S: Store + 'static>(store: S) {
     // A tier that nobody named is none.
     assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
+    // Without limits there is nothing to spend, and nothing to tell.
+    for _ in 0..9 {
+        let free = send(&app, of("alice").header("x-role", "staff")).await;
+        assert_eq!(
+            (free.status.as_u16(), &*free.body, free.header("ratelimit")),
+            (200, "None", None)
+        );
+    }
+    assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(1)");
 }
 
 #[tokio::test]
