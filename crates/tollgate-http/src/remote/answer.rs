@@ -62,12 +62,17 @@ fn told<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Er
 
 impl Said<'_> {
     /// The answer to this charge, with the limits in the places that `policy` has for them; or what is
-    /// wrong with it.
-    pub(super) fn answer(self, charge: &Charge<'_>, policy: &Policy) -> Result<Answer, String> {
+    /// wrong with it. The charges of its check cost `together`: those of one key are answered as one.
+    pub(super) fn answer(
+        self,
+        charge: &Charge<'_>,
+        together: u64,
+        policy: &Policy,
+    ) -> Result<Answer, String> {
         if self.policy != charge.policy || self.cost != charge.cost {
             return Err("the answer is to another question".to_owned());
         }
-        if self.granted > charge.cost {
+        if self.granted > together {
             return Err("more is granted than was asked for".to_owned());
         }
         let source = Source::parse(&self.source)
@@ -147,7 +152,7 @@ mod tests {
     fn read(line: &Value) -> Result<Answer, String> {
         let text = line.to_string();
         let said: Said<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        said.answer(&Charge { policy: "p", key: b"k", cost: 3 }, &policy())
+        said.answer(&Charge { policy: "p", key: b"k", cost: 3 }, 3, &policy())
     }
 
     #[test]

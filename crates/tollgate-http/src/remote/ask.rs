@@ -141,8 +141,9 @@ fn read(
     if said.len() != charges.len() {
         return Some(Err("there are not as many answers as charges".to_owned()));
     }
+    let together = charges.iter().fold(0_u64, |sum, charge| sum.saturating_add(charge.cost));
     let answers = said.into_iter().zip(charges).zip(policies);
-    Some(answers.map(|((said, charge), policy)| said.answer(charge, policy)).collect())
+    Some(answers.map(|((said, charge), policy)| said.answer(charge, together, policy)).collect())
 }
 
 /// The sentence of a problem.

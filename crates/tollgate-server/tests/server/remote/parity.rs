@@ -50,7 +50,7 @@ limits = [{ algorithm = "even-slots", limit = 4, per = "100d" }]
 "#;
 
 const NAMES: [&str; 10] =
-    ["bucket", "part", "harsh", "watched", "quiet", "spaced", "apart", "yearly", "debtor", "free"];
+    ["bucket", "part", "harsh", "watched", "quiet", "spaced", "apart", "yearly", "debtor", "slots"];
 
 const KEYS: [&[u8]; 6] =
     [b"alice", "Zoë 🦀".as_bytes(), b"\"quoted\"\n\\", b"\xff\xfe", b"bytes:fffe", b""];
