@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Calendar, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError,
+    Calendar, Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError,
     MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow, Timestamp,
 };
 
@@ -50,6 +50,9 @@ fn limit(spec: &LimitSpec) -> Result<Limit, LimitError> {
         Algorithm::Quota { limit, per_ns } => Quota::new(limit, ns(per_ns))?.into(),
         Algorithm::EvenSlots { limit, per_ns } => EvenSlots::new(limit, ns(per_ns))?.into(),
         Algorithm::Concurrency { limit, lease_ns } => Concurrency::new(limit, ns(lease_ns))?.into(),
+        Algorithm::ErrorRate { threshold, per_ns, min_samples, cool_down_ns } => {
+            ErrorRate::new(threshold, ns(per_ns), min_samples, ns(cool_down_ns))?.into()
+        }
         Algorithm::MinInterval { every_ns } => MinInterval::new(ns(every_ns))?.into(),
     };
     let limit = limit.shadow(spec.shadow);

@@ -42,7 +42,9 @@ impl Case {
         let trace = (0..length)
             .map(|_| {
                 at_ns = (at_ns + step(&mut rng, pace, most)) / tick_ns * tick_ns;
-                Event { at_ns, verb: verb(&mut rng), cost: cost(&mut rng, most) }
+                let (verb, cost) = (verb(&mut rng), cost(&mut rng, most));
+                let event = Event { at_ns, verb, cost };
+                if family == Family::ErrorRate { or_report(&mut rng, event) } else { event }
             })
             .collect();
         Self { spec, trace, dice: rng.u64(..) }
@@ -83,6 +85,16 @@ fn verb(rng: &mut Rng) -> Verb {
         18 => Verb::Refund,
         _ => Verb::Reset,
     }
+}
+
+/// Breakers hear reports, mostly one by one.
+fn or_report(rng: &mut Rng, event: Event) -> Event {
+    let verb = match rng.u8(0..6) {
+        0 => Verb::ReportOk,
+        1 | 2 => Verb::ReportError,
+        _ => return event,
+    };
+    Event { verb, cost: if event.cost > 3 { 1 } else { event.cost }, ..event }
 }
 
 fn cost(rng: &mut Rng, most: u64) -> u64 {

@@ -22,12 +22,14 @@ pub enum Family {
     MinInterval,
     /// Held at once, alone or beside another limit; only reservations are admitted.
     Concurrency,
+    /// A breaker, alone or beside another limit; its traces have reports.
+    ErrorRate,
     /// Two or three limits of any kind, shadows among them.
     Several,
 }
 
 impl Family {
-    /// Every kind that a check can be admitted by.
+    /// Every kind that needs neither reservations nor reports.
     pub const ALL: [Self; 13] = [
         Self::Gcra,
         Self::LeakyOneByOne,
@@ -48,12 +50,13 @@ impl Family {
         let mut limits = Vec::new();
         let count = match self {
             Self::Several => rng.usize(2..=3),
-            Self::Concurrency => rng.usize(1..=2),
+            Self::Concurrency | Self::ErrorRate => rng.usize(1..=2),
             _ => 1,
         };
         for _ in 0..count {
             let single = Self::ALL[rng.usize(0..Self::ALL.len() - 1)];
-            let any = self == Self::Several || self == Self::Concurrency && !limits.is_empty();
+            let any = self == Self::Several
+                || matches!(self, Self::Concurrency | Self::ErrorRate) && !limits.is_empty();
             let family = if any { single } else { self };
             let algorithm = family.algorithm(rng, tick_ns, start_ns);
             let gap = ticks(period_of(&algorithm) / rng.u64(1..40), tick_ns);
@@ -130,6 +133,12 @@ impl Family {
                 limit: limit.min((per_ns / tick_ns / 2).max(1)),
                 per_ns: per_ns.max(2 * tick_ns),
             },
+            Self::ErrorRate => Algorithm::ErrorRate {
+                threshold: [1, 2_500, 5_000, 6_667, 10_000][rng.usize(0..5)],
+                per_ns,
+                min_samples: rng.u64(1..=4),
+                cool_down_ns: ticks(per_ns / rng.u64(1..8), tick_ns),
+            },
             Self::Concurrency => {
                 let lease_ns = ticks(per_ns.clamp(2_000_000, 80_000_000_000_000), tick_ns);
                 Algorithm::Concurrency { limit: limit.min(65_536), lease_ns }
@@ -187,6 +196,7 @@ pub(crate) fn period_of(algorithm: &Algorithm) -> u64 {
         | Algorithm::SlidingWindow { per_ns, .. }
         | Algorithm::RollingWindow { per_ns, .. }
         | Algorithm::Quota { per_ns, .. }
+        | Algorithm::ErrorRate { per_ns, .. }
         | Algorithm::EvenSlots { per_ns, .. } => per_ns,
         Algorithm::LeakyBucket { every_ns, .. } | Algorithm::MinInterval { every_ns } => every_ns,
         Algorithm::Concurrency { lease_ns, .. } => lease_ns,
@@ -203,6 +213,8 @@ pub(crate) fn limit_of(algorithm: &Algorithm) -> Option<u64> {
         | Algorithm::RollingWindow { limit, .. }
         | Algorithm::Quota { limit, .. }
         | Algorithm::Concurrency { limit, .. } => Some(limit),
-        Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. } => None,
+        Algorithm::EvenSlots { .. }
+        | Algorithm::MinInterval { .. }
+        | Algorithm::ErrorRate { .. } => None,
     }
 }

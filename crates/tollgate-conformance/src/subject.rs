@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Decision, LimitDecision, ManualClock, MemoryStore, Policy, Store, Timestamp, Verb,
+    Charge, Decision, LimitDecision, ManualClock, MemoryStore, Outcome, Policy, Store, Timestamp,
+    Verb,
 };
 use tollgate_core::{Logs, State};
 
@@ -46,6 +47,8 @@ impl Subject for Core {
             }
             match event.verb {
                 SpecVerb::Debit => policy.debit(&mut state, now, cost),
+                SpecVerb::ReportOk => policy.report(&mut state, now, Outcome::Ok, cost),
+                SpecVerb::ReportError => policy.report(&mut state, now, Outcome::Error, cost),
                 SpecVerb::Refund => policy.refund(&mut state, now, cost),
                 SpecVerb::Reset => policy.clear(&mut state),
                 SpecVerb::Check | SpecVerb::Peek => {}
@@ -89,6 +92,8 @@ impl Subject for Memory {
                 SpecVerb::Check => Verb::Check,
                 SpecVerb::Peek => Verb::Peek,
                 SpecVerb::Debit => Verb::Debit,
+                SpecVerb::ReportOk => Verb::Report(Outcome::Ok),
+                SpecVerb::ReportError => Verb::Report(Outcome::Error),
                 SpecVerb::Refund => Verb::Refund,
                 SpecVerb::Reset => Verb::Reset,
             };

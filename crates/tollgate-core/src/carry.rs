@@ -205,6 +205,11 @@ fn carry_algorithm(
             // lasts as long as it was given for.
             keep_log(own.logs.get(own.words[0]).clone(), state);
         }
+        (Algorithm::ErrorRate(_), Algorithm::ErrorRate(_)) => {
+            // Open is open; for how long is for the new numbers to say.
+            state.words[1] = own.words[1];
+            keep_log(own.logs.get(own.words[0]).clone(), state);
+        }
         (Algorithm::MinInterval(a), Algorithm::MinInterval(b)) => {
             state.words[0] = shifted(own.words[0], a.every, b.every);
         }

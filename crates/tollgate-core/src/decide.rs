@@ -7,7 +7,9 @@ use crate::algorithm::gcra::Cells;
 use crate::algorithm::{Meter, NEVER};
 use crate::decision::{Room, UNBOUNDED, bounded};
 use crate::limit::ends;
-use crate::{Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Policy, State, Timestamp, View};
+use crate::{
+    Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Outcome, Policy, State, Timestamp, View,
+};
 
 /// How many steps a wait over limits that shrink again may take before it is given as it stands.
 ///
@@ -360,6 +362,14 @@ impl Policy {
     pub fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
         for (start, limit) in self.parts() {
             limit.debit(state.part(start, limit.words()), now.as_nanos(), cost);
+        }
+    }
+
+    /// Takes into account how something that was admitted ended, so many times. Only limits by the share of
+    /// errors care.
+    pub fn report(&self, state: &mut State<'_>, now: Timestamp, outcome: Outcome, times: u64) {
+        for (start, limit) in self.parts() {
+            limit.report(state.part(start, limit.words()), now.as_nanos(), outcome, times);
         }
     }
 

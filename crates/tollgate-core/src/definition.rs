@@ -7,8 +7,8 @@ use core::fmt::Write as _;
 use core::time::Duration;
 
 use crate::{
-    Algorithm, Align, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval,
-    Policy, Quota, RollingWindow, SlidingWindow,
+    Algorithm, Align, Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
+    MinInterval, Policy, Quota, RollingWindow, SlidingWindow,
 };
 
 impl Policy {
@@ -67,6 +67,10 @@ fn defining(algorithm: &Algorithm) -> (char, Vec<u64>) {
         Algorithm::Quota(quota) => ('q', Vec::from([quota.holds(), nanos(quota.period())])),
         Algorithm::EvenSlots(slots) => ('e', Vec::from([slots.slots(), nanos(slots.period())])),
         Algorithm::Concurrency(slots) => ('c', Vec::from([slots.holds(), nanos(slots.lease())])),
+        Algorithm::ErrorRate(breaker) => {
+            let (per, cool_down) = (nanos(breaker.period()), nanos(breaker.cool_down()));
+            ('x', Vec::from([breaker.threshold(), per, breaker.min_samples(), cool_down]))
+        }
         Algorithm::MinInterval(gap) => ('m', Vec::from([nanos(gap.period())])),
     }
 }
@@ -97,6 +101,9 @@ fn read_limit(line: &str) -> Option<Limit> {
         ("q", &[limit, per]) => Quota::new(limit, time(per)).ok()?.into(),
         ("e", &[slots, per]) => EvenSlots::new(slots, time(per)).ok()?.into(),
         ("c", &[limit, lease]) => Concurrency::new(limit, time(lease)).ok()?.into(),
+        ("x", &[threshold, per, samples, cool_down]) => {
+            ErrorRate::new(threshold, time(per), samples, time(cool_down)).ok()?.into()
+        }
         ("m", &[every]) => MinInterval::new(time(every)).ok()?.into(),
         _ => return None,
     };
@@ -132,6 +139,7 @@ mod tests {
             Quota::new(5, hour).unwrap().into(),
             EvenSlots::new(5, hour).unwrap().into(),
             Concurrency::new(5, hour).unwrap().into(),
+            ErrorRate::new(5_000, hour, 10, hour).unwrap().into(),
             Limit::from(MinInterval::new(hour).unwrap()).min_interval(hour).unwrap(),
         ]);
         let policy = Policy::new("p", limits).unwrap();

@@ -17,6 +17,10 @@ pub enum LimitError {
     ManyUnits(&'static str),
     /// An exact rolling window would keep too long a log.
     LongLog,
+    /// A share of errors that is none, or more than all.
+    Threshold,
+    /// More samples than a log may have entries.
+    ManySamples,
     /// More at once than a log may have entries.
     ManyHolders,
     /// More buckets than a log may have entries.
@@ -46,6 +50,8 @@ impl fmt::Display for LimitError {
                 f.write_str("`buckets` must not cut `per` into less than a nanosecond each")
             }
             Self::ShortSlot => f.write_str("even slots hold at most 500000000 per second"),
+            Self::Threshold => f.write_str("`threshold` must be from 0.01% to 100%"),
+            Self::ManySamples => f.write_str("`min_samples` must be at most 65536"),
             Self::ManyHolders => f.write_str("a concurrency limit is at most 65536"),
             Self::ManyBuckets => f.write_str("`buckets` must be at most 65536"),
         }

@@ -15,6 +15,7 @@
 //! | [`EvenSlots`] | 1 word | ⌈limit·D / P + 1/2⌉ events |
 //! | [`MinInterval`] | 1 word | ⌈D / every⌉ events |
 //! | [`Concurrency`] | a log | limit held at any instant |
+//! | [`ErrorRate`] | 1 word and a log | while open, one event in each cool-down; closed, anything |
 //!
 //! The argument for each bound stands at the top of the algorithm's file.
 #![no_std]
@@ -40,6 +41,7 @@ mod settle;
 mod time;
 
 pub use algorithm::concurrency::Concurrency;
+pub use algorithm::error_rate::{ErrorRate, Outcome};
 pub use algorithm::even_slots::EvenSlots;
 pub use algorithm::fixed_window::{Align, Calendar, FixedWindow};
 pub use algorithm::gcra::Gcra;

@@ -5,8 +5,8 @@ use crate::algorithm::{Meter, NEVER, remaining};
 use crate::decide::settle;
 use crate::decision::{Room, UNBOUNDED};
 use crate::{
-    Algorithm, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, MinInterval,
-    Quota, RollingWindow, SlidingWindow, State, View,
+    Algorithm, Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError,
+    MinInterval, Outcome, Quota, RollingWindow, SlidingWindow, State, View,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -245,6 +245,13 @@ impl Limit {
         self.algorithm.give_back(state.part(0, self.own_words), at, now, units);
     }
 
+    /// Only what counts outcomes cares.
+    pub(crate) fn report(&self, mut state: State<'_>, now: u64, outcome: Outcome, times: u64) {
+        if let Algorithm::ErrorRate(breaker) = &self.algorithm {
+            breaker.report(state.part(0, self.own_words), now, outcome, times);
+        }
+    }
+
     pub(crate) fn redate(&self, mut state: State<'_>, now: u64) {
         self.algorithm.redate(state.part(0, self.own_words), now);
         if let Some(gap) = self.gap {
@@ -288,7 +295,8 @@ named!(
     Quota,
     EvenSlots,
     MinInterval,
-    Concurrency
+    Concurrency,
+    ErrorRate
 );
 
 macro_rules! limits_from {
@@ -309,7 +317,8 @@ limits_from!(
     Quota,
     EvenSlots,
     MinInterval,
-    Concurrency
+    Concurrency,
+    ErrorRate
 );
 
 impl From<LeakyBucket> for Limit {

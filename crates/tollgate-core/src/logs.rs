@@ -55,7 +55,11 @@ impl Logs {
     pub fn put(&mut self, entries: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let mut handle = 0;
         let log = self.open(&mut handle);
-        entries.into_iter().for_each(|(stamp, size)| log.push(stamp, size));
+        for (stamp, size) in entries.into_iter().filter(|(_, size)| *size > 0) {
+            // As they are: what was apart stays apart.
+            log.total += size;
+            log.entries.push_back((stamp, size));
+        }
         if log.entries.is_empty() {
             self.close(&mut handle);
         }

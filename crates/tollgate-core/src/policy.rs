@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{
-    Concurrency, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitSet, MAX_LIMITS,
-    MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
+    Algorithm, Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
+    LimitSet, MAX_LIMITS, MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
 };
 
 /// What is admitted when not everything fits, and what is recorded.
@@ -83,6 +83,12 @@ impl Policy {
     pub fn reserves_only(&self) -> bool {
         let holds = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
         !self.shadow && self.limits.iter().any(holds)
+    }
+
+    /// Whether outcomes mean something to one of its limits.
+    #[must_use]
+    pub fn takes_reports(&self) -> bool {
+        self.limits.iter().any(|limit| matches!(limit.algorithm(), Algorithm::ErrorRate(_)))
     }
 
     /// The shortest lease of its limits of what is held at once.
@@ -219,5 +225,6 @@ policies_from!(
     Quota,
     EvenSlots,
     MinInterval,
-    Concurrency
+    Concurrency,
+    ErrorRate
 );

@@ -1,7 +1,7 @@
 //! States that were kept elsewhere for a while: what to make sure of before they count again.
 
 use crate::algorithm::Meter;
-use crate::{Algorithm, Limit, MAX_PERIOD, MAX_UNITS, Policy, State, Timestamp, View};
+use crate::{Algorithm, ErrorRate, Limit, MAX_PERIOD, MAX_UNITS, Policy, State, Timestamp, View};
 
 /// No algorithm looks further ahead than two periods from the last instant there is.
 #[expect(clippy::cast_possible_truncation, reason = "100 years are 2^62 ns")]
@@ -72,6 +72,9 @@ fn is_sound(limit: &Limit, view: View<'_>) -> bool {
             }
             (Algorithm::RollingWindow(_) | Algorithm::Concurrency(_), &[log]) => {
                 is_sound_log(view.logs.entries(log))
+            }
+            (Algorithm::ErrorRate(_), &[log, tripped]) => {
+                ErrorRate::is_sound(view.logs.entries(log), tripped, LATEST)
             }
             (Algorithm::EvenSlots(_) | Algorithm::MinInterval(_), &[until]) => until <= LATEST,
             _ => false,

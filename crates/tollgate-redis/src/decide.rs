@@ -66,9 +66,10 @@ impl Inner {
         lines: &[Line],
         by: Instant,
     ) -> Result<(Vec<Answer>, Vec<Found>), StoreError> {
-        // The one place to change when the scripts know it.
-        if verb == Verb::Debit {
-            return Err(StoreError::Unfit("debits are not available on Redis yet".to_owned()));
+        // The one place to change when the scripts know them.
+        if matches!(verb, Verb::Debit | Verb::Report(_)) {
+            let reason = "debits and reports are not available on Redis yet";
+            return Err(StoreError::Unfit(reason.to_owned()));
         }
         let slot = |line: &Line| line.record.slot;
         let together =
@@ -282,6 +283,7 @@ fn call(
         How::Apply(Verb::Check) => ("check", None),
         How::Apply(Verb::Peek) => ("peek", None),
         How::Apply(Verb::Debit) => ("debit", None),
+        How::Apply(Verb::Report(_)) => ("report", None),
         How::Apply(Verb::Refund) => ("refund", None),
         How::Apply(Verb::Reset) => ("reset", None),
         How::Hold => ("hold", None),

@@ -83,6 +83,7 @@ pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, u64)]) ->
         let now = held.now;
         match verb {
             Verb::Debit => policy.debit(&mut held.state(), now, *cost),
+            Verb::Report(outcome) => policy.report(&mut held.state(), now, outcome, *cost),
             Verb::Refund => policy.refund(&mut held.state(), now, *cost),
             Verb::Reset => policy.clear(&mut held.state()),
             Verb::Check | Verb::Peek => {}

@@ -2,7 +2,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use tollgate_core::{Decision, Policy, Timestamp};
+use tollgate_core::{Decision, Outcome, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
@@ -201,6 +201,17 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         K: Borrow<Q>,
     {
         self.table.debit(self.fingerprint(key), self.clock.now(), cost);
+    }
+
+    /// Tells how something that was admitted for this key ended: true, or [`Outcome::Ok`], if well. Only
+    /// limits by the share of errors care.
+    pub fn report<Q: ?Sized + Hash>(&self, key: &Q, outcome: impl Into<Outcome>)
+    where
+        K: Borrow<Q>,
+    {
+        let fingerprint = self.fingerprint(key);
+        self.table.report(fingerprint, self.clock.now(), outcome.into());
+        self.line.nudge(fingerprint);
     }
 
     /// Gives back up to `cost` units that were charged before. A key that found no place when the table

@@ -1,4 +1,4 @@
-use tollgate_core::{Decision, Logs, Policy, State, Timestamp, View};
+use tollgate_core::{Decision, Logs, Outcome, Policy, State, Timestamp, View};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::reservation::{HeldUnder, Reservation, Settle};
@@ -145,6 +145,14 @@ impl<C: Clock> Limiter<C> {
     /// for a cost that is only known afterwards.
     pub fn debit(&self, cost: u64) {
         self.apply(|policy, state, now| policy.debit(state, now, cost));
+    }
+
+    /// Tells how something that was admitted ended: true, or [`Outcome::Ok`], if well. Only limits by the
+    /// share of errors care.
+    pub fn report(&self, outcome: impl Into<Outcome>) {
+        let outcome = outcome.into();
+        self.apply(|policy, state, now| policy.report(state, now, outcome, 1));
+        self.line.nudge(ONLY_KEY);
     }
 
     /// Gives back up to `cost` units that were charged before.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Crossing, Decision, LimitDecision, Policy};
+use tollgate_core::{Crossing, Decision, LimitDecision, Outcome, Policy};
 
 use crate::hold::{Hold, Reserved, Settled, Settlement, not_here};
 
@@ -27,6 +27,9 @@ pub enum Verb {
     /// Charge what was used already, whatever there is room for and into debt if need be; then answer as
     /// a peek.
     Debit,
+    /// Take into account how what was admitted ended, as often as the cost says; then answer as a peek.
+    /// Only limits by the share of errors care.
+    Report(Outcome),
     /// Give back; then answer as a peek.
     Refund,
     /// Forget the keys; then answer as a peek.

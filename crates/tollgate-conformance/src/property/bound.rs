@@ -7,7 +7,8 @@ use crate::subject::Subject;
 /// In any half-open window of length D ≤ P the admitted cost stays within the published bound.
 pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -> Held {
     let [limit] = &case.spec.limits[..] else { return Ok(false) };
-    if case.spec.shadow {
+    // A breaker bounds nothing while it is closed.
+    if case.spec.shadow || matches!(limit.algorithm, Algorithm::ErrorRate { .. }) {
         return Ok(false);
     }
     // What was given back may be used again: only charges count here. Debits admit nothing.
@@ -47,7 +48,9 @@ fn is_charged(case: &Case, answer: &Answer) -> bool {
 /// Events for algorithms that count a batch as one.
 fn admitted(algorithm: &Algorithm, granted: u64) -> u128 {
     match algorithm {
-        Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. } => u128::from(granted.min(1)),
+        Algorithm::EvenSlots { .. }
+        | Algorithm::MinInterval { .. }
+        | Algorithm::ErrorRate { .. } => u128::from(granted.min(1)),
         _ => granted.into(),
     }
 }
@@ -83,6 +86,7 @@ fn bound(algorithm: &Algorithm, length: u64, largest: u64) -> u128 {
         Algorithm::EvenSlots { limit, per_ns } => {
             (2 * wide(limit) * length + wide(per_ns)).div_ceil(2 * wide(per_ns))
         }
+        Algorithm::ErrorRate { .. } => u128::MAX,
         Algorithm::MinInterval { every_ns } => length.div_ceil(wide(every_ns)),
     }
 }

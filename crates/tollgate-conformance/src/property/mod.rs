@@ -28,13 +28,16 @@ pub struct Property<S> {
 
 impl<S> Property<S> {
     /// Whether some case of the family must show it: batches of these are events, which cannot be
-    /// split; one family is made of leaky buckets; several limits have no bound of their own.
+    /// split; one family is made of leaky buckets; several limits have no bound of their own, and a
+    /// breaker has none while it is closed.
     pub(crate) fn applies(&self, family: Family) -> bool {
         match self.name {
-            "P8 split" => !matches!(family, Family::EvenSlots | Family::MinInterval),
+            "P8 split" => {
+                !matches!(family, Family::EvenSlots | Family::MinInterval | Family::ErrorRate)
+            }
             "P10 epoch shift" => family != Family::FixedCalendar,
             "P11 equivalence" => family == Family::LeakyOneByOne,
-            "P13 bound" => family != Family::Several,
+            "P13 bound" => !matches!(family, Family::Several | Family::ErrorRate),
             _ => true,
         }
     }

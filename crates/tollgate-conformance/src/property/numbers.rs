@@ -46,8 +46,9 @@ pub(super) fn reset<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
 /// n at once admitted: n singles at the same instant are admitted too, and leave the same state.
 pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
     let batches_are_events = case.spec.limits.iter().any(|limit| {
+        use Algorithm::{ErrorRate, EvenSlots, MinInterval};
         let event =
-            matches!(limit.algorithm, Algorithm::EvenSlots { .. } | Algorithm::MinInterval { .. });
+            matches!(limit.algorithm, EvenSlots { .. } | MinInterval { .. } | ErrorRate { .. });
         event || limit.min_interval_ns.is_some()
     });
     if batches_are_events || has_overdraft(&case.spec) || has_shadow(&case.spec) {

@@ -19,6 +19,7 @@ fn bound(algorithm: &Algorithm, d: u64) -> u64 {
         | Algorithm::Concurrency { limit, .. } => limit,
         Algorithm::EvenSlots { limit, per_ns } => inside * limit / per_ns + 2,
         Algorithm::MinInterval { every_ns } => inside / every_ns + 1,
+        Algorithm::ErrorRate { .. } => u64::MAX,
     }
 }
 
@@ -26,6 +27,7 @@ fn period(algorithm: &Algorithm) -> u64 {
     match *algorithm {
         Algorithm::LeakyBucket { every_ns, .. } | Algorithm::MinInterval { every_ns } => every_ns,
         Algorithm::Gcra { per_ns, .. }
+        | Algorithm::ErrorRate { per_ns, .. }
         | Algorithm::FixedWindow { per_ns, .. }
         | Algorithm::SlidingWindow { per_ns, .. }
         | Algorithm::RollingWindow { per_ns, .. }

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::concurrency::Concurrency;
+use super::error_rate::ErrorRate;
 use super::even_slots::EvenSlots;
 use super::fixed_window::FixedWindow;
 use super::gcra::Gcra;
@@ -66,6 +67,9 @@ pub(super) trait Meter: Debug + CloneMeter {
         self.refund(at, units);
     }
 
+    /// Hears how what was admitted ended, so many times.
+    fn report(&mut self, _at: Time, _is_error: bool, _times: Units) {}
+
     /// Whether only a reservation can charge it.
     fn only_held(&self) -> bool {
         false
@@ -110,6 +114,9 @@ pub(super) fn fresh(algorithm: &Algorithm) -> Box<dyn Meter> {
         Algorithm::Quota { limit, per_ns } => Box::new(Quota::new(limit, per_ns)),
         Algorithm::EvenSlots { limit, per_ns } => Box::new(EvenSlots::new(limit, per_ns)),
         Algorithm::Concurrency { limit, lease_ns } => Box::new(Concurrency::new(limit, lease_ns)),
+        Algorithm::ErrorRate { threshold, per_ns, min_samples, cool_down_ns } => {
+            Box::new(ErrorRate::new(threshold, per_ns, min_samples, cool_down_ns))
+        }
         Algorithm::MinInterval { every_ns } => Box::new(MinInterval::new(every_ns)),
     }
 }

@@ -21,6 +21,7 @@
 
 mod answer;
 mod concurrency;
+mod error_rate;
 mod even_slots;
 mod fixed_window;
 mod gcra;

@@ -39,6 +39,8 @@ impl Model {
             Verb::Check => return self.decide(cost, Some(How::Charge)),
             Verb::Peek => {}
             Verb::Debit => self.debit(cost),
+            Verb::ReportOk => self.hear(false, cost),
+            Verb::ReportError => self.hear(true, cost),
             Verb::Refund => self.refund(cost),
             Verb::Reset => self.limits = self.spec.limits.iter().map(Limit::fresh).collect(),
         }
@@ -91,6 +93,12 @@ impl Model {
             if units > 0 {
                 meter.debit(self.now, units);
             }
+        }
+    }
+
+    fn hear(&mut self, is_error: bool, times: Units) {
+        for meter in self.limits.iter_mut().flat_map(|limit| &mut limit.meters) {
+            meter.report(self.now, is_error, times.min(65_536));
         }
     }
 

@@ -76,6 +76,17 @@ pub enum Algorithm {
         /// For how long each may be held.
         lease_ns: u64,
     },
+    /// Closed while too many reports are errors.
+    ErrorRate {
+        /// Hundredths of a percent of errors that open it.
+        threshold: u64,
+        /// How long a report counts.
+        per_ns: u64,
+        /// How many there must be.
+        min_samples: u64,
+        /// How long it stays open.
+        cool_down_ns: u64,
+    },
 }
 
 /// Where the windows of [`Algorithm::FixedWindow`] begin.
@@ -121,6 +132,10 @@ pub enum Verb {
     Peek,
     /// Charge what was used already, into debt if need be.
     Debit,
+    /// So many ended well.
+    ReportOk,
+    /// So many ended badly.
+    ReportError,
     /// Give units back.
     Refund,
     /// Forget the key.

@@ -156,6 +156,34 @@ fn debit_that_is_forgotten() {
 }
 
 #[test]
+fn breaker_that_opens_one_too_late() {
+    caught(Family::ErrorRate, "reference", |spec, trace, _| {
+        with_spec(spec, trace, |algorithm| {
+            if let Algorithm::ErrorRate { min_samples, .. } = algorithm {
+                *min_samples += 1;
+            }
+        })
+    });
+}
+
+#[test]
+fn peek_that_is_taken_for_the_probe() {
+    caught(Family::ErrorRate, "P6", |spec, trace, _| {
+        with_events(spec, trace, |event| match event.verb {
+            Verb::Peek => Event { verb: Verb::Check, ..*event },
+            _ => *event,
+        })
+    });
+}
+
+#[test]
+fn breaker_that_is_forgotten_too_early() {
+    caught(Family::ErrorRate, "P4", |spec, trace, _| {
+        with_answers(spec, trace, |answer| answer.reset_after_ns /= 2)
+    });
+}
+
+#[test]
 fn refusal_that_charges() {
     caught(Family::FixedEpoch, "P7", |spec, trace, _| {
         let spec = PolicySpec { mode: Mode::Uniform, ..spec.clone() };

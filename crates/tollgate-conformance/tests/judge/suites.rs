@@ -35,5 +35,6 @@ suites! {
     quota => Quota,
     even_slots => EvenSlots,
     min_interval => MinInterval,
+    error_rate => ErrorRate,
     several => Several,
 }

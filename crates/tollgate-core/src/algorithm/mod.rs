@@ -1,6 +1,7 @@
 //! One file per algorithm, each answering the same few questions about one key's state.
 
 pub(crate) mod concurrency;
+pub(crate) mod error_rate;
 pub(crate) mod even_slots;
 pub(crate) mod fixed_window;
 pub(crate) mod gcra;
@@ -17,8 +18,8 @@ use gcra::Cells;
 use crate::decide::alone;
 use crate::decision::{Room, UNBOUNDED};
 use crate::{
-    Concurrency, Decision, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs, MAX_PERIOD,
-    MAX_UNITS, MinInterval, Quota, RollingWindow, SlidingWindow,
+    Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs,
+    MAX_PERIOD, MAX_UNITS, MinInterval, Quota, RollingWindow, SlidingWindow,
 };
 
 /// A wait that never ends. As the largest wait it wins every maximum, as it should.
@@ -161,6 +162,8 @@ pub enum Algorithm {
     MinInterval(MinInterval),
     /// So many held at once.
     Concurrency(Concurrency),
+    /// Closed while too many end badly.
+    ErrorRate(ErrorRate),
 }
 
 macro_rules! meter {
@@ -175,6 +178,7 @@ macro_rules! meter {
             Algorithm::EvenSlots($meter) => $answer,
             Algorithm::MinInterval($meter) => $answer,
             Algorithm::Concurrency($meter) => $answer,
+            Algorithm::ErrorRate($meter) => $answer,
         }
     };
 }
@@ -239,6 +243,7 @@ impl Algorithm {
             Self::EvenSlots(_) => "even-slots",
             Self::MinInterval(_) => "min-interval",
             Self::Concurrency(_) => "concurrency",
+            Self::ErrorRate(_) => "error-rate",
         }
     }
 
@@ -252,9 +257,9 @@ impl Algorithm {
         meter!(self, m => alone(m, state, now, cost))
     }
 
-    /// Whether its word is the handle of a log.
+    /// Whether its first word is the handle of a log.
     pub(crate) fn keeps_log(&self) -> bool {
-        matches!(self, Self::RollingWindow(_) | Self::Concurrency(_))
+        matches!(self, Self::RollingWindow(_) | Self::Concurrency(_) | Self::ErrorRate(_))
     }
 
     /// Whether refusals can be recorded too.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tollgate::{Charge, Policy, Store, Timestamp, Verb};
+use tollgate::{Charge, Outcome, Policy, Store, Timestamp, Verb};
 use tollgate_conformance::property::{self, Property};
 use tollgate_conformance::real::RedisServer;
 use tollgate_conformance::reference::{Answer, PolicySpec, Verb as SpecVerb};
@@ -73,6 +73,8 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
             SpecVerb::Check => Verb::Check,
             SpecVerb::Peek => Verb::Peek,
             SpecVerb::Debit => Verb::Debit,
+            SpecVerb::ReportOk => Verb::Report(Outcome::Ok),
+            SpecVerb::ReportError => Verb::Report(Outcome::Error),
             SpecVerb::Refund => Verb::Refund,
             SpecVerb::Reset => Verb::Reset,
         };

@@ -32,7 +32,7 @@ impl Engine {
         let decision = match verb {
             Verb::Check => store.check(served.name(), key.bytes(), cost),
             Verb::Peek => store.peek(served.name(), key.bytes(), cost),
-            Verb::Debit | Verb::Refund | Verb::Reset => return None,
+            Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
         // A policy that the store does not know is a complaint for the long way to make.
         let decision = decision.ok()?;

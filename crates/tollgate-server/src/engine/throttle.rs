@@ -148,7 +148,7 @@ impl Engine {
         let decision = match verb {
             Verb::Check => handle.check(key, cost),
             Verb::Peek => handle.peek(key, cost),
-            Verb::Debit | Verb::Refund | Verb::Reset => return None,
+            Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
         if verb == Verb::Check {
             self.throttle.tally.count(face, outcome(&variant.policy, &decision));

@@ -17,7 +17,7 @@ impl<C: Clock> Shared<C> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        if matches!(verb, Verb::Check | Verb::Debit) {
+        if matches!(verb, Verb::Check | Verb::Debit | Verb::Report(_)) {
             self.make_room();
         }
         let (lines, line_of) = self.lines(charges)?;
@@ -27,6 +27,9 @@ impl<C: Clock> Shared<C> {
         for line in &lines {
             match verb {
                 Verb::Debit => line.locked(&mut shards).debit(line.key, now, line.cost),
+                Verb::Report(outcome) => {
+                    line.locked(&mut shards).report(line.key, now, outcome, line.cost);
+                }
                 Verb::Refund => line.shard(&mut shards).refund(line.key, now, line.cost),
                 Verb::Reset => line.shard(&mut shards).reset(line.key.fingerprint),
                 Verb::Check | Verb::Peek => {}

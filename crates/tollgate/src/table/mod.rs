@@ -10,7 +10,7 @@ mod prefetch;
 mod saved;
 mod shard;
 
-use tollgate_core::{Crossing, Decision, Held, Logs, Policy, State, Timestamp, Verdict};
+use tollgate_core::{Crossing, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict};
 
 use crate::budget::Budget;
 use crate::reservation::HeldUnder;
@@ -173,6 +173,14 @@ impl Table {
         }
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.debit(fingerprint.into(), now, cost);
+    }
+
+    pub(crate) fn report(&self, fingerprint: u64, now: Timestamp, outcome: Outcome) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        locked.report(fingerprint.into(), now, outcome, 1);
     }
 
     /// A check that can be settled, if it is admitted.
@@ -352,6 +360,14 @@ impl Locked<'_> {
         }
         self.find_place(key, now);
         self.shard.debit(key, now, cost);
+    }
+
+    /// Takes into account how what was admitted ended, so many times.
+    pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: u64) {
+        if times > 0 && self.shard.policy(key.under).takes_reports() {
+            self.find_place(key, now);
+            self.shard.report(key, now, outcome, times);
+        }
     }
 
     /// Records a verdict that can be settled.

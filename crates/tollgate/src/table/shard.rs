@@ -5,7 +5,7 @@
 //! it. That is all there is to growing and sweeping, and it happens under the shard's lock, so nobody
 //! sees half of it.
 
-use tollgate_core::{Decision, Held, Logs, Policy, State, Timestamp, Verdict, View};
+use tollgate_core::{Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict, View};
 
 use super::family::{Family, Key, MOST_WORDS, Variant};
 use super::layout::{Buckets, Layout, home};
@@ -218,6 +218,13 @@ impl Shard {
     /// The same for what was used already.
     pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
         self.write(key, now, |policy, state| policy.debit(state, now, cost));
+    }
+
+    /// The same for how it ended.
+    pub(super) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: u64) {
+        self.write(key, now, |policy, state| policy.report(state, now, outcome, times));
+        // A breaker that closes is fresh at once.
+        self.rest.frees_at = self.rest.frees_at.min(now);
     }
 
     /// The same for what can be settled.

@@ -4,6 +4,7 @@ mod calendar;
 mod change;
 mod concurrency;
 mod debit;
+mod error_rate;
 mod full;
 mod handle;
 mod held_at_once;
