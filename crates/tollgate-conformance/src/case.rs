@@ -49,15 +49,6 @@ impl Case {
             .collect();
         Self { spec, trace, dice: rng.u64(..) }
     }
-
-    /// The same case for those who cannot debit: they look instead.
-    #[must_use]
-    pub fn without_debits(mut self) -> Self {
-        for event in self.trace.iter_mut().filter(|event| event.verb == Verb::Debit) {
-            event.verb = Verb::Peek;
-        }
-        self
-    }
 }
 
 /// A pause, in the places where decisions change: none, a unit's time, a period, and one beside.

@@ -21,7 +21,6 @@ pub fn verdict<S: Subject>(
     let mut applied = vec![0_u64; properties.len()];
     for seed in 0..cases {
         let case = Case::draw(family, seed, S::TICK_NS);
-        let case = if S::DEBITS { case } else { case.without_debits() };
         let answers = subject.run(&case.spec, &case.trace, false);
         for (property, applied) in properties.iter().zip(&mut applied) {
             match (property.holds)(subject, &case, &answers) {

@@ -18,9 +18,6 @@ pub trait Subject: Sync {
     /// The smallest step of its clock.
     const TICK_NS: u64;
 
-    /// Whether it knows debits; if not, its traces have none.
-    const DEBITS: bool = true;
-
     /// Runs a trace against a key that nobody used before. With `sweep`, everything that may be
     /// forgotten is forgotten before every call.
     fn run(&self, spec: &PolicySpec, trace: &[Event], sweep: bool) -> Vec<Answer>;

@@ -9,6 +9,7 @@
 //! | leaky bucket | capacity | between two drips, each of as many units as before |
 //! | fixed, sliding and rolling window, quota | limit | stays: a window is a window |
 //! | concurrency | limit | stays: a lease is a lease |
+//! | error rate | – | stays: a share of errors is nobody's budget |
 //! | even slots | – | the period; it spaces events, so that one per second becomes one per two |
 //! | min-interval, and the gap of any limit | – | the interval |
 //!
@@ -97,6 +98,8 @@ impl Algorithm {
                 Self::EvenSlots(EvenSlots::new(slots.slots(), per)?)
             }
             Self::MinInterval(gap) => Self::MinInterval(gap.scaled(factor, "every")?),
+            // A share of errors is nobody's budget.
+            Self::ErrorRate(rate) => Self::ErrorRate(*rate),
             Self::Concurrency(slots) => Self::Concurrency(Concurrency::new(
                 units(factor, "limit", slots.holds())?,
                 slots.lease(),

@@ -10,7 +10,7 @@ use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
-use crate::script::{POLICY, REMEMBER, REPLACE};
+use crate::script::{CHECK, DEBIT, REMEMBER, REPLACE};
 use crate::shape::{Carried, Elsewhere};
 use crate::store::Inner;
 
@@ -67,8 +67,8 @@ impl Inner {
         by: Instant,
     ) -> Result<(Vec<Answer>, Vec<Found>), StoreError> {
         // The one place to change when the scripts know them.
-        if matches!(verb, Verb::Debit | Verb::Report(_)) {
-            let reason = "debits and reports are not available on Redis yet";
+        if let Verb::Report(_) = verb {
+            let reason = "reports are not available on Redis yet";
             return Err(StoreError::Unfit(reason.to_owned()));
         }
         let slot = |line: &Line| line.record.slot;
@@ -300,7 +300,8 @@ fn call(
         let elsewhere = Elsewhere { definitions: keys.len() - before, carried };
         line.entry.shape.write_args(&mut args, line.cost, mode, &elsewhere, expected);
     }
-    Ask::Call { script: &POLICY, keys, args }
+    let script = if how == How::Apply(Verb::Debit) { &DEBIT } else { &CHECK };
+    Ask::Call { script, keys, args }
 }
 
 /// The question for the short script, if it is one.

@@ -21,12 +21,18 @@ impl Inner {
         lines: &[Line],
     ) -> Result<Vec<Answer>, StoreError> {
         let says = |what| lines.iter().any(|line| line.entry.serving.on_store_error == what);
-        // What is given back or forgotten here would still be charged there.
+        // What is given back or forgotten here would still be charged there. What is debited here counts
+        // here, and there when it is back.
         let must_reach_it = matches!(verb, Verb::Refund | Verb::Reset);
         if says(OnStoreError::Deny) || must_reach_it {
             Err(error)
         } else if says(OnStoreError::Local) {
-            self.local.apply(verb, charges).await
+            let answers = self.local.apply(verb, charges).await?;
+            // A debit that may have been made there is not made again.
+            if verb == Verb::Debit && may_try_later(&error) {
+                self.local.note_debits(charges);
+            }
+            Ok(answers)
         } else {
             charges.iter().map(|charge| self.wave_through(charge)).collect()
         }

@@ -28,10 +28,7 @@ impl Held {
     ) -> Result<Self, NotOurs> {
         let mut held = Self::fresh(policy, now);
         shape.read(record, now, &mut held.words, &mut held.logs)?;
-        // Among others' debts any may be real; a step back showed by when it was written.
-        if !shape.is_shared() {
-            policy.redate(&mut held.state(), now);
-        }
+        policy.redate(&mut held.state(), now);
         Ok(held)
     }
 

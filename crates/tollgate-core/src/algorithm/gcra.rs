@@ -360,12 +360,8 @@ impl<W: Width> Meter for Cells<'_, W> {
         (if tat <= self.now(now) { fresh } else { tat }).save(state.words);
     }
 
-    /// With overdraft any debt may be real: whoever can tell how far the clock stepped, shifts it.
-    fn redate(&self, state: State<'_>, now: u64) {
-        if !self.gcra.overdraft {
-            W::load(state.words).min(self.now(now).plus(self.depth)).save(state.words);
-        }
-    }
+    /// Any debt may be real: whoever can tell how far the clock stepped, shifts it.
+    fn redate(&self, _state: State<'_>, _now: u64) {}
 
     #[inline]
     fn need(&self, cost: u64) -> u64 {

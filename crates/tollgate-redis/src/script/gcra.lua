@@ -1,6 +1,7 @@
 #!lua
 -- Many independent checks of policies that are one whole-microsecond gcra limit: most are. The
--- record is one integer, the instant at which the key is full again.
+-- record is one integer, the instant at which the key is full again; where that is further off than a
+-- full bucket, because units were debited, the instant of the last write stands behind it.
 -- ARGV: trace time or nothing, and with it a time to live that is only a safety net; then for each
 -- run of KEYS the time its cost takes, the depth of a full bucket, and its length.
 -- Replies the instant and what was found under each key; the numbers of a decision follow from that.
@@ -12,6 +13,20 @@ end
 local call, pcall = redis.call, redis.pcall
 local ceil, find, format = math.ceil, string.find, string.format
 local reply, at = {now}, 0
+-- What a debt comes to by now: when the key is full, if that is no longer than a full bucket takes, and
+-- whether the record is ours.
+local function owing(key, found, latest)
+  local full_at, written = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+)$')
+  if not full_at then return nil, false end
+  -- However deep, it is real; a clock that stepped back shows by when it was written.
+  local ahead = tonumber(written) - now
+  full_at = ahead > 0 and math.max(0, full_at - ahead) or tonumber(full_at)
+  if ahead > 0 then
+    local ttl = math.max(1, ceil((full_at - now) / 1000))
+    call('SET', key, format('%.0f %.0f', full_at, now), 'PX', net or format('%.0f', ttl))
+  end
+  return full_at <= latest and full_at or nil, true
+end
 for i = 3, #ARGV, 3 do
   local span, latest = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1])
   for _ = 1, tonumber(ARGV[i + 2]) do
@@ -22,8 +37,10 @@ for i = 3, #ARGV, 3 do
     if found then
       full_at = type(found) == 'string' and find(found, '^%d+$') and tonumber(found)
       if not full_at then
+        local ours
+        full_at, ours = owing(key, found, latest)
         -- Somebody else's value: this check fails, its neighbours do not.
-        found = type(found) == 'table' and found or {err = 'TOLLGATE a record that is not ours'}
+        found = ours and found or type(found) == 'table' and found or {err = 'TOLLGATE a record that is not ours'}
       end
     end
     reply[at + 1] = found

@@ -20,8 +20,23 @@ impl Script {
 /// Many checks of single whole-microsecond gcra limits.
 pub(crate) static GCRA: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("gcra.lua")));
 /// One check of anything.
-pub(crate) static POLICY: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("policy.lua")));
+pub(crate) static CHECK: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("algorithms.lua"),
+        include_str!("records.lua"),
+        include_str!("check.lua"),
+        "return reply\n"
+    ))
+});
+/// One debit of anything: apart from checks, which are many and need not carry what it takes.
+pub(crate) static DEBIT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("algorithms.lua"),
+        include_str!("debts.lua"),
+        include_str!("records.lua"),
+        include_str!("debit.lua")
+    ))
+});
 /// One record in another's place.
 pub(crate) static REPLACE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("replace.lua")));

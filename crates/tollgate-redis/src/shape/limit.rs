@@ -44,8 +44,10 @@ pub(super) struct Cells {
     depth: (u64, u64),
     pub(super) overdraft: bool,
     pub(super) capacity: u64,
-    /// Whether records say by which numbers they were written, and when.
+    /// Whether records say by which numbers they were written.
     pub(super) shared: bool,
+    /// Whether records always say when they were written; else only those that owe more than a full bucket.
+    pub(super) dated: bool,
 }
 
 impl Cells {
@@ -60,7 +62,13 @@ impl Cells {
         let part = |n: u128| u64::try_from(n).map_err(|_| too_fine());
         let depth = (part(depth / u128::from(den))?, part(depth % u128::from(den))?);
         let (overdraft, capacity) = (gcra.overdraws(), gcra.holds());
-        Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared: false })
+        let (shared, dated) = (false, false);
+        Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared, dated })
+    }
+
+    /// Microseconds that a full bucket takes, if it is whole ones.
+    pub(super) fn depth_us(&self) -> u64 {
+        self.depth.0
     }
 }
 
@@ -87,12 +95,15 @@ impl LimitShape {
 
     pub(super) fn share(&mut self) {
         if let Numbers::Gcra(cells) = &mut self.numbers {
-            cells.shared = true;
+            (cells.shared, cells.dated) = (true, true);
         }
     }
 
-    pub(super) fn is_shared(&self) -> bool {
-        matches!(self.numbers, Numbers::Gcra(Cells { shared: true, .. }))
+    /// Its records are to say when they were written.
+    pub(super) fn date(&mut self) {
+        if let Numbers::Gcra(cells) = &mut self.numbers {
+            cells.dated = true;
+        }
     }
 
     pub(super) fn plain(&self) -> Option<Plain> {
@@ -112,7 +123,8 @@ impl LimitShape {
             (Numbers::Gcra(cells), _) => {
                 let row = [cells.step, cells.den, cells.depth.0, cells.depth.1];
                 row.iter().for_each(|n| push(n.to_string()));
-                push((u8::from(cells.overdraft) + 2 * u8::from(cells.shared)).to_string());
+                let flags = [cells.dated, cells.shared, cells.overdraft];
+                push(flags.iter().fold(0, |sum, flag| 2 * sum + u8::from(*flag)).to_string());
             }
             (Numbers::Row(row), _) => row.iter().for_each(|n| push(n.to_string())),
             (Numbers::Fixed(limit, per), Algorithm::FixedWindow(window)) => {

@@ -76,7 +76,12 @@ impl Shape {
             }
             limits.push(shape);
         }
-        Ok(Self { limits, definition: policy.definition(), mode, shadow: policy.is_shadow() })
+        let definition = policy.definition();
+        let mut shape = Self { limits, definition, mode, shadow: policy.is_shadow() };
+        if shape.plain().is_none() {
+            shape.limits.iter_mut().for_each(LimitShape::date);
+        }
+        Ok(shape)
     }
 
     /// The numbers for the short script, if a record is one number.
@@ -129,11 +134,6 @@ impl Shape {
     pub(crate) fn shared(mut self) -> Self {
         self.limits.iter_mut().for_each(LimitShape::share);
         self
-    }
-
-    /// Whether policies of other numbers read its records.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.limits.iter().any(LimitShape::is_shared)
     }
 
     /// What its records are written by, to be read back by a process that has other numbers.

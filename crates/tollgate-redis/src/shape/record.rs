@@ -1,7 +1,8 @@
 //! Records: what the scripts leave under a key, and the core's state made of it.
 //!
 //! A record is the numbers of its limits one after the other, seven bytes each, big-endian. Where
-//! that is one number only it is kept in decimal, which Redis stores in the least space it has.
+//! that is one number only it is kept in decimal, which Redis stores in the least space it has; what owes
+//! more than a full bucket has the instant of its last write behind that.
 
 use tollgate::{Algorithm, Timestamp};
 use tollgate_core::Logs;
@@ -56,6 +57,7 @@ impl Shape {
         }
         match (self.plain(), &*numbers) {
             (Some(_), [only]) => only.to_string().into_bytes(),
+            (Some(_), [only, written]) => format!("{only} {written}").into_bytes(),
             _ => numbers.iter().flat_map(|n| n.to_be_bytes().into_iter().skip(1)).collect(),
         }
     }
@@ -152,10 +154,12 @@ impl Cells {
             let ours = (u128::from(part) * u128::from(self.den)).div_ceil(u128::from(den));
             part = u64::try_from(ours).map_err(|_| NotOurs)?;
         }
-        if self.overdraft || self.shared {
-            // Any debt may be real here, so a step back shows only by when it was written.
-            let ahead = from.number()?.saturating_sub(now.as_nanos() / 1_000);
-            full = full.saturating_sub(ahead);
+        let now_us = now.as_nanos() / 1_000;
+        if self.dated || !from.is_at_end() {
+            // Any debt may be real, so a step back shows only by when it was written.
+            full = full.saturating_sub(from.number()?.saturating_sub(now_us));
+        } else {
+            full = full.min(now_us + self.depth_us());
         }
         let micros = u128::from(full) * 1_000 * u128::from(self.scale);
         Ok(micros + u128::from(part) * u128::from(self.grain))
@@ -164,15 +168,17 @@ impl Cells {
     fn write(&self, tat: u128, now: Timestamp, to: &mut Vec<u64>) {
         let micro = 1_000 * u128::from(self.scale);
         let number = |n: u128| u64::try_from(n).unwrap_or(EXACT - 1);
-        to.push(number(tat / micro));
+        let full = number(tat / micro);
+        to.push(full);
         if self.den > 1 || self.shared {
             to.push(number(tat % micro / u128::from(self.grain)));
         }
         if self.shared {
             to.push(self.den);
         }
-        if self.overdraft || self.shared {
-            to.push(now.as_nanos() / 1_000);
+        let now_us = now.as_nanos() / 1_000;
+        if self.dated || full > now_us + self.depth_us() {
+            to.push(now_us);
         }
     }
 }
@@ -187,8 +193,10 @@ impl Reader<'_> {
     fn number(&mut self) -> Result<u64, NotOurs> {
         let number = match self {
             Self::Decimal(digits) => {
-                let digits = std::mem::take(digits);
-                std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok())
+                let mut both = digits.splitn(2, |byte| *byte == b' ');
+                let number = both.next().unwrap_or_default();
+                *digits = both.next().unwrap_or_default();
+                std::str::from_utf8(number).ok().and_then(|number| number.parse().ok())
             }
             Self::Packed(bytes) => bytes.split_at_checked(NUMBER).map(|(number, rest)| {
                 *bytes = rest;
@@ -203,10 +211,11 @@ impl Reader<'_> {
         Ok(self.number()? * 1_000)
     }
 
+    fn is_at_end(&self) -> bool {
+        matches!(self, Self::Decimal([]) | Self::Packed([]))
+    }
+
     fn end(self) -> Result<(), NotOurs> {
-        match self {
-            Self::Decimal([]) | Self::Packed([]) => Ok(()),
-            _ => Err(NotOurs),
-        }
+        if self.is_at_end() { Ok(()) } else { Err(NotOurs) }
     }
 }

@@ -3,6 +3,7 @@
 mod carry;
 mod clock_steps;
 mod cluster;
+mod debit;
 mod denied;
 mod expiry;
 mod fallback;

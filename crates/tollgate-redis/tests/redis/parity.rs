@@ -88,7 +88,6 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
 
 impl Subject for Redis {
     const TICK_NS: u64 = 1_000;
-    const DEBITS: bool = false;
 
     /// Sweeping is Redis's own business; in trace time nothing expires, so there is nothing to see.
     fn run(&self, spec: &PolicySpec, trace: &[Event], _sweep: bool) -> Vec<Answer> {
@@ -112,7 +111,7 @@ fn same_as_core(redis: &Redis, family: Family) {
             for seed in seed..seed + AT_ONCE {
                 let store = shared.clone();
                 under_way.spawn(async move {
-                    let case = Case::draw(family, seed, Redis::TICK_NS).without_debits();
+                    let case = Case::draw(family, seed, Redis::TICK_NS);
                     let there = run(&store, &format!("p{seed}"), &case.spec, &case.trace).await;
                     let here = Core.run(&case.spec, &case.trace, false);
                     assert_eq!(there, here, "{family:?}, seed {seed}: {case:#?}");

@@ -122,6 +122,12 @@ impl Local {
         Ok(answers)
     }
 
+    /// Remembers to tell the store of debits that were made here.
+    pub fn note_debits(&self, charges: &[Charge<'_>]) {
+        let mut noted = lock(&self.noted);
+        charges.iter().filter(|c| c.cost > 0).for_each(|charge| noted.note(charge, charge.cost));
+    }
+
     /// Uses up the one unit of keys that are to start with none.
     async fn empty_newcomers(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
         let newcomers: Vec<Charge<'_>> = {

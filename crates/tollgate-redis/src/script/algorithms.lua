@@ -1,10 +1,9 @@
 #!lua
--- One check over any charges of any policies: judge them all, then record in all or in none.
--- Integers only, each below 2^53; time in microseconds. Replies the instant and the records as they
--- were found, from which the caller derives every number of the decision.
+-- What every script about policies starts with: what it is asked, and the algorithms.
+-- Integers only, each below 2^53; time in microseconds.
 
 local EXACT = 9007199254740992 -- 2^53
-local CENTURY = 3155760000000000
+local YEAR = 31557600000000
 local NOT_OURS = 'TOLLGATE a record that is not ours'
 local fmod, min, max = math.fmod, math.min, math.max
 
@@ -70,9 +69,7 @@ algorithms.g = gcra
 function gcra.numbers()
   local p = {step = number(), den = number(), depth = number(), depth_part = number()}
   local flags = number()
-  p.overdraft, p.shared = flags % 2 == 1, flags >= 2
-  -- Where any debt may be real, a step back shows only by when it was written.
-  p.dated = p.overdraft or p.shared
+  p.overdraft, p.shared, p.dated = flags % 2 == 1, flags % 4 >= 2, flags >= 4
   return p
 end
 function gcra.read(p, take)
@@ -86,21 +83,22 @@ function gcra.read(p, take)
       if s.part == p.den then s.full, s.part = s.full + 1, 0 end
     end
   end
-  s.at = p.dated and take() or 0
+  -- Any debt may be real, so a step back shows by when it was written. One number alone owes nothing.
+  s.at = take()
   return s
 end
 function gcra.write(p, s, put)
   put(s.full)
   if p.den > 1 or p.shared then put(s.part) end
   if p.shared then put(p.den) end
-  if p.dated then put(now) end
+  if p.dated or s.full > now + p.depth then put(now) end
 end
 function gcra.arrive(p, s)
   local redated = false
-  if p.dated then
+  if s.at then
     if s.at > now then s.full, redated = max(0, s.full - (s.at - now)), true end
-  elseif s.full > now + p.depth or (s.full == now + p.depth and s.part > p.depth_part) then
-    s.full, s.part, redated = now + p.depth, p.depth_part, true
+  elseif s.full > now + p.depth then
+    s.full, redated = now + p.depth, true
   end
   if s.full < now then s.full, s.part = now, 0 end
   return redated
@@ -131,8 +129,14 @@ local function used(p, s)
   return (whole < s.full - now or part < s.part) and n + 1 or n
 end
 function gcra.room(p, s) return units_below(p, s, p.depth, p.depth_part) end
-function gcra.charge(p, s, n)
-  if p.overdraft then n = max(0, min(n, units_below(p, s, CENTURY, 0), EXACT - 1 - used(p, s))) end
+-- As many of these units as the deepest debt leaves room for: 100 years with overdraft, else 40, unless
+-- the bucket itself is deeper.
+local function bearable(p, s, n)
+  local depth, part = p.overdraft and 100 * YEAR or 40 * YEAR, 0
+  if p.depth >= depth then depth, part = p.depth, p.depth_part end
+  return max(0, min(n, units_below(p, s, depth, part), EXACT - 1 - used(p, s)))
+end
+local function add(p, s, n)
   local whole, part = span(p, n)
   s.full = s.full + whole
   if s.part >= p.den - part then
@@ -141,6 +145,7 @@ function gcra.charge(p, s, n)
     s.part = s.part + part
   end
 end
+function gcra.charge(p, s, n) add(p, s, p.overdraft and bearable(p, s, n) or n) end
 function gcra.refund(p, s, n)
   if n >= used(p, s) then
     s.full, s.part = now, 0
@@ -156,7 +161,10 @@ function gcra.reset(_, s) return s.full - now + (s.part > 0 and 1 or 0) end
 local leaky = {}
 algorithms.l = leaky
 function leaky.numbers()
-  return {capacity = number(), drip = number(), every = number(), overdraft = number() == 1}
+  local p = {capacity = number(), drip = number(), every = number(), overdraft = number() == 1}
+  p.deepest = p.overdraft and 100 * YEAR
+    or max(40 * YEAR, math.ceil(p.capacity / p.drip) * p.every)
+  return p
 end
 function leaky.read(_, take) return {level = take(), anchor = take()} end
 function leaky.write(_, s, put) put(s.level) put(s.anchor) end
@@ -171,7 +179,7 @@ function leaky.arrive(p, s)
 end
 function leaky.room(p, s) return max(0, p.capacity - s.level) end
 function leaky.charge(p, s, n)
-  local longest = CENTURY + now - s.anchor
+  local longest = p.deepest + now - s.anchor
   local most = min((longest - fmod(longest, p.every)) / p.every * p.drip, EXACT - 1)
   s.level = min(s.level + n, most)
 end
@@ -293,13 +301,14 @@ function rolling.arrive(p, s)
   return true
 end
 function rolling.room(p, s) return max(0, p.limit - s.total) end
+-- Only the newest units can still matter. The oldest go first: a sum of both might not be exact.
 function rolling.charge(p, s, n)
-  local from, most = 1, max(s.total, 2 * p.limit)
-  push(p, s, min(n, 2 * p.limit))
-  while s.total > most do
+  n = min(n, 2 * p.limit)
+  local from, surplus = 1, n - (max(s.total, 2 * p.limit) - s.total)
+  while surplus > 0 do
     local at, size = entry(s.log, from)
-    local cut = min(s.total - most, size)
-    s.total = s.total - cut
+    local cut = min(surplus, size)
+    s.total, surplus = s.total - cut, surplus - cut
     from = from + 14
     if cut < size then
       s.log = struct.pack('>I7I7', at, size - cut) .. string.sub(s.log, from)
@@ -307,6 +316,7 @@ function rolling.charge(p, s, n)
     end
   end
   if from > 1 then s.log = string.sub(s.log, from) end
+  push(p, s, n)
 end
 function rolling.refund(_, s, n)
   local upto, rest = #s.log, ''
@@ -390,164 +400,3 @@ function interval.charge(p, s) s.welcome = now + p.every end
 function interval.refund() end
 function interval.reset(_, s) return s.welcome - now end
 
--- The numbers come out of a record one after the other: seven bytes each, or, where a record is only
--- one number, as that number.
-local function reader(found, plain)
-  if not found then
-    return function() return 0 end, function() return '' end, function() end
-  end
-  if plain then
-    if not string.find(found, '^%d+$') then error(NOT_OURS) end
-    local only = tonumber(found)
-    return function() return only end, nil, function() end
-  end
-  local from = 1
-  local function take()
-    local value
-    value, from = struct.unpack('>I7', found, from)
-    return value
-  end
-  local function bytes(length)
-    local start = from
-    from = from + length
-    if from - 1 > #found then error(NOT_OURS) end
-    return string.sub(found, start, from - 1)
-  end
-  local function finish()
-    if from - 1 ~= #found then error(NOT_OURS) end
-  end
-  return take, bytes, finish
-end
-
-local function save(charge)
-  local longest, record, only = 0, {}, nil
-  local function raw(piece) record[#record + 1] = piece end
-  local function put(value) only = value raw(struct.pack('>I7', value)) end
-  for _, limit in ipairs(charge.limits) do
-    limit.does.write(limit.numbers, limit.state, put, raw)
-    longest = max(longest, limit.does.reset(limit.numbers, limit.state))
-    if limit.gap then
-      interval.write(limit.gap, limit.last, put)
-      longest = max(longest, interval.reset(limit.gap, limit.last))
-    end
-  end
-  -- What is written here is no longer elsewhere.
-  if charge.elsewhere[1] then redis.call('DEL', unpack(charge.elsewhere)) end
-  if longest <= 0 then
-    if charge.found then redis.call('DEL', charge.key) end
-    return
-  end
-  charge.written = charge.plain and string.format('%.0f', only) or table.concat(record)
-  redis.call('SET', charge.key, charge.written, 'PX', net or max(1, math.ceil(longest / 1000)))
-end
-
--- How many units fit a limit, its gap included.
-local function room(limit)
-  if limit.gap and interval.room(limit.gap, limit.last) == 0 then return 0 end
-  return limit.does.room(limit.numbers, limit.state)
-end
-
-local function fits(limit, cost)
-  return (limit.numbers.overdraft and 1 or cost) <= room(limit)
-end
-
-local function charge_limit(limit, n)
-  if n == 0 then return end
-  limit.does.charge(limit.numbers, limit.state, n)
-  if limit.gap then interval.charge(limit.gap, limit.last) end
-end
-
-if verb == 'reset' then
-  redis.call('DEL', unpack(KEYS))
-  return {now}
-end
-
--- Read everything first: an error or a question back must leave nothing behind.
-local reply, charges, keys = {now}, {}, 0
-for i = 1, count do
-  keys = keys + 1
-  local charge = {key = KEYS[keys], cost = number(), mode = text(), shadow = number() == 1, plain = number() == 1}
-  local others, carried = number(), {}
-  if others > 0 then
-    for _ = 1, number() do carried[number()] = {text(), text(), number()} end
-  end
-  local known = number()
-  charge.found, charge.elsewhere = redis.call('GET', charge.key), {}
-  for generation = 1, others do
-    keys = keys + 1
-    local there = not charge.found and redis.call('GET', KEYS[keys])
-    if there then
-      -- Written under another definition: only the caller can translate it, and may have done so.
-      local means = carried[generation]
-      if not means or means[1] ~= there then return {now, {i, generation, there}} end
-      charge.elsewhere[#charge.elsewhere + 1] = KEYS[keys]
-      charge.found = means[2] ~= '' and means[2]
-      -- What a definition that is gone has left goes on by the new numbers at once, whatever is decided.
-      charge.moves = charge.moves or means[3] == 1
-    end
-  end
-  reply[i + 1] = charge.found
-  charge.limits = {}
-  local take, bytes, finish = reader(charge.found, charge.plain)
-  for l = 1, known do
-    local limit = {does = algorithms[text()], shadow = number() == 1}
-    local gap = number()
-    limit.numbers = limit.does.numbers()
-    if limit.does == fixed and not limit.numbers.closes then return {now} end
-    limit.state = limit.does.read(limit.numbers, take, bytes)
-    charge.redated = limit.does.arrive(limit.numbers, limit.state) or charge.redated
-    if gap > 0 then
-      limit.gap = {every = gap}
-      limit.last = interval.read(limit.gap, take)
-      charge.redated = interval.arrive(limit.gap, limit.last) or charge.redated
-    end
-    charge.limits[l] = limit
-  end
-  finish()
-  charges[i] = charge
-end
-
-if verb == 'peek' then return reply end
-
-if verb == 'refund' then
-  for _, charge in ipairs(charges) do
-    for _, limit in ipairs(charge.limits) do
-      limit.does.refund(limit.numbers, limit.state, charge.cost)
-    end
-    if charge.found then save(charge) end
-  end
-  return reply
-end
-
-local refused = false
-for _, charge in ipairs(charges) do
-  local least = charge.cost
-  charge.admits = true
-  for _, limit in ipairs(charge.limits) do
-    if not limit.shadow and charge.cost > 0 then
-      if not fits(limit, charge.cost) then charge.admits = false end
-      least = min(least, room(limit))
-    end
-  end
-  charge.grants = (charge.admits or charge.mode == 'uniform') and charge.cost
-    or charge.mode == 'nary' and least or 0
-  if not charge.admits and not charge.shadow then refused = true end
-end
-
-for i, charge in ipairs(charges) do
-  if refused and (count > 1 or verb == 'hold') and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
-  local writes = (charge.redated or charge.moves) and charge.cost > 0
-  for _, limit in ipairs(charge.limits) do
-    local n = charge.grants
-    if limit.shadow then
-      -- A shadow limit is charged what it alone would have admitted.
-      n = (charge.mode == 'uniform' or fits(limit, charge.cost)) and charge.cost
-        or charge.mode == 'nary' and min(charge.cost, room(limit)) or 0
-    end
-    charge_limit(limit, n)
-    writes = writes or n > 0
-  end
-  if writes then save(charge) end
-  if verb == 'hold' then reply[i + 1] = {charge.found, charge.written or false} end
-end
-return reply
