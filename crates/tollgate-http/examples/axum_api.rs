@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let login = Rule::new(Policy::new("login", [Limit::per_minute(3)])?)
         .method(Method::POST)
         .path("/login")
-        .settle(|outcome| u64::from(outcome.is_failure()));
+        .settle(|exchange| u64::from(exchange.is_failure()));
     let by_address = RateLimitLayer::builder(store.clone()).rule(login).key(ClientIp::default());
 
     let free = Policy::new("api", [Limit::per_minute(5)])?;

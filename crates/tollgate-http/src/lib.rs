@@ -3,10 +3,10 @@
 mod address;
 mod at_once;
 mod client;
+mod exchange;
 mod fields;
 mod key;
 mod layer;
-mod outcome;
 mod refusal;
 #[cfg(feature = "remote")]
 mod remote;
@@ -17,6 +17,7 @@ pub use client::{
     Honour, HonourError, HonourFuture, HonourLayer, Pace, PaceError, PaceFuture, PaceLayer, Pacer,
     advised_wait,
 };
+pub use exchange::{Ending, Exchange};
 pub use fields::{Fields, HeaderStyle, Told, fields};
 pub use key::{Key, MissingKey, compose_key};
 #[cfg(feature = "axum")]
@@ -25,7 +26,6 @@ pub use layer::{
     BuildError, Charged, Checked, RateLimit, RateLimitBuilder, RateLimitConnections,
     RateLimitLayer, ResponseBody, ResponseFuture,
 };
-pub use outcome::{Ending, Outcome};
 pub use refusal::{Reason, Refusal};
 #[cfg(feature = "remote")]
 pub use remote::{RemoteStore, RemoteStoreBuilder};

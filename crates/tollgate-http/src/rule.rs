@@ -9,14 +9,14 @@ use http::request::Parts;
 use matchit::Params;
 use tollgate::{Policy, Rollout};
 
+use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
 use crate::key::Key;
-use crate::outcome::Outcome;
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 type TierOf = Arc<dyn Fn(&Parts) -> Option<Cow<'_, str>> + Send + Sync>;
-type Settle = Arc<dyn Fn(&Outcome) -> u64 + Send + Sync>;
+type Settle = Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>;
 
 /// Which requests are charged to a policy, under which key, and how much.
 ///
@@ -32,7 +32,7 @@ type Settle = Arc<dyn Fn(&Outcome) -> u64 + Send + Sync>;
 ///     .key(Key::header("x-user"))
 ///     .headers(HeaderStyle::Ietf)
 ///     // Only failures count.
-///     .settle(|outcome| u64::from(outcome.is_failure()));
+///     .settle(|exchange| u64::from(exchange.is_failure()));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -168,7 +168,7 @@ impl Rule {
     /// Says what a request has cost after all, when its response has ended: the difference to what was
     /// charged before is given back or charged then, beyond the limit if need be.
     #[must_use]
-    pub fn settle(mut self, cost: impl Fn(&Outcome) -> u64 + Send + Sync + 'static) -> Self {
+    pub fn settle(mut self, cost: impl Fn(&Exchange) -> u64 + Send + Sync + 'static) -> Self {
         self.settle = Some(Arc::new(cost));
         self
     }

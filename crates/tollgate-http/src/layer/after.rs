@@ -8,16 +8,16 @@ use tollgate::{Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
 
 use super::decide::Gate;
 use crate::at_once::at_once;
-use crate::outcome::{Ending, Outcome};
+use crate::exchange::{Ending, Exchange};
 use crate::rule::Rule;
 
 const GRPC_STATUS: &str = "grpc-status";
 
-type Settle = Box<dyn FnOnce(&Outcome) + Send + Sync>;
+type Settle = Box<dyn FnOnce(&Exchange) + Send + Sync>;
 
 /// Waits for the end of one response. Dropped before, the response was cut.
 pub(super) struct After {
-    outcome: Outcome,
+    exchange: Exchange,
     clock: MonotonicClock,
     started: Timestamp,
     settle: Option<Settle>,
@@ -28,7 +28,7 @@ pub(super) struct Held {
     policy: Arc<Policy>,
     key: Vec<u8>,
     units: u64,
-    cost: Arc<dyn Fn(&Outcome) -> u64 + Send + Sync>,
+    cost: Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>,
 }
 
 impl Held {
@@ -46,48 +46,48 @@ impl Held {
 impl After {
     pub(super) fn new<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>) -> Box<After> {
         let (clock, started) = (gate.clock, gate.clock.now());
-        let settle = Box::new(move |outcome: &Outcome| settle(gate, held, outcome));
-        let outcome = Outcome {
+        let settle = Box::new(move |exchange: &Exchange| settle(gate, held, exchange));
+        let exchange = Exchange {
             status: None,
             grpc_status: None,
             bytes: 0,
             duration: Duration::ZERO,
             ending: Ending::Cut,
         };
-        Box::new(After { outcome, clock, started, settle: Some(settle) })
+        Box::new(After { exchange, clock, started, settle: Some(settle) })
     }
 
     pub(super) fn heard(&mut self, status: StatusCode, headers: &HeaderMap) {
-        self.outcome.status = Some(status);
+        self.exchange.status = Some(status);
         self.heard_trailers(headers);
     }
 
     pub(super) fn heard_trailers(&mut self, trailers: &HeaderMap) {
         let status = trailers.get(GRPC_STATUS).and_then(|value| value.to_str().ok()?.parse().ok());
-        self.outcome.grpc_status = status.or(self.outcome.grpc_status);
+        self.exchange.grpc_status = status.or(self.exchange.grpc_status);
     }
 
     pub(super) fn sent(&mut self, bytes: usize) {
-        self.outcome.bytes = self.outcome.bytes.saturating_add(bytes as u64);
+        self.exchange.bytes = self.exchange.bytes.saturating_add(bytes as u64);
     }
 
     pub(super) fn end(mut self, ending: Ending) {
-        self.outcome.ending = ending;
+        self.exchange.ending = ending;
     }
 }
 
 impl Drop for After {
     fn drop(&mut self) {
         let Some(settle) = self.settle.take() else { return };
-        self.outcome.duration = self.clock.now().since(self.started);
-        settle(&self.outcome);
+        self.exchange.duration = self.clock.now().since(self.started);
+        settle(&self.exchange);
     }
 }
 
-fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, outcome: &Outcome) {
+fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, exchange: &Exchange) {
     let (mut less, mut more) = (Vec::new(), Vec::new());
     for held in held {
-        let cost = (held.cost)(outcome);
+        let cost = (held.cost)(exchange);
         match cost.cmp(&held.units) {
             std::cmp::Ordering::Less => less.push((held.units - cost, held)),
             std::cmp::Ordering::Equal => {}

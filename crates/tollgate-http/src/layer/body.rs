@@ -7,7 +7,7 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use super::after::After;
-use crate::outcome::Ending;
+use crate::exchange::Ending;
 
 pin_project! {
     /// The body of a response: the service's own, or a refusal.

@@ -10,7 +10,7 @@ use tower_service::Service;
 
 use super::ResponseBody;
 use super::decide::{Admitted, Ruling};
-use crate::outcome::Ending;
+use crate::exchange::Ending;
 
 /// What the contract of futures forbids.
 const AGAIN: &str = "a response was polled again after it was ready";

@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tollgate::{ManualClock, MemoryStore, Store};
-use tollgate_http::{Ending, Key, Outcome, RateLimitLayer, Rule};
+use tollgate_http::{Ending, Exchange, Key, RateLimitLayer, Rule};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::stage::{Elsewhere, memory, policy};
@@ -41,7 +41,7 @@ async fn until(is_so: impl Fn() -> bool) {
 #[tokio::test]
 async fn only_failures_count() {
     let (store, _) = memory();
-    let rule = Rule::new(policy("api", 2)).settle(|outcome| u64::from(outcome.is_failure()));
+    let rule = Rule::new(policy("api", 2)).settle(|exchange| u64::from(exchange.is_failure()));
     let layer = layered(store.clone(), rule).await;
     let answer = |status: StatusCode| {
         let served = service_fn(move |_: Request<()>| async move {
@@ -65,9 +65,9 @@ async fn only_failures_count() {
 #[tokio::test]
 async fn a_service_that_breaks_has_failed() {
     let (store, _) = memory();
-    let rule = Rule::new(policy("api", 2)).settle(|outcome| {
-        assert_eq!((outcome.status(), outcome.ending()), (None, Ending::Failed));
-        u64::from(outcome.is_failure())
+    let rule = Rule::new(policy("api", 2)).settle(|exchange| {
+        assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Failed));
+        u64::from(exchange.is_failure())
     });
     let broken = service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("broken") });
     let layer = layered(store.clone(), rule).await;
@@ -94,11 +94,11 @@ fn frames(
 
 /// By bytes, on both kinds of store, with what came to pass.
 async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S) {
-    let outcomes: Arc<Mutex<Vec<Outcome>>> = Arc::default();
-    let told = Arc::clone(&outcomes);
-    let rule = Rule::new(policy("api", 20)).cost(6).settle(move |outcome| {
-        told.lock().unwrap().push(outcome.clone());
-        outcome.bytes()
+    let exchanges: Arc<Mutex<Vec<Exchange>>> = Arc::default();
+    let told = Arc::clone(&exchanges);
+    let rule = Rule::new(policy("api", 20)).cost(6).settle(move |exchange| {
+        told.lock().unwrap().push(exchange.clone());
+        exchange.bytes()
     });
     let layer = layered(store, rule).await;
     let serve = |trailers: &'static [(&str, &str)]| {
@@ -127,12 +127,12 @@ async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S)
     assert!(response.into_body().collect().await.is_err());
     until(|| left(seen) == Some(0)).await;
 
-    let outcomes = outcomes.lock().unwrap();
-    let endings: Vec<Ending> = outcomes.iter().map(Outcome::ending).collect();
+    let exchanges = exchanges.lock().unwrap();
+    let endings: Vec<Ending> = exchanges.iter().map(Exchange::ending).collect();
     assert_eq!(endings, [Ending::Whole, Ending::Cut, Ending::Cut, Ending::Failed]);
-    assert_eq!(outcomes[0].grpc_status(), Some(5));
-    assert!(outcomes[0].is_failure() && !outcomes[1].is_failure());
-    assert!(outcomes.iter().all(|outcome| outcome.status() == Some(StatusCode::OK)));
+    assert_eq!(exchanges[0].grpc_status(), Some(5));
+    assert!(exchanges[0].is_failure() && !exchanges[1].is_failure());
+    assert!(exchanges.iter().all(|exchange| exchange.status() == Some(StatusCode::OK)));
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn what_was_spent_beyond_the_limit_is_owed() {
 async fn by_duration() {
     let (store, _) = memory();
     let rule = Rule::new(policy("api", 1_000_000))
-        .settle(|outcome| u64::try_from(outcome.duration().as_millis()).unwrap_or(u64::MAX));
+        .settle(|exchange| u64::try_from(exchange.duration().as_millis()).unwrap_or(u64::MAX));
     let layer = layered(store.clone(), rule).await;
     let slow = service_fn(|_: Request<()>| async {
         tokio::time::sleep(Duration::from_millis(30)).await;

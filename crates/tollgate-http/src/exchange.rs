@@ -17,7 +17,7 @@ pub enum Ending {
 
 /// How a request went.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Exchange {
     pub(crate) status: Option<StatusCode>,
     pub(crate) grpc_status: Option<i32>,
     pub(crate) bytes: u64,
@@ -25,7 +25,7 @@ pub struct Outcome {
     pub(crate) ending: Ending,
 }
 
-impl Outcome {
+impl Exchange {
     /// The response's status; none if there was no response.
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
