@@ -32,6 +32,8 @@ pub struct Policy {
     keeps_logs: bool,
     /// One limit that can refuse, without a gap, in binary mode.
     plain: bool,
+    /// A limit of what is held at once can refuse.
+    reserves_only: bool,
 }
 
 impl Policy {
@@ -65,6 +67,7 @@ impl Policy {
             keeps_logs: limits.iter().any(|limit| limit.algorithm().keeps_log()),
             limits: limits.into(),
             plain: false,
+            reserves_only: false,
         }
         .find_plain()
     }
@@ -75,14 +78,15 @@ impl Policy {
             _ => false,
         };
         self.plain = plain && self.mode == Mode::Binary && !self.shadow;
+        let leases = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
+        self.reserves_only = !self.shadow && self.limits.iter().any(leases);
         self
     }
 
     /// Whether only a reservation is ever admitted: a limit of what is held at once can refuse here.
     #[must_use]
     pub fn reserves_only(&self) -> bool {
-        let holds = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
-        !self.shadow && self.limits.iter().any(holds)
+        self.reserves_only
     }
 
     /// Whether outcomes mean something to one of its limits.
