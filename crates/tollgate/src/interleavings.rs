@@ -6,17 +6,18 @@
 
 use std::future::poll_fn;
 use std::panic::catch_unwind;
+use std::time::Duration;
 
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use tollgate_core::{Crossing, Limit, Policy, SlidingWindow, Timestamp};
+use tollgate_core::{Crossing, Decision, FixedWindow, Limit, Policy, SlidingWindow, Timestamp};
 
 use crate::budget::Budget;
 use crate::sync::Arc;
 use crate::table::{Key, Table, Variant};
 use crate::wait::Line;
-use crate::{Limiter, ManualClock};
+use crate::{Charge, Hold, Limiter, ManualClock, MemoryStore, OnExpiry, Settlement, Store};
 
 fn schedules() -> usize {
     std::env::var("TOLLGATE_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(170_000)
@@ -43,6 +44,57 @@ where
 fn table(policy: impl Into<Policy>, max_keys: usize) -> Arc<Table> {
     let policy = Arc::new(policy.into());
     Arc::new(Table::new(&policy, &Arc::new(Budget::new(max_keys))))
+}
+
+/// A store of one key that somebody held all of and did not settle in time.
+fn abandoned(clock: &ManualClock) -> Arc<MemoryStore<ManualClock>> {
+    let store = MemoryStore::new(4, clock.clone());
+    let policy = FixedWindow::new(3, Duration::from_secs(1)).expect("valid");
+    let policy = Policy::new("policy", [policy]).expect("valid");
+    let ready = "the memory store answers at once";
+    future::block_on(store.set_policy(policy)).expect(ready);
+    let charges = &[Charge { policy: "policy", key: b"key", cost: 3 }];
+    let ttl = Some(Duration::from_millis(1));
+    let hold = Hold { id: Some("held"), ttl, charges, on_expiry: OnExpiry::Release };
+    assert!(future::block_on(store.reserve(&hold)).expect(ready).id.is_some());
+    Arc::new(store)
+}
+
+/// Whoever asks first after its time gives it back; the others wait for that, and nobody gives it twice.
+#[test]
+fn what_was_held_too_long_is_given_back_once_and_before_anybody_asks() {
+    let test = || {
+        let clock = ManualClock::default();
+        let store = abandoned(&clock);
+        clock.advance(Duration::from_millis(1));
+        let each = move |_| {
+            let granted = |_| store.check("policy", b"key", 1).map_or(0, |d| d.granted());
+            (0..2).map(granted).sum()
+        };
+        assert_eq!(admitted(2, each), 3);
+    };
+    shuttle::check_random(test, schedules());
+}
+
+/// A holder settles while its time runs out: one of both happens, whole.
+#[test]
+fn settled_or_released_but_never_both() {
+    let test = || {
+        let clock = ManualClock::default();
+        let store = abandoned(&clock);
+        let other = Arc::clone(&store);
+        let settles = thread::spawn(move || {
+            future::block_on(other.settle("held", Settlement::Commit(&[2]))).is_ok()
+        });
+        clock.advance(Duration::from_millis(1));
+        let seen = |d: Decision| d.remaining();
+        let first = store.peek("policy", b"key", 1).map(seen);
+        let was_settled = settles.join().expect("no thread panics");
+        let last = store.peek("policy", b"key", 1).map(seen);
+        assert_eq!(last, Ok(Some(if was_settled { 1 } else { 3 })));
+        assert!(first == last || first == Ok(Some(0)), "{first:?}, then {last:?}");
+    };
+    shuttle::check_random(test, schedules());
 }
 
 fn two_words() -> SlidingWindow {

@@ -1,9 +1,10 @@
 //! The reservations of a store: bounded, found by id, forgotten when their time is over.
 //!
 //! Nothing here runs by itself. What is merely forgotten is forgotten a few at a time, whenever somebody
-//! reserves or settles; what must be given back is found by its key before that key is asked about.
+//! reserves or settles; what must be given back is found by its key before that key is asked about. Trees
+//! grow by a node at a time: no reservation waits until thousands of others were moved.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tollgate_core::{Held, Policy, Timestamp};
 
@@ -59,12 +60,12 @@ pub(in crate::memory) struct Book {
     max: usize,
     pub(super) ids: Ids,
     next: u64,
-    by_id: HashMap<Arc<str>, u64, ahash::RandomState>,
-    reservations: HashMap<u64, Reservation, ahash::RandomState>,
+    by_id: BTreeMap<Arc<str>, u64>,
+    reservations: BTreeMap<u64, Reservation>,
     by_expiry: BTreeSet<Due>,
     /// Those that are given back if nobody settles them in time.
     releases: BTreeSet<Due>,
-    releases_of: HashMap<Spot, BTreeSet<Due>, ahash::RandomState>,
+    releases_of: BTreeSet<(Spot, Due)>,
     /// How many are held under each policy and not settled.
     held_under: HashMap<Box<str>, usize, ahash::RandomState>,
 }
@@ -75,11 +76,11 @@ impl Book {
             max,
             ids: Ids::default(),
             next: 0,
-            by_id: HashMap::default(),
-            reservations: HashMap::default(),
+            by_id: BTreeMap::new(),
+            reservations: BTreeMap::new(),
             by_expiry: BTreeSet::new(),
             releases: BTreeSet::new(),
-            releases_of: HashMap::default(),
+            releases_of: BTreeSet::new(),
             held_under: HashMap::default(),
         }
     }
@@ -123,7 +124,7 @@ impl Book {
         if reservation.awaits_release() {
             self.releases.insert(due);
             for held in &reservation.lines {
-                self.releases_of.entry(held.line.spot()).or_default().insert(due);
+                self.releases_of.insert((held.line.spot(), due));
             }
         }
         self.reservations.insert(number, reservation);
@@ -154,13 +155,7 @@ impl Book {
                     self.held_under.remove(name);
                 }
             }
-            let spot = held.line.spot();
-            if let Some(of_key) = self.releases_of.get_mut(&spot) {
-                of_key.remove(&due);
-                if of_key.is_empty() {
-                    self.releases_of.remove(&spot);
-                }
-            }
+            self.releases_of.remove(&(held.line.spot(), due));
         }
     }
 
@@ -190,12 +185,14 @@ impl Book {
     }
 
     /// Takes out the first reservation that must be given back by now: of this key, or of any.
-    pub(super) fn take_due(&mut self, of: Option<&Spot>, now: Timestamp) -> Option<Reservation> {
-        let first = match of {
-            Some(spot) => self.releases_of.get(spot)?.first(),
-            None => self.releases.first(),
+    pub(super) fn take_due(&mut self, of: Option<Spot>, now: Timestamp) -> Option<Reservation> {
+        let (at, number) = match of {
+            Some(spot) => {
+                let (of, first) = self.releases_of.range((spot, (Timestamp::ZERO, 0))..).next()?;
+                if *of == spot { *first } else { return None }
+            }
+            None => *self.releases.first()?,
         };
-        let &(at, number) = first?;
         if at > now { None } else { self.remove(number) }
     }
 }

@@ -115,7 +115,7 @@ impl<C: Clock> Shared<C> {
             return;
         }
         for spot in spots {
-            while let Some(due) = book.take_due(Some(&spot), now) {
+            while let Some(due) = book.take_due(Some(spot), now) {
                 due.release();
             }
         }
