@@ -89,3 +89,35 @@ async fn without_redis_each_policy_does_what_it_says() {
     eventually("not degraded", async || client.get("/readyz").await.json()["degraded"] == false)
         .await;
 }
+
+/// Two servers, three tiers, one budget; and who is not enrolled is charged in the same place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tiers_share_a_budget_between_servers() {
+    let redis = RedisServer::start();
+    let file = |rollout: &str| {
+        format!(
+            "[store]\nurl = \"{}\"\nkey_secret = \"the same everywhere\"\n[policies.login]\nrollout = \"{rollout}\"\n\
+             tiers = {{ pro = {{ factor = 0.5 }}, new = {{ factor = 5 }} }}\n\
+             limits = [{{ name = \"a\", algorithm = \"gcra\", limit = 10, per = \"365d\" }}]\n",
+            redis.url()
+        )
+    };
+    let (one, two) = (AtWork::serving(&file("100%")).await, AtWork::serving(&file("50%")).await);
+    let (mut one, mut two) = (one.http().await, two.http().await);
+    let body = |key: &str, tier: &str, cost: u64| {
+        serde_json::json!({ "policy": "login", "key": key, "tier": tier, "cost": cost }).to_string()
+    };
+    let first = one.post("/v1/check", &body("bob", "pro", 8)).await;
+    assert_eq!((first.status, &first.json()["remaining"]), (200, &12.into()), "{}", first.body);
+    let second = two.post("/v1/check", &body("bob", "", 1)).await;
+    assert_eq!((second.status, &second.json()["remaining"]), (200, &1.into()), "{}", second.body);
+    assert_eq!(one.post("/v1/check", &body("bob", "new", 1)).await.status, 429);
+    let last = two.post("/v1/check", &body("bob", "pro", 11)).await;
+    assert_eq!((last.status, &last.json()["remaining"]), (200, &0.into()), "{}", last.body);
+    // alice drew 6 986 of 10 000.
+    for _ in 0..3 {
+        assert_eq!(two.post("/v1/check", &body("alice", "", 4)).await.status, 200);
+    }
+    let peek = one.post("/v1/peek", &body("alice", "", 0)).await;
+    assert_eq!(peek.json()["remaining"], 2, "{}", peek.body);
+}

@@ -11,4 +11,5 @@ mod rules;
 mod scene;
 mod side_services;
 mod store;
+mod tiers;
 mod together;

@@ -4,3 +4,5 @@ mod about;
 mod admin;
 mod authorize;
 mod check;
+mod rollout;
+mod tiers;

@@ -5,6 +5,7 @@ mod files;
 mod identity;
 mod state;
 mod storm;
+mod tiers;
 
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use super::client::Value;
 use super::ground::Ground;
+use crate::at_work::hurried;
 
 #[test]
 fn five_numbers() {
@@ -111,4 +112,21 @@ fn decisions_are_the_same_in_both_versions() {
     three.ask(&["HELLO", "3"]);
     assert_eq!(two.ask(&["TG.CHECK", "login", "x"]), three.ask(&["TG.CHECK", "login", "y"]));
     assert_eq!(two.ask(&["PING"]), Value::Simple("PONG".to_owned()));
+}
+
+/// Of `login`, alice drew 6 986 of 10 000, and bob 3 740.
+#[test]
+fn who_is_not_enrolled_is_watched() {
+    let ground = Ground::with(
+        "[policies.login]\nrollout = \"50%\"\nfactor = 0.5\nlimits = [\"2/h\"]\n",
+        hurried(),
+    );
+    let mut client = ground.client();
+    assert_eq!(client.numbers("TG.CHECK login bob 4")[..3], [1, 4, 0]);
+    assert_eq!(client.numbers("TG.CHECK login bob")[..3], [0, 4, 0]);
+    assert_eq!(client.numbers("TG.CHECK login alice 4")[..3], [1, 4, 0]);
+    assert_eq!(client.numbers("TG.CHECK login alice")[..4], [1, 4, 0, 0]);
+    assert_eq!(client.numbers("TG.PEEK login alice")[..4], [1, 4, 0, 0]);
+    let metrics = ground.metrics();
+    assert!(metrics.contains("outcome=\"shadow_deny\",face=\"resp\"} 1"), "{metrics}");
 }
