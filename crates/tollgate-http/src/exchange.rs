@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+/// UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+const GRPC_BREAKDOWNS: [i32; 5] = [2, 4, 13, 14, 15];
+
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -58,12 +61,22 @@ impl Exchange {
 
     /// No response, a response that failed, a status of 400 or above, or a gRPC status other than 0.
     ///
-    /// A client that goes away is no failure by itself.
+    /// A client that goes away in the middle of a response is no failure by itself; one that goes away before
+    /// is, because nobody knows what would have come of it.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         let refused = |status: StatusCode| status.is_client_error() || status.is_server_error();
         self.ending == Ending::Failed
-            || self.status.is_some_and(refused)
+            || self.status.is_none_or(refused)
             || self.grpc_status.is_some_and(|status| status != 0)
+    }
+
+    /// Whether the service itself is at fault: it failed, or answered with a status of 500 or above, or with
+    /// one of gRPC that means the same. A client that goes away is not its fault.
+    #[must_use]
+    pub fn is_breakdown(&self) -> bool {
+        self.ending == Ending::Failed
+            || self.status.is_some_and(|status| status.is_server_error())
+            || self.grpc_status.is_some_and(|status| GRPC_BREAKDOWNS.contains(&status))
     }
 }

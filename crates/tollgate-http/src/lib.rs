@@ -19,7 +19,7 @@ pub use client::{
 };
 pub use exchange::{Ending, Exchange};
 pub use fields::{Fields, HeaderStyle, Told, fields};
-pub use key::{Key, MissingKey, compose_key};
+pub use key::{Key, KeyError, compose_key};
 #[cfg(feature = "axum")]
 pub use layer::MakeRateLimit;
 pub use layer::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use matchit::Params;
-use tollgate::{Policy, Rollout};
+use tollgate::{Outcome, Policy, Rollout};
 
 use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
@@ -16,7 +16,8 @@ use crate::key::Key;
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 type TierOf = Arc<dyn Fn(&Parts) -> Option<Cow<'_, str>> + Send + Sync>;
-type Settle = Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>;
+pub(crate) type Settle = Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>;
+pub(crate) type Report = Arc<dyn Fn(&Exchange) -> Outcome + Send + Sync>;
 
 /// Which requests are charged to a policy, under which key, and how much.
 ///
@@ -42,6 +43,7 @@ pub struct Rule {
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
     pub(crate) settle: Option<Settle>,
+    pub(crate) report: Report,
     pub(crate) rollout: Rollout,
     methods: Vec<Method>,
     paths: Paths,
@@ -74,6 +76,10 @@ impl Rule {
             key: None,
             headers: HeaderStyle::default(),
             settle: None,
+            report: Arc::new(|exchange| match exchange.is_breakdown() {
+                true => Outcome::Error,
+                false => Outcome::Ok,
+            }),
             rollout: Rollout::EVERYBODY,
             methods: Vec::new(),
             paths: Paths::default(),
@@ -83,7 +89,8 @@ impl Rule {
         }
     }
 
-    /// Only requests with this method. Said again: or with that one.
+    /// Only requests with this method. Said again: or with that one. What goes for GET goes for HEAD, which
+    /// servers answer in the same way.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.methods.push(method);
@@ -165,17 +172,54 @@ impl Rule {
         self
     }
 
-    /// Says what a request has cost after all, when its response has ended: the difference to what was
-    /// charged before is given back or charged then, beyond the limit if need be.
+    /// Says what a request has cost after all, when its response has ended. What it costs before is held
+    /// until then; the difference is given back, or charged even beyond the limit.
+    ///
+    /// Let it cost at least 1 before: what costs nothing is never refused.
     #[must_use]
     pub fn settle(mut self, cost: impl Fn(&Exchange) -> u64 + Send + Sync + 'static) -> Self {
         self.settle = Some(Arc::new(cost));
         self
     }
 
+    /// Says how a request went, to a limit on the rate of errors. By default it is an error
+    /// if the service [broke down](Exchange::is_breakdown).
+    #[must_use]
+    pub fn report(
+        mut self,
+        outcome: impl Fn(&Exchange) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        self.report = Arc::new(outcome);
+        self
+    }
+
+    /// The policy and those of its tiers.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
+        let tiers = self.tiers.iter().map(|(_, tier)| &**tier);
+        std::iter::once(&*self.policy).chain(tiers)
+    }
+
+    /// Whether something is held until a request has ended.
+    pub(crate) fn holds(&self) -> bool {
+        self.settle.is_some() || self.policies().any(Policy::reserves_only)
+    }
+
+    pub(crate) fn needs_peer(&self) -> bool {
+        self.key.as_ref().is_some_and(Key::needs_peer)
+    }
+
+    /// Whether it turns nobody away, or not everybody: then a request without a key is none of its own.
+    pub(crate) fn only_watches(&self) -> bool {
+        self.policy.is_shadow() || !self.rollout.is_everybody()
+    }
+
     /// Whether a request is one of its own, with what its path captured.
     pub(crate) fn matches<'a>(&'a self, parts: &'a Parts) -> Option<Option<Params<'a, 'a>>> {
-        if !self.methods.is_empty() && !self.methods.contains(&parts.method) {
+        let method = match parts.method {
+            Method::HEAD if !self.methods.contains(&Method::HEAD) => &Method::GET,
+            ref method => method,
+        };
+        if !self.methods.is_empty() && !self.methods.contains(method) {
             return None;
         }
         let captured = match self.paths.patterns.is_empty() {

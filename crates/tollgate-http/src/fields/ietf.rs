@@ -11,6 +11,7 @@ use super::{Fields, Told};
 
 const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";
+pub(super) const LISTS: [&str; 2] = [POLICY, STATE];
 /// The largest Integer of a Structured Field: 15 digits.
 const MOST: u64 = 999_999_999_999_999;
 /// What stands for a character that a Structured Field String cannot hold.

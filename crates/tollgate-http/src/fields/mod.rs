@@ -55,6 +55,20 @@ impl Fields {
         }
     }
 
+    /// Adds them to `headers` where something may stand already, from further inside: to lists they are
+    /// appended, and of everything else what is there stays.
+    pub(crate) fn add_to(self, headers: &mut HeaderMap) {
+        for (name, value) in self.0 {
+            let Ok(value) = HeaderValue::try_from(value) else { continue };
+            let name = HeaderName::from_static(name);
+            if ietf::LISTS.contains(&name.as_str()) {
+                headers.append(name, value);
+            } else {
+                headers.entry(name).or_insert(value);
+            }
+        }
+    }
+
     /// Sets a field, in the place of what was there.
     fn set(&mut self, name: &'static str, value: String) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {

@@ -6,7 +6,7 @@ use http::request::Parts;
 use matchit::Params;
 use percent_encoding::percent_decode_str;
 
-use super::{Key, MissingKey, Peer, Source, bearer, compose_key};
+use super::{Key, KeyError, MAX_KEY, Peer, Source, bearer, compose_key};
 
 /// What a key may be found in.
 pub(crate) struct Seen<'a> {
@@ -16,7 +16,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) captured: Option<Params<'a, 'a>>,
 }
 
-type Looked = Result<Vec<u8>, MissingKey>;
+type Looked = Result<Vec<u8>, KeyError>;
 
 /// Found, or not; or it takes a while.
 pub(crate) enum Found<'a> {
@@ -25,10 +25,18 @@ pub(crate) enum Found<'a> {
 }
 
 impl Found<'_> {
-    pub(crate) async fn wait(self) -> Looked {
+    async fn wait(self) -> Looked {
         match self {
             Found::Now(looked) => looked,
             Found::Later(looking) => looking.await,
+        }
+    }
+
+    /// The key, if it is not too long for one.
+    pub(crate) async fn in_bounds(self) -> Looked {
+        match self.wait().await? {
+            key if key.len() <= MAX_KEY => Ok(key),
+            key => Err(KeyError::TooLong(key.len())),
         }
     }
 }
@@ -54,8 +62,8 @@ impl Key {
                 Some(value) => Ok(percent_decode_str(value).collect()),
                 None => missing(format!("the parameter `{name}` of its path")),
             },
-            Source::Function(name, find) => {
-                find(seen.parts).map_or_else(|| missing(format!("`{name}`")), Ok)
+            Source::Function(find) => {
+                find(seen.parts).map_or_else(|| missing("a key of its own"), Ok)
             }
             Source::Later(find) => {
                 let finding = find(seen.parts);
@@ -116,5 +124,5 @@ fn find_either<'a>(first: &'a Key, second: &'a Key, seen: &'a Seen<'a>) -> Found
 }
 
 fn missing(what: impl Into<std::borrow::Cow<'static, str>>) -> Looked {
-    Err(MissingKey(what.into()))
+    Err(KeyError::Missing(what.into()))
 }

@@ -4,7 +4,6 @@ mod bearer;
 mod compose;
 mod found;
 
-use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
@@ -17,6 +16,9 @@ use http::request::Parts;
 use crate::address::ClientIp;
 pub use compose::compose_key;
 pub(crate) use found::{Found, Seen};
+
+/// The longest key, in bytes.
+const MAX_KEY: usize = 1_024;
 
 type Later = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 /// A function that finds a key in something, or does not.
@@ -47,23 +49,37 @@ enum Source {
     NoHeader(Box<str>),
     Bearer(In<str>),
     Path(Box<str>),
-    Function(&'static str, In<Parts>),
+    Function(In<Parts>),
     Later(Arc<dyn Fn(&Parts) -> Later + Send + Sync>),
     All(Arc<[Key]>),
     Either(Arc<(Key, Key)>),
 }
 
-/// What a request would have to have.
+/// Why a request has no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingKey(Cow<'static, str>);
+#[non_exhaustive]
+pub enum KeyError {
+    /// It does not have what it goes by.
+    Missing(Cow<'static, str>),
+    /// So many bytes are too many.
+    TooLong(usize),
+}
 
-impl fmt::Display for MissingKey {
+impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "this request is limited by {}, which it does not have", self.0)
+        match self {
+            Self::Missing(what) => {
+                write!(f, "this request is limited by {what}, which it does not have")
+            }
+            Self::TooLong(bytes) => write!(
+                f,
+                "what this request is limited by must be at most {MAX_KEY} bytes long; found {bytes}"
+            ),
+        }
     }
 }
 
-impl std::error::Error for MissingKey {}
+impl std::error::Error for KeyError {}
 
 impl Key {
     /// One budget for all requests together.
@@ -107,8 +123,7 @@ impl Key {
     pub fn extension<T: Send + Sync + 'static, K: Into<Vec<u8>>>(
         key: impl Fn(&T) -> K + Send + Sync + 'static,
     ) -> Self {
-        let find = move |parts: &Parts| parts.extensions.get::<T>().map(|found| key(found).into());
-        Self(Source::Function(type_name::<T>(), Arc::new(find)))
+        Self::from_fn(move |parts| parts.extensions.get::<T>().map(&key))
     }
 
     /// Whatever this function makes of a request.
@@ -116,8 +131,7 @@ impl Key {
     pub fn from_fn<K: Into<Vec<u8>>>(
         key: impl Fn(&Parts) -> Option<K> + Send + Sync + 'static,
     ) -> Self {
-        let find = move |parts: &Parts| key(parts).map(Into::into);
-        Self(Source::Function("a key of its own", Arc::new(find)))
+        Self(Source::Function(Arc::new(move |parts| key(parts).map(Into::into))))
     }
 
     /// Whatever this function finds out about a request; it may take its time. It gets what it needs of
@@ -144,7 +158,8 @@ impl Key {
 
     /// This one, or the other where a request does not have it.
     ///
-    /// The two never share a budget, whatever a client sends.
+    /// The two never share a budget, whatever a client sends: each key is marked with which of them it is.
+    /// (So a server's lists of keys do not know them; let rules for it go by one kind of key.)
     #[must_use]
     pub fn or(self, other: impl Into<Key>) -> Self {
         Self(Source::Either(Arc::new((self, other.into()))))
@@ -201,7 +216,7 @@ impl fmt::Debug for Key {
             Source::NoHeader(name) => write!(f, "header {name}"),
             Source::Bearer(_) => f.write_str("bearer"),
             Source::Path(name) => write!(f, "path {name}"),
-            Source::Function(name, _) => f.write_str(name),
+            Source::Function(_) => f.write_str("function"),
             Source::Later(_) => f.write_str("async"),
             Source::All(keys) => f.debug_list().entries(&**keys).finish(),
             Source::Either(keys) => write!(f, "{:?} or {:?}", keys.0, keys.1),

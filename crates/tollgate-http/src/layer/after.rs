@@ -1,41 +1,67 @@
-//! What is to be done when a response has ended: charge what it cost after all.
+//! What is to be done when a response has ended: settle what it cost after all, and report how it went.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
-use tollgate::{Charge, Clock, MonotonicClock, Policy, Store, Timestamp, Verb};
+use http::{HeaderMap, Method, StatusCode};
+use tollgate::{
+    Charge, Clock, MonotonicClock, Outcome, Policy, Settlement, Store, StoreError, Timestamp, Verb,
+};
 
 use super::decide::Gate;
 use crate::at_once::at_once;
 use crate::exchange::{Ending, Exchange};
-use crate::rule::Rule;
+use crate::rule::{Report, Settle};
 
 const GRPC_STATUS: &str = "grpc-status";
 
-type Settle = Box<dyn FnOnce(&Exchange) + Send + Sync>;
+type WhenEnded = Box<dyn FnOnce(&Exchange) + Send + Sync>;
 
 /// Waits for the end of one response. Dropped before, the response was cut.
 pub(super) struct After {
     exchange: Exchange,
+    /// How many bytes a whole response has, if that is known.
+    length: Option<u64>,
     clock: MonotonicClock,
     started: Timestamp,
-    settle: Option<Settle>,
+    settle: Option<WhenEnded>,
 }
 
-/// What one policy was charged beforehand, for a request whose cost is known only afterwards.
+/// What a request owes when it has ended.
+#[derive(Default)]
+pub(super) struct Dues {
+    pub(super) held: Vec<Held>,
+    pub(super) reports: Vec<Reported>,
+}
+
+/// A reservation, and what its charges come to.
 pub(super) struct Held {
-    policy: Arc<Policy>,
-    key: Vec<u8>,
-    units: u64,
-    cost: Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>,
+    pub(super) id: String,
+    pub(super) lines: Vec<HeldLine>,
 }
 
-impl Held {
-    /// Nothing for rules that do not settle.
-    pub(super) fn of(rule: &Rule, policy: &Arc<Policy>, key: Vec<u8>, units: u64) -> Option<Held> {
-        let cost = Arc::clone(rule.settle.as_ref()?);
-        Some(Held { policy: Arc::clone(policy), key, units, cost })
+pub(super) struct HeldLine {
+    pub(super) policy: Arc<Policy>,
+    pub(super) key: Vec<u8>,
+    pub(super) units: u64,
+    /// None: it costs what it was thought to cost.
+    pub(super) settle: Option<Settle>,
+}
+
+/// A policy that wants to hear how it went.
+pub(super) struct Reported {
+    pub(super) policy: Arc<Policy>,
+    pub(super) key: Vec<u8>,
+    pub(super) report: Report,
+}
+
+impl HeldLine {
+    /// What it has cost. A function that breaks says nothing.
+    fn used(&self, exchange: &Exchange) -> u64 {
+        let used = self.settle.as_ref().and_then(|settle| unbroken(|| settle(exchange)));
+        used.unwrap_or(self.units)
     }
 
     fn charge(&self, cost: u64) -> Charge<'_> {
@@ -43,10 +69,26 @@ impl Held {
     }
 }
 
+/// Responses are also dropped while a thread unwinds, and to panic then would end the process.
+fn unbroken<T>(function: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(function)).ok()
+}
+
+impl Dues {
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty() && self.reports.is_empty()
+    }
+}
+
 impl After {
-    pub(super) fn new<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>) -> Box<After> {
+    pub(super) fn new<S: Store + 'static>(
+        gate: &Arc<Gate<S>>,
+        method: &Method,
+        dues: Dues,
+    ) -> Box<After> {
+        let gate = Arc::clone(gate);
         let (clock, started) = (gate.clock, gate.clock.now());
-        let settle = Box::new(move |exchange: &Exchange| settle(gate, held, exchange));
+        let settle = Box::new(move |exchange: &Exchange| settle(gate, dues, exchange));
         let exchange = Exchange {
             status: None,
             grpc_status: None,
@@ -54,11 +96,14 @@ impl After {
             duration: Duration::ZERO,
             ending: Ending::Cut,
         };
-        Box::new(After { exchange, clock, started, settle: Some(settle) })
+        // To HEAD there is no body, whatever its length.
+        let length = (method == Method::HEAD).then_some(0);
+        Box::new(After { exchange, length, clock, started, settle: Some(settle) })
     }
 
-    pub(super) fn heard(&mut self, status: StatusCode, headers: &HeaderMap) {
+    pub(super) fn heard(&mut self, status: StatusCode, headers: &HeaderMap, length: Option<u64>) {
         self.exchange.status = Some(status);
+        self.length = self.length.or(length);
         self.heard_trailers(headers);
     }
 
@@ -79,42 +124,67 @@ impl After {
 impl Drop for After {
     fn drop(&mut self) {
         let Some(settle) = self.settle.take() else { return };
-        self.exchange.duration = self.clock.now().since(self.started);
-        settle(&self.exchange);
-    }
-}
-
-fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, held: Vec<Held>, exchange: &Exchange) {
-    let (mut less, mut more) = (Vec::new(), Vec::new());
-    for held in held {
-        let cost = (held.cost)(exchange);
-        match cost.cmp(&held.units) {
-            std::cmp::Ordering::Less => less.push((held.units - cost, held)),
-            std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => more.push((cost - held.units, held)),
+        let exchange = &mut self.exchange;
+        exchange.duration = self.clock.now().since(self.started);
+        // A server that knows how long a body is does not ask it for its end.
+        let all_sent = exchange.status.is_some() && self.length == Some(exchange.bytes);
+        if exchange.ending == Ending::Cut && all_sent {
+            exchange.ending = Ending::Whole;
         }
-    }
-    for (verb, held) in [(Verb::Refund, less), (Verb::Debit, more)] {
-        apply(&gate, verb, held);
+        settle(exchange);
     }
 }
 
 /// At once where that can be; else behind the response's back, which has ended.
-fn apply<S: Store + 'static>(gate: &Arc<Gate<S>>, verb: Verb, held: Vec<(u64, Held)>) {
-    if held.is_empty() {
-        return;
-    }
-    let settled = Arc::clone(gate);
-    let settling = async move {
-        let charges: Vec<Charge<'_>> =
-            held.iter().map(|(units, held)| held.charge(*units)).collect();
-        // The request is answered already: there is nobody to tell.
-        _ = settled.store.apply(verb, &charges).await;
+fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, dues: Dues, exchange: &Exchange) {
+    let used = |held: Held| {
+        let used: Vec<u64> = held.lines.iter().map(|line| line.used(exchange)).collect();
+        (held, used)
     };
-    if gate.store.answers_at_once() {
+    let held: Vec<(Held, Vec<u64>)> = dues.held.into_iter().map(used).collect();
+    let outcome = |due: &Reported| unbroken(|| (due.report)(exchange));
+    let reports: Vec<(Reported, Outcome)> =
+        dues.reports.into_iter().filter_map(|due| outcome(&due).map(|said| (due, said))).collect();
+    let (at_hand, runtime) = (gate.store.answers_at_once(), gate.runtime());
+    let settling = async move {
+        for (held, used) in held {
+            gate.note(gate.settle(&held, &used).await);
+        }
+        for (due, outcome) in reports {
+            let charge = Charge { policy: due.policy.name(), key: &due.key, cost: 1 };
+            gate.note(gate.store.apply(Verb::Report(outcome), &[charge]).await.map(drop));
+        }
+    };
+    if at_hand {
         at_once(settling);
-    } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        // A store that takes its time has a runtime to do so.
+    } else if let Some(runtime) = runtime {
         runtime.spawn(settling);
+    }
+}
+
+impl<S: Store + 'static> Gate<S> {
+    async fn settle(&self, held: &Held, used: &[u64]) -> Result<(), StoreError> {
+        match self.store.settle(&held.id, Settlement::Commit(used)).await {
+            // It took longer than anything is held. What was held stays charged; the rest is owed.
+            Err(StoreError::UnknownReservation(_)) => {
+                let more = |(line, used): (&'_ HeldLine, &u64)| used.saturating_sub(line.units);
+                let owed: Vec<u64> = held.lines.iter().zip(used).map(more).collect();
+                let owing = held.lines.iter().zip(owed).filter(|(_, owed)| *owed > 0);
+                let charges: Vec<Charge<'_>> =
+                    owing.map(|(line, owed)| line.charge(owed)).collect();
+                match charges.is_empty() {
+                    true => Ok(()),
+                    false => self.store.apply(Verb::Debit, &charges).await.map(drop),
+                }
+            }
+            settled => settled.map(drop),
+        }
+    }
+
+    /// The request is answered already: there is nobody to tell but those who count.
+    fn note(&self, settled: Result<(), StoreError>) {
+        if settled.is_err() {
+            self.unsettled.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -45,7 +45,7 @@ impl<B: Body> ResponseBody<B> {
         headers: &HeaderMap,
     ) -> Self {
         if let Some(after) = &mut after {
-            after.heard(status, headers);
+            after.heard(status, headers, body.size_hint().exact());
         }
         let mut served = Kind::Served { body, after };
         if let Kind::Served { body, after } = &mut served

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use tollgate::{Crossing, Policy, Store};
+use tollgate::{Crossing, Policy, Settlement, Store, StoreError};
 
 use super::decide::{Gate, PeerOf, Respond};
 use super::{BuildError, RateLimitConnections, RateLimitLayer};
@@ -67,30 +67,46 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
     }
 
     /// The layer, with its policies in the store.
-    pub async fn build(self) -> Result<RateLimitLayer<S>, BuildError> {
+    pub async fn build(mut self) -> Result<RateLimitLayer<S>, BuildError> {
+        self.verify()?;
         let peer = self.peer.clone();
-        let needs_peer = |rule: &Rule| rule.key.as_ref().is_some_and(Key::needs_peer);
-        let gate = self.gate().await?;
-        match (&peer, gate.rules.iter().find(|rule| needs_peer(rule))) {
-            (PeerOf::Nobody, Some(rule)) => Err(BuildError::NoPeer(rule.policy.name().to_owned())),
-            _ => Ok(RateLimitLayer { gate: Arc::new(gate), peer }),
+        if let PeerOf::Nobody = peer
+            && let Some(rule) = self.rules.iter().find(|rule| rule.needs_peer())
+        {
+            return Err(BuildError::NoPeer(rule.policy.name().to_owned()));
         }
+        Ok(RateLimitLayer { gate: Arc::new(self.gate().await?), peer })
     }
 
-    /// The same for servers that make a service for each connection, and so know who each one comes from.
-    pub async fn build_per_connection(self) -> Result<RateLimitConnections<S>, BuildError> {
+    /// The same for servers that make a service for each connection, and so know who each one comes from;
+    /// [`peer`](Self::peer) is not asked then.
+    pub async fn build_per_connection(mut self) -> Result<RateLimitConnections<S>, BuildError> {
+        self.verify()?;
         Ok(RateLimitConnections::new(self.gate().await?))
     }
 
-    async fn gate(self) -> Result<Gate<S>, BuildError> {
-        let Self { store, mut rules, key, respond, .. } = self;
-        if rules.is_empty() {
+    /// Everything that can be wrong without a store.
+    fn verify(&mut self) -> Result<(), BuildError> {
+        if self.rules.is_empty() {
             return Err(BuildError::NoRule);
         }
-        for rule in &mut rules {
-            rule.key = rule.key.take().or_else(|| key.clone());
+        for rule in &mut self.rules {
+            rule.key = rule.key.take().or_else(|| self.key.clone());
             verify(rule)?;
         }
+        let policies: Vec<&Policy> = self.rules.iter().flat_map(Rule::policies).collect();
+        for (at, policy) in policies.iter().enumerate() {
+            let is_other =
+                |other: &&&Policy| other.name() == policy.name() && !decide_alike(other, policy);
+            if let Some(other) = policies[..at].iter().find(is_other) {
+                return Err(BuildError::Twins(other.name().to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn gate(self) -> Result<Gate<S>, BuildError> {
+        let Self { store, rules, respond, .. } = self;
         for rule in &rules {
             store.set_policy(Policy::clone(&rule.policy)).await?;
             for (_, tier) in &rule.tiers {
@@ -98,8 +114,24 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
                 store.set_variant(of, Policy::clone(tier), Crossing::Units).await?;
             }
         }
+        if rules.iter().any(Rule::holds) {
+            can_hold(&store).await?;
+        }
         Ok(Gate::new(store, rules, respond))
     }
+}
+
+/// A store that cannot hold anything says so to any question about it.
+async fn can_hold(store: &impl Store) -> Result<(), StoreError> {
+    match store.settle("can-you-hold", Settlement::Cancel).await {
+        Err(error @ StoreError::Unfit(_)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn decide_alike(one: &Policy, other: &Policy) -> bool {
+    let how = |policy: &Policy| (policy.definition(), policy.admits_by(), policy.is_shadow());
+    how(one) == how(other)
 }
 
 fn verify(rule: &Rule) -> Result<(), BuildError> {

@@ -3,17 +3,22 @@
 use std::net::IpAddr;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use tollgate::{Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreError, Verb};
+use tokio::runtime::Handle;
+use tollgate::{
+    Answer, Charge, Failure, Hold, MonotonicClock, OnExpiry, Policy, Store, StoreError, Verb,
+};
 
-use super::after::{After, Held};
+use super::after::{After, Dues, Held, HeldLine, Reported};
 use super::{Charged, Checked};
 use crate::at_once::at_once;
 use crate::fields::{Fields, HeaderStyle};
-use crate::key::{Found, Key, MissingKey, Seen};
+use crate::key::{Found, Key, KeyError, Seen};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
 
@@ -48,6 +53,9 @@ pub(super) struct Gate<S> {
     /// Whether nobody has to wait for a decision.
     pub(super) at_once: bool,
     pub(super) clock: MonotonicClock,
+    /// How often something could not be settled.
+    pub(super) unsettled: AtomicU64,
+    runtime: Option<Handle>,
 }
 
 /// What becomes of a request.
@@ -76,12 +84,35 @@ impl Line<'_> {
     fn charge(&self) -> Charge<'_> {
         Charge { policy: self.policy.name(), key: &self.key, cost: self.cost }
     }
+
+    /// Whether something is held until the request has ended.
+    fn holds(&self) -> bool {
+        self.rule.settle.is_some() || self.policy.reserves_only()
+    }
+
+    fn held(&self, answer: &Answer) -> HeldLine {
+        let (policy, key) = (Arc::clone(self.policy), self.key.clone());
+        let units = self.cost.min(answer.decision.granted());
+        HeldLine { policy, key, units, settle: self.rule.settle.clone() }
+    }
 }
+
+/// How long a request may take until what was held for it is settled. The rest is debited afterwards.
+const SETTLED_WITHIN: Duration = Duration::from_secs(3_600);
+
+/// What the store says to some lines: one answer for each, and the reservation if there is one.
+type Said = (Vec<Answer>, Option<String>);
 
 /// Why nothing was decided.
 enum Undecided {
-    MissingKey(MissingKey),
+    Key(KeyError),
     Store(StoreError),
+}
+
+impl From<StoreError> for Undecided {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl<S: Store + 'static> Gate<S> {
@@ -89,7 +120,14 @@ impl<S: Store + 'static> Gate<S> {
         let takes_time = rules.iter().filter_map(|rule| rule.key.as_ref()).any(Key::takes_time);
         let at_once = store.answers_at_once() && !takes_time;
         let rules = rules.into_boxed_slice();
-        Self { store, rules, respond, at_once, clock: MonotonicClock::default() }
+        let (clock, unsettled) = (MonotonicClock::default(), AtomicU64::new(0));
+        // For responses that end where there is none.
+        let runtime = Handle::try_current().ok();
+        Self { store, rules, respond, at_once, clock, unsettled, runtime }
+    }
+
+    pub(super) fn runtime(&self) -> Option<Handle> {
+        self.runtime.clone().or_else(|| Handle::try_current().ok())
     }
 
     /// Decides without waiting, where keys and store allow it.
@@ -102,7 +140,22 @@ impl<S: Store + 'static> Gate<S> {
     }
 
     /// The same, however long it takes. Gives back the head of the request.
-    pub(super) async fn decide(self: Arc<Self>, mut parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
+    pub(super) async fn decide(self: Arc<Self>, parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
+        match self.runtime().filter(|_| self.rules.iter().any(Rule::holds)) {
+            // Whoever asks may go away while the store answers; what is held then is settled all the same.
+            Some(runtime) => match runtime.spawn(self.decide_here(parts, peer)).await {
+                Ok(decided) => decided,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime ends, and this with it.
+                    Err(_) => std::future::pending().await,
+                },
+            },
+            None => self.decide_here(parts, peer).await,
+        }
+    }
+
+    async fn decide_here(self: Arc<Self>, mut parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
         let decided = self.ask(&parts, peer.of(&parts)).await;
         let ruling = self.rule_on(&mut parts, decided);
         (parts, ruling)
@@ -111,38 +164,53 @@ impl<S: Store + 'static> Gate<S> {
     async fn ask(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<Decided, Undecided> {
         let mut lines: Vec<Line<'_>> = Vec::new();
         for (rule, seen) in self.applying(parts, peer) {
-            let key = rule.find_key(&seen).wait().await.map_err(Undecided::MissingKey)?;
-            lines.push(rule.line(key, parts));
+            match rule.find_key(&seen).in_bounds().await {
+                Ok(key) => lines.push(rule.line(key, parts)),
+                // What only watches turns nobody away.
+                Err(_) if rule.only_watches() => {}
+                Err(error) => return Err(Undecided::Key(error)),
+            }
         }
         // Those in shadow take no part in the others' all or nothing: they see every request.
         let (lines, in_shadow): (Vec<_>, Vec<_>) = match lines.iter().all(|line| line.is_enrolled) {
             true => (lines, Vec::new()),
             false => lines.into_iter().partition(|line| line.is_enrolled),
         };
-        let answers = self.apply(&lines).await?;
         let mut decided = Decided::default();
-        for (line, answer) in lines.into_iter().zip(answers) {
-            decided.add(line, answer);
-        }
+        let said = self.decide_on(&lines).await?;
+        decided.add(&lines, said, Answer::clone);
         for line in in_shadow {
-            let answers = self.apply(slice::from_ref(&line)).await?;
-            answers.into_iter().for_each(|answer| decided.add_in_shadow(&line, answer));
+            let lines = slice::from_ref(&line);
+            // Nor do they turn anybody away by having no answer.
+            if let Ok(said) = self.decide_on(lines).await {
+                decided.add(lines, said, |answer| {
+                    let decision = answer.decision.in_shadow(line.cost);
+                    Answer { decision, ..answer.clone() }
+                });
+            }
         }
         Ok(decided)
     }
 
-    /// One answer for each line.
-    async fn apply(&self, lines: &[Line<'_>]) -> Result<Vec<Answer>, Undecided> {
+    /// Asks the store; what is to be settled afterwards is held until then.
+    async fn decide_on(&self, lines: &[Line<'_>]) -> Result<Said, StoreError> {
         let charges: Vec<Charge<'_>> = lines.iter().map(Line::charge).collect();
         if charges.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
-        match self.store.apply(Verb::Check, &charges).await.map_err(Undecided::Store)? {
-            answers if answers.len() == lines.len() => Ok(answers),
-            _ => {
-                let error = StoreError::failed(Failure::BadReply, "fewer answers than questions");
-                Err(Undecided::Store(error))
-            }
+        let (answers, id) = if lines.iter().any(Line::holds) {
+            // A lease ends when it ends.
+            let leases = lines.iter().any(|line| line.policy.shortest_lease().is_some());
+            let ttl = (!leases).then_some(SETTLED_WITHIN);
+            let hold = Hold { id: None, ttl, charges: &charges, on_expiry: OnExpiry::Keep };
+            let reserved = self.store.reserve(&hold).await?;
+            (reserved.answers, reserved.id)
+        } else {
+            (self.store.apply(Verb::Check, &charges).await?, None)
+        };
+        match answers.len() == lines.len() {
+            true => Ok((answers, id)),
+            false => Err(StoreError::failed(Failure::BadReply, "fewer answers than questions")),
         }
     }
 
@@ -160,24 +228,26 @@ impl<S: Store + 'static> Gate<S> {
     fn rule_on(self: &Arc<Self>, parts: &mut Parts, decided: Result<Decided, Undecided>) -> Ruling {
         match decided {
             Ok(decided) => self.rule_on_charges(parts, decided),
-            Err(Undecided::MissingKey(missing)) => self.refuse(parts, Reason::MissingKey(&missing)),
+            Err(Undecided::Key(error)) => self.refuse(parts, Reason::Key(&error)),
             Err(Undecided::Store(error)) => self.refuse(parts, Reason::Store(&error)),
         }
     }
 
     fn rule_on_charges(self: &Arc<Self>, parts: &mut Parts, decided: Decided) -> Ruling {
-        let Decided { charges, held } = decided;
+        let Decided { charges, dues } = decided;
         if charges.is_empty() {
             return Ruling::Admit(Admitted { fields: Fields::default(), after: None });
         }
         let checked = Checked::new(charges);
         if checked.is_refused() {
+            // What those hold that only watch ends with this.
+            drop((!dues.is_empty()).then(|| After::new(self, &parts.method, dues)));
             return self.refuse(parts, Reason::Limited(&checked));
         }
         let fields = checked.fields();
         let checked = checked.after(parts.extensions.get());
         parts.extensions.insert(checked);
-        let after = (!held.is_empty()).then(|| After::new(Arc::clone(self), held));
+        let after = (!dues.is_empty()).then(|| After::new(self, &parts.method, dues));
         Ruling::Admit(Admitted { fields, after })
     }
 
@@ -208,29 +278,33 @@ impl Rule {
     }
 }
 
-/// What the store said about every line, and what is to be settled afterwards.
+/// What the store said about every line, and what is owed when the request has ended.
 #[derive(Default)]
 struct Decided {
     charges: Vec<Charged>,
-    held: Vec<Held>,
+    dues: Dues,
 }
 
 impl Decided {
-    fn add(&mut self, line: Line<'_>, answer: Answer) {
-        // What a policy in shadow would have refused, it has not charged.
-        let is_shadow = line.policy.is_shadow() && !answer.decision.shadow_refused_by().is_empty();
-        let units = if is_shadow { 0 } else { answer.decision.granted() };
-        self.charges.push(Charged::new(line.rule, line.policy, line.cost, answer));
-        self.held.extend(Held::of(line.rule, line.policy, line.key, units));
-    }
-
-    /// The answer of a policy that is not rolled out to this key.
-    fn add_in_shadow(&mut self, line: &Line<'_>, mut answer: Answer) {
-        let units = answer.decision.granted();
-        answer.decision = answer.decision.in_shadow(line.cost);
-        let mut charged = Charged::new(line.rule, line.policy, line.cost, answer);
-        charged.headers = HeaderStyle::None;
-        self.charges.push(charged);
-        self.held.extend(Held::of(line.rule, line.policy, line.key.clone(), units));
+    /// `shown` is what is made of an answer before anybody sees it.
+    fn add(&mut self, lines: &[Line<'_>], said: Said, shown: impl Fn(&Answer) -> Answer) {
+        let (answers, id) = said;
+        let answered = || lines.iter().zip(&answers);
+        if let Some(id) = id {
+            let lines = answered().map(|(line, answer)| line.held(answer)).collect();
+            self.dues.held.push(Held { id, lines });
+        }
+        for (line, answer) in answered() {
+            let mut charged = Charged::new(line.rule, line.policy, line.cost, shown(answer));
+            if !line.is_enrolled {
+                charged.headers = HeaderStyle::None;
+            }
+            self.charges.push(charged);
+            if line.policy.takes_reports() {
+                let (policy, key) = (Arc::clone(line.policy), line.key.clone());
+                let report = Arc::clone(&line.rule.report);
+                self.dues.reports.push(Reported { policy, key, report });
+            }
+        }
     }
 }

@@ -40,6 +40,8 @@ pub enum BuildError {
         /// The tier's policy.
         tier: String,
     },
+    /// Two policies have this name, and different limits.
+    Twins(String),
     /// The store does not take a policy.
     Store(StoreError),
 }
@@ -76,6 +78,10 @@ impl fmt::Display for BuildError {
                 f,
                 "policy `{tier}` is a tier of `{policy}` and has limits of other names, so that nobody could \
                  tell what was spent; give them the same names, or none at all"
+            ),
+            Self::Twins(policy) => write!(
+                f,
+                "two policies are called `{policy}` and decide differently; give one of them another name"
             ),
             Self::Store(error) => error.fmt(f),
         }

@@ -112,7 +112,7 @@ fn finish<Served: Body, E>(
         }
     };
     let (mut head, body) = response.into_parts();
-    fields.write_to(&mut head.headers);
+    fields.add_to(&mut head.headers);
     let body = ResponseBody::served(body, after, head.status, &head.headers);
     Ok(Response::from_parts(head, body))
 }

@@ -13,6 +13,7 @@ mod service;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tollgate::Store;
 use tower_layer::Layer;
@@ -55,6 +56,13 @@ impl<S: Store + 'static> RateLimitLayer<S> {
     #[must_use]
     pub fn builder(store: S) -> RateLimitBuilder<S> {
         RateLimitBuilder::new(store)
+    }
+
+    /// How many exchanges could not be settled or reported so far, because the store had no answer: what was
+    /// held for them stays charged.
+    #[must_use]
+    pub fn unsettled(&self) -> u64 {
+        self.gate.unsettled.load(Ordering::Relaxed)
     }
 
     fn at(gate: Arc<Gate<S>>, peer: IpAddr) -> Self {

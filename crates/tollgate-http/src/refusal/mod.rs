@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use tollgate::StoreError;
 
-use crate::key::MissingKey;
+use crate::key::KeyError;
 use crate::layer::Checked;
 
 /// Why a request is turned away.
@@ -18,7 +18,7 @@ pub enum Reason<'a> {
     /// A limit.
     Limited(&'a Checked),
     /// Nobody can tell whose budget it would be.
-    MissingKey(&'a MissingKey),
+    Key(&'a KeyError),
     /// The store has no answer, and the policy does not let requests pass without.
     Store(&'a StoreError),
 }
@@ -47,12 +47,12 @@ impl<'a> Refusal<'a> {
         self.reason
     }
 
-    /// 429 for a limit, 400 for a missing key, 503 for a store without an answer.
+    /// 429 for a limit, 400 for a key that is missing or too long, 503 for a store without an answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason {
             Reason::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Reason::MissingKey(_) => StatusCode::BAD_REQUEST,
+            Reason::Key(_) => StatusCode::BAD_REQUEST,
             Reason::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -68,7 +68,7 @@ impl<'a> Refusal<'a> {
                 }
                 None => "too many requests".to_owned(),
             },
-            Reason::MissingKey(missing) => missing.to_string(),
+            Reason::Key(error) => error.to_string(),
             Reason::Store(error) => match error.failure() {
                 Some(kind) => format!("the limits cannot be checked now ({})", kind.name()),
                 None => "the limits cannot be checked".to_owned(),

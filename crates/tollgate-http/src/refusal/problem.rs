@@ -25,7 +25,7 @@ pub(super) fn body(refusal: &Refusal<'_>) -> Vec<u8> {
             let violated = told.flat_map(violated).collect();
             (QUOTA_EXCEEDED, "The request exceeds a limit", violated)
         }
-        Reason::MissingKey(_) => ("about:blank", "Bad Request", Vec::new()),
+        Reason::Key(_) => ("about:blank", "Bad Request", Vec::new()),
         Reason::Store(_) => ("about:blank", "Service Unavailable", Vec::new()),
     };
     let status = refusal.status().as_u16();

@@ -128,9 +128,10 @@ async fn what_the_service_says_of_its_failure_stays_what_it_is() {
 #[tokio::test]
 async fn a_layer_behind_a_layer_adds_to_what_the_handler_sees() {
     let (store, _) = memory();
-    let outer = RateLimitLayer::builder(store.clone()).rule(policy("all", 5)).key(Key::everyone());
+    let all = Rule::new(policy("all", 5)).headers(HeaderStyle::Ietf);
+    let outer = RateLimitLayer::builder(store.clone()).rule(all).key(Key::everyone());
     let outer = outer.build().await.unwrap();
-    let inner = by_user(store, policy("api", 2)).await;
+    let inner = by_user(store, Rule::new(policy("api", 2)).headers(HeaderStyle::Ietf)).await;
     let handler = service_fn(|request: Request<()>| async move {
         let checked = request.extensions().get::<Checked>().expect("both have decided");
         let names: HashSet<String> = checked.iter().map(|charged| charged.name().into()).collect();
@@ -140,6 +141,9 @@ async fn a_layer_behind_a_layer_adds_to_what_the_handler_sees() {
     let request = Request::builder().header("x-user", "alice").body(()).expect("valid");
     let Ok(response) = outer.layer(inner.layer(handler)).oneshot(request).await;
     assert_eq!(response.status(), StatusCode::OK);
+    // Neither hides the other from clients.
+    let said: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(said, [r#""api.burst";r=1;t=10"#, r#""all.burst";r=4;t=10"#]);
 }
 
 /// What a partial grant lets through is through.

@@ -1,6 +1,6 @@
 //! What makes no sense makes no layer.
 
-use tollgate::{Limit, Policy};
+use tollgate::{Answer, Charge, Limit, Policy, Store, StoreError, Verb};
 use tollgate_http::{ClientIp, Key, RateLimitBuilder, RateLimitLayer, Rule};
 
 use super::stage::{memory, policy};
@@ -34,6 +34,11 @@ async fn one_sentence_each() {
             .await,
         "the key of policy `api` is the header `x user`, which is no name of a header field"
     );
+    assert_eq!(
+        complaint(|to| to.rule(api()).rule(policy("api", 2)).key(Key::everyone())).await,
+        "two policies are called `api` and decide differently; give one of them another name"
+    );
+    assert_eq!(complaint(|to| to.rule(api()).rule(api().cost(2)).key(Key::everyone())).await, "");
     let other_limits = Policy::new("api-pro", [Limit::per_second(3).named("other")]).unwrap();
     let tier = complaint(|to| to.rule(api().tier("pro", other_limits)).key(Key::everyone())).await;
     assert_eq!(
@@ -57,4 +62,22 @@ async fn an_address_that_nobody_knows() {
     assert_eq!(told.await, "");
     let builder = RateLimitLayer::builder(memory().0).rule(policy("api", 1)).key(hidden());
     assert!(builder.build_per_connection().await.is_ok());
+}
+
+/// What costs something afterwards must be held until then, which not every store can.
+#[tokio::test]
+async fn a_store_that_cannot_hold() {
+    struct Plain;
+    impl Store for Plain {
+        async fn set_policy(&self, _: Policy) -> Result<(), StoreError> {
+            Ok(())
+        }
+        async fn apply(&self, _: Verb, _: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+            Ok(Vec::new())
+        }
+    }
+    let build = |rule: Rule| RateLimitLayer::builder(Plain).rule(rule).key(Key::everyone()).build();
+    assert!(build(Rule::new(policy("api", 1))).await.is_ok());
+    let error = build(Rule::new(policy("api", 1)).settle(|_| 1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "this store cannot hold reservations");
 }

@@ -84,7 +84,7 @@ async fn an_extension() {
     assert_eq!(send(&app, Request::get("/").extension(User("alice"))).await.status, 429);
     let missing = send(&app, Request::get("/")).await;
     assert_eq!(missing.status, 400);
-    assert!(missing.body.contains("User"), "{}", missing.body);
+    assert!(missing.body.contains("limited by a key of its own, which"), "{}", missing.body);
 }
 
 #[tokio::test]
@@ -129,4 +129,13 @@ async fn a_key_that_has_to_be_looked_up() {
     assert_eq!(status(&app, &with("2")).await, 429);
     assert_eq!(status(&app, &with("stale")).await, 200);
     assert_eq!(status(&app, &[]).await, 429);
+}
+
+#[tokio::test]
+async fn a_key_has_a_longest() {
+    let app = once(Key::header("x-user")).await;
+    assert_eq!(status(&app, &[("x-user", &"a".repeat(1_024))]).await, 200);
+    let heard = send(&app, Request::get("/").header("x-user", "a".repeat(1_025))).await;
+    assert_eq!(heard.status, StatusCode::BAD_REQUEST);
+    assert!(heard.body.contains("at most 1024 bytes long; found 1025"), "{}", heard.body);
 }

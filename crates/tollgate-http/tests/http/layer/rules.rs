@@ -25,13 +25,17 @@ async fn by_method_path_and_anything_else() {
     let bots = Rule::new(policy("bots", 1)).when(|parts| {
         parts.headers.get("user-agent").is_some_and(|agent| agent.as_bytes().starts_with(b"bot"))
     });
-    let app = layered(vec![login, bots]).await;
+    let report = Rule::new(policy("report", 1)).method(Method::GET).path("/report");
+    let app = layered(vec![login, bots, report]).await;
     let status = async |request| send(&app, request).await.status.as_u16();
     assert_eq!(status(ask(Method::GET, "/login")).await, 200);
     assert_eq!(status(ask(Method::POST, "/login?again")).await, 200);
     assert_eq!(status(ask(Method::GET, "/login")).await, 200);
     assert_eq!(status(ask(Method::PUT, "/login")).await, 429);
     assert_eq!(status(ask(Method::POST, "/logout")).await, 200);
+    // The handler of GET answers HEAD as well.
+    assert_eq!(status(ask(Method::GET, "/report")).await, 200);
+    assert_eq!(status(ask(Method::HEAD, "/report")).await, 429);
     assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 200);
     assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 429);
     // A request that no rule is about needs no key.
@@ -138,4 +142,13 @@ async fn those_in_shadow_stand_beside_the_others() {
     for left in ["Some(0)", "Some(0)"] {
         assert_eq!(send(&app, ask(Method::GET, "/")).await.body, left);
     }
+}
+
+/// A candidate that only watches breaks nobody who does not have its key yet.
+#[tokio::test]
+async fn what_only_watches_asks_for_no_key() {
+    let shadow = Rule::new(policy("api", 1).shadow(true));
+    let nobody = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
+    let app = layered(vec![shadow, nobody]).await;
+    assert_eq!(send(&app, Request::get("/")).await.status, StatusCode::OK);
 }

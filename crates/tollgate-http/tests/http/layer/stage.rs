@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    Answer, Charge, Crossing, Gcra, ManualClock, MemoryStore, Policy, Store, StoreError, Verb,
+    Answer, Charge, Crossing, Gcra, Hold, ManualClock, MemoryStore, Policy, Reserved, Settled,
+    Settlement, Store, StoreError, Verb,
 };
 use tollgate_http::{Checked, RateLimitLayer, ResponseBody};
 use tower::util::BoxCloneSyncService;
@@ -36,6 +37,17 @@ impl Store for Elsewhere {
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         tokio::task::yield_now().await;
         self.0.apply(verb, charges).await
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        let reserved = self.0.reserve(hold).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        reserved
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        tokio::task::yield_now().await;
+        self.0.settle(id, with).await
     }
 }
 
