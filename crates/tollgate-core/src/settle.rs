@@ -21,6 +21,26 @@ struct Part {
 }
 
 impl Held {
+    /// What another place remembers of it: of each limit the units, and until when they count where that
+    /// ends by itself.
+    #[must_use]
+    pub fn new(
+        at: Timestamp,
+        parts: impl IntoIterator<Item = Option<(u64, Option<Timestamp>)>>,
+    ) -> Self {
+        let part = |(units, ends): (u64, Option<Timestamp>)| Part {
+            units,
+            ends: ends.map_or(0, Timestamp::as_nanos),
+        };
+        Self { at, parts: parts.into_iter().map(|held| held.map(part)).collect() }
+    }
+
+    /// The reverse of [`Held::new`].
+    pub fn parts(&self) -> impl Iterator<Item = Option<(u64, Option<Timestamp>)>> + '_ {
+        let ends = |part: Part| (part.ends > 0).then(|| Timestamp::from_nanos(part.ends));
+        self.parts.iter().map(move |held| held.map(|part| (part.units, ends(part))))
+    }
+
     /// When it was charged.
     #[must_use]
     pub fn at(&self) -> Timestamp {

@@ -10,7 +10,7 @@ use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
-use crate::script::{CHECK, DEBIT, REMEMBER, REPLACE};
+use crate::script::{ADJUST, CHECK, REMEMBER, REPLACE, Script};
 use crate::shape::{Carried, Elsewhere};
 use crate::store::Inner;
 
@@ -51,6 +51,25 @@ pub(crate) struct Found {
     pub(crate) after: Option<Vec<u8>>,
 }
 
+/// Another script than that for checks, and what it reads before and after the charges.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    pub(crate) script: &'static Script,
+    /// The reservation, where the script is about one.
+    pub(crate) reservation: Option<RecordKey>,
+    pub(crate) head: Vec<Vec<u8>>,
+    pub(crate) tail: Vec<Vec<u8>>,
+}
+
+/// What a script told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// What it found under each key before it did what it was asked to.
+    Found(Vec<Found>),
+    /// It did nothing, because this is what is known of the reservation, at that instant.
+    Known(Timestamp, Option<Vec<u8>>),
+}
+
 impl Found {
     fn nothing(line: &Line, now: Timestamp) -> Self {
         Self { held: Held::fresh(&line.entry.policy, now), before: None, after: None }
@@ -71,21 +90,35 @@ impl Inner {
             let reason = "reports are not available on Redis yet";
             return Err(StoreError::Unfit(reason.to_owned()));
         }
-        let slot = |line: &Line| line.record.slot;
-        let together =
-            self.route.is_one() || lines.iter().all(|line| slot(line) == slot(&lines[0]));
         let verb = if verb == Verb::Refund && lines.iter().any(|line| line.entry.has_siblings()) {
             self.refund_where_they_lie(at, lines, by).await?;
             Verb::Peek
         } else {
             verb
         };
-        let mut found = if together {
-            self.run(at, How::Apply(verb), lines, by).await?
-        } else {
-            self.run_apart(at, verb, lines, by).await?
-        };
+        let mut found = self.find(at, verb, lines, by).await?;
         Ok((answer_lines(verb, lines, &mut found), found))
+    }
+
+    /// Does it, and tells what was found before.
+    pub(crate) async fn find(
+        self: &Arc<Self>,
+        at: Option<Timestamp>,
+        verb: Verb,
+        lines: &[Line],
+        by: Instant,
+    ) -> Result<Vec<Found>, StoreError> {
+        if self.are_together(lines) {
+            self.run(at, How::Apply(verb), lines, by).await
+        } else {
+            self.run_apart(at, verb, lines, by).await
+        }
+    }
+
+    /// Whether one script can reach all of them.
+    pub(crate) fn are_together(&self, lines: &[Line]) -> bool {
+        let slot = |line: &Line| line.record.slot;
+        self.route.is_one() || lines.iter().all(|line| slot(line) == slot(&lines[0]))
     }
 
     /// Runs one script over lines that share a server (and, in a cluster, a slot). A server that answers
@@ -97,13 +130,28 @@ impl Inner {
         lines: &[Line],
         by: Instant,
     ) -> Result<Vec<Found>, StoreError> {
-        let found = self.ask_about(at, how, lines, by).await;
-        if let (Err(error), Some(line)) = (&found, lines.first())
+        match self.run_around(at, how, lines, None, by).await? {
+            Told::Found(found) => Ok(found),
+            Told::Known(..) => Err(bad_reply()),
+        }
+    }
+
+    /// The same by another script.
+    pub(crate) async fn run_around(
+        &self,
+        at: Option<Timestamp>,
+        how: How,
+        lines: &[Line],
+        around: Option<&Around>,
+        by: Instant,
+    ) -> Result<Told, StoreError> {
+        let told = self.ask_about(at, how, lines, around, by).await;
+        if let (Err(error), Some(line)) = (&told, lines.first())
             && error.failure() == Some(Failure::BadReply)
         {
             self.route.distrust(line.record.slot).await;
         }
-        found
+        told
     }
 
     async fn ask_about(
@@ -111,25 +159,27 @@ impl Inner {
         at: Option<Timestamp>,
         how: How,
         lines: &[Line],
+        around: Option<&Around>,
         by: Instant,
-    ) -> Result<Vec<Found>, StoreError> {
-        let Some(first) = lines.first() else { return Ok(Vec::new()) };
+    ) -> Result<Told, StoreError> {
+        let Some(first) = lines.first() else { return Ok(Told::Found(Vec::new())) };
         let slot = first.record.slot;
         let trace = trace(at);
-        if let Some(ask) = short(how, lines, &trace) {
+        if let Some(ask) = short(how, lines, &trace).filter(|_| around.is_none()) {
             let values = self.route.ask(slot, ask, by).await?;
-            return read_found(lines, &values);
+            return read_found(lines, &values).map(Told::Found);
         }
         let mut carried: Vec<Vec<Carried>> = lines.iter().map(|_| Vec::new()).collect();
         let mut by_clock = 0;
         for _ in 0..ROUNDS + lines.len() {
             let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
-            let ask = call(how, lines, &carried, &trace, expected);
+            let ask = call(how, lines, &carried, around, &trace, expected);
             let values = self.route.ask(slot, ask, by).await?;
             match &*values {
                 [Value::Int(now)] if how == How::Apply(Verb::Reset) => {
                     let now = instant(*now)?;
-                    return Ok(lines.iter().map(|line| Found::nothing(line, now)).collect());
+                    let nothing = lines.iter().map(|line| Found::nothing(line, now));
+                    return Ok(Told::Found(nothing.collect()));
                 }
                 // Not within the edges of a calendar that were passed; by now the clock is known.
                 [Value::Int(now)] if by_clock < CLOCK_ROUNDS => {
@@ -146,7 +196,13 @@ impl Inner {
                     known.retain(|other| other.generation != generation);
                     known.push(carry(&asked.entry, there, generation, record, instant(*now)?)?);
                 }
-                _ => return read_found(lines, &values),
+                [Value::Int(now), Value::Array(known)]
+                    if around.is_some()
+                        && let [known] = &**known =>
+                {
+                    return Ok(Told::Known(instant(*now)?, bytes(known)?));
+                }
+                _ => return read_found(lines, &values).map(Told::Found),
             }
         }
         Err(StoreError::failed(Failure::Overloaded, "others change this key again and again"))
@@ -182,7 +238,7 @@ impl Inner {
         let slot = line.record.slot;
         let expected = at.unwrap_or_else(|| self.route.expected_now(slot));
         let how = How::Apply(Verb::Peek);
-        let ask = call(how, std::slice::from_ref(line), &[Vec::new()], &trace(at), expected);
+        let ask = call(how, std::slice::from_ref(line), &[Vec::new()], None, &trace(at), expected);
         match &*self.route.ask(slot, ask, by).await? {
             [Value::Int(_), Value::Array(elsewhere)] => {
                 let (_, generation, _) = read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
@@ -229,7 +285,7 @@ impl Inner {
     }
 }
 
-fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
+pub(crate) fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
     let now_us = at.map(|at| (at.as_nanos() / 1_000).to_string());
     now_us.map(|now_us| TraceTime { now_us, ttl_ms: REHEARSAL_MS })
 }
@@ -276,6 +332,7 @@ fn call(
     how: How,
     lines: &[Line],
     carried: &[Vec<Carried>],
+    around: Option<&Around>,
     trace: &Option<TraceTime>,
     expected: Timestamp,
 ) -> Ask {
@@ -292,7 +349,8 @@ fn call(
     let (now, net) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
     let mut args: Vec<Vec<u8>> =
         [now, net, verb, &*lines.len().to_string()].map(|arg| arg.as_bytes().to_vec()).into();
-    let mut keys = Vec::with_capacity(lines.len());
+    args.extend(around.iter().flat_map(|around| around.head.clone()));
+    let mut keys = Vec::with_capacity(lines.len() + 1);
     for (line, carried) in lines.iter().zip(carried) {
         keys.push(line.record.clone());
         let before = keys.len();
@@ -300,7 +358,18 @@ fn call(
         let elsewhere = Elsewhere { definitions: keys.len() - before, carried };
         line.entry.shape.write_args(&mut args, line.cost, mode, &elsewhere, expected);
     }
-    let script = if how == How::Apply(Verb::Debit) { &DEBIT } else { &CHECK };
+    let script: &'static Script = match around {
+        Some(Around { script, reservation, tail, .. }) => {
+            args.extend_from_slice(tail);
+            keys.extend(reservation.clone());
+            script
+        }
+        None if how == How::Apply(Verb::Debit) => {
+            lines.iter().for_each(|line| line.entry.shape.write_debit(&mut args, line.cost));
+            &ADJUST
+        }
+        None => &CHECK,
+    };
     Ask::Call { script, keys, args }
 }
 
@@ -339,7 +408,7 @@ fn read_found(lines: &[Line], values: &[Value]) -> Result<Vec<Found>, StoreError
     lines.iter().zip(records).map(read).collect()
 }
 
-fn bytes(value: &Value) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn bytes(value: &Value) -> Result<Option<Vec<u8>>, StoreError> {
     match value {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes.clone())),
@@ -348,11 +417,11 @@ fn bytes(value: &Value) -> Result<Option<Vec<u8>>, StoreError> {
 }
 
 /// An instant of the server's clock, within what can be told apart.
-fn instant(now_us: i64) -> Result<Timestamp, StoreError> {
+pub(crate) fn instant(now_us: i64) -> Result<Timestamp, StoreError> {
     let now = u64::try_from(now_us).ok().filter(|now| *now <= Timestamp::MAX.as_nanos() / 1_000);
     now.map(Timestamp::from_micros).ok_or_else(bad_reply)
 }
 
-fn bad_reply() -> StoreError {
+pub(crate) fn bad_reply() -> StoreError {
     StoreError::failed(Failure::BadReply, "a script answered something else")
 }

@@ -188,8 +188,10 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
         return unfit("only binary policies that are not in shadow can be");
     }
     for limit in policy.limits() {
-        let event =
-            matches!(limit.algorithm(), Algorithm::EvenSlots(_) | Algorithm::MinInterval(_));
+        let event = matches!(
+            limit.algorithm(),
+            Algorithm::EvenSlots(_) | Algorithm::MinInterval(_) | Algorithm::Concurrency(_)
+        );
         if event || limit.gap().is_some() || limit.is_shadow() {
             return unfit("units taken out beforehand keep no distance and cast no shadow");
         }

@@ -1,8 +1,10 @@
 //! State that was read elsewhere, decided on here by the core.
 
+use std::time::Duration;
+
 use tollgate::together::{retry_together, withhold_unless_all_admit};
 use tollgate::{Answer, Crossing, Policy, Source, Timestamp, Verb};
-use tollgate_core::{Logs, State, Verdict, View};
+use tollgate_core::{Held as HeldUnits, Logs, State, Verdict, View};
 
 use crate::shape::{NotOurs, Shape};
 
@@ -86,26 +88,73 @@ pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, u64)]) ->
             Verb::Check | Verb::Peek => {}
         }
     }
-    let judge = |(policy, held, cost): &(&Policy, &mut Held, u64)| {
-        policy.judge(held.view(), held.now, *cost)
-    };
-    let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+    let verdicts = judge(lines, verb == Verb::Check);
     if verb == Verb::Check {
-        let policies: Vec<&Policy> = lines.iter().map(|(policy, ..)| *policy).collect();
-        withhold_unless_all_admit(&policies, &mut verdicts);
+        record(lines, &verdicts);
     }
-    let answer = |((policy, held, cost), verdict): (&mut (&Policy, &mut Held, u64), Verdict)| {
-        let now = held.now;
-        if verb == Verb::Check {
-            policy.record(&mut held.state(), now, *cost, verdict);
-        }
-        let decision = policy.answer(held.view(), now, *cost, verdict);
-        let limits = policy.each(held.view(), now, *cost, verdict).collect();
-        Answer { decision, limits, source: Source::Authoritative }
-    };
-    let mut answers: Vec<Answer> = lines.iter_mut().zip(verdicts).map(answer).collect();
+    let mut answers = answers(lines, &verdicts);
     if verb == Verb::Check {
         retry_together(&mut answers);
     }
     answers
+}
+
+/// Holds the charges of one reservation in the same way: the answers and, if something is held, how much of
+/// each key in the limits that can refuse, and what of each limit.
+pub(crate) fn hold_all(
+    lines: &mut [(&Policy, &mut Held, u64)],
+    ttl: Duration,
+) -> (Vec<Answer>, Option<Vec<(u64, HeldUnits)>>) {
+    let verdicts = judge(lines, true);
+    let holds =
+        |((policy, ..), verdict): (&(&Policy, &mut Held, u64), &Verdict)| verdict.holds(policy);
+    let held = if lines.iter().zip(&verdicts).all(holds) {
+        let hold = |((policy, held, cost), verdict): (&mut (&Policy, &mut Held, u64), &Verdict)| {
+            let (now, cost) = (held.now, *cost);
+            let granted = if policy.is_shadow() { cost } else { verdict.grants() };
+            (granted, policy.hold(&mut held.state(), now, cost, *verdict, now.after(ttl)))
+        };
+        Some(lines.iter_mut().zip(&verdicts).map(hold).collect())
+    } else {
+        record(lines, &verdicts);
+        None
+    };
+    let mut answers = answers(lines, &verdicts);
+    retry_together(&mut answers);
+    (answers, held)
+}
+
+/// The answer to a reservation that holds so much already.
+pub(crate) fn answer_held(policy: &Policy, held: &Held, cost: u64, granted: u64) -> Answer {
+    answer(policy, held, cost, Verdict::held(granted))
+}
+
+fn judge(lines: &[(&Policy, &mut Held, u64)], all_or_nothing: bool) -> Vec<Verdict> {
+    let judge = |(policy, held, cost): &(&Policy, &mut Held, u64)| {
+        policy.judge(held.view(), held.now, *cost)
+    };
+    let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+    if all_or_nothing {
+        let policies: Vec<&Policy> = lines.iter().map(|(policy, ..)| *policy).collect();
+        withhold_unless_all_admit(&policies, &mut verdicts);
+    }
+    verdicts
+}
+
+fn record(lines: &mut [(&Policy, &mut Held, u64)], verdicts: &[Verdict]) {
+    for ((policy, held, cost), verdict) in lines.iter_mut().zip(verdicts) {
+        let now = held.now;
+        policy.record(&mut held.state(), now, *cost, *verdict);
+    }
+}
+
+fn answers(lines: &[(&Policy, &mut Held, u64)], verdicts: &[Verdict]) -> Vec<Answer> {
+    let states = lines.iter().zip(verdicts);
+    states.map(|((policy, held, cost), verdict)| answer(policy, held, *cost, *verdict)).collect()
+}
+
+fn answer(policy: &Policy, held: &Held, cost: u64, verdict: Verdict) -> Answer {
+    let decision = policy.answer(held.view(), held.now, cost, verdict);
+    let limits = policy.each(held.view(), held.now, cost, verdict).collect();
+    Answer { decision, limits, source: Source::Authoritative }
 }

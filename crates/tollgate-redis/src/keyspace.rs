@@ -9,7 +9,9 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// 24 bits: among 100 policies two share a mark once in 3 000 configurations, and that is noticed.
 /// With one letter more a key takes 16 bytes more: it would no longer fit 32.
 const MARK_LETTERS: usize = 4;
-const KEY_LETTERS: usize = 22;
+pub(crate) const KEY_LETTERS: usize = 22;
+/// What a reservation's key ends with; no mark has a colon.
+const HELD: &[u8] = b":held";
 pub(crate) const SLOTS: u16 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +23,11 @@ impl Mark {
     }
 
     pub(crate) fn read(letters: &str) -> Option<Self> {
-        letters.as_bytes().try_into().ok().map(Self)
+        Self::of_letters(letters.as_bytes().try_into().ok()?)
+    }
+
+    pub(crate) fn of_letters(letters: [u8; MARK_LETTERS]) -> Option<Self> {
+        letters.iter().all(|letter| ALPHABET.contains(letter)).then_some(Self(letters))
     }
 }
 
@@ -61,20 +67,46 @@ impl Keyspace {
     }
 
     pub(crate) fn record(&self, mark: Mark, key: &[u8]) -> RecordKey {
+        self.tagged(&self.tag(key), &mark.0)
+    }
+
+    /// The record of a key of which only the tag is known.
+    pub(crate) fn record_of(&self, mark: Mark, tag: &[u8; KEY_LETTERS]) -> RecordKey {
+        self.tagged(tag, &mark.0)
+    }
+
+    /// Where a reservation is kept: found by its id alone, by whoever settles it.
+    pub(crate) fn reservation(&self, id: &str) -> RecordKey {
+        self.tagged(&self.tag(id.as_bytes()), HELD)
+    }
+
+    fn tag(&self, key: &[u8]) -> [u8; KEY_LETTERS] {
         let hash = blake3::keyed_hash(&self.secret, key);
         let mut tag = [0; KEY_LETTERS];
         spell(&hash.as_bytes()[..16], &mut tag);
-        let mut bytes = Vec::with_capacity(self.prefix.len() + KEY_LETTERS + MARK_LETTERS + 2);
+        tag
+    }
+
+    fn tagged(&self, tag: &[u8; KEY_LETTERS], end: &[u8]) -> RecordKey {
+        let mut bytes = Vec::with_capacity(self.prefix.len() + KEY_LETTERS + end.len() + 2);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.push(b'{');
-        bytes.extend_from_slice(&tag);
+        bytes.extend_from_slice(tag);
         bytes.push(b'}');
-        bytes.extend_from_slice(&mark.0);
-        RecordKey { bytes, slot: crc16(&tag) % SLOTS }
+        bytes.extend_from_slice(end);
+        RecordKey { bytes, slot: crc16(tag) % SLOTS }
     }
 }
 
 impl RecordKey {
+    /// What stands for the key in the record of a policy.
+    pub(crate) fn tag(&self) -> [u8; KEY_LETTERS] {
+        let mut tag = [0; KEY_LETTERS];
+        let end = self.bytes.len() - MARK_LETTERS - 1;
+        tag.copy_from_slice(&self.bytes[end - KEY_LETTERS..end]);
+        tag
+    }
+
     /// The record of the same key under another mark.
     pub(crate) fn under(&self, mark: Mark) -> Self {
         let mut other = self.clone();

@@ -10,6 +10,7 @@ mod family;
 mod held;
 mod keyspace;
 mod link;
+mod reservation;
 mod route;
 mod script;
 mod sentinel;

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::time::{Instant, timeout};
-use tollgate::{Answer, Charge, Crossing, Failure, Policy, Store, StoreError, Timestamp, Verb};
+use tollgate::{
+    Answer, Charge, Crossing, Failure, Hold, Policy, Reserved, Settled, Settlement, Store,
+    StoreError, Timestamp, Verb,
+};
 
 use crate::address::Address;
 use crate::decide::Line;
@@ -13,6 +16,7 @@ use crate::entry::{Entry, Family, Serving};
 use crate::family::{introduce, twins};
 use crate::keyspace::Keyspace;
 use crate::link::of_connection;
+use crate::reservation::Ids;
 use crate::route::Route;
 use crate::settings::RedisStoreBuilder;
 use crate::stand_in::{Denied, Leases, Local};
@@ -54,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     /// Whether somebody is telling the store what was admitted without it.
     pub(crate) settling: AtomicBool,
+    /// For reservations that bring none.
+    pub(crate) ids: Ids,
     /// How often the store failed, by kind, whoever answered in its place.
     failures: [AtomicU64; Failure::ALL.len()],
 }
@@ -91,6 +97,7 @@ impl RedisStore {
             leases: Leases::default(),
             local: Local::new(settings.nodes),
             settling: AtomicBool::new(false),
+            ids: Ids::default(),
             failures: [const { AtomicU64::new(0) }; Failure::ALL.len()],
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -124,9 +131,29 @@ impl RedisStore {
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
         let (lines, line_of) = self.inner.lines(charges)?;
+        self.inner.checkable(verb, &lines)?;
         let by = Instant::now() + GREETING;
         let (answers, _) = self.inner.decide(Some(now), verb, &lines, by).await?;
         Ok(spread(&answers, &line_of))
+    }
+
+    /// As [`Store::reserve`], at an instant of a trace: see [`RedisStore::apply_at`].
+    pub async fn reserve_at(
+        &self,
+        now: Timestamp,
+        hold: &Hold<'_>,
+    ) -> Result<Reserved, StoreError> {
+        self.inner.reserve(Some(now), hold, Instant::now() + GREETING).await
+    }
+
+    /// As [`Store::settle`], at an instant of a trace: see [`RedisStore::apply_at`].
+    pub async fn settle_at(
+        &self,
+        now: Timestamp,
+        id: &str,
+        with: Settlement<'_>,
+    ) -> Result<Settled, StoreError> {
+        self.inner.settle_reservation(Some(now), id, with, Instant::now() + GREETING).await
     }
 
     /// As [`Store::apply`], for a caller who waits less long than the store's deadline: what stands in
@@ -192,6 +219,17 @@ impl Store for RedisStore {
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.inner.apply(verb, charges, self.inner.deadline).await
     }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        let by = Instant::now() + self.inner.deadline;
+        self.inner.reserve(None, hold, by).await.inspect_err(|error| self.inner.count(error))
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let by = Instant::now() + self.inner.deadline;
+        let settled = self.inner.settle_reservation(None, id, with, by).await;
+        settled.inspect_err(|error| self.inner.count(error))
+    }
 }
 
 /// What a server answers to a command of its own, before patience ends.
@@ -201,7 +239,7 @@ async fn in_time<T>(answer: impl Future<Output = redis::RedisResult<T>>) -> Resu
 }
 
 /// The answers of lines, to those who asked.
-fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
+pub(crate) fn spread(answers: &[Answer], line_of: &[usize]) -> Vec<Answer> {
     line_of.iter().map(|line| answers[*line].clone()).collect()
 }
 
@@ -294,7 +332,10 @@ impl Inner {
     }
 
     /// The charges with those for the same key summed, and which line each charge became.
-    fn lines(&self, charges: &[Charge<'_>]) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
+    pub(crate) fn lines(
+        &self,
+        charges: &[Charge<'_>],
+    ) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
         let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
         let mut line_of = Vec::with_capacity(charges.len());
         for charge in charges {
@@ -321,6 +362,7 @@ impl Inner {
     ) -> Result<Vec<Answer>, StoreError> {
         let by = Instant::now() + deadline;
         let (lines, line_of) = self.lines(charges)?;
+        self.checkable(verb, &lines)?;
         let answers = match (&*lines, verb) {
             ([line], Verb::Check) if line.cost > 0 => {
                 self.check_one(line, by).await.map(|answer| vec![answer])
@@ -338,13 +380,26 @@ impl Inner {
                 self.settle_soon(&answers);
                 Ok(spread(&answers, &line_of))
             }
-            Err(error) => match error.failure() {
-                Some(kind) => {
-                    self.failures[kind as usize].fetch_add(1, Ordering::Relaxed);
-                    self.stand_in(error, verb, charges, &lines).await
-                }
-                None => Err(error),
-            },
+            Err(error) if error.failure().is_some() => {
+                self.count(&error);
+                self.stand_in(error, verb, charges, &lines).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn count(&self, error: &StoreError) {
+        if let Some(kind) = error.failure() {
+            self.failures[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What is held at once can only be reserved.
+    fn checkable(&self, verb: Verb, lines: &[Line]) -> Result<(), StoreError> {
+        let held_only = |line: &&Line| line.cost > 0 && line.entry.policy.reserves_only();
+        match lines.iter().find(held_only).filter(|_| verb == Verb::Check) {
+            Some(line) => Err(StoreError::reserves_only(line.entry.policy.name())),
+            None => Ok(()),
         }
     }
 

@@ -77,7 +77,8 @@ pub struct Settled {
 
 impl Hold<'_> {
     /// For how long to hold it under these policies, if everything asked for makes sense.
-    pub(crate) fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, StoreError> {
+    #[doc(hidden)]
+    pub fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, StoreError> {
         if let Some(id) = self.id {
             check_id(id)?;
         }

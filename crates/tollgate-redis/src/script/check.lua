@@ -56,6 +56,7 @@ for i, charge in ipairs(charges) do
         or charge.mode == 'nary' and min(charge.cost, room(limit)) or 0
     end
     charge_limit(limit, n)
+    limit.held = n
     writes = writes or n > 0
   end
   if writes then save(charge) end

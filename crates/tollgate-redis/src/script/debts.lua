@@ -27,3 +27,46 @@ end
 -- A debit is no event.
 function even.debit() end
 function interval.debit() end
+
+gcra.give_back = gcra.refund
+leaky.give_back = leaky.refund
+function fixed.give_back(p, s, n, _, last)
+  if s.closes <= last then fixed.refund(p, s, n) end
+end
+function sliding.give_back(p, s, n, at)
+  if at + p.per >= s.closes then
+    s.current = max(0, s.current - n)
+  elseif at + 2 * p.per >= s.closes then
+    s.previous = max(0, s.previous - n)
+  end
+end
+function quota.give_back(p, s, n, at)
+  if s.closes <= at - fmod(at, p.per) + p.per then quota.refund(p, s, n) end
+end
+-- Takes units out of the entry at a place of the log.
+local function take_out(s, from, n)
+  local at, size = entry(s.log, from)
+  local cut = min(n, size)
+  local rest = cut < size and struct.pack('>I7I7', at, size - cut) or ''
+  s.log = string.sub(s.log, 1, from - 1) .. rest .. string.sub(s.log, from + 14)
+  s.total = s.total - cut
+end
+-- Its own entry is edited, and no other.
+function rolling.give_back(p, s, n, at)
+  local wanted = stamp(p, at)
+  for from = #s.log - 13, 1, -14 do
+    local there = stamp(p, (entry(s.log, from)))
+    if there == wanted then take_out(s, from, n) end
+    if there <= wanted then return end
+  end
+end
+-- Its lease is found by its end.
+function concurrency.give_back(_, s, n, ends)
+  for from = 1, #s.log, 14 do
+    if entry(s.log, from) == ends then return take_out(s, from, n) end
+  end
+end
+function concurrency.debit() end
+-- The event took place.
+function even.give_back() end
+function interval.give_back() end

@@ -19,24 +19,35 @@ impl Script {
 
 /// Many checks of single whole-microsecond gcra limits.
 pub(crate) static GCRA: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("gcra.lua")));
+/// A script of these pieces.
+macro_rules! pieces {
+    ($($piece:literal),*) => {
+        LazyLock::new(|| Script::new(concat!($(include_str!($piece)),*, "return reply\n")))
+    };
+}
+
 /// One check of anything.
-pub(crate) static CHECK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("algorithms.lua"),
-        include_str!("records.lua"),
-        include_str!("check.lua"),
-        "return reply\n"
-    ))
-});
-/// One debit of anything: apart from checks, which are many and need not carry what it takes.
-pub(crate) static DEBIT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("algorithms.lua"),
-        include_str!("debts.lua"),
-        include_str!("records.lua"),
-        include_str!("debit.lua")
-    ))
-});
+pub(crate) static CHECK: LazyLock<Script> = pieces!["algorithms.lua", "records.lua", "check.lua"];
+/// A check of what can be settled, on a server that does not keep the reservation.
+pub(crate) static HOLD: LazyLock<Script> =
+    pieces!["algorithms.lua", "hold.lua", "records.lua", "check.lua"];
+/// A check of what can be settled, and the reservation by which it can.
+pub(crate) static RESERVE: LazyLock<Script> =
+    pieces!["algorithms.lua", "reserve.lua", "records.lua", "check.lua", "keep.lua"];
+/// What is told afterwards, apart from checks, which are many and need not carry what it takes.
+pub(crate) static ADJUST: LazyLock<Script> =
+    pieces!["algorithms.lua", "debts.lua", "records.lua", "adjust.lua"];
+/// The same for a reservation that this server keeps.
+pub(crate) static SETTLE: LazyLock<Script> = pieces![
+    "algorithms.lua",
+    "debts.lua",
+    "settling.lua",
+    "records.lua",
+    "adjust.lua",
+    "settled.lua"
+];
+/// What is known of a reservation.
+pub(crate) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
 /// One record in another's place.
 pub(crate) static REPLACE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("replace.lua")));

@@ -152,6 +152,22 @@ impl LimitShape {
         }
     }
 
+    /// The latest instant at which a window may close in which something still counts that was charged then,
+    /// in microseconds; 0 where that does not depend on anything but the numbers.
+    pub(super) fn closes_by(&self, charged_at: Timestamp) -> u64 {
+        let (Algorithm::FixedWindow(window), Numbers::Fixed(_, per)) =
+            (&self.algorithm, &self.numbers)
+        else {
+            return 0;
+        };
+        let at = charged_at.as_nanos() / 1_000;
+        match window.align() {
+            Align::First => at + per,
+            Align::Epoch => (at / per + 1) * per,
+            Align::Calendar(calendar) => calendar.window_end(charged_at).as_nanos().div_ceil(1_000),
+        }
+    }
+
     /// How long a state may count at most, and a second more.
     pub(super) fn remembers_for(&self) -> Duration {
         const CENTURY: u64 = 36_525 * 86_400 * 1_000_000;
@@ -183,6 +199,7 @@ impl LimitShape {
             Algorithm::Quota(_) => "q",
             Algorithm::EvenSlots(_) => "e",
             Algorithm::MinInterval(_) => "m",
+            Algorithm::Concurrency(_) => "c",
             _ => "?",
         }
     }
@@ -223,6 +240,9 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
             Numbers::Row(vec![halves, micros("per", slots.period())?])
         }
         Algorithm::MinInterval(gap) => Numbers::Row(vec![micros("every", gap.period())?]),
+        Algorithm::Concurrency(slots) => {
+            Numbers::Row(vec![slots.holds(), micros("lease", slots.lease())?])
+        }
         other => return Err(format!("Redis does not know the algorithm {}", other.name())),
     })
 }

@@ -6,6 +6,7 @@ mod record;
 use std::time::Duration;
 
 use tollgate::{Mode, Policy, StoreError, Timestamp};
+use tollgate_core::Held;
 
 pub(crate) use record::NotOurs;
 
@@ -125,6 +126,26 @@ impl Shape {
         self.limits.iter().for_each(|limit| limit.write_args(&mut push, expected));
     }
 
+    /// What the scripts read for units that were used already.
+    pub(crate) fn write_debit(&self, args: &mut Vec<Vec<u8>>, units: u64) {
+        self.limits.iter().for_each(|_| push_numbers(args, [units.min(EXACT), 0, 0, 0]));
+    }
+
+    /// What the scripts read for making what is held what was used.
+    pub(crate) fn write_settling(&self, args: &mut Vec<Vec<u8>>, held: &Held, used: u64) {
+        let at = held.at().as_nanos() / 1_000;
+        for (limit, part) in self.limits.iter().zip(held.parts()) {
+            let (owed, back, at) = match part {
+                None => (0, 0, 0),
+                // What is held at once is held no more, whatever was used; it is found by its end.
+                Some((units, Some(ends))) => (0, units, ends.as_nanos() / 1_000),
+                Some((units, None)) => (used.saturating_sub(units), units.saturating_sub(used), at),
+            };
+            let by = if back > 0 { limit.closes_by(held.at()) } else { 0 };
+            push_numbers(args, [owed.min(EXACT), back.min(EXACT), at, by]);
+        }
+    }
+
     /// How long a record may count at most.
     pub(crate) fn remembers_for(&self) -> Duration {
         self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
@@ -146,4 +167,8 @@ impl Shape {
         let calendars = self.limits.iter().filter_map(LimitShape::calendar);
         calendars.fold(self.definition.clone(), |text, calendar| text + &calendar)
     }
+}
+
+fn push_numbers(args: &mut Vec<Vec<u8>>, numbers: [u64; 4]) {
+    args.extend(numbers.map(|number| number.to_string().into_bytes()));
 }

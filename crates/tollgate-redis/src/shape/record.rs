@@ -93,6 +93,11 @@ impl LimitShape {
                 };
                 *log = logs.put((0..count).map(entry).collect::<Result<Vec<_>, _>>()?);
             }
+            (Algorithm::Concurrency(_), [log]) => {
+                let (_total, count) = (from.number()?, from.number()?);
+                let lease = |_| Ok((from.instant()?, from.number()?));
+                *log = logs.put((0..count).map(lease).collect::<Result<Vec<_>, _>>()?);
+            }
             (Algorithm::EvenSlots(slots), [taken]) => {
                 let event = from.number()?.checked_sub(1);
                 *taken = event.map_or(0, |at| slots.taken_until(Timestamp::from_micros(at)));
@@ -126,6 +131,11 @@ impl LimitShape {
                     let at = if window.buckets().is_some() { stamp - 1 } else { stamp };
                     to.extend([at / 1_000, size]);
                 }
+            }
+            (Algorithm::Concurrency(_), &[log]) => {
+                let total = logs.entries(log).map(|(_, size)| size).sum();
+                to.extend([total, logs.entries(log).len() as u64]);
+                logs.entries(log).for_each(|(ends, size)| to.extend([ends / 1_000, size]));
             }
             // Any instant of the half-slot will do, the last one as well.
             (Algorithm::EvenSlots(_), &[taken]) => {

@@ -14,6 +14,7 @@ mod lease;
 mod oracle;
 mod parity;
 mod planted;
+mod reservations;
 mod restart;
 mod scene;
 mod sentinel;

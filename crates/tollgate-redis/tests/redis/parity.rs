@@ -14,7 +14,7 @@ use tollgate_conformance::{Case, Core, Event, Family, Subject, answer, judge};
 use tollgate_redis::RedisStore;
 
 /// Decisions compared per kind of policy.
-fn decisions() -> u64 {
+pub(crate) fn decisions() -> u64 {
     let wanted = std::env::var("TOLLGATE_REDIS_DECISIONS").ok().and_then(|n| n.parse().ok());
     wanted.unwrap_or(100_000)
 }
@@ -45,13 +45,13 @@ impl Redis {
 
 /// A store that sees no other's records. One cannot serve all runs: its marks tell policies apart by
 /// the hundred, not by the hundred thousand.
-fn store(url: &str, prefix: &str) -> RedisStore {
+pub(crate) fn store(url: &str, prefix: &str) -> RedisStore {
     let patient = Duration::from_secs(10);
     RedisStore::builder(url).prefix(prefix).deadline(patient).start().unwrap()
 }
 
 /// A policy of the spec under a name of its own, so that no run sees another's records.
-fn named(spec: &PolicySpec, name: &str) -> Policy {
+pub(crate) fn named(spec: &PolicySpec, name: &str) -> Policy {
     let policy = tollgate_conformance::policy(spec);
     let mode = policy.admits_by();
     let same = Policy::new(name, policy.limits().iter().cloned()).unwrap();

@@ -1,0 +1,2 @@
+
+redis.call('SET', RESERVATION, settled, 'KEEPTTL')
