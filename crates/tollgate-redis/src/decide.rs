@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use redis::Value;
 use tokio::time::Instant;
-use tollgate::{Answer, Failure, Policy, StoreError, Timestamp, Verb};
+use tollgate::{Answer, Failure, Outcome, Policy, StoreError, Timestamp, Verb};
 
 use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
-use crate::script::{ADJUST, CHECK, REMEMBER, REPLACE, Script};
+use crate::script::{ADJUST, CHECK, REMEMBER, REPLACE, REPORT, Script};
 use crate::shape::{Carried, Elsewhere};
 use crate::store::Inner;
 
@@ -85,11 +85,6 @@ impl Inner {
         lines: &[Line],
         by: Instant,
     ) -> Result<(Vec<Answer>, Vec<Found>), StoreError> {
-        // The one place to change when the scripts know them.
-        if let Verb::Report(_) = verb {
-            let reason = "reports are not available on Redis yet";
-            return Err(StoreError::Unfit(reason.to_owned()));
-        }
         let verb = if verb == Verb::Refund && lines.iter().any(|line| line.entry.has_siblings()) {
             self.refund_where_they_lie(at, lines, by).await?;
             Verb::Peek
@@ -367,6 +362,10 @@ fn call(
         None if how == How::Apply(Verb::Debit) => {
             lines.iter().for_each(|line| line.entry.shape.write_debit(&mut args, line.cost));
             &ADJUST
+        }
+        None if let How::Apply(Verb::Report(outcome)) = how => {
+            args.push(if outcome == Outcome::Ok { b"ok".to_vec() } else { b"error".to_vec() });
+            &REPORT
         }
         None => &CHECK,
     };

@@ -190,7 +190,10 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
     for limit in policy.limits() {
         let event = matches!(
             limit.algorithm(),
-            Algorithm::EvenSlots(_) | Algorithm::MinInterval(_) | Algorithm::Concurrency(_)
+            Algorithm::EvenSlots(_)
+                | Algorithm::MinInterval(_)
+                | Algorithm::Concurrency(_)
+                | Algorithm::ErrorRate(_)
         );
         if event || limit.gap().is_some() || limit.is_shadow() {
             return unfit("units taken out beforehand keep no distance and cast no shadow");

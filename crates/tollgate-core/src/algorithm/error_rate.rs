@@ -19,7 +19,7 @@ use core::time::Duration;
 use super::{Meter, State, View, period, units};
 use crate::arith::mul;
 use crate::logs::Log;
-use crate::{LimitError, MAX_LOG};
+use crate::{LimitError, MAX_LOG, Timestamp};
 
 /// How something that was admitted ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +116,23 @@ impl ErrorRate {
     #[must_use]
     pub fn cool_down(&self) -> Duration {
         Duration::from_nanos(self.cool_down)
+    }
+
+    /// The word that says since when a breaker is open or, if so said, probing; for stores that keep it
+    /// elsewhere.
+    #[must_use]
+    pub fn tripped_word(tripped: Option<(Timestamp, bool)>) -> u64 {
+        let word = |(since, is_probing): (Timestamp, bool)| {
+            Tripped { since: since.as_nanos(), is_probing }.save()
+        };
+        tripped.map_or(0, word)
+    }
+
+    /// The reverse of [`ErrorRate::tripped_word`].
+    #[must_use]
+    pub fn tripped_since(word: u64) -> Option<(Timestamp, bool)> {
+        let since = |tripped: Tripped| Timestamp::from_nanos(tripped.since);
+        Tripped::load(word).map(|tripped| (since(tripped), tripped.is_probing))
     }
 
     /// What it does at `now`, unless it is closed or would be forgotten by then.

@@ -24,9 +24,10 @@ function rolling.debit(p, s, n)
   end
   s.log = struct.pack('>I7I7', at, joined) .. string.sub(s.log, 14 * (surplus + 1) + 1)
 end
--- A debit is no event.
+-- A debit is no event, and no outcome.
 function even.debit() end
 function interval.debit() end
+function breaker.debit() end
 
 gcra.give_back = gcra.refund
 leaky.give_back = leaky.refund
@@ -70,3 +71,4 @@ function concurrency.debit() end
 -- The event took place.
 function even.give_back() end
 function interval.give_back() end
+function breaker.give_back() end

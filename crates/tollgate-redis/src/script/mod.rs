@@ -46,6 +46,8 @@ pub(crate) static SETTLE: LazyLock<Script> = pieces![
     "adjust.lua",
     "settled.lua"
 ];
+/// How something ended.
+pub(crate) static REPORT: LazyLock<Script> = pieces!["algorithms.lua", "records.lua", "report.lua"];
 /// What is known of a reservation.
 pub(crate) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
 /// One record in another's place.

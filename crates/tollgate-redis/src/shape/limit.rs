@@ -181,6 +181,7 @@ impl LimitShape {
                 _ => *per,
             },
             (Algorithm::MinInterval(_), Numbers::Row(row)) => row[0],
+            (Algorithm::ErrorRate(_), Numbers::Row(row)) => row[1] + row[3],
             // Two periods at most: a window and the one before it, or a cell and a window.
             (_, Numbers::Row(row)) => 2 * row[1],
             (_, Numbers::Fixed(_, per)) => *per,
@@ -200,6 +201,7 @@ impl LimitShape {
             Algorithm::EvenSlots(_) => "e",
             Algorithm::MinInterval(_) => "m",
             Algorithm::Concurrency(_) => "c",
+            Algorithm::ErrorRate(_) => "b",
             _ => "?",
         }
     }
@@ -242,6 +244,11 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
         Algorithm::MinInterval(gap) => Numbers::Row(vec![micros("every", gap.period())?]),
         Algorithm::Concurrency(slots) => {
             Numbers::Row(vec![slots.holds(), micros("lease", slots.lease())?])
+        }
+        Algorithm::ErrorRate(breaker) => {
+            let per = micros("per", breaker.period())?;
+            let cool_down = micros("cool_down", breaker.cool_down())?;
+            Numbers::Row(vec![breaker.threshold(), per, breaker.min_samples(), cool_down])
         }
         other => return Err(format!("Redis does not know the algorithm {}", other.name())),
     })

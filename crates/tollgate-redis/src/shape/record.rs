@@ -4,7 +4,7 @@
 //! that is one number only it is kept in decimal, which Redis stores in the least space it has; what owes
 //! more than a full bucket has the instant of its last write behind that.
 
-use tollgate::{Algorithm, Timestamp};
+use tollgate::{Algorithm, ErrorRate, Timestamp};
 use tollgate_core::Logs;
 
 use super::limit::{Cells, LimitShape, Numbers};
@@ -98,6 +98,14 @@ impl LimitShape {
                 let lease = |_| Ok((from.instant()?, from.number()?));
                 *log = logs.put((0..count).map(lease).collect::<Result<Vec<_>, _>>()?);
             }
+            (Algorithm::ErrorRate(_), [log, tripped]) => {
+                let (_total, count) = (from.number()?, from.number()?);
+                let reports = |_| Ok((from.instant()?, from.number()?));
+                *log = logs.put((0..count).map(reports).collect::<Result<Vec<_>, _>>()?);
+                let (since, probes) = (from.number()?, from.number()?);
+                let since = since.checked_sub(1).map(Timestamp::from_micros);
+                *tripped = ErrorRate::tripped_word(since.map(|since| (since, probes == 1)));
+            }
             (Algorithm::EvenSlots(slots), [taken]) => {
                 let event = from.number()?.checked_sub(1);
                 *taken = event.map_or(0, |at| slots.taken_until(Timestamp::from_micros(at)));
@@ -136,6 +144,14 @@ impl LimitShape {
                 let total = logs.entries(log).map(|(_, size)| size).sum();
                 to.extend([total, logs.entries(log).len() as u64]);
                 logs.entries(log).for_each(|(ends, size)| to.extend([ends / 1_000, size]));
+            }
+            (Algorithm::ErrorRate(_), &[log, tripped]) => {
+                let total = logs.entries(log).map(|(_, size)| size).sum();
+                to.extend([total, logs.entries(log).len() as u64]);
+                logs.entries(log).for_each(|(at, size)| to.extend([at / 1_000, size]));
+                let tripped = ErrorRate::tripped_since(tripped);
+                let since = tripped.map_or(0, |(since, _)| since.as_nanos() / 1_000 + 1);
+                to.extend([since, u64::from(tripped.is_some_and(|(_, probes)| probes))]);
             }
             // Any instant of the half-slot will do, the last one as well.
             (Algorithm::EvenSlots(_), &[taken]) => {

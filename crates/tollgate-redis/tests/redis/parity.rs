@@ -155,5 +155,6 @@ parity! {
     quota: Quota,
     even_slots: EvenSlots,
     min_interval: MinInterval,
+    error_rate: ErrorRate,
     several: Several,
 }

@@ -130,6 +130,7 @@ families! {
     even_slots: EvenSlots,
     min_interval: MinInterval,
     concurrency: Concurrency,
+    error_rate: ErrorRate,
     several: Several,
 }
 
