@@ -21,8 +21,6 @@ fn answers_as_the_document_says() {
     schemathesis.arg(format!("http://127.0.0.1:{}/openapi.json", server.http));
     schemathesis.args(["--header", &format!("Authorization: Bearer {token}")]);
     schemathesis.args(["--max-examples", "50", "--seed", "1", "--no-color"]);
-    // Not available yet, and they say so.
-    schemathesis.args(["--exclude-path-regex", "/v1/(report|reserve|reservations)"]);
     // A document cannot say that a name must be one of the configuration, or that a number is written
     // without a fraction.
     schemathesis.args(["--exclude-checks", "positive_data_acceptance"]);

@@ -95,7 +95,7 @@ impl Engine {
         replies.into_iter().next().ok_or_else(short_of_answers)
     }
 
-    async fn decide(
+    pub(super) async fn decide(
         &self,
         patience: Option<Duration>,
         verb: Verb,
@@ -157,7 +157,12 @@ impl Engine {
 
     /// Which policy decides about a key: block before exempt before override before rollout before what
     /// goes for its tier.
-    async fn under(&self, verb: Verb, ask: &Ask<'_>, look: Look) -> Result<Under, StoreError> {
+    pub(super) async fn under(
+        &self,
+        verb: Verb,
+        ask: &Ask<'_>,
+        look: Look,
+    ) -> Result<Under, StoreError> {
         let policy = ask.served.policy();
         if matches!(verb, Verb::Refund | Verb::Reset) {
             // What was spent is given back or forgotten whoever the key is.
@@ -189,14 +194,14 @@ impl Engine {
 
 /// Whether the store knew every policy that a check named.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Look {
+pub(super) enum Look {
     First,
     /// It did not: what the configuration says about single keys and tiers goes for nobody any more.
     Again,
 }
 
 /// What decides about one ask.
-enum Under {
+pub(super) enum Under {
     Blocked(Arc<Policy>),
     Exempt(Arc<Policy>),
     /// No limit goes for its tier.

@@ -5,6 +5,7 @@ mod apply;
 mod entries;
 mod exception;
 mod force;
+mod hold;
 mod key;
 mod list;
 mod lone;
@@ -17,6 +18,7 @@ mod shadowed;
 mod throttle;
 
 pub use self::exception::{Exception, Exceptions, Instead};
+pub use self::hold::{Holding, Terms};
 pub use self::key::{BadKey, Key, MAX_KEY, Standing};
 pub use self::numbers::Numbers;
 pub use self::place::Place;
@@ -77,6 +79,8 @@ impl Engine {
         engine.put_in_force(plan).await?;
         let begun = Throttle::begin(&engine.place).await;
         begun.map_err(|error| Invalid::from(error.to_string()))?;
+        let begun = hold::begin(&engine.place).await;
+        begun.map_err(|error| Invalid::from(error.to_string()))?;
         if let Some(path) = &config.store.snapshot {
             engine.place.restore(path);
         }
@@ -111,6 +115,7 @@ impl Engine {
         let mut gauges = self.metrics.of_policies();
         for served in plan.policies() {
             gauges.keys(served.name(), self.place.keys_of(served.name()));
+            gauges.reservations(served.name(), self.place.reservations_of(served.name()));
             for limit in served.policy().limits() {
                 if let Some(most) = limit.most() {
                     gauges.limit(served.name(), limit.name(), most);

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Charge, Clock, Crossing, Failure, MemoryStore, Policy, Store, StoreError, TscClock,
-    Verb,
+    Answer, Charge, Clock, Crossing, Failure, Hold, MemoryStore, Policy, Reserved, Settled,
+    Settlement, Store, StoreError, TscClock, Verb,
 };
 use tollgate_redis::{Lease, OnStoreError, RedisStore, Serving};
 use tracing::warn;
@@ -83,6 +83,14 @@ impl Place {
     pub(super) fn keys_of(&self, policy: &str) -> usize {
         match self {
             Place::Memory(store) => store.len_of(policy),
+            Place::Redis(_) => 0,
+        }
+    }
+
+    /// How many reservations under a policy are not settled yet; a shared store does not tell.
+    pub(super) fn reservations_of(&self, policy: &str) -> usize {
+        match self {
+            Place::Memory(store) => store.reservations_of(policy),
             Place::Redis(_) => 0,
         }
     }
@@ -198,6 +206,41 @@ impl Place {
                 };
                 metrics.store_took(started);
                 answers
+            }
+        }
+    }
+}
+
+impl Place {
+    pub(super) async fn reserve(
+        &self,
+        hold: &Hold<'_>,
+        metrics: &Metrics,
+    ) -> Result<Reserved, StoreError> {
+        match self {
+            Place::Memory(store) => store.reserve(hold).await,
+            Place::Redis(store) => {
+                let started = metrics.clock().now();
+                let reserved = boxed(store.reserve(hold)).await;
+                metrics.store_took(started);
+                reserved
+            }
+        }
+    }
+
+    pub(super) async fn settle(
+        &self,
+        id: &str,
+        with: Settlement<'_>,
+        metrics: &Metrics,
+    ) -> Result<Settled, StoreError> {
+        match self {
+            Place::Memory(store) => store.settle(id, with).await,
+            Place::Redis(store) => {
+                let started = metrics.clock().now();
+                let settled = boxed(store.settle(id, with)).await;
+                metrics.store_took(started);
+                settled
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct Served {
     /// Those that are not the policy itself under another name.
     tiers: HashMap<Box<str>, Arc<Policy>>,
     with: RwLock<HashMap<Numbers, Arc<Policy>>>,
+    /// The same policies in shadow, by their names, for reservations of keys they are not rolled out to.
+    in_shadow: RwLock<HashMap<Box<str>, Arc<Policy>>>,
     tally: Tally,
 }
 
@@ -53,6 +55,7 @@ impl Served {
             tiers: tiers(&spec),
             overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
             with: RwLock::default(),
+            in_shadow: RwLock::default(),
             spec,
             tally,
         })
@@ -237,6 +240,26 @@ impl Served {
         let policy = Arc::new(policy);
         self.with.write().insert(numbers, Arc::clone(&policy));
         Ok(policy)
+    }
+
+    /// One of its policies, never refusing. Keys are shared, so that a larger share finds what was spent.
+    pub(super) async fn in_shadow(
+        &self,
+        policy: &Policy,
+        place: &Place,
+    ) -> Result<Arc<Policy>, StoreError> {
+        if let Some(known) = self.in_shadow.read().get(policy.name()) {
+            return Ok(Arc::clone(known));
+        }
+        let name = format!("{}@shadow", policy.name());
+        let shadow = Policy::new(&name, policy.limits().iter().cloned())
+            .and_then(|shadow| shadow.mode(policy.admits_by()))
+            .map_err(|error| StoreError::Unfit(error.to_string()))?
+            .shadow(true);
+        place.set_variant(self.name(), shadow.clone(), Crossing::Units).await?;
+        let shadow = Arc::new(shadow);
+        self.in_shadow.write().insert(policy.name().into(), Arc::clone(&shadow));
+        Ok(shadow)
     }
 
     /// Limits of its own for one key, from the administrators.

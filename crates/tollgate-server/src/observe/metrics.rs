@@ -248,7 +248,11 @@ impl PolicyGauges<'_> {
     pub(crate) fn keys(&mut self, policy: &str, keys: usize) {
         let labels = OfPolicy { policy: policy.to_owned() };
         self.0.keys.get_or_create(&labels).set(i64::try_from(keys).unwrap_or(i64::MAX));
-        self.0.reservations.get_or_create(&labels).set(0);
+    }
+
+    pub(crate) fn reservations(&mut self, policy: &str, held: usize) {
+        let labels = OfPolicy { policy: policy.to_owned() };
+        self.0.reservations.get_or_create(&labels).set(i64::try_from(held).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn limit(&mut self, policy: &str, limit: &str, most: u64) {

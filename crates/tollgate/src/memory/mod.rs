@@ -172,10 +172,16 @@ impl<C: Clock> MemoryStore<C> {
         lock(&self.shared.book).set_max(max);
     }
 
-    /// How many reservations are held under a policy and not settled.
+    /// How many reservations are held under a policy or its family and not settled; none, if there is no
+    /// such policy.
     #[must_use]
     pub fn reservations_of(&self, policy: &str) -> usize {
-        lock(&self.shared.book).held_under(policy)
+        let members = self.shared.members();
+        let Some(of) = members.get(policy) else { return 0 };
+        let family = members.iter().filter(|(_, member)| Arc::ptr_eq(&member.table, &of.table));
+        let names: Vec<&str> = family.map(|(name, _)| &**name).collect();
+        let book = lock(&self.shared.book);
+        names.iter().map(|name| book.held_under(name)).sum()
     }
 
     /// Whether no key is remembered.

@@ -1,4 +1,4 @@
-//! `/v1/check`, `/v1/peek`, `/v1/refund`: from a question to asks, and from replies to JSON.
+//! `/v1/check`, `/v1/peek`, `/v1/refund`, `/v1/report`: from a question to asks, and from replies to JSON.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use serde::Serialize;
 use tollgate::{StoreError, Verb};
 
 use super::problem::{PROBLEM_JSON, Problem, without_hosts};
-use super::question::{Cost, Line, Question};
+use super::question::{Call, Charges, Cost, Line, Question};
 use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Engine, Key, Plan, Reply, Served, TIER};
 use crate::observe::Face;
 
 /// One line, ready to be asked.
-struct Prepared<'a> {
-    served: &'a Arc<Served>,
+pub(super) struct Prepared<'a> {
+    pub(super) served: &'a Arc<Served>,
     key: Key<'a>,
     cost: u64,
     tier: Option<Cow<'a, str>>,
 }
 
 impl Prepared<'_> {
-    fn ask(&self) -> Ask<'_> {
+    pub(super) fn ask(&self) -> Ask<'_> {
         let tier = self.tier.as_deref();
         Ask { served: self.served, key: &self.key, cost: self.cost, tier, numbers: None }
     }
 
-    fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
+    pub(super) fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
         let key = std::str::from_utf8(self.key.bytes()).unwrap_or_default();
         DecisionLine::in_full(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
     }
@@ -53,17 +53,25 @@ pub(super) async fn decide(
     headers: &HeaderMap,
     body: &Bytes,
 ) -> Result<Response, Problem> {
-    let plan = engine.plan();
-    match Question::read(body)? {
-        Question::One(line) => {
-            let line = prepare(&plan, &line)?;
+    let question = Question::read(body, Call::Decide)?;
+    decide_about(engine, &engine.plan(), verb, headers, &question.charges).await
+}
+
+/// Decides about charges that were read already.
+pub(super) async fn decide_about(
+    engine: &Engine,
+    plan: &Plan,
+    verb: Verb,
+    headers: &HeaderMap,
+    charges: &Charges<'_>,
+) -> Result<Response, Problem> {
+    match charges {
+        Charges::One(line) => {
+            let line = prepare(plan, line)?;
             one(engine, verb, headers, &line).await
         }
-        Question::Several { lines, atomic } => {
-            let prepare =
-                |(at, line)| prepare(&plan, line).map_err(|problem: Problem| problem.in_line(at));
-            let lines: Vec<Prepared<'_>> =
-                lines.iter().enumerate().map(prepare).collect::<Result<_, _>>()?;
+        Charges::Several { lines, atomic } => {
+            let lines = prepare_all(plan, lines)?;
             match atomic {
                 true => together(engine, verb, headers, &lines).await,
                 false => Ok(each(engine, verb, &lines).await),
@@ -72,7 +80,15 @@ pub(super) async fn decide(
     }
 }
 
-fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Problem> {
+pub(super) fn prepare_all<'a>(
+    plan: &'a Plan,
+    lines: &'a [Line<'_>],
+) -> Result<Vec<Prepared<'a>>, Problem> {
+    let prepare = |(at, line)| prepare(plan, line).map_err(|problem: Problem| problem.in_line(at));
+    lines.iter().enumerate().map(prepare).collect()
+}
+
+pub(super) fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Problem> {
     let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
     let key = match (&line.key, &line.fields) {
         (Some(key), None) => served.key(key.0.as_bytes())?,
@@ -86,7 +102,8 @@ fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Probl
     };
     let named = || line.fields.as_ref().and_then(|fields| fields.get(TIER));
     let tier = line.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(named);
-    Ok(Prepared { served, key, cost: units(served, &line.cost)?, tier })
+    let cost = line.cost.as_ref().map_or(Ok(1), |cost| units(served, cost))?;
+    Ok(Prepared { served, key, cost, tier })
 }
 
 /// A map of units names the unit of the policy, which has one.
@@ -129,9 +146,9 @@ async fn one(
 }
 
 #[derive(Serialize)]
-struct Decisions<'a> {
-    allowed: bool,
-    decisions: Vec<DecisionLine<'a>>,
+pub(super) struct Decisions<'a> {
+    pub(super) allowed: bool,
+    pub(super) decisions: Vec<DecisionLine<'a>>,
 }
 
 async fn together(
@@ -181,12 +198,12 @@ async fn each(engine: &Engine, verb: Verb, lines: &[Prepared<'_>]) -> Response {
 }
 
 /// The header fields of each policy, in its own style.
-fn tell(lines: &[&Prepared<'_>], replies: &[Reply], headers: &mut HeaderMap) {
+pub(super) fn tell(lines: &[&Prepared<'_>], replies: &[Reply], headers: &mut HeaderMap) {
     super::told(lines.iter().map(|line| line.served), replies, headers);
 }
 
 /// `policy.limit` of everything that refused.
-fn violated(lines: &[&Prepared<'_>], replies: &[Reply]) -> Vec<String> {
+pub(super) fn violated(lines: &[&Prepared<'_>], replies: &[Reply]) -> Vec<String> {
     let of_reply = |(line, reply): (&&Prepared<'_>, &Reply)| {
         let name = line.served.name().to_owned();
         let refused_by = reply.answer.decision.refused_by();
@@ -209,7 +226,7 @@ struct Refusal<'a, T> {
     answer: &'a T,
 }
 
-fn refusal<T: Serialize>(answer: &T, violated: Vec<String>) -> Response {
+pub(super) fn refusal<T: Serialize>(answer: &T, violated: Vec<String>) -> Response {
     let status = StatusCode::TOO_MANY_REQUESTS;
     let body = Refusal {
         r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
@@ -223,7 +240,7 @@ fn refusal<T: Serialize>(answer: &T, violated: Vec<String>) -> Response {
     response
 }
 
-fn wants_problem(asked: &HeaderMap) -> bool {
+pub(super) fn wants_problem(asked: &HeaderMap) -> bool {
     let accepts = |value: &HeaderValue| {
         value.to_str().is_ok_and(|value| value.contains("application/problem+json"))
     };

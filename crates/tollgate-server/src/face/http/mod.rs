@@ -10,6 +10,8 @@ mod openapi;
 mod problem;
 mod query;
 mod question;
+mod report;
+mod reserve;
 mod rest;
 
 pub(crate) use self::connection::serve;
@@ -21,7 +23,6 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post, put};
-use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use tollgate::Verb;
 use tollgate_http::{Told, fields};
@@ -44,10 +45,10 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/check", post(check))
         .route("/v1/peek", post(peek))
         .route("/v1/refund", post(refund))
-        .route("/v1/report", post(not_yet))
-        .route("/v1/reserve", post(not_yet))
-        .route("/v1/reservations/{id}/commit", post(not_yet))
-        .route("/v1/reservations/{id}", delete(not_yet))
+        .route("/v1/report", post(report))
+        .route("/v1/reserve", post(reserve))
+        .route("/v1/reservations/{id}/commit", post(reserve::commit))
+        .route("/v1/reservations/{id}", delete(reserve::cancel))
         .route("/v1/authorize", get(authorize))
         .route("/v1/config", get(about::config))
         .route("/v1/policies", get(admin::policies))
@@ -91,6 +92,28 @@ async fn decided(server: &Server, verb: Verb, request: Request) -> Response {
     decide.await.unwrap_or_else(IntoResponse::into_response)
 }
 
+async fn report(State(server): Shared, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let report = async {
+        open(&server, &parts, Role::Check)?;
+        let body = body_of(&server, &parts.headers, body).await?;
+        let _room = room(&server)?;
+        report::report(&server.engine, &parts.headers, &body).await
+    };
+    report.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn reserve(State(server): Shared, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let reserve = async {
+        open(&server, &parts, Role::Check)?;
+        let body = body_of(&server, &parts.headers, body).await?;
+        let _room = room(&server)?;
+        reserve::reserve(&server.engine, &parts.headers, &body).await
+    };
+    reserve.await.unwrap_or_else(IntoResponse::into_response)
+}
+
 async fn authorize(State(server): Shared, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let authorize = async {
@@ -102,16 +125,6 @@ async fn authorize(State(server): Shared, request: Request) -> Response {
         authorize::authorize(&server, client, is_trusted, uri, headers).await
     };
     authorize.await.unwrap_or_else(IntoResponse::into_response)
-}
-
-async fn not_yet(State(server): Shared, parts: Parts) -> Response {
-    match open(&server, &parts, Role::Check) {
-        Ok(()) => {
-            let detail = format!("{} is not available yet", parts.uri.path());
-            Problem::new(StatusCode::NOT_IMPLEMENTED, detail).into_response()
-        }
-        Err(problem) => problem.into_response(),
-    }
 }
 
 async fn nowhere(request: Request) -> Problem {

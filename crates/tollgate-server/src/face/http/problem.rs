@@ -58,7 +58,9 @@ impl From<BadKey> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
         match &error {
-            StoreError::UnknownPolicy(_) => Problem::not_found(error.to_string()),
+            StoreError::UnknownPolicy(_) | StoreError::UnknownReservation(_) => {
+                Problem::not_found(error.to_string())
+            }
             StoreError::Failed { .. } => {
                 let detail = without_hosts(&error);
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)

@@ -13,11 +13,54 @@ use crate::config::did_you_mean;
 /// Checks in one question.
 const MOST_CHECKS: usize = 1_024;
 
+/// Which call a body is read for: some take more than charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Decide,
+    Reserve,
+    Report,
+}
+
+impl Call {
+    /// What may stand beside the charges.
+    fn takes(self) -> &'static [&'static str] {
+        match self {
+            Call::Decide => &[],
+            Call::Reserve => &["ttl", "id", "on_expiry"],
+            Call::Report => &["outcome"],
+        }
+    }
+}
+
+/// A body, understood.
+#[derive(Debug)]
+pub(super) struct Question<'a> {
+    pub(super) charges: Charges<'a>,
+    pub(super) beside: Beside<'a>,
+}
+
 /// One or several charges.
 #[derive(Debug)]
-pub(super) enum Question<'a> {
+pub(super) enum Charges<'a> {
     One(Line<'a>),
     Several { lines: Vec<Line<'a>>, atomic: bool },
+}
+
+/// What some calls take beside the charges.
+#[derive(Debug)]
+pub(super) struct Beside<'a> {
+    pub(super) ttl: Option<Text<'a>>,
+    pub(super) id: Option<Text<'a>>,
+    pub(super) on_expiry: Option<Text<'a>>,
+    pub(super) outcome: Option<Text<'a>>,
+}
+
+impl Beside<'_> {
+    /// Whether there is nothing that this call does not take.
+    fn fits(&self, call: Call) -> bool {
+        let holds = self.ttl.is_some() || self.id.is_some() || self.on_expiry.is_some();
+        (!holds || call == Call::Reserve) && (self.outcome.is_none() || call == Call::Report)
+    }
 }
 
 /// One charge as the caller writes it.
@@ -33,21 +76,64 @@ pub(super) struct Line<'a> {
     /// Beside a key; fields have one of their own.
     #[serde(borrow)]
     pub(super) tier: Option<Text<'a>>,
-    #[serde(default)]
-    pub(super) cost: Cost,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) cost: Option<Cost>,
 }
 
+/// Everything that can be in a body: one charge or several of them, and what stands beside.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Several<'a> {
+struct Body<'a> {
     #[serde(borrow)]
-    checks: Vec<Line<'a>>,
-    #[serde(default = "yes")]
-    atomic: bool,
+    policy: Option<Text<'a>>,
+    #[serde(borrow)]
+    key: Option<Text<'a>>,
+    #[serde(borrow)]
+    fields: Option<Fields<'a>>,
+    #[serde(borrow)]
+    tier: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "present")]
+    cost: Option<Cost>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    checks: Option<Vec<Line<'a>>>,
+    #[serde(default, deserialize_with = "present")]
+    atomic: Option<bool>,
+    #[serde(borrow)]
+    ttl: Option<Text<'a>>,
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    #[serde(borrow)]
+    on_expiry: Option<Text<'a>>,
+    #[serde(borrow)]
+    outcome: Option<Text<'a>>,
 }
 
-fn yes() -> bool {
-    true
+/// Absent is one thing, `null` another.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+impl<'a> Body<'a> {
+    /// Nothing, if it has both one charge and several, or neither.
+    fn understood(self) -> Option<Question<'a>> {
+        let Body { policy, key, fields, tier, cost, checks, atomic, .. } = self;
+        let beside =
+            Beside { ttl: self.ttl, id: self.id, on_expiry: self.on_expiry, outcome: self.outcome };
+        let charges = match (policy, checks) {
+            (Some(policy), None) if atomic.is_none() => {
+                Charges::One(Line { policy, key, fields, tier, cost })
+            }
+            (None, Some(lines))
+                if key.is_none() && fields.is_none() && tier.is_none() && cost.is_none() =>
+            {
+                Charges::Several { lines, atomic: atomic.unwrap_or(true) }
+            }
+            _ => return None,
+        };
+        Some(Question { charges, beside })
+    }
 }
 
 /// Borrowed from the body where it has no escapes.
@@ -60,12 +146,6 @@ pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 pub(super) enum Cost {
     Units(u64),
     OfUnits(Vec<(String, u64)>),
-}
-
-impl Default for Cost {
-    fn default() -> Cost {
-        Cost::Units(1)
-    }
 }
 
 impl<'de> Deserialize<'de> for Cost {
@@ -148,11 +228,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn read(body: &'a [u8]) -> Result<Question<'a>, Problem> {
-        if let Ok(line) = serde_json::from_slice::<Line<'a>>(body) {
-            return Ok(Question::One(line));
-        }
-        if let Ok(Several { checks: lines, atomic }) = serde_json::from_slice(body) {
+    pub(super) fn read(body: &'a [u8], call: Call) -> Result<Question<'a>, Problem> {
+        let read = serde_json::from_slice::<Body<'a>>(body).ok().and_then(Body::understood);
+        let Some(question) = read.filter(|question| question.beside.fits(call)) else {
+            return Err(explain(body, call));
+        };
+        if let Charges::Several { lines, .. } = &question.charges {
             if lines.is_empty() {
                 return Err(Problem::bad("checks", "`checks` must hold at least one check"));
             }
@@ -162,14 +243,13 @@ impl<'a> Question<'a> {
                     format!("`checks` must hold at most {MOST_CHECKS} checks; found {found}");
                 return Err(Problem::bad("checks", detail));
             }
-            return Ok(Question::Several { lines, atomic });
         }
-        Err(explain(body))
+        Ok(question)
     }
 }
 
 /// What is wrong with a body that cannot be read, by the name of the field.
-fn explain(body: &[u8]) -> Problem {
+fn explain(body: &[u8], call: Call) -> Problem {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(error) => return Problem::bad("body", format!("the body must be JSON: {error}")),
@@ -177,8 +257,14 @@ fn explain(body: &[u8]) -> Problem {
     let Value::Object(top) = &value else {
         return Problem::bad("body", "the body must be a JSON object");
     };
-    let Some(checks) = top.get("checks") else { return explain_line(&value, "") };
-    if let Some(name) = top.keys().find(|name| !["checks", "atomic"].contains(&name.as_str())) {
+    let is_text = |name: &str| top.get(name).is_none_or(|text| text.is_string() || text.is_null());
+    if let Some(name) = call.takes().iter().find(|name| !is_text(name)) {
+        return Problem::bad(*name, format!("`{name}` must be a string"));
+    }
+    let Some(checks) = top.get("checks") else { return explain_line(&value, "", call.takes()) };
+    let stands_beside =
+        |name: &str| ["checks", "atomic"].contains(&name) || call.takes().contains(&name);
+    if let Some(name) = top.keys().find(|name| !stands_beside(name)) {
         return Problem::bad(name, format!("`{name}` cannot stand beside `checks`"));
     }
     if top.get("atomic").is_some_and(|atomic| !atomic.is_boolean()) {
@@ -189,12 +275,12 @@ fn explain(body: &[u8]) -> Problem {
     };
     let wrong = |line: &&Value| Line::deserialize(*line).is_err();
     match lines.iter().enumerate().find(|(_, line)| wrong(line)) {
-        Some((at, line)) => explain_line(line, &format!("checks[{at}].")),
+        Some((at, line)) => explain_line(line, &format!("checks[{at}]."), &[]),
         None => Problem::bad("checks", "in `checks` a name is there twice"),
     }
 }
 
-fn explain_line(line: &Value, before: &str) -> Problem {
+fn explain_line(line: &Value, before: &str, beside: &[&str]) -> Problem {
     const KNOWN: [&str; 5] = ["policy", "key", "fields", "tier", "cost"];
     let Value::Object(line) = line else {
         let name = before.trim_end_matches('.');
@@ -203,8 +289,9 @@ fn explain_line(line: &Value, before: &str) -> Problem {
     let must = |name: &str, be: &str| {
         Problem::bad(format!("{before}{name}"), format!("`{before}{name}` must be {be}"))
     };
-    if let Some(name) = line.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-        let hint = did_you_mean(name, KNOWN);
+    let known = || KNOWN.iter().chain(beside).copied();
+    if let Some(name) = line.keys().find(|name| !known().any(|known| known == name.as_str())) {
+        let hint = did_you_mean(name, known());
         return Problem::bad(format!("{before}{name}"), format!("unknown field `{name}`{hint}"));
     }
     if !line.get("policy").is_some_and(Value::is_string) {
@@ -243,7 +330,7 @@ mod tests {
     use super::*;
 
     fn problem(body: &str) -> String {
-        match Question::read(body.as_bytes()) {
+        match Question::read(body.as_bytes(), Call::Decide) {
             Ok(question) => panic!("{question:?}"),
             Err(problem) => format!("{problem:?}"),
         }
@@ -251,12 +338,13 @@ mod tests {
 
     #[test]
     fn reads_one_and_several() {
-        let one = Question::read(br#"{"policy":"p","key":"k\u0041","cost":3}"#).unwrap();
-        assert!(matches!(one, Question::One(Line { cost: Cost::Units(3), .. })));
-        let several = Question::read(br#"{"checks":[{"policy":"p","key":"k"}],"atomic":false}"#);
-        assert!(matches!(several.unwrap(), Question::Several { atomic: false, .. }));
+        let read = |body: &'static [u8]| Question::read(body, Call::Decide).unwrap().charges;
+        let one = read(br#"{"policy":"p","key":"k\u0041","cost":3}"#);
+        assert!(matches!(one, Charges::One(Line { cost: Some(Cost::Units(3)), .. })));
+        let several = read(br#"{"checks":[{"policy":"p","key":"k"}],"atomic":false}"#);
+        assert!(matches!(several, Charges::Several { atomic: false, .. }));
         let fields = br#"{"policy":"p","fields":{"a":"x","b":7,"c":true}}"#;
-        let Question::One(line) = Question::read(fields).unwrap() else { panic!() };
+        let Charges::One(line) = read(fields) else { panic!() };
         assert_eq!(line.fields.unwrap().get("b").as_deref(), Some("7"));
     }
 
@@ -284,9 +372,29 @@ mod tests {
             (r#"{"checks":[{"policy":"p","key":"k"},{"key":"k"}]}"#, "`checks[1].policy` must be"),
             (r#"{"checks":[{"policy":"p"}],"policy":"p"}"#, "cannot stand beside"),
             (r#"{"checks":[{"policy":"p"}],"atomic":1}"#, "`atomic` must be"),
+            (r#"{"policy":"p","key":"k","ttl":"1s"}"#, "unknown field `ttl`"),
+            (r#"{"policy":"p","key":"k","atomic":true}"#, "unknown field `atomic`"),
+            (r#"{"checks":[{"policy":"p","key":"k"}],"outcome":"ok"}"#, "cannot stand beside"),
         ] {
             let found = problem(body);
             assert!(found.contains(says), "{body}: {found}");
         }
+    }
+
+    #[test]
+    fn each_call_takes_what_is_its_own() {
+        for (call, body) in [
+            (Call::Reserve, r#"{"policy":"p","key":"k","ttl":"1s","id":"i","on_expiry":"keep"}"#),
+            (Call::Reserve, r#"{"checks":[{"policy":"p","key":"k"}],"ttl":"1s"}"#),
+            (Call::Report, r#"{"policy":"p","key":"k","outcome":"ok"}"#),
+        ] {
+            assert!(Question::read(body.as_bytes(), call).is_ok(), "{body}");
+            for other in [Call::Decide, Call::Reserve, Call::Report] {
+                assert_eq!(Question::read(body.as_bytes(), other).is_ok(), other == call);
+            }
+        }
+        let odd = br#"{"policy":"p","key":"k","ttl":30}"#;
+        let found = format!("{:?}", Question::read(odd, Call::Reserve).unwrap_err());
+        assert!(found.contains("`ttl` must be a string"), "{found}");
     }
 }

@@ -4,5 +4,7 @@ mod about;
 mod admin;
 mod authorize;
 mod check;
+mod report;
+mod reserve;
 mod rollout;
 mod tiers;

@@ -1,0 +1,52 @@
+//! `/v1/report`.
+
+use serde_json::json;
+
+use crate::at_work::AtWork;
+
+const POLICIES: &str = r#"
+[policies.tokens]
+exempt = ["root"]
+limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10, unit = "tokens" }]
+"#;
+
+#[tokio::test]
+async fn a_cost_that_is_known_only_afterwards() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let report = |key: &str, cost: u64| json!({"policy": "tokens", "key": key, "cost": cost});
+    let first = client.post("/v1/report", &report("k", 7).to_string()).await;
+    assert_eq!((first.status, &first.json()["remaining"]), (200, &json!(3)), "{}", first.body);
+    // Whatever there is room for: the key owes it.
+    let owing = client.post("/v1/report", &report("k", 7).to_string()).await;
+    assert_eq!((owing.status, &owing.json()["remaining"]), (200, &json!(0)));
+    assert_eq!(owing.header("retry-after"), None);
+    let refused = client.post("/v1/check", r#"{"policy":"tokens","key":"k"}"#).await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.json()["retry_after_us"].as_u64().unwrap() > 4 * 3_600_000_000);
+    // Nothing is charged to whom nobody limits.
+    let exempt = client.post("/v1/report", &report("root", 99).to_string()).await;
+    assert_eq!((exempt.status, &exempt.json()["source"]), (200, &json!("policy")));
+    let both = json!({"checks": [report("a", 4), report("b", 12)]}).to_string();
+    let both = client.post("/v1/report", &both).await.json();
+    assert_eq!(both["decisions"][0]["remaining"], 6);
+    assert_eq!(both["decisions"][1]["remaining"], 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    for (body, status, field) in [
+        (json!({"policy": "tokens", "key": "k"}), 400, json!("cost")),
+        (json!({"policy": "tokens", "key": "k", "cost": -1}), 400, json!("cost")),
+        (json!({"policy": "tokens", "key": "k", "ttl": "1s"}), 400, json!("ttl")),
+        (json!({"policy": "tokens", "key": "k", "outcome": "fine"}), 400, json!("outcome")),
+        // No limit of the policy cares how something ended.
+        (json!({"policy": "tokens", "key": "k", "outcome": "ok"}), 400, json!("outcome")),
+        (json!({"policy": "token", "key": "k", "cost": 1}), 404, json!(null)),
+    ] {
+        let answer = client.post("/v1/report", &body.to_string()).await;
+        assert_eq!((answer.status, &answer.json()["field"]), (status, &field), "{body}");
+    }
+}
