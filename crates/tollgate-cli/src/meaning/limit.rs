@@ -1,6 +1,6 @@
 //! One limit in plain English: what it admits, and the most it can admit in any window.
 
-use tollgate_server::config::{AlgorithmSpec, LimitSpec, Micros, Window};
+use tollgate_server::config::{AlgorithmSpec, LimitSpec, Micros, Window, percent_of};
 
 /// What the limit admits.
 pub(crate) fn sentence(limit: &LimitSpec) -> String {
@@ -61,6 +61,14 @@ pub(crate) fn sentence(limit: &LimitSpec) -> String {
         AlgorithmSpec::MinInterval { every } => {
             format!("two admissions, of any cost, at least {every} apart.")
         }
+        AlgorithmSpec::ErrorRate { threshold, per, min_samples, cool_down } => format!(
+            "everything, until {} or more of at least {min_samples} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one ends well.",
+            percent_of(*threshold)
+        ),
+        AlgorithmSpec::Concurrency { limit, lease } => format!(
+            "up to {} held at the same time, by reservations only, each for {lease} at most.",
+            units(*limit)
+        ),
     };
     if let Some(interval) = limit.min_interval {
         sentence.push_str(&format!(" Two admissions are at least {interval} apart."));
@@ -108,6 +116,10 @@ pub(crate) fn bound(limit: &LimitSpec) -> String {
         AlgorithmSpec::MinInterval { every } => {
             format!("at most ⌈D/{every}⌉ admissions in any window of length D")
         }
+        AlgorithmSpec::ErrorRate { cool_down, .. } => {
+            format!("none while it is closed; while it is open, one admission in each {cool_down}")
+        }
+        AlgorithmSpec::Concurrency { limit, .. } => format!("at most {limit} at any instant"),
     };
     if is_overdraft(&limit.algorithm) {
         bound.push_str(", plus the largest cost less one");

@@ -69,8 +69,11 @@ fn admits_all(algorithm: &AlgorithmSpec, most: &Most) -> bool {
             let cell = buckets.map_or(0, |buckets| per.0.div_ceil(buckets));
             most.within(per.0 + cell) <= u128::from(*limit)
         }
-        // A quota shrinks with time alone, and events are refused whatever they cost.
+        // A quota shrinks with time alone, events are refused whatever they cost, and neither errors nor
+        // holders that stay are anything a rate bounds.
         AlgorithmSpec::Quota { .. }
+        | AlgorithmSpec::ErrorRate { .. }
+        | AlgorithmSpec::Concurrency { .. }
         | AlgorithmSpec::EvenSlots { .. }
         | AlgorithmSpec::MinInterval { .. } => false,
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, ManualClock, Policy};
+use tollgate::{Decision, KeyedLimiter, MAX_LOG, ManualClock, Outcome, Policy};
 
 use crate::failure::Failure;
 use crate::meaning::describe;
@@ -64,12 +64,18 @@ impl Story {
     }
 
     fn tell(mut self) -> Vec<String> {
+        if self.policy.reserves_only() {
+            let line = "a check never passes: only a reservation holds a place, until it is settled or its \
+                        lease is over";
+            return vec![line.to_owned()];
+        }
         let (passed, mut last) = self.burst();
         let mut lines = vec![format!(
             "a fresh key, asked for one unit after another:\n  at 0s: {passed} passed"
         )];
         if last.is_allowed() {
             lines.push("  and so does any number more".to_owned());
+            lines.extend(self.errors());
             return lines;
         }
         lines.push(format!(
@@ -94,6 +100,25 @@ impl Story {
             lines.push(format!("a cost above {limit} never passes in one piece"));
         }
         lines
+    }
+
+    /// What becomes of reports of errors, if anything does.
+    fn errors(&mut self) -> Option<String> {
+        for errors in 1..=MAX_LOG {
+            if !self.policy.takes_reports() {
+                return None;
+            }
+            self.limiter.report("", Outcome::Error);
+            let next = self.limiter.peek_n("", 1);
+            if !next.is_allowed() {
+                let (refusers, wait) = (self.refusers(&next), advice(&next));
+                let plural = if errors == 1 { "error is" } else { "errors are" };
+                return Some(format!(
+                    "  once {errors} {plural} reported: refused by {refusers}, a probe passes in {wait}"
+                ));
+            }
+        }
+        None
     }
 
     /// Takes all there is, then asks for one more: how many passed, and the last answer.

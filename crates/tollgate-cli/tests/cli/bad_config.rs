@@ -132,9 +132,20 @@ fn limits() {
         ),
         (
             "{ algorithm = \"magic\" }",
-            "2:25: unknown algorithm \"magic\"; it must be `gcra`, `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `rolling-window`, `quota`, `even-slots`, `min-interval` or `legacy`",
+            "2:25: unknown algorithm \"magic\"; it must be `gcra`, `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `rolling-window`, `quota`, `even-slots`, `min-interval`, `error-rate`, `concurrency` or `legacy`",
         ),
-        ("{ algorithm = \"error-rate\" }", "2:25: algorithm `error-rate` is not available yet"),
+        (
+            "{ algorithm = \"error-rate\", threshold = \"0%\", per = \"1m\", min_samples = 5, cool_down = \"1s\" }",
+            "2:51: `threshold` must be from \"0.01%\" to \"100%\" with at most two decimals; found \"0%\"",
+        ),
+        (
+            "{ algorithm = \"concurrency\", limit = 65537, lease = \"1s\" }",
+            "2:48: a concurrency limit is at most 65536",
+        ),
+        (
+            "{ algorithm = \"concurrency\", limit = 5, per = \"1s\", lease = \"1s\" }",
+            "2:51: `per` does not belong to `concurrency`, which takes `limit` and `lease`",
+        ),
         (
             "{ algorithm = \"gcra\", limit = 1, per = \"1s\", capcity = 3 }",
             "2:56: unknown key `capcity` in a `gcra` limit; did you mean `capacity`?",

@@ -40,8 +40,9 @@ fn lines() {
         ),
         (
             "{\"t_us\":1,\"op\":\"report\",\"outcome\":\"ok\"}",
-            "39: `report` needs a policy with an error-rate limit",
+            "1: `report` needs a policy with an error-rate limit",
         ),
+        ("{\"t_us\":1,\"op\":\"report\"}", "24: `report` needs an `outcome`, \"ok\" or \"error\""),
         ("{\"t_us\":1,\"outcome\":\"ok\"}", "25: `outcome` belongs to `report` only"),
         ("{\"t_us\":1,\"t_us\":1}", "19: `t_us` stands twice in one event"),
         ("{}", "2: an event needs `t_us`"),

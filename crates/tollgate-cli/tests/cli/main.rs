@@ -4,6 +4,7 @@ mod bad_config;
 mod bad_trace;
 mod check;
 mod explain;
+mod holders_and_errors;
 mod import;
 mod legacy;
 mod random_trace;

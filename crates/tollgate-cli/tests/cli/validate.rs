@@ -77,6 +77,15 @@ fn normalised_algorithms() {
             json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 250_000 }),
         ),
         (
+            "{ algorithm = \"error-rate\", threshold = \"12.50%\", per = \"1m\", min_samples = 20, cool_down = \"5s\" }",
+            json!({ "name": "error-rate", "algorithm": "error-rate", "threshold": "12.5%", "per_us": 60_000_000,
+                    "min_samples": 20, "cool_down_us": 5_000_000 }),
+        ),
+        (
+            "{ algorithm = \"concurrency\", limit = 8, lease = \"30s\" }",
+            json!({ "name": "concurrency", "algorithm": "concurrency", "limit": 8, "lease_us": 30_000_000 }),
+        ),
+        (
             "{ algorithm = \"min-interval\", every = \"2 minutes\" }",
             json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 120_000_000 }),
         ),

@@ -43,14 +43,17 @@ pub(crate) const ALGORITHMS: &[AlgorithmWord] = &[
     algorithm("even-slots", &["limit", "per"], &["limit", "per"]),
     algorithm("min-interval", &["every"], &["every"]),
     algorithm(
+        "error-rate",
+        &["threshold", "per", "min_samples", "cool_down"],
+        &["threshold", "per", "min_samples", "cool_down"],
+    ),
+    algorithm("concurrency", &["limit", "lease"], &["limit", "lease"]),
+    algorithm(
         "legacy",
         &[],
         &["max", "duration", "min_interval", "size", "drip_rate", "drip_size"],
     ),
 ];
-
-/// Algorithms that are named in the manual and still to come.
-pub(crate) const NOT_YET: &[&str] = &["error-rate", "concurrency"];
 
 pub(crate) const WORDS: &[&str] = &[
     "gcra",
@@ -62,6 +65,8 @@ pub(crate) const WORDS: &[&str] = &[
     "quota",
     "even-slots",
     "min-interval",
+    "error-rate",
+    "concurrency",
     "legacy",
 ];
 
@@ -109,6 +114,25 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Whole { least: 1, most: MAX_LOG },
         "Cells per period; without it, an exact log.",
     ),
+    Key::new(
+        "threshold",
+        Shape::Percent,
+        "The share of errors among the reports at which it opens.",
+    )
+    .such_as("\"50%\""),
+    Key::new(
+        "min_samples",
+        Shape::Whole { least: 1, most: MAX_LOG },
+        "Reports that there must be within the period before it opens.",
+    )
+    .such_as("20"),
+    Key::new(
+        "cool_down",
+        Shape::Duration,
+        "How long it stays open before it lets a probe through.",
+    )
+    .such_as("\"10s\""),
+    Key::new("lease", Shape::Duration, "How long one may be held at most.").such_as("\"30s\""),
     Key::new("max", UNITS, "Old limits: units per duration."),
     Key::new(
         "duration",

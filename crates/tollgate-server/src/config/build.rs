@@ -2,8 +2,8 @@
 
 use tollgate::calendar::{self, CalendarError, CalendarUnit};
 use tollgate::{
-    EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError, MinInterval, Mode, Policy, Quota,
-    RollingWindow, SlidingWindow,
+    Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError,
+    MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow,
 };
 
 use super::spec::{AlgorithmSpec, LimitSpec, Window};
@@ -63,6 +63,13 @@ pub(crate) fn algorithm(spec: &AlgorithmSpec) -> Result<Limit, CalendarError> {
         AlgorithmSpec::Quota { limit, per } => Quota::new(*limit, per.duration())?.into(),
         AlgorithmSpec::EvenSlots { limit, per } => EvenSlots::new(*limit, per.duration())?.into(),
         AlgorithmSpec::MinInterval { every } => MinInterval::new(every.duration())?.into(),
+        AlgorithmSpec::ErrorRate { threshold, per, min_samples, cool_down } => {
+            let (per, cool_down) = (per.duration(), cool_down.duration());
+            ErrorRate::new(*threshold, per, *min_samples, cool_down)?.into()
+        }
+        AlgorithmSpec::Concurrency { limit, lease } => {
+            Concurrency::new(*limit, lease.duration())?.into()
+        }
     })
 }
 

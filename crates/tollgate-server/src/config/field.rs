@@ -105,12 +105,22 @@ impl<'doc> Field<'doc> {
 
     /// A share of keys, exact to hundredths of a percent.
     pub(crate) fn percent(&self) -> Result<Rollout, Problem> {
-        let text = self.value.get_ref().as_str().unwrap_or_default();
-        let hundredths =
-            text.strip_suffix('%').and_then(Decimal::parse).and_then(|percent| percent.times(100));
-        hundredths
+        self.hundredths()
             .and_then(|hundredths| Rollout::new(u16::try_from(hundredths).ok()?))
             .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// A share of errors, in hundredths of a percent.
+    pub(crate) fn threshold(&self) -> Result<u64, Problem> {
+        let hundredths = self.hundredths().filter(|hundredths| (1..=10_000).contains(hundredths));
+        hundredths
+            .ok_or_else(|| self.must_be("from \"0.01%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// Of a percentage.
+    fn hundredths(&self) -> Option<u64> {
+        let text = self.value.get_ref().as_str()?;
+        text.strip_suffix('%').and_then(Decimal::parse).and_then(|percent| percent.times(100))
     }
 
     /// What limits are multiplied by.

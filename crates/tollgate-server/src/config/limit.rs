@@ -4,7 +4,7 @@ use tollgate::LimitError;
 use tollgate::calendar::CalendarError;
 use toml::de::DeValue;
 
-use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, NOT_YET, WORDS, unknown};
+use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, WORDS, unknown};
 use super::field::Field;
 use super::micros::Micros;
 use super::nearest::nearest;
@@ -76,9 +76,6 @@ fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Problem> {
 
 fn from_table(table: &mut Table<'_>) -> Option<LimitRead> {
     let word = table.required("algorithm", |field| match field.text() {
-        Ok(later) if NOT_YET.contains(&later) => {
-            Err(Problem::at(field.at(), format!("algorithm `{later}` is not available yet")))
-        }
         Ok(text) if !WORDS.contains(&text) => Err(Problem::at(field.at(), unknown(text, WORDS))),
         _ => field.word(),
     });

@@ -47,7 +47,7 @@ pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
 pub use self::nearest::did_you_mean;
 pub(crate) use self::normalised::Policy as NormalisedPolicy;
-pub use self::normalised::{Normalised, percent};
+pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;
 pub use self::pattern::{MAX_TEXT, Pattern};
 pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};

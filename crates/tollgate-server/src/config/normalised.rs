@@ -89,7 +89,13 @@ struct Tier<'a> {
 /// A share as a file would have it.
 #[must_use]
 pub fn percent(share: Rollout) -> String {
-    let (whole, rest) = (share.hundredths() / 100, share.hundredths() % 100);
+    percent_of(share.hundredths().into())
+}
+
+/// So many hundredths of a percent as a file would have them.
+#[must_use]
+pub fn percent_of(hundredths: u64) -> String {
+    let (whole, rest) = (hundredths / 100, hundredths % 100);
     match rest {
         0 => format!("{whole}%"),
         _ => format!("{}%", format!("{whole}.{rest:02}").trim_end_matches('0')),
@@ -115,6 +121,14 @@ struct Limit<'a> {
     every_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     buckets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_samples: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cool_down_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_us: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     align: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +193,16 @@ impl<'a> Limit<'a> {
             | AlgorithmSpec::EvenSlots { limit, per } => rate(*limit, *per),
             AlgorithmSpec::MinInterval { every } => {
                 Limit { every_us: Some(every.0), ..Limit::default() }
+            }
+            AlgorithmSpec::ErrorRate { threshold, per, min_samples, cool_down } => Limit {
+                threshold: Some(percent_of(*threshold)),
+                per_us: Some(per.0),
+                min_samples: Some(*min_samples),
+                cool_down_us: Some(cool_down.0),
+                ..Limit::default()
+            },
+            AlgorithmSpec::Concurrency { limit, lease } => {
+                Limit { limit: Some(*limit), lease_us: Some(lease.0), ..Limit::default() }
             }
         }
     }

@@ -40,6 +40,21 @@ pub(crate) fn read(table: &Table<'_>, word: &str) -> Option<AlgorithmSpec> {
         "min-interval" => {
             Some(AlgorithmSpec::MinInterval { every: table.required("every", Field::micros)? })
         }
+        "error-rate" => {
+            let (threshold, per) = (table.required("threshold", Field::threshold), per());
+            let min_samples = table.required("min_samples", Field::whole);
+            let cool_down = table.required("cool_down", Field::micros);
+            Some(AlgorithmSpec::ErrorRate {
+                threshold: threshold?,
+                per: per?,
+                min_samples: min_samples?,
+                cool_down: cool_down?,
+            })
+        }
+        "concurrency" => {
+            let (limit, lease) = (limit(), table.required("lease", Field::micros));
+            Some(AlgorithmSpec::Concurrency { limit: limit?, lease: lease? })
+        }
         _ => {
             let (limit, per) = (limit(), per());
             let capacity = table.optional("capacity", Field::whole);

@@ -43,7 +43,10 @@ fn limit(spec: &LimitSpec, factor: Factor) -> Result<LimitSpec, LimitError> {
         AlgorithmSpec::FixedWindow { limit, .. }
         | AlgorithmSpec::SlidingWindow { limit, .. }
         | AlgorithmSpec::RollingWindow { limit, .. }
-        | AlgorithmSpec::Quota { limit, .. } => *limit = units("limit", *limit)?,
+        | AlgorithmSpec::Quota { limit, .. }
+        | AlgorithmSpec::Concurrency { limit, .. } => *limit = units("limit", *limit)?,
+        // A share of errors is nobody's budget.
+        AlgorithmSpec::ErrorRate { .. } => {}
         AlgorithmSpec::EvenSlots { per, .. } => *per = interval("per", *per)?,
         AlgorithmSpec::MinInterval { every } => *every = interval("every", *every)?,
     }
@@ -67,6 +70,8 @@ policies.p.limits = [
   "5/s sliding-window", "5/s rolling-window", "5/s quota", "5/s even-slots",
   { name = "cells", algorithm = "rolling-window", limit = 100_000, per = "1h", buckets = 60 },
   { algorithm = "min-interval", every = "13us" },
+  { algorithm = "error-rate", threshold = "12.5%", per = "1m", min_samples = 9, cool_down = "5s" },
+  { algorithm = "concurrency", limit = 5, lease = "30s" },
 ]
 "#;
 
@@ -80,7 +85,7 @@ policies.p.limits = [
             let said = build::policy("p", &said, "binary", false).unwrap();
             let decides = spec.built.scaled("p", factor).unwrap();
             assert_eq!(said.definition(), decides.definition(), "{factor}");
-            let count = if factor.is_zero() { 0 } else { 13 };
+            let count = if factor.is_zero() { 0 } else { 15 };
             assert_eq!(said.limits().len(), count);
         }
     }

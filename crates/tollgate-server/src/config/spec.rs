@@ -89,14 +89,53 @@ pub struct LimitSpec {
 /// An algorithm with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AlgorithmSpec {
-    Gcra { limit: u64, per: Micros, capacity: u64, overdraft: bool },
-    LeakyBucket { capacity: u64, drip: u64, every: Micros, overdraft: bool },
-    FixedWindow { limit: u64, window: Window },
-    SlidingWindow { limit: u64, per: Micros },
-    RollingWindow { limit: u64, per: Micros, buckets: Option<u64> },
-    Quota { limit: u64, per: Micros },
-    EvenSlots { limit: u64, per: Micros },
-    MinInterval { every: Micros },
+    Gcra {
+        limit: u64,
+        per: Micros,
+        capacity: u64,
+        overdraft: bool,
+    },
+    LeakyBucket {
+        capacity: u64,
+        drip: u64,
+        every: Micros,
+        overdraft: bool,
+    },
+    FixedWindow {
+        limit: u64,
+        window: Window,
+    },
+    SlidingWindow {
+        limit: u64,
+        per: Micros,
+    },
+    RollingWindow {
+        limit: u64,
+        per: Micros,
+        buckets: Option<u64>,
+    },
+    Quota {
+        limit: u64,
+        per: Micros,
+    },
+    EvenSlots {
+        limit: u64,
+        per: Micros,
+    },
+    MinInterval {
+        every: Micros,
+    },
+    /// The threshold in hundredths of a percent.
+    ErrorRate {
+        threshold: u64,
+        per: Micros,
+        min_samples: u64,
+        cool_down: Micros,
+    },
+    Concurrency {
+        limit: u64,
+        lease: Micros,
+    },
 }
 
 /// Where the windows of a fixed window start and how long they are.
@@ -122,6 +161,8 @@ impl AlgorithmSpec {
             AlgorithmSpec::Quota { .. } => "quota",
             AlgorithmSpec::EvenSlots { .. } => "even-slots",
             AlgorithmSpec::MinInterval { .. } => "min-interval",
+            AlgorithmSpec::ErrorRate { .. } => "error-rate",
+            AlgorithmSpec::Concurrency { .. } => "concurrency",
         }
     }
 

@@ -44,7 +44,10 @@ impl Numbers {
             | AlgorithmSpec::LeakyBucket { overdraft, .. } => {
                 AlgorithmSpec::Gcra { limit: count, per, capacity: count, overdraft: *overdraft }
             }
-            AlgorithmSpec::MinInterval { .. } => {
+            AlgorithmSpec::Concurrency { lease, .. } => {
+                AlgorithmSpec::Concurrency { limit: count, lease: *lease }
+            }
+            AlgorithmSpec::MinInterval { .. } | AlgorithmSpec::ErrorRate { .. } => {
                 AlgorithmSpec::Gcra { limit: count, per, capacity: count, overdraft: false }
             }
         };

@@ -1,9 +1,12 @@
 //! A decision about a fresh key.
 
-use tollgate::{Answer, Clock, MonotonicClock, Policy, Source};
+use tollgate::{Answer, Clock, MonotonicClock, Policy, Source, StoreError};
 use tollgate_core::{Logs, State};
 
-pub(super) fn decide(policy: &Policy, cost: u64) -> Answer {
+pub(super) fn decide(policy: &Policy, cost: u64) -> Result<Answer, String> {
+    if cost > 0 && policy.reserves_only() {
+        return Err(StoreError::reserves_only(policy.name()).to_string());
+    }
     let now = MonotonicClock::default().now();
     let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
     let mut state = State::new(&mut words, &mut logs);
@@ -11,5 +14,5 @@ pub(super) fn decide(policy: &Policy, cost: u64) -> Answer {
     policy.record(&mut state, now, cost, verdict);
     let decision = policy.answer(state.view(), now, cost, verdict);
     let limits = policy.each(state.view(), now, cost, verdict).collect();
-    Answer { decision, limits, source: Source::Authoritative }
+    Ok(Answer { decision, limits, source: Source::Authoritative })
 }

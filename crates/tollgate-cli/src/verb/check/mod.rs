@@ -52,7 +52,7 @@ impl Check {
                 let charge = Charge { policy: policy.name(), key: self.key.as_bytes(), cost };
                 remote::decide(&url, &config.store, &spec, charge)?
             }
-            _ => memory::decide(policy, cost),
+            _ => memory::decide(policy, cost)?,
         };
         if !spec.enrols(self.key.as_bytes()) {
             answer.decision = answer.decision.in_shadow(cost);

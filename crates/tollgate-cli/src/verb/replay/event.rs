@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use tollgate::Timestamp;
+use tollgate::{Outcome, Timestamp};
 
 use super::value::{Text, Whole, Word};
 
@@ -31,6 +31,7 @@ pub(super) enum Op {
     Check,
     Peek,
     Refund,
+    Report(Outcome),
     Reset,
 }
 
@@ -40,6 +41,7 @@ impl Op {
         match self {
             Op::Check | Op::Peek => None,
             Op::Refund => Some("refund"),
+            Op::Report(_) => Some("report"),
             Op::Reset => Some("reset"),
         }
     }
@@ -92,19 +94,17 @@ impl<'de> Visitor<'de> for EventVisitor {
                 return Err(A::Error::custom(format!("`{name}` stands twice in one event")));
             }
         }
-        let op = match op {
-            None | Some("check") => Op::Check,
-            Some("peek") => Op::Peek,
-            Some("refund") => Op::Refund,
-            Some("reset") => Op::Reset,
-            // No policy has such a limit yet.
-            Some(_) => {
-                return Err(A::Error::custom("`report` needs a policy with an error-rate limit"));
+        let op = match (op, outcome) {
+            (Some("report"), Some(outcome)) => Op::Report(Outcome::from(outcome == "ok")),
+            (Some("report"), None) => {
+                return Err(A::Error::custom("`report` needs an `outcome`, \"ok\" or \"error\""));
             }
+            (_, Some(_)) => return Err(A::Error::custom("`outcome` belongs to `report` only")),
+            (Some("peek"), None) => Op::Peek,
+            (Some("refund"), None) => Op::Refund,
+            (Some("reset"), None) => Op::Reset,
+            (_, None) => Op::Check,
         };
-        if outcome.is_some() {
-            return Err(A::Error::custom("`outcome` belongs to `report` only"));
-        }
         Ok(Event {
             t_us: t_us.ok_or_else(|| A::Error::custom("an event needs `t_us`"))?,
             key: key.unwrap_or(Cow::Borrowed("")),

@@ -64,7 +64,7 @@ impl Replay {
         let mut config = Config::load(self.config.as_deref())?;
         let policy = config.choose(self.policy.as_deref())?.runnable()?;
         let (name, input) = self.open()?;
-        let trace = Trace::new(name, input);
+        let trace = Trace::new(name, input, policy.built.takes_reports());
         let stdout = io::stdout().lock();
         match self.format {
             Format::Jsonl => play(&store, policy, trace, Jsonl::new(stdout))?,

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use super::complaint::complaint;
-use super::event::Event;
+use super::event::{Event, Op};
 use crate::failure::Failure;
 use tollgate_server::config::cannot_read;
 
@@ -14,11 +14,13 @@ pub(super) struct Trace<R> {
     line: Vec<u8>,
     number: u64,
     latest_us: u64,
+    takes_reports: bool,
 }
 
 impl<R: BufRead> Trace<R> {
-    pub(super) fn new(name: String, input: R) -> Trace<R> {
-        Trace { name, input, line: Vec::new(), number: 0, latest_us: 0 }
+    /// Reports are events only where the policy cares for them.
+    pub(super) fn new(name: String, input: R, takes_reports: bool) -> Trace<R> {
+        Trace { name, input, line: Vec::new(), number: 0, latest_us: 0, takes_reports }
     }
 
     /// The next event; empty lines are none.
@@ -44,6 +46,13 @@ impl<R: BufRead> Trace<R> {
                     complaint(&self.line, &error)
                 )
             })?;
+        if matches!(event.op, Op::Report(_)) && !self.takes_reports {
+            let (name, number) = (&self.name, self.number);
+            return Err(format!(
+                "{name}:{number}:1: `report` needs a policy with an error-rate limit"
+            )
+            .into());
+        }
         if event.t_us < self.latest_us {
             let (name, number, before, now) = (&self.name, self.number, self.latest_us, event.t_us);
             return Err(format!(

@@ -10,7 +10,7 @@ impl Event<'_> {
     /// What decides about it. What is given back or forgotten is so whatever the tier.
     pub(super) fn under<'s>(&self, spec: &'s PolicySpec) -> &'s Policy {
         match self.op {
-            Op::Check | Op::Peek => spec.under(self.tier.as_deref()),
+            Op::Check | Op::Peek | Op::Report(_) => spec.under(self.tier.as_deref()),
             Op::Refund | Op::Reset => &spec.built,
         }
     }
@@ -20,6 +20,7 @@ impl Event<'_> {
             Op::Check => Verb::Check,
             Op::Peek => Verb::Peek,
             Op::Refund => Verb::Refund,
+            Op::Report(outcome) => Verb::Report(outcome),
             Op::Reset => Verb::Reset,
         }
     }

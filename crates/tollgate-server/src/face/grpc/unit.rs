@@ -60,5 +60,8 @@ pub(super) fn pace(limit: &LimitSpec) -> (u64, Unit) {
         }
         AlgorithmSpec::LeakyBucket { drip, every, .. } => (*drip, unit(every.duration())),
         AlgorithmSpec::MinInterval { every } => (1, unit(every.duration())),
+        // What has no pace: how many there may be at once, and none.
+        AlgorithmSpec::Concurrency { limit, .. } => (*limit, Unit::Unknown),
+        AlgorithmSpec::ErrorRate { .. } => (0, Unit::Unknown),
     }
 }

@@ -3,12 +3,12 @@
 use axum::body::Bytes;
 use axum::response::Response;
 use http::HeaderMap;
-use tollgate::Verb;
+use tollgate::{Outcome, Verb};
 
 use super::decide::decide_about;
 use super::problem::Problem;
-use super::question::{Call, Charges, Question};
-use crate::engine::Engine;
+use super::question::{Call, Charges, Line, Question};
+use crate::engine::{Engine, Plan};
 
 pub(super) async fn report(
     engine: &Engine,
@@ -16,12 +16,35 @@ pub(super) async fn report(
     body: &Bytes,
 ) -> Result<Response, Problem> {
     let Question { charges, beside } = Question::read(body, Call::Report)?;
-    if let Some(outcome) = beside.outcome {
-        let detail = format!("outcomes cannot be reported here: {}", outcome.0);
-        return Err(Problem::bad("outcome", detail));
+    let plan = engine.plan();
+    let verb = match beside.outcome.as_ref().map(|word| &*word.0) {
+        Some("ok") => Verb::Report(Outcome::Ok),
+        Some("error") => Verb::Report(Outcome::Error),
+        Some(_) => {
+            return Err(Problem::bad("outcome", "`outcome` must be \"ok\" or \"error\""));
+        }
+        None if matches!(&charges, Charges::One(line) if line.cost.is_none()) => {
+            return Err(Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`"));
+        }
+        None => Verb::Debit,
+    };
+    if verb != Verb::Debit {
+        match &charges {
+            Charges::One(line) => takes_reports(&plan, line)?,
+            Charges::Several { lines, .. } => {
+                lines.iter().try_for_each(|line| takes_reports(&plan, line))?;
+            }
+        }
     }
-    if matches!(&charges, Charges::One(line) if line.cost.is_none()) {
-        return Err(Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`"));
+    decide_about(engine, &plan, verb, headers, &charges).await
+}
+
+/// Where nobody cares how something ended, whoever says so is mistaken.
+fn takes_reports(plan: &Plan, line: &Line<'_>) -> Result<(), Problem> {
+    let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
+    if served.policy().takes_reports() {
+        return Ok(());
     }
-    decide_about(engine, &engine.plan(), Verb::Debit, headers, &charges).await
+    let detail = format!("policy `{}` has no error-rate limit; report a `cost`", served.name());
+    Err(Problem::bad("outcome", detail))
 }

@@ -3,11 +3,16 @@
 use serde_json::json;
 
 use crate::at_work::AtWork;
+use crate::patience::eventually;
 
 const POLICIES: &str = r#"
 [policies.tokens]
 exempt = ["root"]
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10, unit = "tokens" }]
+
+[policies.backend]
+exempt = ["root"]
+limits = [{ algorithm = "error-rate", threshold = "50%", per = "1h", min_samples = 4, cool_down = "200ms" }]
 "#;
 
 #[tokio::test]
@@ -49,4 +54,38 @@ async fn what_cannot_be_understood() {
         let answer = client.post("/v1/report", &body.to_string()).await;
         assert_eq!((answer.status, &answer.json()["field"]), (status, &field), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_breaker_opens_probes_and_closes() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let of = |outcome: &str, times: u64| {
+        json!({"policy": "backend", "key": "k", "outcome": outcome, "cost": times}).to_string()
+    };
+    let check = json!({"policy": "backend", "key": "k"}).to_string();
+    let fine = client.post("/v1/report", &of("ok", 2)).await;
+    assert_eq!((fine.status, &fine.json()["allowed"]), (200, &json!(true)), "{}", fine.body);
+    assert_eq!(fine.json()["limit"], json!(null));
+    let one = json!({"policy": "backend", "key": "k", "outcome": "error"}).to_string();
+    client.post("/v1/report", &one).await;
+    assert_eq!(client.post("/v1/check", &check).await.status, 200);
+    let opened = client.post("/v1/report", &one).await.json();
+    assert_eq!(opened["refused_by"], json!(["error-rate"]));
+    assert!(opened["retry_after_us"].as_u64().unwrap() <= 200_000);
+    // Whether it is still open when it is asked is a matter of how fast the machine is.
+    eventually("a probe passes", async || client.post("/v1/check", &check).await.status == 200)
+        .await;
+    client.post("/v1/report", &of("ok", 1)).await;
+    for _ in 0..5 {
+        assert_eq!(client.post("/v1/check", &check).await.status, 200, "it is closed");
+    }
+    // Nobody cares how it ended for whom nobody limits; several can be told at once.
+    let several = json!({"checks": [
+        {"policy": "backend", "key": "root", "cost": 9},
+        {"policy": "backend", "key": "x", "cost": 9},
+    ], "outcome": "error"});
+    let several = client.post("/v1/report", &several.to_string()).await.json();
+    assert_eq!(several["decisions"][0]["allowed"], true);
+    assert_eq!(several["decisions"][1]["allowed"], false);
 }

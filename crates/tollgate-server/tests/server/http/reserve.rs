@@ -19,6 +19,9 @@ limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10, unit = "to
 mode = "nary"
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 3 }]
 
+[policies.slots]
+limits = [{ algorithm = "concurrency", limit = 2, lease = "1m" }]
+
 [policies.nobody]
 rollout = "0%"
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10 }]
@@ -292,4 +295,34 @@ async fn reservations_are_counted() {
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} is not in {text}");
     }
+}
+
+#[tokio::test]
+async fn places_that_are_held_at_once() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let body = json!({"policy": "slots", "key": "k"});
+    let first = reserve(&mut client, body.clone()).await;
+    assert_eq!((first.status, &first.json()["remaining"]), (201, &json!(1)));
+    assert_eq!(first.json()["reservation"]["expires_in_us"], 60_000_000, "its lease");
+    assert_eq!(reserve(&mut client, body.clone()).await.status, 201);
+    let full = reserve(&mut client, body.clone()).await;
+    assert_eq!((full.status, &full.json()["refused_by"]), (429, &json!(["concurrency"])));
+    // Whatever was used, the place is free again.
+    assert_eq!(commit(&mut client, &id_of(&first), json!(1)).await.status, 200);
+    let short = json!({"policy": "slots", "key": "k", "ttl": "50ms"});
+    assert_eq!(reserve(&mut client, short).await.status, 201);
+    eventually("a lease ends by itself", async || {
+        reserve(&mut client, body.clone()).await.status == 201
+    })
+    .await;
+    let long = reserve(&mut client, json!({"policy": "slots", "key": "l", "ttl": "61s"})).await;
+    assert_eq!((long.status, &long.json()["field"]), (400, &json!("ttl")), "{}", long.body);
+    // A check has nothing to give back, so it holds nothing.
+    let check = client.post("/v1/check", &body.to_string()).await;
+    assert_eq!((check.status, &check.json()["field"]), (400, &json!("policy")));
+    assert!(check.body.contains("only a reservation can hold"), "{}", check.body);
+    assert_eq!(client.post("/v1/peek", &body.to_string()).await.json()["limit"], 2);
+    let authorize = client.get("/v1/authorize?policy=slots&key=k").await;
+    assert_eq!(authorize.status, 400, "{}", authorize.body);
 }
