@@ -7,6 +7,7 @@
 mod about;
 mod cell;
 mod connect;
+mod hold;
 mod inbox;
 mod inline;
 mod obey;

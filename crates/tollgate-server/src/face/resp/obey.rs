@@ -7,7 +7,7 @@ use super::question::Question;
 use super::session::{May, Session};
 use super::word::{Entry, Word, find};
 use super::write::Replies;
-use super::{about, cell, connect, tg};
+use super::{about, cell, connect, hold, tg};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -63,10 +63,10 @@ pub(super) fn obey<'t>(
         Word::TgRefund => return tg::ask(engine, plan, Verb::Refund, command, replies),
         Word::TgReset => return tg::ask(engine, plan, Verb::Reset, command, replies),
         Word::Del => return cell::del(command, replies),
-        Word::TgLater => {
-            let name = entry.name.to_ascii_uppercase();
-            return Next::refused(replies, &format!("ERR {name} is not available yet"));
-        }
+        Word::TgReserve => return hold::reserve(plan, command, replies),
+        Word::TgCommit => return hold::commit(command, replies),
+        Word::TgCancel => return hold::cancel(command, replies),
+        Word::TgReport => return tg::report(plan, command, replies),
         Word::Ping => connect::ping(command, replies),
         Word::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Word::Hello => return connect::hello(server, session, command, replies),
@@ -93,7 +93,15 @@ pub(super) fn obey<'t>(
 fn objection(entry: &Entry, may: May, overloaded: bool) -> Option<&'static str> {
     let needs = match entry.word {
         Word::Auth | Word::Hello | Word::Quit | Word::Reset => return None,
-        Word::ClThrottle | Word::TgCheck | Word::TgRefund | Word::TgReset | Word::Del => May::Check,
+        Word::ClThrottle
+        | Word::Del
+        | Word::TgCheck
+        | Word::TgRefund
+        | Word::TgReset
+        | Word::TgReserve
+        | Word::TgCommit
+        | Word::TgCancel
+        | Word::TgReport => May::Check,
         _ => May::Read,
     };
     let asks = needs == May::Check || entry.word == Word::TgPeek;

@@ -1,12 +1,13 @@
 //! Questions that the store has to be waited for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate::{Decision, StoreError, Verb};
+use tollgate::{Decision, Settlement, StoreError, Verb};
 
 use super::write::Replies;
-use super::{cell, tg};
-use crate::engine::{Ask, Engine, Key, Served, ThrottleNumbers, Variant, short_of_answers};
+use super::{cell, hold, tg};
+use crate::engine::{Ask, Engine, Key, Served, Terms, ThrottleNumbers, Variant, short_of_answers};
 use crate::observe::Face;
 
 /// What is asked.
@@ -20,6 +21,10 @@ pub(super) struct Question<'t> {
 pub(super) enum About<'t> {
     /// A key of a policy in the configuration.
     Policy { served: &'t Served, key: Key<'t> },
+    /// Units of a key to hold.
+    Hold { served: &'t Served, key: Key<'t>, ttl: Duration },
+    /// A reservation of which the cost was used, or nothing.
+    Settle { id: &'t str, is_cancelled: bool },
     /// A key of `CL.THROTTLE`.
     Throttle { numbers: ThrottleNumbers, variant: Option<Arc<Variant>>, key: &'t [u8] },
     /// Keys of `CL.THROTTLE`, under whatever numbers.
@@ -30,6 +35,8 @@ pub(super) enum About<'t> {
 pub(super) enum Said {
     Policy(Decision),
     Throttle(Arc<Variant>, Verb, Decision),
+    Held(Decision, Option<String>),
+    Settled,
     Count(usize),
     Nothing(StoreError),
 }
@@ -37,7 +44,8 @@ pub(super) enum Said {
 impl Question<'_> {
     /// Whether what comes before and after must not be asked at the same time.
     pub(super) fn stands_alone(&self) -> bool {
-        matches!(self.verb, Verb::Refund | Verb::Reset)
+        let is_held = matches!(self.about, About::Hold { .. } | About::Settle { .. });
+        is_held || !matches!(self.verb, Verb::Check | Verb::Peek)
     }
 
     pub(super) async fn ask(self, engine: &Engine) -> Said {
@@ -52,6 +60,21 @@ impl Question<'_> {
                 let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
                 let first = replies.into_iter().next();
                 first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(short_of_answers)
+            }
+            About::Hold { served, key, ttl } => {
+                let ask = Ask { served, key: &key, cost, tier: None, numbers: None };
+                let terms = Terms { ttl: Some(ttl), ..Terms::default() };
+                let holding = engine.reserve(Face::Resp, terms, &[ask]).await?;
+                let first = holding.replies.into_iter().next().ok_or_else(short_of_answers)?;
+                let id = holding.reservation.map(|(id, _)| id);
+                Ok(Said::Held(first.answer.decision, id))
+            }
+            About::Settle { id, is_cancelled } => {
+                let costs = [cost];
+                let with =
+                    if is_cancelled { Settlement::Cancel } else { Settlement::Commit(&costs) };
+                engine.settle(id, with).await?;
+                Ok(Said::Settled)
             }
             About::Throttle { numbers, variant, key } => {
                 let variant = match variant {
@@ -76,6 +99,8 @@ impl Said {
     pub(super) fn write(&self, replies: &mut Replies) {
         match self {
             Said::Policy(decision) => tg::answer(decision, replies),
+            Said::Held(decision, id) => hold::answer(decision, id.as_deref(), replies),
+            Said::Settled => replies.simple("OK"),
             Said::Throttle(variant, verb, decision) => {
                 cell::answer(variant, *verb, decision, replies);
             }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Verb};
+use tollgate::{Decision, Outcome, Verb};
 
 use super::obey::{Next, shown};
 use super::parse::Command;
 use super::question::{About, Question};
+use super::word::is;
 use super::write::Replies;
 use crate::config::did_you_mean;
-use crate::engine::{Engine, Plan};
+use crate::engine::{Engine, Key, Plan, Served};
 use crate::observe::Face;
 
 /// `TG.CHECK policy key [cost]`, and its likes.
@@ -21,17 +22,13 @@ pub(super) fn ask<'t>(
     command: Command<'t, '_>,
     replies: &mut Replies,
 ) -> Next<'t> {
-    let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     let cost = match command.get(3).map_or(Ok(1), cost) {
         Ok(cost) => cost,
         Err(text) => return Next::refused(replies, &text),
     };
-    let Some(served) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
-        return Next::refused(replies, &unknown_policy(plan, name));
-    };
-    let key = match served.key(key) {
-        Ok(key) => key,
-        Err(error) => return Next::refused(replies, &format!("ERR {error}")),
+    let (served, key) = match policy_and_key(plan, command) {
+        Ok(found) => found,
+        Err(text) => return Next::refused(replies, &text),
     };
     if let Some(decision) = engine.decide_now(Face::Resp, verb, served, &key, cost) {
         answer(&decision, replies);
@@ -40,7 +37,52 @@ pub(super) fn ask<'t>(
     Next::Ask(Question { verb, cost, about: About::Policy { served, key } })
 }
 
-fn cost(argument: &[u8]) -> Result<u64, String> {
+/// `TG.REPORT policy key ok|error`.
+pub(super) fn report<'t>(
+    plan: &'t Plan,
+    command: Command<'t, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let outcome = command.get(3);
+    let outcome = match (is(outcome, "ok"), is(outcome, "error")) {
+        (true, _) => Outcome::Ok,
+        (_, true) => Outcome::Error,
+        _ => {
+            let found = shown(outcome.unwrap_or_default(), 128);
+            let text = format!("ERR the outcome must be ok or error, not '{found}'");
+            return Next::refused(replies, &text);
+        }
+    };
+    match policy_and_key(plan, command) {
+        Ok((served, key)) if served.policy().takes_reports() => Next::Ask(Question {
+            verb: Verb::Report(outcome),
+            cost: 1,
+            about: About::Policy { served, key },
+        }),
+        Ok((served, _)) => {
+            let name = served.name();
+            let text = format!("ERR policy '{name}' has no error-rate limit to report to");
+            Next::refused(replies, &text)
+        }
+        Err(text) => Next::refused(replies, &text),
+    }
+}
+
+/// The policy that the first argument names, and the key that is the second.
+#[inline]
+pub(super) fn policy_and_key<'t>(
+    plan: &'t Plan,
+    command: Command<'t, '_>,
+) -> Result<(&'t Served, Key<'t>), String> {
+    let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
+    let Some(served) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
+        return Err(unknown_policy(plan, name));
+    };
+    let key = served.key(key).map_err(|error| format!("ERR {error}"))?;
+    Ok((served, key))
+}
+
+pub(super) fn cost(argument: &[u8]) -> Result<u64, String> {
     let cost = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
     cost.ok_or_else(|| {
         format!("ERR the cost must be a whole number, not '{}'", shown(argument, 128))
@@ -59,8 +101,14 @@ fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
 /// sense.
 #[inline]
 pub(super) fn answer(decision: &Decision, replies: &mut Replies) {
-    let units = |units: Option<u64>| units.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
     replies.array(5);
+    numbers(decision, replies);
+}
+
+/// The five of them, in an array that has begun.
+#[inline]
+pub(super) fn numbers(decision: &Decision, replies: &mut Replies) {
+    let units = |units: Option<u64>| units.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
     replies.integer(decision.is_allowed().into());
     replies.integer(units(decision.limit()));
     replies.integer(units(decision.remaining()));

@@ -120,5 +120,4 @@ fn what_there_is_not() {
     };
     assert!(text.starts_with("ERR unknown command 'a??+OK', with args"), "{text}");
     assert!(text.len() < 300 && !text.contains('\x1b'), "{text}");
-    assert_eq!(client.error("TG.RESERVE login k 1 1000"), "ERR TG.RESERVE is not available yet");
 }

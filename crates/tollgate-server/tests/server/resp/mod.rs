@@ -6,6 +6,7 @@ mod client;
 mod connect;
 mod draining;
 mod ground;
+mod hold;
 mod hostile;
 mod limits;
 mod parser;

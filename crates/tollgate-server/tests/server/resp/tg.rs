@@ -76,10 +76,6 @@ fn complaints() {
         let text = format!("ERR wrong number of arguments for '{name}' command");
         assert_eq!(client.error(line), text);
     }
-    for name in ["RESERVE", "COMMIT", "CANCEL", "REPORT"] {
-        let text = format!("ERR TG.{name} is not available yet");
-        assert_eq!(client.error(&format!("TG.{name} a b c")), text);
-    }
 }
 
 #[test]
