@@ -23,6 +23,18 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         policies: &[Arc<Policy>],
     ) -> Result<Vec<Answer>, StoreError> {
         let calls = calls(verb, charges)?;
+        // To decide needs less than to reset.
+        let forgives = |failure| failure == Failure::Auth && verb == Verb::Reset;
+        self.within(forgives, self.decide(calls, charges, policies)).await
+    }
+
+    /// Lets a question run, within the deadline, unless the server is left alone at the moment. What is
+    /// forgiven is no reason to leave it alone.
+    pub(super) async fn within<T>(
+        &self,
+        forgives: impl Fn(Failure) -> bool,
+        asked: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let now = Instant::now();
         let Some(leave) = self.breaker.enter(now) else {
             let reason = format!("{} failed and is left alone for a moment", self.wire.base());
@@ -33,15 +45,13 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
             let reason = format!("too many calls wait for {}", self.wire.base());
             return Err(StoreError::failed(Failure::Overloaded, reason));
         };
-        let asked = self.decide(calls, charges, policies);
         let answers = timeout_at(by, asked).await.unwrap_or_else(|_| {
             let reason = format!("{} does not answer in {:?}", self.wire.base(), self.deadline);
             Err(StoreError::failed(Failure::Timeout, reason))
         });
         drop(room);
         match answers.as_ref().err().and_then(StoreError::failure) {
-            // To decide needs less than to reset.
-            Some(Failure::Auth) if verb == Verb::Reset => leave.succeeded(),
+            Some(failure) if forgives(failure) => leave.succeeded(),
             Some(_) => leave.failed(Instant::now()),
             None => leave.succeeded(),
         }
@@ -91,13 +101,13 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         StoreError::failed(Failure::BadReply, reason)
     }
 
-    fn garbage(&self, reason: String) -> StoreError {
+    pub(super) fn garbage(&self, reason: String) -> StoreError {
         let base = self.wire.base();
         StoreError::failed(Failure::BadReply, format!("{base} answers nonsense: {reason}"))
     }
 
     /// What a reply without a decision means.
-    fn refused(&self, reply: &Reply, charges: &[Charge<'_>]) -> StoreError {
+    pub(super) fn refused(&self, reply: &Reply, charges: &[Charge<'_>]) -> StoreError {
         let (base, status) = (self.wire.base(), reply.status.as_u16());
         let detail = said(reply);
         let why = detail.as_deref().unwrap_or("without a reason");
@@ -124,7 +134,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
 }
 
 /// The decisions in a reply, in the order of the charges. `None` where there are none.
-fn read(
+pub(super) fn read(
     reply: &Reply,
     charges: &[Charge<'_>],
     policies: &[Arc<Policy>],

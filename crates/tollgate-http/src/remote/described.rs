@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tollgate::calendar::{self, CalendarUnit};
 use tollgate::{
-    EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError, MinInterval, Mode, Policy, Quota,
-    RollingWindow, SlidingWindow,
+    Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, LimitError,
+    MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow,
 };
 
 /// What `/v1/policies` answers.
@@ -36,6 +36,10 @@ struct DescribedLimit {
     drip: Option<u64>,
     every_us: Option<u64>,
     buckets: Option<u64>,
+    threshold: Option<String>,
+    min_samples: Option<u64>,
+    cool_down_us: Option<u64>,
+    lease_us: Option<u64>,
     align: Option<String>,
     timezone: Option<String>,
     #[serde(default)]
@@ -125,8 +129,32 @@ impl DescribedLimit {
             "quota" => Quota::new(units()?, per()?).map_err(unsound)?.into(),
             "even-slots" => EvenSlots::new(units()?, per()?).map_err(unsound)?.into(),
             "min-interval" => MinInterval::new(every()?).map_err(unsound)?.into(),
+            "error-rate" => {
+                let cool_down = self.number("cool_down_us", self.cool_down_us)?;
+                let least = self.number("min_samples", self.min_samples)?;
+                let cool_down = Duration::from_micros(cool_down);
+                ErrorRate::new(self.threshold()?, per()?, least, cool_down).map_err(unsound)?.into()
+            }
+            "concurrency" => {
+                let lease = Duration::from_micros(self.number("lease_us", self.lease_us)?);
+                Concurrency::new(units()?, lease).map_err(unsound)?.into()
+            }
             other => return Err(format!("it does not know the algorithm `{other}`")),
         })
+    }
+
+    /// A percentage with at most two decimals, in hundredths of a percent.
+    fn threshold(&self) -> Result<u64, String> {
+        let read = |text: &str| {
+            let percent = text.strip_suffix('%')?;
+            let (whole, decimals) = percent.split_once('.').unwrap_or((percent, ""));
+            let hundredths = format!("{decimals:0<2}");
+            let is_fine = hundredths.len() == 2;
+            let whole: u64 = whole.parse().ok()?;
+            is_fine.then_some(whole.checked_mul(100)? + hundredths.parse::<u64>().ok()?)
+        };
+        let found = self.threshold.as_deref().and_then(read);
+        found.ok_or_else(|| format!("limit `{}` has no `threshold`", self.name))
     }
 
     fn on_calendar(&self, limit: u64) -> Result<FixedWindow, String> {

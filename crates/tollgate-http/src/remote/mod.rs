@@ -5,6 +5,7 @@ mod ask;
 mod breaker;
 mod builder;
 mod described;
+mod hold;
 mod key;
 mod known;
 mod question;
@@ -20,7 +21,10 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tollgate::stand_in::Local;
-use tollgate::{Answer, Charge, Failure, OnStoreError, Policy, Store, StoreError, Verb};
+use tollgate::{
+    Answer, Charge, Failure, Hold, OnStoreError, Policy, Reserved, Settled, Settlement, Store,
+    StoreError, Verb,
+};
 
 use breaker::Breaker;
 pub use builder::RemoteStoreBuilder;
@@ -45,6 +49,8 @@ const GREETING: Duration = Duration::from_secs(5);
 /// Policies live on the server: each one it has can be charged here at once, and
 /// [`set_policy`](Store::set_policy) adds none. A definition of your own for one of them goes into header
 /// fields, and decides while the server does not answer; its limits have the names of the server's.
+///
+/// Reservations are the server's own: while it does not answer, there are none.
 ///
 /// A call is never repeated: one that took too long may have been charged. Keys are text on the server. A
 /// key that is UTF-8 is sent as it is; another one, and one that begins with `bytes:`, as `bytes:` and its
@@ -149,6 +155,21 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        if hold.charges.is_empty() {
+            let reason = "a reservation holds nothing; give it at least one charge";
+            return Err(StoreError::BadReservation(reason.to_owned()));
+        }
+        let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
+        let policies: Vec<Arc<Policy>> =
+            hold.charges.iter().map(known).collect::<Result<_, _>>()?;
+        self.inner.reserve(hold, &policies).await
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.inner.settle_held(id, with).await
     }
 }
 

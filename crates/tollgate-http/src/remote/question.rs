@@ -5,13 +5,9 @@ use std::borrow::Cow;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
-use tollgate::{Charge, StoreError, Verb};
+use tollgate::{Charge, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
 
 use super::key::key_text;
-
-/// Where the server answers, for the verbs that it answers in one call.
-const PATHS: [(Verb, &str); 3] =
-    [(Verb::Check, "/v1/check"), (Verb::Peek, "/v1/peek"), (Verb::Refund, "/v1/refund")];
 
 /// One request to the server.
 #[derive(Debug)]
@@ -26,6 +22,10 @@ impl Call {
     pub(super) fn about_policies() -> Self {
         Self { method: Method::GET, path: "/v1/policies".to_owned(), body: Vec::new() }
     }
+
+    fn post(path: String, body: Vec<u8>) -> Self {
+        Self { method: Method::POST, path, body }
+    }
 }
 
 /// The calls that do what a verb says, one after the other. The last one is answered with decisions.
@@ -35,13 +35,44 @@ pub(super) fn calls(verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Call>, Sto
         calls.extend(self::calls(Verb::Peek, charges)?);
         return Ok(calls);
     }
-    let Some((_, path)) = PATHS.iter().find(|(known, _)| *known == verb) else {
-        return Err(StoreError::Unfit(format!(
-            "a server does not serve {verb:?} to a store elsewhere; use a store of its own"
-        )));
+    let (path, outcome) = match verb {
+        Verb::Check => ("/v1/check", None),
+        Verb::Peek | Verb::Reset => ("/v1/peek", None),
+        Verb::Refund => ("/v1/refund", None),
+        Verb::Debit => ("/v1/report", None),
+        Verb::Report(Outcome::Ok) => ("/v1/report", Some("ok")),
+        Verb::Report(Outcome::Error) => ("/v1/report", Some("error")),
     };
-    let path = (*path).to_owned();
-    Ok(vec![Call { method: Method::POST, path, body: body_of(charges)? }])
+    let beside = Beside { outcome, ..Beside::default() };
+    Ok(vec![Call::post(path.to_owned(), body_of(charges, beside)?)])
+}
+
+/// The call that holds charges.
+pub(super) fn reserve(hold: &Hold<'_>) -> Result<Call, StoreError> {
+    // What would not last a microsecond longer is not worth a complaint.
+    let ttl = hold.ttl.map(|ttl| format!("{}us", ttl.as_nanos().div_ceil(1_000)));
+    let on_expiry = match hold.on_expiry {
+        OnExpiry::Keep => None,
+        OnExpiry::Release => Some("release"),
+    };
+    let beside = Beside { ttl, id: hold.id, on_expiry, outcome: None };
+    Ok(Call::post("/v1/reserve".to_owned(), body_of(hold.charges, beside)?))
+}
+
+/// The call that settles a reservation.
+pub(super) fn settle(id: &str, with: Settlement<'_>) -> Result<Call, StoreError> {
+    #[derive(Serialize)]
+    struct Used<'a> {
+        cost: &'a [u64],
+    }
+    let path = format!("/v1/reservations/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
+    match with {
+        Settlement::Commit(cost) => {
+            let body = serde_json::to_vec(&Used { cost }).map_err(unwritable)?;
+            Ok(Call::post(format!("{path}/commit"), body))
+        }
+        Settlement::Cancel => Ok(Call { method: Method::DELETE, path, body: Vec::new() }),
+    }
 }
 
 /// Forgets a key, which administrators may do.
@@ -71,13 +102,45 @@ struct Together<'a> {
     atomic: bool,
 }
 
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Charged<'a> {
+    One(Line<'a>),
+    Several(Together<'a>),
+}
+
+/// What some calls say beside the charges.
+#[derive(Default, Serialize)]
+struct Beside<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_expiry: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(flatten)]
+    charges: Charged<'a>,
+    #[serde(flatten)]
+    beside: Beside<'a>,
+}
+
 /// The body of a question: short for one charge, all or nothing for several.
-fn body_of(charges: &[Charge<'_>]) -> Result<Vec<u8>, StoreError> {
-    let body = match charges {
-        [charge] => serde_json::to_vec(&line(charge)),
-        _ => serde_json::to_vec(&together(charges)),
+fn body_of(charges: &[Charge<'_>], beside: Beside<'_>) -> Result<Vec<u8>, StoreError> {
+    let charges = match charges {
+        [charge] => Charged::One(line(charge)),
+        _ => Charged::Several(together(charges)),
     };
-    body.map_err(|error| StoreError::Unfit(format!("the charges cannot be written: {error}")))
+    serde_json::to_vec(&Body { charges, beside }).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> StoreError {
+    StoreError::Unfit(format!("the charges cannot be written: {error}"))
 }
 
 fn line<'a>(charge: &Charge<'a>) -> Line<'a> {
@@ -105,6 +168,26 @@ mod tests {
         let body = String::from_utf8_lossy(&calls[0].body);
         let both = r#"{"checks":[{"policy":"a/b","key":"k","cost":2},{"policy":"a/b","key":"bytes:ff","cost":2}],"atomic":true}"#;
         assert_eq!((&*body, &*calls[0].path), (both, "/v1/refund"));
+    }
+
+    #[test]
+    fn reports_and_reservations_say_more_than_charges() {
+        let body = |call: &Call| String::from_utf8_lossy(&call.body).into_owned();
+        let error = calls(Verb::Report(Outcome::Error), &[charge(b"k")]).unwrap();
+        let said = r#"{"policy":"a/b","key":"k","cost":2,"outcome":"error"}"#;
+        assert_eq!((&*error[0].path, &*body(&error[0])), ("/v1/report", said));
+        let hold = Hold {
+            id: Some("i/1"),
+            ttl: Some(std::time::Duration::from_nanos(1_500_001)),
+            charges: &[charge(b"k")],
+            on_expiry: OnExpiry::Release,
+        };
+        let said = r#"{"policy":"a/b","key":"k","cost":2,"ttl":"1501us","id":"i/1","on_expiry":"release"}"#;
+        assert_eq!(body(&reserve(&hold).unwrap()), said);
+        let commit = settle("i/1", Settlement::Commit(&[7])).unwrap();
+        assert_eq!(commit.path, "/v1/reservations/i%2F1/commit");
+        assert_eq!(body(&commit), r#"{"cost":[7]}"#);
+        assert_eq!(settle("i/1", Settlement::Cancel).unwrap().method, Method::DELETE);
     }
 
     #[test]

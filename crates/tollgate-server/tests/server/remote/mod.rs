@@ -2,6 +2,7 @@
 
 mod access;
 mod faults;
+mod holding;
 mod impostor;
 mod layer;
 mod outage;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Answer, Charge, MemoryStore, Policy, Source, Store, Verb};
+use tollgate::{Answer, Charge, MemoryStore, Outcome, Policy, Source, Store, Verb};
 
 use super::{patient, url_of};
 use crate::at_work::AtWork;
@@ -47,10 +47,15 @@ limits = [{ algorithm = "gcra", limit = 4, per = "10d", overdraft = true }]
 
 [policies.slots]
 limits = [{ algorithm = "even-slots", limit = 4, per = "100d" }]
+
+[policies.breaker]
+limits = [{ algorithm = "error-rate", threshold = "33.3%", per = "10d", min_samples = 5, cool_down = "1d" }]
 "#;
 
-const NAMES: [&str; 10] =
-    ["bucket", "part", "harsh", "watched", "quiet", "spaced", "apart", "yearly", "debtor", "slots"];
+const NAMES: [&str; 11] = [
+    "bucket", "part", "harsh", "watched", "quiet", "spaced", "apart", "yearly", "debtor", "slots",
+    "breaker",
+];
 
 const KEYS: [&[u8]; 6] =
     [b"alice", "Zoë 🦀".as_bytes(), b"\"quoted\"\n\\", b"\xff\xfe", b"bytes:fffe", b""];
@@ -101,11 +106,17 @@ async fn a_server_decides_as_a_store_in_this_process() {
     let mut random = fastrand::Rng::with_seed(7);
     let (mut refused, mut never, mut partial, mut shadows, mut several) = (0, 0, 0, 0, 0);
     for step in 0..1_500 {
-        let verb =
-            *random.choice([Verb::Check, Verb::Check, Verb::Peek, Verb::Refund].iter()).unwrap();
+        let verbs = [Verb::Check, Verb::Check, Verb::Check, Verb::Peek, Verb::Refund, Verb::Debit];
+        let verb = match random.u8(..20) {
+            0 => Verb::Report(Outcome::Ok),
+            1 => Verb::Report(Outcome::Error),
+            _ => *random.choice(verbs.iter()).unwrap(),
+        };
+        // Others have nothing to do with how something ended, and say so.
+        let breaks = matches!(verb, Verb::Report(_));
         let charges: Vec<Charge<'_>> = (0..random.usize(1..=3))
             .map(|_| Charge {
-                policy: NAMES[random.usize(..NAMES.len())],
+                policy: if breaks { "breaker" } else { NAMES[random.usize(..NAMES.len())] },
                 key: KEYS[random.usize(..KEYS.len())],
                 cost: if random.u8(..20) == 0 { 1_000 } else { random.u64(0..=3) },
             })
