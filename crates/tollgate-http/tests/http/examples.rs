@@ -130,6 +130,49 @@ async fn redis_shared() {
 }
 
 #[test]
+fn llm_gateway_never_uses_more_than_it_says() {
+    let text = output_of("llm_gateway");
+    let numbers: Vec<u64> = text
+        .split(|character: char| !character.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    // Five answers, what they used, the limit, what went beyond the estimates, and what is left.
+    let [answers @ .., used, limit, beyond, left] = &*numbers else { panic!("{text}") };
+    assert_eq!((answers.len(), answers.iter().sum::<u64>(), *limit), (5, *used, 100), "{text}");
+    assert!(*used > 0 && *used <= 100 + beyond, "{text}");
+    assert_eq!(*left, 100_u64.saturating_sub(*used), "{text}");
+    assert!(
+        answers.contains(&0),
+        "five estimates of 30 do not fit, so somebody was refused: {text}"
+    );
+}
+
+#[tokio::test]
+async fn login_counts_failures_and_forgets_them() {
+    let example = Example::start("login", &["127.0.0.1:0"]);
+    let login = async |name: &str, password: &str| {
+        example.ask(Method::POST, &format!("/login/{name}/{password}"), &[]).await
+    };
+    for _ in 0..3 {
+        for left in (1..5).rev() {
+            let wrong = login("alice", "guess").await;
+            assert_eq!(
+                (wrong.status().as_u16(), &**wrong.body()),
+                (401, &*format!("wrong, {left} more\n"))
+            );
+        }
+        assert_eq!(login("alice", "sesame").await.status(), 200, "and all is forgotten");
+    }
+    for _ in 0..5 {
+        assert_eq!(login("alice", "guess").await.status(), 401);
+    }
+    let refused = login("alice", "sesame").await;
+    assert_eq!(refused.status(), 429, "even the right one, now");
+    assert!(refused.headers().contains_key("retry-after"));
+    assert_eq!(login("bob", "guess").await.status(), 401, "others are others");
+}
+
+#[test]
 fn outgoing_hyper_is_never_refused() {
     let text = output_of("outgoing_hyper");
     assert_eq!(text.matches("200 OK").count(), 10, "{text}");
