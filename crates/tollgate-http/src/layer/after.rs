@@ -2,16 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
-use tollgate::{
-    Charge, Clock, MonotonicClock, Outcome, Policy, Settlement, Store, StoreError, Timestamp, Verb,
-};
+use tollgate::{Charge, Clock, MonotonicClock, Outcome, Policy, Store, Timestamp, Verb};
 
 use super::decide::Gate;
-use crate::at_once::at_once;
 use crate::exchange::{Ending, Exchange};
 use crate::rule::{Report, Settle};
 
@@ -63,9 +59,16 @@ impl HeldLine {
         let used = self.settle.as_ref().and_then(|settle| unbroken(|| settle(exchange)));
         used.unwrap_or(self.units)
     }
+}
 
-    fn charge(&self, cost: u64) -> Charge<'_> {
-        Charge { policy: self.policy.name(), key: &self.key, cost }
+impl Held {
+    /// What was used beyond what was held.
+    pub(super) fn owed(&self, used: &[u64]) -> Vec<Charge<'_>> {
+        let owed = self.lines.iter().zip(used).map(|(line, used)| {
+            let cost = used.saturating_sub(line.units);
+            Charge { policy: line.policy.name(), key: &line.key, cost }
+        });
+        owed.filter(|charge| charge.cost > 0).collect()
     }
 }
 
@@ -135,18 +138,22 @@ impl Drop for After {
     }
 }
 
-/// At once where that can be; else behind the response's back, which has ended.
 fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, dues: Dues, exchange: &Exchange) {
     let used = |held: Held| {
         let used: Vec<u64> = held.lines.iter().map(|line| line.used(exchange)).collect();
         (held, used)
     };
     let held: Vec<(Held, Vec<u64>)> = dues.held.into_iter().map(used).collect();
-    let outcome = |due: &Reported| unbroken(|| (due.report)(exchange));
+    // Of a request that was given up before there was a response nobody knows how it would have gone.
+    let is_known = exchange.status.is_some() || exchange.ending == Ending::Failed;
+    let outcome = |due: &Reported| match is_known {
+        true => unbroken(|| (due.report)(exchange)),
+        false => None,
+    };
     let reports: Vec<(Reported, Outcome)> =
         dues.reports.into_iter().filter_map(|due| outcome(&due).map(|said| (due, said))).collect();
-    let (at_hand, runtime) = (gate.store.answers_at_once(), gate.runtime());
-    let settling = async move {
+    let finishing = Arc::clone(&gate);
+    finishing.finish(async move {
         for (held, used) in held {
             gate.note(gate.settle(&held, &used).await);
         }
@@ -154,37 +161,5 @@ fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, dues: Dues, exchange: &Exchang
             let charge = Charge { policy: due.policy.name(), key: &due.key, cost: 1 };
             gate.note(gate.store.apply(Verb::Report(outcome), &[charge]).await.map(drop));
         }
-    };
-    if at_hand {
-        at_once(settling);
-    } else if let Some(runtime) = runtime {
-        runtime.spawn(settling);
-    }
-}
-
-impl<S: Store + 'static> Gate<S> {
-    async fn settle(&self, held: &Held, used: &[u64]) -> Result<(), StoreError> {
-        match self.store.settle(&held.id, Settlement::Commit(used)).await {
-            // It took longer than anything is held. What was held stays charged; the rest is owed.
-            Err(StoreError::UnknownReservation(_)) => {
-                let more = |(line, used): (&'_ HeldLine, &u64)| used.saturating_sub(line.units);
-                let owed: Vec<u64> = held.lines.iter().zip(used).map(more).collect();
-                let owing = held.lines.iter().zip(owed).filter(|(_, owed)| *owed > 0);
-                let charges: Vec<Charge<'_>> =
-                    owing.map(|(line, owed)| line.charge(owed)).collect();
-                match charges.is_empty() {
-                    true => Ok(()),
-                    false => self.store.apply(Verb::Debit, &charges).await.map(drop),
-                }
-            }
-            settled => settled.map(drop),
-        }
-    }
-
-    /// The request is answered already: there is nobody to tell but those who count.
-    fn note(&self, settled: Result<(), StoreError>) {
-        if settled.is_err() {
-            self.unsettled.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    });
 }

@@ -1,20 +1,19 @@
 //! One request: which rules it falls under, what the store says, and what follows.
 
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{Request, Response};
 use tokio::runtime::Handle;
-use tollgate::{
-    Answer, Charge, Failure, Hold, MonotonicClock, OnExpiry, Policy, Store, StoreError, Verb,
-};
+use tollgate::{Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreError, Verb};
 
 use super::after::{After, Dues, Held, HeldLine, Reported};
+use super::hold::{Places, Said};
 use super::{Charged, Checked};
 use crate::at_once::at_once;
 use crate::fields::{Fields, HeaderStyle};
@@ -97,12 +96,6 @@ impl Line<'_> {
     }
 }
 
-/// How long a request may take until what was held for it is settled. The rest is debited afterwards.
-const SETTLED_WITHIN: Duration = Duration::from_secs(3_600);
-
-/// What the store says to some lines: one answer for each, and the reservation if there is one.
-type Said = (Vec<Answer>, Option<String>);
-
 /// Why nothing was decided.
 enum Undecided {
     Key(KeyError),
@@ -126,8 +119,19 @@ impl<S: Store + 'static> Gate<S> {
         Self { store, rules, respond, at_once, clock, unsettled, runtime }
     }
 
-    pub(super) fn runtime(&self) -> Option<Handle> {
-        self.runtime.clone().or_else(|| Handle::try_current().ok())
+    fn runtime(&self) -> Option<Handle> {
+        Handle::try_current().ok().or_else(|| self.runtime.clone())
+    }
+
+    /// Does what is left to do when a request is answered: at once where that can be, else behind its back.
+    pub(super) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if self.store.answers_at_once() {
+            at_once(work);
+        } else if let Some(runtime) = self.runtime() {
+            runtime.spawn(work);
+        } else {
+            self.unsettled.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Decides without waiting, where keys and store allow it.
@@ -143,16 +147,24 @@ impl<S: Store + 'static> Gate<S> {
     pub(super) async fn decide(self: Arc<Self>, parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
         match self.runtime().filter(|_| self.rules.iter().any(Rule::holds)) {
             // Whoever asks may go away while the store answers; what is held then is settled all the same.
-            Some(runtime) => match runtime.spawn(self.decide_here(parts, peer)).await {
-                Ok(decided) => decided,
-                Err(ended) => match ended.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime ends, and this with it.
-                    Err(_) => std::future::pending().await,
-                },
-            },
+            Some(runtime) => {
+                let deciding = runtime.spawn(Arc::clone(&self).decide_here(parts, peer));
+                match deciding.await {
+                    Ok(decided) => decided,
+                    Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                    Err(_) => self.end_with_the_runtime(),
+                }
+            }
             None => self.decide_here(parts, peer).await,
         }
+    }
+
+    /// The head of the request has ended with it.
+    fn end_with_the_runtime(&self) -> (Parts, Ruling) {
+        let (parts, ()) = Request::new(()).into_parts();
+        let error = StoreError::failed(Failure::Unreachable, "the runtime has ended");
+        let ruling = self.refuse(&parts, Reason::Store(&error));
+        (parts, ruling)
     }
 
     async fn decide_here(self: Arc<Self>, mut parts: Parts, peer: PeerOf) -> (Parts, Ruling) {
@@ -161,7 +173,11 @@ impl<S: Store + 'static> Gate<S> {
         (parts, ruling)
     }
 
-    async fn ask(&self, parts: &Parts, peer: Option<IpAddr>) -> Result<Decided, Undecided> {
+    async fn ask(
+        self: &Arc<Self>,
+        parts: &Parts,
+        peer: Option<IpAddr>,
+    ) -> Result<Decided, Undecided> {
         let mut lines: Vec<Line<'_>> = Vec::new();
         for (rule, seen) in self.applying(parts, peer) {
             match rule.find_key(&seen).in_bounds().await {
@@ -193,18 +209,14 @@ impl<S: Store + 'static> Gate<S> {
     }
 
     /// Asks the store; what is to be settled afterwards is held until then.
-    async fn decide_on(&self, lines: &[Line<'_>]) -> Result<Said, StoreError> {
+    async fn decide_on(self: &Arc<Self>, lines: &[Line<'_>]) -> Result<Said, StoreError> {
         let charges: Vec<Charge<'_>> = lines.iter().map(Line::charge).collect();
         if charges.is_empty() {
             return Ok((Vec::new(), None));
         }
         let (answers, id) = if lines.iter().any(Line::holds) {
-            // A lease ends when it ends.
             let leases = lines.iter().any(|line| line.policy.shortest_lease().is_some());
-            let ttl = (!leases).then_some(SETTLED_WITHIN);
-            let hold = Hold { id: None, ttl, charges: &charges, on_expiry: OnExpiry::Keep };
-            let reserved = self.store.reserve(&hold).await?;
-            (reserved.answers, reserved.id)
+            self.hold(&charges, if leases { Places::Some } else { Places::None }).await?
         } else {
             (self.store.apply(Verb::Check, &charges).await?, None)
         };
@@ -234,13 +246,14 @@ impl<S: Store + 'static> Gate<S> {
     }
 
     fn rule_on_charges(self: &Arc<Self>, parts: &mut Parts, decided: Decided) -> Ruling {
-        let Decided { charges, dues } = decided;
+        let Decided { charges, mut dues } = decided;
         if charges.is_empty() {
             return Ruling::Admit(Admitted { fields: Fields::default(), after: None });
         }
         let checked = Checked::new(charges);
         if checked.is_refused() {
-            // What those hold that only watch ends with this.
+            // What those hold that only watch ends with this; how it went, nobody knows.
+            dues.reports.clear();
             drop((!dues.is_empty()).then(|| After::new(self, &parts.method, dues)));
             return self.refuse(parts, Reason::Limited(&checked));
         }

@@ -8,6 +8,7 @@ mod connections;
 mod decide;
 mod error;
 mod future;
+mod hold;
 mod service;
 
 use std::fmt;

@@ -9,7 +9,8 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tollgate::{
-    Concurrency, ErrorRate, FixedWindow, ManualClock, MemoryStore, Policy, Rollout, Store,
+    Answer, Charge, Concurrency, ErrorRate, Failure, FixedWindow, Hold, ManualClock, MemoryStore,
+    Policy, Reserved, Rollout, Settled, Settlement, Store, StoreError, Verb,
 };
 use tollgate_http::{Ending, Exchange, Key, RateLimitLayer, Rule};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -334,4 +335,74 @@ async fn a_service_that_keeps_breaking() {
     assert_eq!([serve(404).await, serve(500).await, serve(200).await], [404, 500, 429]);
     clock.advance(Duration::from_secs(10));
     assert_eq!([serve(200).await, serve(200).await], [200, 200]);
+}
+
+/// Those that are turned away, and those that go away, say nothing about the service.
+#[tokio::test]
+async fn only_what_was_served_is_reported() {
+    let (store, clock) = memory();
+    let half = ErrorRate::new(5_000, Duration::from_secs(60), 2, Duration::from_secs(10)).unwrap();
+    let layer = layered(store, Rule::new(Policy::new("api", [half]).unwrap())).await;
+    let broken = || {
+        let served =
+            service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("broken") });
+        layer.layer(served).oneshot(request())
+    };
+    let status = async || {
+        let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+        response.status().as_u16()
+    };
+    assert!(broken().await.is_err() && broken().await.is_err());
+    clock.advance(Duration::from_secs(10));
+    // The probe hangs: neither does a refusal meanwhile close the breaker, nor that its client goes away.
+    let hung = service_fn(|_: Request<()>| {
+        std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>()
+    });
+    let mut probe = Box::pin(layer.layer(hung).oneshot(request()));
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut probe).await.is_err());
+    assert_eq!([status().await, status().await], [429, 429]);
+    drop(probe);
+    assert_eq!(status().await, 429);
+    clock.advance(Duration::from_secs(10));
+    assert_eq!([status().await, status().await], [200, 200]);
+}
+
+/// While a store is away, what stands in for it decides, and nothing is left behind that was lost on the way.
+#[tokio::test]
+async fn a_reply_that_is_lost() {
+    #[derive(Clone)]
+    struct Lossy(MemoryStore<ManualClock>);
+    impl Store for Lossy {
+        async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+            self.0.set_policy(policy).await
+        }
+        async fn apply(
+            &self,
+            verb: Verb,
+            charges: &[Charge<'_>],
+        ) -> Result<Vec<Answer>, StoreError> {
+            self.0.apply(verb, charges).await
+        }
+        async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+            self.0.reserve(hold).await?;
+            Err(StoreError::failed(Failure::Timeout, "the reply is lost"))
+        }
+        async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+            self.0.settle(id, with).await
+        }
+    }
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 10)).cost(4).settle(|_| 1);
+    let layer = layered(Lossy(store.clone()), rule).await;
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    // What was held is given up; what was charged without holding stays at its estimate.
+    until(|| left(&store) == Some(6)).await;
+
+    let (store, _) = memory();
+    let two = Concurrency::new(2, Duration::from_secs(60)).unwrap();
+    let layer = layered(Lossy(store.clone()), Rule::new(Policy::new("api", [two]).unwrap())).await;
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    until(|| store.reservations_of("api") == 0).await;
 }
