@@ -10,7 +10,7 @@ use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
-use crate::script::{ADJUST, CHECK, REMEMBER, REPLACE, REPORT, Script};
+use crate::script::{ADJUST, CHECK, CHECK_ANY, REMEMBER, REPLACE, REPORT, Script};
 use crate::shape::{Carried, Elsewhere};
 use crate::store::Inner;
 
@@ -367,6 +367,7 @@ fn call(
             args.push(if outcome == Outcome::Ok { b"ok".to_vec() } else { b"error".to_vec() });
             &REPORT
         }
+        None if lines.iter().any(|line| line.entry.shape.is_rare()) => &CHECK_ANY,
         None => &CHECK,
     };
     Ask::Call { script, keys, args }

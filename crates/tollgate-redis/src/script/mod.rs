@@ -26,20 +26,44 @@ macro_rules! pieces {
     };
 }
 
-/// One check of anything.
+/// One check of anything but the next: to define what a call does not need takes a fifth of its time.
 pub(crate) static CHECK: LazyLock<Script> = pieces!["algorithms.lua", "records.lua", "check.lua"];
+/// One check of policies some of which count what is held at once, or reports.
+pub(crate) static CHECK_ANY: LazyLock<Script> =
+    pieces!["algorithms.lua", "concurrency.lua", "breaker.lua", "records.lua", "check.lua"];
 /// A check of what can be settled, on a server that does not keep the reservation.
-pub(crate) static HOLD: LazyLock<Script> =
-    pieces!["algorithms.lua", "hold.lua", "records.lua", "check.lua"];
+pub(crate) static HOLD: LazyLock<Script> = pieces![
+    "algorithms.lua",
+    "hold.lua",
+    "concurrency.lua",
+    "breaker.lua",
+    "records.lua",
+    "check.lua"
+];
 /// A check of what can be settled, and the reservation by which it can.
-pub(crate) static RESERVE: LazyLock<Script> =
-    pieces!["algorithms.lua", "reserve.lua", "records.lua", "check.lua", "keep.lua"];
-/// What is told afterwards, apart from checks, which are many and need not carry what it takes.
-pub(crate) static ADJUST: LazyLock<Script> =
-    pieces!["algorithms.lua", "debts.lua", "records.lua", "adjust.lua"];
+pub(crate) static RESERVE: LazyLock<Script> = pieces![
+    "algorithms.lua",
+    "reserve.lua",
+    "concurrency.lua",
+    "breaker.lua",
+    "records.lua",
+    "check.lua",
+    "keep.lua"
+];
+/// What is told afterwards.
+pub(crate) static ADJUST: LazyLock<Script> = pieces![
+    "algorithms.lua",
+    "concurrency.lua",
+    "breaker.lua",
+    "debts.lua",
+    "records.lua",
+    "adjust.lua"
+];
 /// The same for a reservation that this server keeps.
 pub(crate) static SETTLE: LazyLock<Script> = pieces![
     "algorithms.lua",
+    "concurrency.lua",
+    "breaker.lua",
     "debts.lua",
     "settling.lua",
     "records.lua",
@@ -47,7 +71,8 @@ pub(crate) static SETTLE: LazyLock<Script> = pieces![
     "settled.lua"
 ];
 /// How something ended.
-pub(crate) static REPORT: LazyLock<Script> = pieces!["algorithms.lua", "records.lua", "report.lua"];
+pub(crate) static REPORT: LazyLock<Script> =
+    pieces!["algorithms.lua", "concurrency.lua", "breaker.lua", "records.lua", "report.lua"];
 /// What is known of a reservation.
 pub(crate) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
 /// One record in another's place.

@@ -189,6 +189,10 @@ impl LimitShape {
         Duration::from_micros(longest_us.max(self.gap_us)) + Duration::from_secs(1)
     }
 
+    pub(super) fn is_rare(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Concurrency(_) | Algorithm::ErrorRate(_))
+    }
+
     /// The one-letter name the script knows the algorithm by.
     pub(super) fn code(&self) -> &'static str {
         match self.algorithm {

@@ -146,6 +146,11 @@ impl Shape {
         }
     }
 
+    /// Whether some limit counts what is held at once, or reports.
+    pub(crate) fn is_rare(&self) -> bool {
+        self.limits.iter().any(LimitShape::is_rare)
+    }
+
     /// How long a record may count at most.
     pub(crate) fn remembers_for(&self) -> Duration {
         self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
