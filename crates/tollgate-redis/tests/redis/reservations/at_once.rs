@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tollgate::{Charge, Concurrency, Limit, Policy, Settlement, Store, StoreError, Verb};
 use tollgate_conformance::real::RedisServer;
 
 use super::hold_for;
-use crate::scene::{PATIENT, asking, millis, remaining, store, units};
+use crate::scene::{HOUR, PATIENT, asking, millis, remaining, store, units};
 
 const PLACES: u64 = 3;
 const LEASE: Duration = Duration::from_secs(30);
@@ -66,6 +66,26 @@ async fn a_check_is_told_to_reserve() {
     assert!(matches!(&told, StoreError::Unfit(reason) if reason.contains("reserve")), "{told}");
     let too_long = hold_for(&store, "long", &[units("key", 1)], 60_000).await.unwrap_err();
     assert!(matches!(too_long, StoreError::BadReservation(_)), "{too_long}");
+}
+
+/// Set back by an hour, the clock keeps nobody out for an hour.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_back_adds_a_lease_at_most() {
+    let server = RedisServer::start_with_clock();
+    let lease = millis(300);
+    let policy = Policy::new("p", [Concurrency::new(1, lease).unwrap()]).unwrap();
+    let store = store(asking(&server.url()).deadline(PATIENT), policy).await;
+    let one = [units("key", 1)];
+    assert!(hold_for(&store, "first", &one, 300).await.unwrap().id.is_some());
+    server.step_clock(HOUR, false);
+    let refused = hold_for(&store, "second", &one, 300).await.unwrap();
+    let retry = refused.answers[0].decision.retry_after().unwrap();
+    assert!(refused.id.is_none() && retry <= lease, "{refused:?}");
+    let start = Instant::now();
+    while hold_for(&store, "second", &one, 300).await.unwrap().id.is_none() {
+        assert!(start.elapsed() < PATIENT, "it freezes");
+        sleep(millis(5)).await;
+    }
 }
 
 /// A place and a rate together: a refusal by one takes nothing of the other.
