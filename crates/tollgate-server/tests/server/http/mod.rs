@@ -6,5 +6,6 @@ mod authorize;
 mod check;
 mod report;
 mod reserve;
+mod reserve_shared;
 mod rollout;
 mod tiers;
