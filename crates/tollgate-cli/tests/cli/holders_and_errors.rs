@@ -55,6 +55,15 @@ fn a_check_of_what_only_a_reservation_holds() {
 }
 
 #[test]
+fn a_rule_for_it_is_a_surprise() {
+    let rule = "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"a\" }]\npolicy = \"p\"\n";
+    let place = Place::with_config(&format!("[policies.p]\nlimits = [{HOLDERS}]\n{rule}"));
+    let run = place.run(&["validate", "tollgate.toml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("rule d [a] decides nothing: policy `p`"), "{}", run.stderr);
+}
+
+#[test]
 fn a_breaker_in_virtual_time() {
     let trace = r#"
         {"t_us":0,"op":"report","outcome":"ok"}

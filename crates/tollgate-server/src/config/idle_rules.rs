@@ -1,17 +1,27 @@
-//! Rules that are valid and yet do nothing.
+//! Rules that are valid and yet do nothing, or nothing but complain.
 
 use std::cmp::Ordering;
 
 use super::pattern::Pattern;
-use super::rules::RuleSpec;
+use super::rules::{RuleSpec, Then};
+use super::spec::PolicySpec;
 
 /// One sentence each.
-pub(crate) fn oddities(rules: &[RuleSpec]) -> Vec<String> {
+pub(crate) fn oddities(rules: &[RuleSpec], policies: &[PolicySpec]) -> Vec<String> {
     let mut oddities = Vec::new();
     for rule in rules {
         if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
             oddities.push(format!(
                 "rule {rule} can never match: {other} is more specific and matches all that it would"
+            ));
+        }
+        let is_held = |policy: &&PolicySpec| {
+            rule.then == Then::Policy(policy.name.clone()) && policy.built.reserves_only()
+        };
+        if let Some(policy) = policies.iter().find(is_held) {
+            oddities.push(format!(
+                "rule {rule} decides nothing: policy `{}` has a concurrency limit, which only a reservation can hold",
+                policy.name
             ));
         }
         for name in &rule.replaces {

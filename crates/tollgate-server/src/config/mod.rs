@@ -196,7 +196,11 @@ fn read<'doc>(
     Config {
         file: source.name().to_owned(),
         path: None,
-        oddities: server.oddities().into_iter().chain(idle_rules::oddities(&rules)).collect(),
+        oddities: server
+            .oddities()
+            .into_iter()
+            .chain(idle_rules::oddities(&rules, &policies))
+            .collect(),
         hash: None,
         server,
         store,
