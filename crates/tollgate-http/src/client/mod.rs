@@ -7,3 +7,6 @@ mod patience;
 
 pub use honour::{Honour, HonourError, HonourFuture, HonourLayer, advised_wait};
 pub use pace::{Pace, PaceError, PaceFuture, PaceLayer, Pacer};
+
+/// What the contract of futures forbids.
+const AGAIN: &str = "a response was polled again after it was ready";

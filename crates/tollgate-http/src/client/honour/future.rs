@@ -10,10 +10,8 @@ use tower_service::Service;
 
 use super::not_before::NotBefore;
 use super::{HonourError, Manner};
+use crate::client::AGAIN;
 use crate::client::patience::Patience;
-
-/// What the contract of futures forbids.
-const AGAIN: &str = "a response was polled again after it was ready";
 
 type Waiting = Pin<Box<dyn Future<Output = Result<(), Duration>> + Send>>;
 

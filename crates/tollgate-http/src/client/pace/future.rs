@@ -8,9 +8,7 @@ use tower_service::Service;
 use super::PaceError;
 use super::error::Stopped;
 use super::pacer::Turn;
-
-/// What the contract of futures forbids.
-const AGAIN: &str = "a response was polled again after it was ready";
+use crate::client::AGAIN;
 
 pin_project! {
     /// The response of a [`Pace`](crate::Pace): the wait first, where there is one, and then the client's own
