@@ -209,6 +209,26 @@ async fn thousands_that_end_at_once_are_given_back_to_whoever_asks() {
     assert_eq!(store.reservations_of("many"), 0);
 }
 
+/// Of very many that end at once only some are given back by whoever comes by. One that is left when its id
+/// is taken again is given back all the same.
+#[tokio::test]
+async fn an_id_that_is_taken_again_leaves_nothing_held() {
+    let (store, clock) = store().await;
+    let release = |id, charges| Hold { on_expiry: OnExpiry::Release, ..hold(Some(id), charges) };
+    store.set_policy(hourly("many", 100)).await.unwrap();
+    for sooner in 0..100 {
+        let id = format!("sooner-{sooner}");
+        store.reserve(&release(&id, &[charge("many", "", 1)])).await.unwrap();
+    }
+    clock.advance(SECOND / 2);
+    store.reserve(&release("r", &[charge("user", "alice", 4)])).await.unwrap();
+    clock.advance(SECOND);
+    store.reserve(&release("r", &[charge("user", "bob", 3)])).await.unwrap();
+    assert_eq!((left(&store, "user", "alice"), left(&store, "user", "bob")), (10, 7));
+    clock.advance(SECOND);
+    assert_eq!(left(&store, "user", "bob"), 10);
+}
+
 #[tokio::test]
 async fn a_full_book_charges_nothing_and_has_room_again_later() {
     let (store, clock) = store().await;

@@ -42,7 +42,8 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    fn awaits_release(&self) -> bool {
+    /// Whether it is given back when its time is over.
+    pub(super) fn awaits_release(&self) -> bool {
         self.on_expiry == OnExpiry::Release && self.settled.is_none()
     }
 
@@ -109,14 +110,19 @@ impl Book {
         self.reservations.get_mut(number).filter(|found| now < found.expires_at)
     }
 
+    /// Takes out the reservation of an id whose time is over, so that the id is free.
+    pub(super) fn take_expired(&mut self, id: &str, now: Timestamp) -> Option<Reservation> {
+        let number = *self.by_id.get(id)?;
+        let is_over = self.reservations.get(&number)?.expires_at <= now;
+        if is_over { self.remove(number) } else { None }
+    }
+
+    /// Writes one down. Its id has to be free.
     pub(super) fn add(&mut self, reservation: Reservation) {
         self.next += 1;
         let (number, id) = (self.next, Arc::clone(&reservation.id));
         let due = (reservation.expires_at, number);
-        // One of the same id may be left whose time is over.
-        if let Some(before) = self.by_id.insert(id, number) {
-            self.remove(before);
-        }
+        self.by_id.insert(id, number);
         self.by_expiry.insert(due);
         for held in &reservation.lines {
             *self.held_under.entry(held.policy.name().into()).or_default() += 1;

@@ -33,6 +33,9 @@ impl<C: Clock> Shared<C> {
         let now = self.clock.now();
         self.release_due(&mut book, lines.iter().map(Line::spot), now);
         book.forget_a_few(now);
+        if let Some(id) = hold.id {
+            self.free_id(&mut book, id, now);
+        }
         if let Some(id) = hold.id
             && let Some(known) = book.find(id, now)
         {
@@ -126,6 +129,17 @@ impl<C: Clock> Shared<C> {
             }
         }
         self.note_next_release(book);
+    }
+
+    /// Makes an id free that one has whose time is over. So many may be due that this one was not yet given
+    /// back, and it may be for other keys: once another has its id, nobody would find it again.
+    fn free_id(&self, book: &mut Book, id: &str, now: Timestamp) {
+        if let Some(over) = book.take_expired(id, now)
+            && over.awaits_release()
+        {
+            over.release();
+            self.note_next_release(book);
+        }
     }
 
     /// Lets checks know when they have to look. Only after the shards were changed: whoever is told that
