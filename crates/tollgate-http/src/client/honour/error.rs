@@ -6,7 +6,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HonourError<E> {
-    /// The server wants to be left alone for so much longer, which is beyond the deadline. It was not sent.
+    /// The server wants to be left alone for so much longer, which is beyond the deadline. It was not sent: one
+    /// that was sent and refused has that refusal as its response.
     TooEarly(Duration),
     /// The client failed.
     Inner(E),

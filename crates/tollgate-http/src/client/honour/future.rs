@@ -29,15 +29,17 @@ pin_project! {
         // What is to be sent when the wait is over, and by whom; while sending, a copy to send again.
         held: Option<(Inner, R)>,
         #[pin]
-        state: State<Inner::Future>,
+        state: State<Inner::Future, Inner::Response>,
     }
 }
 
 pin_project! {
     #[project = StateProjection]
-    enum State<Sending> {
+    enum State<Sending, P> {
         Waiting {
             waiting: Waiting,
+            // The refusal that is waited for, while there is a deadline that the wait can grow beyond.
+            refusal: Option<P>,
         },
         Readying,
         Sending {
@@ -57,7 +59,7 @@ impl<Inner: Service<R>, R> HonourFuture<Inner, R> {
         let deadline = manner.patience.deadline();
         let waiting = wait(&manner, &authority, Timestamp::ZERO, deadline);
         let retries_left = manner.retries;
-        let (held, state) = (Some((inner, request)), State::Waiting { waiting });
+        let (held, state) = (Some((inner, request)), State::Waiting { waiting, refusal: None });
         Self { manner, authority, deadline, retries_left, held, state }
     }
 
@@ -80,9 +82,14 @@ impl<Inner: Service<R> + Clone, R> Future for HonourFuture<Inner, R> {
         let mut this = self.project();
         loop {
             let next = match this.state.as_mut().project() {
-                StateProjection::Waiting { waiting } => {
-                    ready!(waiting.as_mut().poll(context)).map_err(HonourError::TooEarly)?;
-                    State::Readying
+                StateProjection::Waiting { waiting, refusal } => {
+                    match (ready!(waiting.as_mut().poll(context)), refusal.take()) {
+                        (Ok(()), _) => State::Readying,
+                        (Err(_), Some(refusal)) => return Poll::Ready(Ok(refusal)),
+                        (Err(left), None) => {
+                            return Poll::Ready(Err(HonourError::TooEarly(left)));
+                        }
+                    }
                 }
                 StateProjection::Readying => {
                     let (inner, _) = this.held.as_mut().expect(AGAIN);
@@ -101,7 +108,7 @@ impl<Inner: Service<R> + Clone, R> Future for HonourFuture<Inner, R> {
                     };
                     *this.retries_left = this.retries_left.saturating_sub(1);
                     let waiting = wait(this.manner, this.authority, until, *this.deadline);
-                    State::Waiting { waiting }
+                    State::Waiting { waiting, refusal: this.deadline.map(|_| response) }
                 }
             };
             this.state.set(next);

@@ -42,13 +42,13 @@ impl<R, P> Manner<R, P> {
         }
     }
 
-    /// Remembers what a response advises. If its request may be sent again, says when.
+    /// Remembers what a response advises. If its request may be sent again, says when: not before the server
+    /// wants to hear from anybody, which another response may have put further off.
     pub(super) fn hear(&self, authority: &str, response: &P) -> Option<Timestamp> {
         let (status, headers) = (self.head)(response);
         let now = self.patience.now();
         let wait = advised_wait(status, headers, now)?.min(self.at_most);
-        let until = now.after(wait);
-        self.not_before.learn(authority, until);
+        let until = self.not_before.learn(authority, now.after(wait));
         invites_retry(status, headers).then_some(until)
     }
 

@@ -67,7 +67,9 @@ impl<B: Clone, P> HonourLayer<Request<B>, P> {
     /// How often a refused request is sent again, when the wait is over: 0 unless this says otherwise.
     ///
     /// Refused is a request with status 429 and an advised wait, or with status 503 and `Retry-After`. If the
-    /// wait is longer than [`within`](Self::within), the refusal is the response.
+    /// wait is longer than [`within`](Self::within), or becomes so because the server tells somebody else to
+    /// wait longer, the refusal is the response. For that it is kept during the wait, its body unread, where
+    /// there is a deadline.
     #[must_use]
     pub fn retries(self, most: usize) -> Self {
         self.retries_by(most, |request| Some(request.clone()))
@@ -108,8 +110,8 @@ impl<R, P> HonourLayer<R, P> {
         self
     }
 
-    /// The longest that a request may wait in all, its retries included. One that would wait longer fails at
-    /// once. Without it, it waits for as long as it takes.
+    /// The longest that a request may wait in all, its retries included. One that would wait longer before it
+    /// is sent at all fails at once. Without it, it waits for as long as it takes.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
         self.manner.patience.within = Some(deadline);

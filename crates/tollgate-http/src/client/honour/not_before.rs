@@ -35,20 +35,23 @@ impl NotBefore {
         None
     }
 
-    /// Responses come in any order: the latest instant counts.
-    pub(super) fn learn(&self, authority: &str, until: Timestamp) {
+    /// Responses come in any order: the latest instant counts, and is what this returns.
+    pub(super) fn learn(&self, authority: &str, until: Timestamp) -> Timestamp {
         let mut told = self.told();
-        if told.until.get(authority).is_some_and(|known| *known >= until) {
-            return;
+        if let Some(known) = told.until.get(authority)
+            && *known >= until
+        {
+            return *known;
         }
         told.forget(authority);
         let authority: Arc<str> = authority.into();
         told.in_order.insert((until, Arc::clone(&authority)));
         told.until.insert(authority, until);
         while told.until.len() > self.most {
-            let Some((_, first)) = told.in_order.pop_first() else { return };
+            let Some((_, first)) = told.in_order.pop_first() else { break };
             told.until.remove(&first);
         }
+        until
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {
@@ -79,9 +82,9 @@ mod tests {
     #[test]
     fn the_latest_instant_counts_until_it_has_come() {
         let not_before = NotBefore::new(10);
-        not_before.learn("a", at(5));
-        not_before.learn("a", at(9));
-        not_before.learn("a", at(7));
+        assert_eq!(not_before.learn("a", at(5)), at(5));
+        assert_eq!(not_before.learn("a", at(9)), at(9));
+        assert_eq!(not_before.learn("a", at(7)), at(9));
         assert_eq!(not_before.wait("a", at(2)), seconds(7));
         assert_eq!(not_before.wait("b", at(2)), None);
         assert_eq!(not_before.wait("a", at(9)), None);

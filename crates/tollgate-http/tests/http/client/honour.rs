@@ -165,6 +165,56 @@ async fn a_wait_beyond_the_deadline_is_not_waited_for() {
     assert_eq!(impatient.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(200));
 }
 
+/// Answers come when they like: each request says in `x-after` how many seconds its first answer takes.
+async fn slow_server_tells(
+    deadline: Duration,
+    answers: &[(u16, &'static str)],
+    after: &[&'static str],
+) -> Vec<(u16, u128)> {
+    let (diary, start) = (Diary::new(), Instant::now());
+    let quick = server(&diary, answers);
+    let slow = service_fn(move |request: Sent| {
+        let seconds = request.headers()["x-after"].to_str().expect("a text").parse::<u64>();
+        let (quick, delay) = (quick.clone(), SECOND * u32::from(start.elapsed() < SECOND));
+        async move {
+            let response = quick.oneshot(request).await;
+            sleep(delay * u32::try_from(seconds.expect("a number")).expect("small")).await;
+            response
+        }
+    });
+    let honour = layer().within(deadline).retries(1).layer(slow);
+    let mut calls = Vec::new();
+    for after in after {
+        let mut request = get(A);
+        request.headers_mut().insert("x-after", after.parse().expect("a value"));
+        let call = honour.clone().oneshot(request);
+        calls.push(tokio::spawn(async move {
+            let response = call.await.expect("a response");
+            (response.status().as_u16(), start.elapsed().as_millis())
+        }));
+    }
+    let mut ended = Vec::new();
+    for call in calls {
+        ended.push(call.await.expect("no panic"));
+    }
+    ended
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_not_lost_because_others_were_told_to_wait_longer() {
+    // The second is told to wait a second when the first was told to wait a minute.
+    let answers = [(503, "retry-after: 60"), (429, "retry-after: 1")];
+    let ended = slow_server_tells(10 * SECOND, &answers, &["1", "2"]).await;
+    assert_eq!(ended, [(503, 1_000), (429, 2_000)]);
+    // The second waits for three seconds when the first is told to wait a minute.
+    let answers = [(503, "retry-after: 60"), (429, "retry-after: 3")];
+    let ended = slow_server_tells(10 * SECOND, &answers, &["2", "0"]).await;
+    assert_eq!(ended, [(503, 2_000), (429, 3_000)]);
+    // With the patience for it, both are sent again after the minute.
+    let ended = slow_server_tells(100 * SECOND, &answers, &["2", "0"]).await;
+    assert_eq!(ended, [(200, 62_000), (200, 62_000)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn absurd_waits_are_cut() {
     for (layer, expected) in [(layer(), 3_600_000), (layer().at_most(10 * SECOND), 10_000)] {
