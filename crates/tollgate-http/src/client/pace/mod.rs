@@ -35,8 +35,9 @@ pub use service::Pace;
 /// # let _: PaceLayer<http::Request<()>> = layer;
 /// ```
 ///
-/// Those who wait for one key pass in the order in which their calls were first polled; a call that is
-/// dropped leaves the line, and has charged nothing. Clones share everything.
+/// Those who wait for one key pass in the order in which their calls were first polled. A call that is dropped
+/// leaves the line, and has charged nothing if it was not admitted yet; with a [shared](Pacer::shared) pacer it
+/// may have been charged from the moment it asked the store. Clones share everything.
 pub struct PaceLayer<R> {
     pacing: Pacing<R>,
 }
@@ -112,7 +113,7 @@ impl<R> PaceLayer<R> {
     }
 
     /// Fail a request at once when more than so many wait for its key already. 65 536 by default; 0 lets
-    /// nobody wait behind another.
+    /// nobody wait behind another. With a [shared](Pacer::shared) pacer, who waits for the store's answer waits.
     #[must_use]
     pub fn backlog(mut self, most: usize) -> Self {
         self.pacing.backlog = Some(most);

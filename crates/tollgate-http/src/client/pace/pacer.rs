@@ -34,9 +34,11 @@ pub(super) trait Turns: Send + Sync {
 impl Pacer {
     /// Several processes keep to one limit, whose counts are in this store. The policy is set there.
     ///
-    /// A request that is refused asks again when it was told to. In this process those who wait for one
-    /// key stand in a line, and only the first of them asks; between processes there is no order. A store
-    /// that fails fails the request: a call that timed out may have been charged, so it is not repeated.
+    /// In this process the requests of one key stand in a line, and only the first of them asks; one that is
+    /// refused asks again when it was told to, and the others wait behind it. So each process sends at most
+    /// one request per key and round trip to the store, also while the limit would admit more; between
+    /// processes there is no order. A store that fails fails the request: a call that timed out may have been
+    /// charged, so it is not repeated.
     ///
     /// The policy's mode has to be binary: a part of a request cannot be sent, and asking again must not
     /// count.

@@ -47,6 +47,8 @@ impl<S: Store + 'static> Shared<S> {
         read(self.store.apply(Verb::Check, &self.charge(key, cost)).await)
     }
 
+    /// In line from the first poll on: so the order is that of arrival, whatever order the store's answers
+    /// come in, and however many arrive at once, the store hears one question at a time.
     async fn wait(
         &self,
         key: &str,
@@ -55,13 +57,6 @@ impl<S: Store + 'static> Shared<S> {
         most: usize,
     ) -> Result<(), Stopped> {
         let deadline = patience.deadline();
-        if self.line.is_empty(key) {
-            match self.ask(key, cost).await? {
-                Said::Pass => return Ok(()),
-                // Told at once, if it is in vain.
-                Said::Wait(wait) => patience.sleep(wait, deadline).ok_or(WaitError::Deadline)?,
-            };
-        }
         let place = self.line.join(key, most)?;
         let _turn = match deadline {
             Some(deadline) => time::timeout(deadline.since(patience.now()), place.turn())
@@ -71,6 +66,7 @@ impl<S: Store + 'static> Shared<S> {
         };
         loop {
             let Said::Wait(wait) = self.ask(key, cost).await? else { return Ok(()) };
+            // Told at once, if it is in vain.
             time::sleep(patience.sleep(wait, deadline).ok_or(WaitError::Deadline)?).await;
         }
     }
