@@ -5,7 +5,6 @@
 //! lone caller waits for nobody, and many callers share round trips and script calls.
 
 mod batch;
-mod breaker;
 mod dial;
 mod reply;
 
@@ -22,12 +21,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tollgate::stand_in::Breaker;
 use tollgate::{Failure, StoreError, Timestamp};
 
 use crate::keyspace::RecordKey;
 use crate::script::Script;
 use batch::Exchanged;
-use breaker::Breaker;
 use dial::Line;
 pub(crate) use dial::{Dialer, open};
 pub(crate) use reply::{Trouble, of_connection};
@@ -151,7 +150,7 @@ impl Link {
         });
         match &answer {
             Err(trouble) if trouble.breaks() => {
-                if self.breaker.failed(asked, Instant::now()) {
+                if self.breaker.failed(asked.into_std(), Instant::now().into_std()) {
                     self.watch();
                 }
             }
@@ -205,7 +204,7 @@ impl Link {
         let mut slot = self.connection.lock().await;
         *slot = None;
         self.is_connected.store(false, Ordering::Relaxed);
-        let now = Instant::now();
+        let now = Instant::now().into_std();
         if self.breaker.failed(now, now) {
             self.watch();
         }

@@ -1,8 +1,10 @@
 //! What answers in the place of a store elsewhere while that does not.
 
+mod breaker;
 mod local;
 mod share;
 
+pub use breaker::Breaker;
 pub use local::{Local, Unsettled};
 use tollgate_core::{Logs, Policy, Timestamp, View};
 

@@ -1,10 +1,9 @@
-//! When to stop asking a server that does not answer.
+//! When to stop asking a store elsewhere that does not answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use crate::sync::{Mutex, lock};
 
 /// Failures in a row that open it.
 const IN_A_ROW: u32 = 5;
@@ -12,9 +11,9 @@ const IN_A_ROW: u32 = 5;
 const REMEMBERED: u32 = 20;
 
 /// Opens after 5 failures in a row, after 10 of the last 20 calls, or when nothing at all was heard
-/// for twice the deadline although somebody asked. Closed again by whoever finds the server well.
+/// for this long although somebody asked. Closed again by whoever finds the store well.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub struct Breaker {
     open: AtomicBool,
     silence: Duration,
     heard: Mutex<Heard>,
@@ -31,40 +30,49 @@ struct Heard {
 }
 
 impl Breaker {
-    pub(super) fn new(silence: Duration) -> Self {
-        Self { open: AtomicBool::new(false), silence, heard: Mutex::default() }
+    /// A closed one that bears so much silence.
+    pub fn new(silence: Duration) -> Self {
+        Self { open: AtomicBool::new(false), silence, heard: Mutex::new(Heard::default()) }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    /// Whether nobody should ask.
+    pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    pub(super) fn succeeded(&self) {
+    /// Notes a call that was answered.
+    pub fn succeeded(&self) {
         self.note(false);
     }
 
     /// Notes a failure of a call made at `asked`. True if that opened the breaker.
-    pub(super) fn failed(&self, asked: Instant, now: Instant) -> bool {
-        let failures = {
-            let mut heard = self.heard.lock();
+    pub fn failed(&self, asked: Instant, now: Instant) -> bool {
+        let is_silent = {
+            let mut heard = lock(&self.heard);
             let since = *heard.silent_since.get_or_insert(asked);
-            now.duration_since(since) >= self.silence
+            now.saturating_duration_since(since) >= self.silence
         };
-        let opens = self.note(true) || failures;
-        opens && !self.open.swap(true, Ordering::Relaxed)
+        let opens = self.note(true) || is_silent;
+        opens && self.open()
     }
 
-    pub(super) fn close(&self) {
-        *self.heard.lock() = Heard::default();
+    /// Opens it without counting, where one failure is proof enough. True if it was closed.
+    pub fn open(&self) -> bool {
+        !self.open.swap(true, Ordering::Relaxed)
+    }
+
+    /// Closes it, and forgets all failures.
+    pub fn close(&self) {
+        *lock(&self.heard) = Heard::default();
         self.open.store(false, Ordering::Relaxed);
     }
 
     fn note(&self, failure: bool) -> bool {
-        let mut heard = self.heard.lock();
+        let mut heard = lock(&self.heard);
         heard.recent = (heard.recent << 1 | u32::from(failure)) & ((1 << REMEMBERED) - 1);
         heard.calls = (heard.calls + 1).min(REMEMBERED);
         if failure {
-            heard.in_a_row += 1;
+            heard.in_a_row = heard.in_a_row.saturating_add(1);
         } else {
             (heard.in_a_row, heard.silent_since) = (0, None);
         }
@@ -73,12 +81,13 @@ impl Breaker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 
     fn breaker() -> (Breaker, Instant) {
-        (Breaker::new(Duration::from_millis(100)), Instant::now())
+        let now = tokio::time::Instant::now().into_std();
+        (Breaker::new(Duration::from_millis(100)), now)
     }
 
     #[test]
@@ -112,5 +121,11 @@ mod tests {
         let later = |ms| start + Duration::from_millis(ms);
         assert!(!breaker.failed(start, later(50)));
         assert!(breaker.failed(later(50), later(100)));
+    }
+
+    #[test]
+    fn proof_opens_it_at_once_and_once() {
+        let (breaker, _) = breaker();
+        assert!(breaker.open() && breaker.is_open() && !breaker.open());
     }
 }
