@@ -11,6 +11,7 @@ use tollgate::{Answer, Charge, Failure, Policy, StoreError, Verb};
 use super::Inner;
 use super::answer::{Said, SaidTogether};
 use super::described::Described;
+use super::no_answer::NoAnswer;
 use super::question::{Call, calls};
 use super::wire::Reply;
 
@@ -21,7 +22,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         verb: Verb,
         charges: &[Charge<'_>],
         policies: &[Arc<Policy>],
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<Answer>, NoAnswer> {
         let calls = calls(verb, charges)?;
         // To decide needs less than to reset.
         let forgives = |failure| failure == Failure::Auth && verb == Verb::Reset;
@@ -33,27 +34,31 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
     pub(super) async fn within<T>(
         &self,
         forgives: impl Fn(Failure) -> bool,
-        asked: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        asked: impl Future<Output = Result<T, NoAnswer>>,
+    ) -> Result<T, NoAnswer> {
         let now = Instant::now();
         let Some(leave) = self.breaker.enter(now) else {
             let reason = format!("{} failed and is left alone for a moment", self.wire.base());
-            return Err(StoreError::failed(Failure::Open, reason));
+            return Err(StoreError::failed(Failure::Open, reason).into());
         };
         let by = now + self.deadline;
         let Ok(room) = timeout_at(by, self.room.acquire()).await else {
             let reason = format!("too many calls wait for {}", self.wire.base());
-            return Err(StoreError::failed(Failure::Overloaded, reason));
+            return Err(StoreError::failed(Failure::Overloaded, reason).into());
         };
         let answers = timeout_at(by, asked).await.unwrap_or_else(|_| {
             let reason = format!("{} does not answer in {:?}", self.wire.base(), self.deadline);
-            Err(StoreError::failed(Failure::Timeout, reason))
+            Err(StoreError::failed(Failure::Timeout, reason).into())
         });
         drop(room);
-        match answers.as_ref().err().and_then(StoreError::failure) {
-            Some(failure) if forgives(failure) => leave.succeeded(),
-            Some(_) => leave.failed(Instant::now()),
-            None => leave.succeeded(),
+        match &answers {
+            Ok(_) | Err(NoAnswer::Said(_)) => leave.succeeded(),
+            Err(NoAnswer::Missing(error)) => match error.failure() {
+                Some(failure) if forgives(failure) => leave.succeeded(),
+                // Where nobody listens, nobody answers the next one either.
+                Some(Failure::Unreachable) => leave.is_gone(Instant::now()),
+                _ => leave.failed(Instant::now()),
+            },
         }
         answers
     }
@@ -63,7 +68,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         mut calls: Vec<Call>,
         charges: &[Charge<'_>],
         policies: &[Arc<Policy>],
-    ) -> Result<Vec<Answer>, StoreError> {
+    ) -> Result<Vec<Answer>, NoAnswer> {
         let last = calls.pop().ok_or_else(|| self.garbage("nothing was asked".to_owned()))?;
         for call in calls {
             let reply = self.wire.send(call).await?;
@@ -74,7 +79,8 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         let reply = self.wire.send(last).await?;
         let is_decision = matches!(reply.status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS);
         let read = if is_decision { read(&reply, charges, policies) } else { None };
-        read.ok_or_else(|| self.refused(&reply, charges))?.map_err(|reason| self.garbage(reason))
+        let read = read.ok_or_else(|| self.refused(&reply, charges))?;
+        Ok(read.map_err(|reason| self.garbage(reason))?)
     }
 
     /// The policies that the server has.
@@ -85,9 +91,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
                 let described = serde_json::from_slice(&reply.body);
                 described.map_err(|_| self.stranger("something else"))
             }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(self.refused(&reply, &[])),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(self.refused(&reply, &[]).into_error())
+            }
             _ if said(&reply).is_some() && reply.status != StatusCode::NOT_FOUND => {
-                Err(self.refused(&reply, &[]))
+                Err(self.refused(&reply, &[]).into_error())
             }
             status => Err(self.stranger(&format!("status {}", status.as_u16()))),
         }
@@ -107,28 +115,35 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
     }
 
     /// What a reply without a decision means.
-    pub(super) fn refused(&self, reply: &Reply, charges: &[Charge<'_>]) -> StoreError {
+    pub(super) fn refused(&self, reply: &Reply, charges: &[Charge<'_>]) -> NoAnswer {
         let (base, status) = (self.wire.base(), reply.status.as_u16());
-        let detail = said(reply);
-        let why = detail.as_deref().unwrap_or("without a reason");
-        match (reply.status, &detail) {
+        let problem = said(reply);
+        let why = problem.as_ref().map_or("without a reason", |problem| &*problem.detail);
+        let unfit = || StoreError::Unfit(format!("{base} does not decide: {why}")).into();
+        match (reply.status, &problem) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
                 let reason = format!("{base} does not let us in ({status}): {why}");
-                StoreError::failed(Failure::Auth, reason)
+                StoreError::failed(Failure::Auth, reason).into()
             }
             (StatusCode::TOO_MANY_REQUESTS, _) => {
                 let reason = format!("{base} does not decide for us ({status}): {why}");
-                StoreError::failed(Failure::Overloaded, reason)
+                StoreError::failed(Failure::Overloaded, reason).into()
+            }
+            // Its own store failed and its policy lets nobody pass then. To stand in would undo that.
+            (StatusCode::SERVICE_UNAVAILABLE, Some(Problem { failure: Some(kind), .. })) => {
+                let reason = format!("{base} lets nobody pass: {why}");
+                NoAnswer::Said(StoreError::failed(kind_of(kind), reason))
             }
             // What is wrong is the question, and whoever stands in cannot know better.
-            (StatusCode::NOT_FOUND, Some(detail)) => match charges {
-                [charge] => StoreError::UnknownPolicy(charge.policy.to_owned()),
-                _ => StoreError::Unfit(format!("{base} does not decide: {detail}")),
+            (StatusCode::NOT_FOUND, Some(_)) => match charges {
+                [charge] => StoreError::UnknownPolicy(charge.policy.to_owned()).into(),
+                _ => unfit(),
             },
-            (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, Some(detail)) => {
-                StoreError::Unfit(format!("{base} does not decide: {detail}"))
+            (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, Some(_)) => unfit(),
+            _ => {
+                let reason = format!("{base} answers {status}: {why}");
+                StoreError::failed(Failure::BadReply, reason).into()
             }
-            _ => StoreError::failed(Failure::BadReply, format!("{base} answers {status}: {why}")),
         }
     }
 }
@@ -156,11 +171,20 @@ pub(super) fn read(
     Some(answers.map(|((said, charge), policy)| said.answer(charge, together, policy)).collect())
 }
 
-/// The sentence of a problem.
-fn said(reply: &Reply) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Problem {
-        detail: String,
-    }
-    serde_json::from_slice(&reply.body).ok().map(|problem: Problem| problem.detail)
+/// Why a server does not decide.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+    /// How its own store failed, if that is why.
+    failure: Option<String>,
+}
+
+fn said(reply: &Reply) -> Option<Problem> {
+    serde_json::from_slice(&reply.body).ok()
+}
+
+/// A newer server may know kinds that are not known here.
+fn kind_of(name: &str) -> Failure {
+    let known = Failure::ALL.into_iter().find(|kind| kind.name() == name);
+    known.unwrap_or(Failure::BadReply)
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use http::StatusCode;
 use hyper_util::client::legacy::connect::Connect;
 use serde::Deserialize;
-use tollgate::{Hold, Policy, Reserved, Settled, Settlement, StoreError};
+use tollgate::{Charge, Hold, Policy, Reserved, Settled, Settlement, StoreError};
 
 use super::Inner;
 use super::ask::read;
+use super::no_answer::NoAnswer;
 use super::question;
 use super::wire::Reply;
 
@@ -48,7 +49,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
                 matches!(reply.status, StatusCode::CREATED | StatusCode::TOO_MANY_REQUESTS);
             let answers = if is_decision { read(&reply, hold.charges, policies) } else { None };
             let answers = answers
-                .ok_or_else(|| bad(&reply).unwrap_or_else(|| self.refused(&reply, hold.charges)))?
+                .ok_or_else(|| self.complaint(&reply, hold.charges))?
                 .map_err(|reason| self.garbage(reason))?;
             if reply.status == StatusCode::TOO_MANY_REQUESTS {
                 return Ok(Reserved { id: None, expires_in: Duration::ZERO, answers });
@@ -59,7 +60,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
             let expires_in = Duration::from_micros(expires_in_us);
             Ok(Reserved { id: Some(id), expires_in, answers })
         };
-        self.within(|_| false, asked).await
+        self.within(|_| false, asked).await.map_err(NoAnswer::into_error)
     }
 
     pub(super) async fn settle_held(
@@ -73,15 +74,19 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
             match reply.status {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => {
-                    return Err(StoreError::UnknownReservation(id.to_owned()));
+                    return Err(StoreError::UnknownReservation(id.to_owned()).into());
                 }
-                _ => return Err(bad(&reply).unwrap_or_else(|| self.refused(&reply, &[]))),
+                _ => return Err(self.complaint(&reply, &[])),
             }
             let SaidSettled { cancelled, held, used } = serde_json::from_slice(&reply.body)
                 .map_err(|error| self.garbage(error.to_string()))?;
             Ok(Settled { is_cancelled: cancelled, held, used })
         };
-        self.within(|_| false, asked).await
+        self.within(|_| false, asked).await.map_err(NoAnswer::into_error)
+    }
+
+    fn complaint(&self, reply: &Reply, charges: &[Charge<'_>]) -> NoAnswer {
+        bad(reply).map_or_else(|| self.refused(reply, charges), NoAnswer::from)
     }
 }
 

@@ -8,6 +8,7 @@ mod described;
 mod hold;
 mod key;
 mod known;
+mod no_answer;
 mod question;
 mod wire;
 mod without;
@@ -29,6 +30,7 @@ use tollgate::{
 use breaker::Breaker;
 pub use builder::RemoteStoreBuilder;
 use known::Known;
+use no_answer::NoAnswer;
 use wire::Wire;
 
 /// How long hearing of the policies may take.
@@ -87,7 +89,7 @@ impl<C> RemoteStore<C> {
         self.inner.known.served(name).map(|policy| Policy::clone(&policy))
     }
 
-    /// Whether the server failed when it was last asked, so that something stands in for it.
+    /// Whether the server failed so often, or so clearly, that it is left alone and something stands in for it.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.inner.breaker.is_open()
@@ -98,7 +100,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
     async fn greet(wire: Wire<C>, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
         let inner = Inner {
             wire,
-            breaker: Breaker::default(),
+            breaker: Breaker::new(2 * settings.deadline),
             known: Known::default(),
             local: Local::new(settings.nodes),
             room: Semaphore::new(settings.connections.min(Semaphore::MAX_PERMITS)),
@@ -150,10 +152,10 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
                 self.inner.settle_soon();
                 Ok(answers)
             }
-            Err(error) if error.failure().is_some() => {
+            Err(NoAnswer::Missing(error)) => {
                 self.inner.stand_in(error, verb, charges, &policies).await
             }
-            Err(error) => Err(error),
+            Err(NoAnswer::Said(error)) => Err(error),
         }
     }
 

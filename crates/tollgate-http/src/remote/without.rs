@@ -8,6 +8,7 @@ use tollgate::stand_in::{Unsettled, wave_through};
 use tollgate::{Answer, Charge, Failure, OnStoreError, Policy, Source, StoreError, Verb};
 
 use super::Inner;
+use super::no_answer::NoAnswer;
 
 impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
     /// Answers in the server's place, or not at all.
@@ -49,7 +50,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
         for unsettled in unsettled {
             match self.settle_one(&unsettled).await {
                 Ok(charged) => self.local.settled(&unsettled, charged).await,
-                Err(error) if is_certainly_undone(&error) => self.local.put_back(&unsettled),
+                Err(none) if is_certainly_undone(&none) => self.local.put_back(&unsettled),
                 // It may have been charged, so it is not told twice. It stays used here.
                 Err(_) => {}
             }
@@ -57,7 +58,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
     }
 
     /// Charges as much of it as there is room for, and says how much that was.
-    async fn settle_one(&self, unsettled: &Unsettled) -> Result<u64, StoreError> {
+    async fn settle_one(&self, unsettled: &Unsettled) -> Result<u64, NoAnswer> {
         let policies = [self.known.find(&unsettled.policy)?];
         let charge = |cost| Charge { policy: &unsettled.policy, key: &unsettled.key, cost };
         let peeked = self.ask(Verb::Peek, &[charge(0)], &policies).await.map_err(unasked)?;
@@ -73,14 +74,23 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
 }
 
 /// A peek that failed charged nothing, however it failed.
-fn unasked(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Failed { reason, .. } => StoreError::failed(Failure::Open, reason),
+fn unasked(none: NoAnswer) -> NoAnswer {
+    match none {
+        NoAnswer::Said(StoreError::Failed { reason, .. })
+        | NoAnswer::Missing(StoreError::Failed { reason, .. }) => {
+            NoAnswer::Missing(StoreError::failed(Failure::Open, reason))
+        }
         other => other,
     }
 }
 
-fn is_certainly_undone(error: &StoreError) -> bool {
+fn is_certainly_undone(none: &NoAnswer) -> bool {
     use Failure::{Auth, Open, Overloaded, Unreachable};
-    matches!(error.failure(), Some(Open | Overloaded | Unreachable | Auth))
+    match none {
+        NoAnswer::Missing(error) => {
+            matches!(error.failure(), Some(Open | Overloaded | Unreachable | Auth))
+        }
+        // A connection that the server has lost may have carried the charge.
+        NoAnswer::Said(error) => matches!(error.failure(), Some(Open | Overloaded)),
+    }
 }

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
-use tollgate::StoreError;
+use tollgate::{Failure, StoreError};
 
 use crate::engine::BadKey;
 
@@ -16,12 +16,13 @@ pub(super) struct Problem {
     status: StatusCode,
     detail: String,
     field: Option<String>,
+    failure: Option<Failure>,
     retry_after: Option<u64>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
-        Problem { status, detail: detail.into(), field: None, retry_after: None }
+        Problem { status, detail: detail.into(), field: None, failure: None, retry_after: None }
     }
 
     /// Something in the request is wrong: which field, and what would be right.
@@ -61,9 +62,10 @@ impl From<StoreError> for Problem {
             StoreError::UnknownPolicy(_) | StoreError::UnknownReservation(_) => {
                 Problem::not_found(error.to_string())
             }
-            StoreError::Failed { .. } => {
-                let detail = without_hosts(&error);
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
+            StoreError::Failed { kind, .. } => {
+                let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, without_hosts(&error));
+                // Programs tell by it that this server is well and has decided to let nobody pass.
+                Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
             _ => Problem::bad("policy", error.to_string()),
         }
@@ -89,6 +91,9 @@ impl IntoResponse for Problem {
         ]);
         if let Some(field) = self.field {
             body.insert("field".to_owned(), json!(field));
+        }
+        if let Some(failure) = self.failure {
+            body.insert("failure".to_owned(), json!(failure.name()));
         }
         let mut response = Response::new(Body::from(Value::Object(body).to_string()));
         *response.status_mut() = self.status;

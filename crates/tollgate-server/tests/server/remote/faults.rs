@@ -54,7 +54,42 @@ async fn allow_and_deny_do_as_they_say() {
     let store = with(OnStoreError::Deny).await.unwrap();
     let failure = async || check(&store, "p", b"k", 1).await.unwrap_err().failure();
     assert_eq!(failure().await, Some(Failure::Timeout));
-    assert_eq!(failure().await, Some(Failure::Open));
+    // Now and then somebody tries again.
+    let mut failures = Vec::new();
+    for _ in 0..20 {
+        failures.extend(failure().await);
+    }
+    assert!(failures.contains(&Failure::Open), "{failures:?}");
+}
+
+#[tokio::test]
+async fn one_bad_answer_is_not_the_end_of_good_ones() {
+    let bad = Impostor::saying(http("500 Internal Server Error", r#"{"detail":"it fell over"}"#));
+    let bad = bad.await;
+    let store = patient(&bad.url()).connect().await.unwrap();
+    for asked in 1..=5 {
+        assert!(!store.is_degraded(), "{asked}");
+        assert_eq!(check(&store, "p", b"k", 1).await.unwrap().source, Source::Local);
+        assert_eq!(bad.asked(), asked, "the next one asks as well");
+    }
+    assert!(store.is_degraded(), "five in a row are enough");
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_pass_is_believed() {
+    for (failure, kind) in [("oom", Failure::OutOfMemory), ("of tomorrow", Failure::BadReply)] {
+        let problem = format!(r#"{{"detail":"the store failed","failure":"{failure}"}}"#);
+        let denying = Impostor::saying(http("503 Service Unavailable", &problem)).await;
+        let with = |order| patient(&denying.url()).on_store_error(order).connect();
+        for order in [OnStoreError::Local, OnStoreError::Allow, OnStoreError::Deny] {
+            let store = with(order).await.unwrap();
+            for _ in 0..30 {
+                let error = check(&store, "p", b"k", 1).await.unwrap_err();
+                assert_eq!(error.failure(), Some(kind), "{error}");
+            }
+            assert!(!store.is_degraded());
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A server as the store of another process.
 
 mod access;
+mod denied;
 mod faults;
 mod holding;
 mod impostor;
