@@ -50,11 +50,7 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.decide(patience, verb, asks, Look::First).await;
-        if let Err(StoreError::UnknownPolicy(_)) = replies {
-            // An override was taken back in between, or a reload has left it out: look again.
-            replies = self.decide(patience, verb, asks, Look::Again).await;
-        }
+        let replies = self.decide(patience, verb, asks).await;
         match &replies {
             Ok(replies) if verb == Verb::Check => {
                 for (ask, reply) in asks.iter().zip(replies) {
@@ -100,40 +96,24 @@ impl Engine {
         patience: Option<Duration>,
         verb: Verb,
         asks: &[Ask<'_>],
-        look: Look,
     ) -> Result<Vec<Reply>, StoreError> {
-        let mut under = Vec::with_capacity(asks.len());
-        for ask in asks {
-            under.push(self.under(verb, ask, look).await?);
+        let mut charged = self.charge(patience, verb, asks, Look::First).await;
+        if let Err(StoreError::UnknownPolicy(_)) = charged {
+            // An override was taken back in between, or a reload has left it out: look again. Nothing was
+            // charged so far.
+            charged = self.charge(patience, verb, asks, Look::Again).await;
         }
-        let is_check = verb == Verb::Check;
-        // Nothing else is charged where somebody is blocked.
-        let blocked = is_check && under.iter().any(|under| matches!(under, Under::Blocked(_)));
-        let verb = if blocked { Verb::Peek } else { verb };
-        let mut charges = Vec::with_capacity(asks.len());
-        let mut in_shadow = Vec::new();
-        for (place, (ask, under)) in asks.iter().zip(&under).enumerate() {
-            match under {
-                Under::Policy(policy) => {
-                    let key = ask.key.bytes();
-                    charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
-                }
-                Under::Shadow(policy) => in_shadow.push((place, Arc::clone(policy))),
-                Under::Blocked(_) | Under::Exempt(_) | Under::Unlimited(_) => {}
-            }
-        }
-        let answers = if charges.is_empty() {
-            Vec::new()
+        let Charged { under, answers, is_blocked } = charged?;
+        let in_shadow: Vec<(usize, Arc<Policy>)> =
+            under.iter().enumerate().filter_map(|(place, under)| under.in_shadow(place)).collect();
+        let mut beside = if in_shadow.is_empty() {
+            HashMap::new()
         } else {
-            self.place.apply_within(patience, verb, &charges, &self.metrics).await?
-        };
-        let beside = if in_shadow.is_empty() {
-            Vec::new()
-        } else {
+            let verb = if is_blocked { Verb::Peek } else { verb };
+            let is_alone = answers.is_empty();
             // Boxed, because it is rare.
-            Box::pin(self.beside(patience, verb, asks, &in_shadow)).await?
+            Box::pin(self.beside(patience, verb, asks, in_shadow, is_alone)).await?
         };
-        let mut beside: HashMap<usize, Answer> = beside.into_iter().collect();
         let mut answers = answers.into_iter();
         let mut replies = Vec::with_capacity(asks.len());
         for (place, (ask, under)) in asks.iter().zip(under).enumerate() {
@@ -142,17 +122,48 @@ impl Engine {
                 Under::Exempt(policy) => Reply::exempt(policy, ask.cost),
                 Under::Unlimited(policy) => Reply::unlimited(policy, ask.cost),
                 Under::Policy(policy) => match answers.next() {
-                    Some(answer) if blocked => Reply::given_up(policy, answer),
+                    Some(answer) if is_blocked => Reply::given_up(policy, answer),
                     Some(answer) => Reply::new(policy, answer),
                     None => return Err(short_of_answers()),
                 },
-                Under::Shadow(policy) => match beside.remove(&place) {
-                    Some(answer) => Reply::in_shadow(&policy, answer, ask.cost),
-                    None => return Err(short_of_answers()),
-                },
+                Under::Shadow(policy) => {
+                    let unwatched = || Reply::unwatched(&policy, ask.cost);
+                    beside.remove(&place).unwrap_or_else(unwatched)
+                }
             });
         }
         Ok(replies)
+    }
+
+    /// Finds what decides about each ask, and charges those that can be refused: all of them or none.
+    async fn charge(
+        &self,
+        patience: Option<Duration>,
+        verb: Verb,
+        asks: &[Ask<'_>],
+        look: Look,
+    ) -> Result<Charged, StoreError> {
+        let mut under = Vec::with_capacity(asks.len());
+        for ask in asks {
+            under.push(self.under(verb, ask, look).await?);
+        }
+        // Nothing else is charged where somebody is blocked.
+        let is_blocked =
+            verb == Verb::Check && under.iter().any(|under| matches!(under, Under::Blocked(_)));
+        let verb = if is_blocked { Verb::Peek } else { verb };
+        let mut charges = Vec::with_capacity(asks.len());
+        for (ask, under) in asks.iter().zip(&under) {
+            if let Under::Policy(policy) = under {
+                let key = ask.key.bytes();
+                charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+            }
+        }
+        let answers = if charges.is_empty() {
+            Vec::new()
+        } else {
+            self.place.apply_within(patience, verb, &charges, &self.metrics).await?
+        };
+        Ok(Charged { under, answers, is_blocked })
     }
 
     /// Which policy decides about a key: block before exempt before override before rollout before what
@@ -200,6 +211,15 @@ pub(super) enum Look {
     Again,
 }
 
+/// What was found and charged for a check.
+struct Charged {
+    under: Vec<Under>,
+    /// To those that can be refused, in their order.
+    answers: Vec<Answer>,
+    /// Whether nothing was charged, because somebody is blocked.
+    is_blocked: bool,
+}
+
 /// What decides about one ask.
 pub(super) enum Under {
     Blocked(Arc<Policy>),
@@ -209,6 +229,13 @@ pub(super) enum Under {
     Policy(Arc<Policy>),
     /// The policy is not rolled out to the key.
     Shadow(Arc<Policy>),
+}
+
+impl Under {
+    /// The policy that only watches this ask, with its place.
+    fn in_shadow(&self, place: usize) -> Option<(usize, Arc<Policy>)> {
+        if let Self::Shadow(policy) = self { Some((place, Arc::clone(policy))) } else { None }
+    }
 }
 
 fn limited(ask: &Ask<'_>, policy: Arc<Policy>) -> Under {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate::stand_in::wave_through;
 use tollgate::{Answer, Decision, Policy, Source};
 use tollgate_core::{Logs, Timestamp, View};
 
@@ -49,6 +50,12 @@ impl Reply {
     /// Admitted whatever the policy has decided, which is told beside.
     pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: u64) -> Reply {
         answer.decision = answer.decision.in_shadow(cost);
+        Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
+    }
+
+    /// Admitted in shadow, without an answer from the store.
+    pub(super) fn unwatched(policy: &Policy, cost: u64) -> Reply {
+        let answer = wave_through(policy, cost);
         Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
     }
 

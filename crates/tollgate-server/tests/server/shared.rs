@@ -61,6 +61,9 @@ async fn without_redis_each_policy_does_what_it_says() {
     let shut = client.post("/v1/check", &check("shut", "k")).await;
     assert_eq!((shut.status, shut.header("retry-after")), (503, Some("1")), "{}", shut.body);
     assert_eq!(shut.header("content-type"), Some("application/problem+json"));
+    let failure = shut.json()["failure"].clone();
+    let kinds = tollgate::Failure::ALL.map(tollgate::Failure::name);
+    assert!(failure.as_str().is_some_and(|kind| kinds.contains(&kind)), "{}", shut.body);
     assert!(!shut.body.contains("127.0.0.1"), "hosts are nobody's business: {}", shut.body);
     let open = client.post("/v1/check", &check("open", "k")).await;
     assert_eq!((open.status, &open.json()["source"]), (200, &"policy".into()), "{}", open.body);
@@ -88,6 +91,27 @@ async fn without_redis_each_policy_does_what_it_says() {
     .await;
     eventually("not degraded", async || client.get("/readyz").await.json()["degraded"] == false)
         .await;
+}
+
+/// Who is only watched is nobody's reason to fail, whatever the policy says about a store that does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_redis_a_key_in_shadow_is_admitted() {
+    let redis = RedisServer::start();
+    let watched =
+        "[policies.watched]\nrollout = \"0%\"\non_store_error = \"deny\"\nlimits = [\"10/d\"]\n";
+    let server = AtWork::serving(&(on(&redis) + watched)).await;
+    let mut client = server.http().await;
+    redis.kill();
+    let alone = client.post("/v1/check", r#"{"policy":"watched","key":"k"}"#).await;
+    assert_eq!((alone.status, &alone.json()["source"]), (200, &"policy".into()), "{}", alone.body);
+    let both = r#"{"checks":[{"policy":"here","key":"k"},{"policy":"watched","key":"k"}]}"#;
+    let both = client.post("/v1/check", both).await;
+    assert_eq!(both.status, 200, "{}", both.body);
+    let sources = [0, 1].map(|place| both.json()["decisions"][place]["source"].clone());
+    assert_eq!(sources, ["local", "policy"], "{}", both.body);
+    // What was to be given back was not.
+    let refund = client.post("/v1/refund", r#"{"policy":"watched","key":"k"}"#).await;
+    assert_eq!(refund.status, 503, "{}", refund.body);
 }
 
 /// Two servers, three tiers, one budget; and who is not enrolled is charged in the same place.

@@ -1,6 +1,8 @@
 //! A policy that goes for some keys and watches the others.
 
 use serde_json::{Value, json};
+use tollgate::Store;
+use tollgate_server::engine::Place;
 
 use crate::at_work::AtWork;
 use crate::client::{Answer, Client};
@@ -121,4 +123,29 @@ async fn a_tier_is_watched_by_its_own_numbers() {
     assert_eq!(pro("alice", 6).await, (200, Value::Null));
     assert_eq!(pro("alice", 1).await, (200, json!(["yearly"])));
     assert_eq!(pro("bob", 7).await, (429, Value::Null));
+}
+
+/// A reload may leave a tier out between the moment it is looked up and the moment it is asked. What was
+/// charged before that shows is not charged again.
+#[tokio::test]
+async fn a_tier_that_has_just_gone_charges_nothing_twice() {
+    let rest = "tiers = { pro = { factor = 0.5 } }";
+    let server = AtWork::serving(&rolled_out("50%", rest)).await;
+    let engine = &server.running.server().engine;
+    let tier = engine.plan().policy("login").unwrap().spec().tiers[0].built.name().to_owned();
+    let Place::Memory(store) = engine.place() else { panic!("in memory") };
+    store.remove_policy(&tier).await.unwrap();
+    let lines = json!([
+        { "policy": "other", "key": "x" },
+        { "policy": "login", "key": "alice", "tier": "pro" },
+        { "policy": "login", "key": "alice again" },
+    ]);
+    let mut client = server.http().await;
+    let answer = client.post("/v1/check", &json!({ "checks": lines }).to_string()).await;
+    let said = answer.json();
+    assert_eq!(answer.status, 200, "{said}");
+    let left = [0, 1, 2].map(|place| said["decisions"][place]["remaining"].clone());
+    assert_eq!(left, [2, 2, 2], "{said}");
+    let peeked = client.post("/v1/peek", r#"{"policy":"other","key":"x"}"#).await;
+    assert_eq!(peeked.json()["remaining"], 2);
 }
