@@ -56,7 +56,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
             Err(NoAnswer::Missing(error)) => match error.failure() {
                 Some(failure) if forgives(failure) => leave.succeeded(),
                 // Where nobody listens, nobody answers the next one either.
-                Some(Failure::Unreachable) => leave.is_gone(Instant::now()),
+                Some(Failure::Unreachable) => leave.found_gone(Instant::now()),
                 _ => leave.failed(Instant::now()),
             },
         }

@@ -81,7 +81,7 @@ impl Leave<'_> {
     }
 
     /// It does not, and need not be asked more often to know.
-    pub(super) fn is_gone(self, now: Instant) {
+    pub(super) fn found_gone(self, now: Instant) {
         let mut pause = self.breaker.pause.lock();
         if self.breaker.counts.open() || self.is_trial {
             pause.begin(now);
@@ -134,14 +134,14 @@ mod tests {
     fn pauses_double_up_to_a_second() {
         let (breaker, mut now) = breaker();
         for pause in [100, 200, 400, 800, 1_000, 1_000] {
-            breaker.enter(now).unwrap().is_gone(now);
+            breaker.enter(now).unwrap().found_gone(now);
             assert!(breaker.is_open());
             assert!(breaker.enter(after(now, pause / 2 - 1)).is_none(), "{pause}");
             now = after(now, pause);
         }
         breaker.enter(now).unwrap().succeeded();
         assert!(!breaker.is_open());
-        breaker.enter(now).unwrap().is_gone(now);
+        breaker.enter(now).unwrap().found_gone(now);
         assert!(breaker.enter(after(now, 100)).is_some(), "starts over");
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn pauses_differ() {
         let is_tried_by = |ms| {
             let (breaker, now) = breaker();
-            breaker.enter(now).unwrap().is_gone(now);
+            breaker.enter(now).unwrap().found_gone(now);
             breaker.enter(after(now, ms)).is_some()
         };
         let tried = (0..1_000).filter(|_| is_tried_by(75)).count();
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn one_tries_for_all() {
         let (breaker, now) = breaker();
-        breaker.enter(now).unwrap().is_gone(now);
+        breaker.enter(now).unwrap().found_gone(now);
         let trial = breaker.enter(after(now, 100)).unwrap();
         assert!(breaker.enter(after(now, 100)).is_none());
         drop(trial);

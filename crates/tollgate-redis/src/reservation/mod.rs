@@ -110,7 +110,7 @@ impl Inner {
         let policies: Vec<&Policy> = lines.iter().map(|line| &line.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         if hold.on_expiry == OnExpiry::Release {
-            return Err(StoreError::Unfit(
+            return Err(StoreError::BadReservation(
                 "in Redis nobody is there to give back what is not settled in time: settle it, or let it \
                  stay charged when its time is over"
                     .to_owned(),

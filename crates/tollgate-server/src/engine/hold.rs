@@ -92,7 +92,7 @@ impl Engine {
         for ask in asks {
             let Some(line) = self.held_under(ask, look).await? else {
                 // Nothing is held where somebody is blocked, as nothing is charged by a check.
-                let replies = self.decide(None, Verb::Check, asks, look).await?;
+                let replies = self.decide(None, Verb::Check, asks).await?;
                 return Ok(Holding { replies, reservation: None });
             };
             lines.push(line);

@@ -114,6 +114,11 @@ impl Place {
         for policy in served.variants() {
             self.set_variant(served.name(), Policy::clone(policy), Crossing::Units).await?;
         }
+        // Another server may hold something under it that is settled here. Where there is no room for it,
+        // whoever asks for it hears of that.
+        if !served.spec().rollout.is_everybody() {
+            _ = served.in_shadow(&served.policy(), self).await;
+        }
         Ok(())
     }
 

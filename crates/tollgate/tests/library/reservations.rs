@@ -213,8 +213,10 @@ async fn thousands_that_end_at_once_are_given_back_to_whoever_asks() {
 /// is taken again is given back all the same.
 #[tokio::test]
 async fn an_id_that_is_taken_again_leaves_nothing_held() {
+    fn release<'a>(id: &'a str, charges: &'a [Charge<'a>]) -> Hold<'a> {
+        Hold { on_expiry: OnExpiry::Release, ..hold(Some(id), charges) }
+    }
     let (store, clock) = store().await;
-    let release = |id, charges| Hold { on_expiry: OnExpiry::Release, ..hold(Some(id), charges) };
     store.set_policy(hourly("many", 100)).await.unwrap();
     for sooner in 0..100 {
         let id = format!("sooner-{sooner}");

@@ -23,10 +23,10 @@ pub(super) async fn report(
         Some(_) => {
             return Err(Problem::bad("outcome", "`outcome` must be \"ok\" or \"error\""));
         }
-        None if matches!(&charges, Charges::One(line) if line.cost.is_none()) => {
-            return Err(Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`"));
+        None => {
+            costs_are_named(&charges)?;
+            Verb::Debit
         }
-        None => Verb::Debit,
     };
     if verb != Verb::Debit {
         match &charges {
@@ -37,6 +37,18 @@ pub(super) async fn report(
         }
     }
     decide_about(engine, &plan, verb, headers, &charges).await
+}
+
+/// Without an outcome, a report is about a cost, and nobody else knows which.
+fn costs_are_named(charges: &Charges<'_>) -> Result<(), Problem> {
+    let missing = || Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`");
+    match charges {
+        Charges::One(line) => line.cost.as_ref().map(drop).ok_or_else(missing),
+        Charges::Several { lines, .. } => match lines.iter().position(|line| line.cost.is_none()) {
+            Some(at) => Err(missing().in_line(at)),
+            None => Ok(()),
+        },
+    }
 }
 
 /// Where nobody cares how something ended, whoever says so is mistaken.

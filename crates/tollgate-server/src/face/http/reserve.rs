@@ -67,7 +67,13 @@ async fn hold(
             let leases = lines.iter().filter_map(|line| line.served.policy().shortest_lease());
             let is_long = terms.ttl.is_some_and(|ttl| leases.min().is_some_and(|most| ttl > most));
             // All else that can be wrong with it was looked at before.
-            Problem::bad(if is_long { "ttl" } else { "id" }, reason)
+            let field = match terms.on_expiry {
+                _ if is_long => "ttl",
+                // Memory takes it, and Redis takes nothing else then.
+                OnExpiry::Release if engine.place().name() == "redis" => "on_expiry",
+                _ => "id",
+            };
+            Problem::bad(field, reason)
         }
         error => error.into(),
     })
