@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tollgate::{Answer, Failure, Outcome, Policy, StoreError, Timestamp, Verb};
 
 use crate::entry::{Entry, REMEMBERED};
@@ -144,7 +144,8 @@ impl Inner {
         if let (Err(error), Some(line)) = (&told, lines.first())
             && error.failure() == Some(Failure::BadReply)
         {
-            self.route.distrust(line.record.slot).await;
+            // Somebody may be dialling already, for longer than this caller would wait.
+            _ = timeout_at(by, self.route.distrust(line.record.slot)).await;
         }
         told
     }

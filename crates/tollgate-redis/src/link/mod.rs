@@ -201,13 +201,13 @@ impl Link {
 
     /// Gives the present connection up as one gone wrong.
     pub(crate) async fn distrust(self: &Arc<Self>) {
-        let mut slot = self.connection.lock().await;
-        *slot = None;
-        self.is_connected.store(false, Ordering::Relaxed);
         let now = Instant::now().into_std();
         if self.breaker.failed(now, now) {
             self.watch();
         }
+        let mut slot = self.connection.lock().await;
+        *slot = None;
+        self.is_connected.store(false, Ordering::Relaxed);
     }
 
     /// A connection for a few commands of one's own, outside the queue.
