@@ -55,7 +55,7 @@ async fn releasing_at_expiry_is_refused_with_the_reason() {
     let store = store(asking(&server.url()).deadline(PATIENT), hourly("gcra", 100)).await;
     let charges = &[units("key", 1)];
     let hold = tollgate::Hold { id: None, ttl: None, charges, on_expiry: OnExpiry::Release };
-    assert!(matches!(store.reserve(&hold).await, Err(StoreError::Unfit(_))));
+    assert!(matches!(store.reserve(&hold).await, Err(StoreError::BadReservation(_))));
     let kept = tollgate::Hold { on_expiry: OnExpiry::Keep, ..hold };
     let (first, second) =
         (store.reserve(&kept).await.unwrap(), store.reserve(&kept).await.unwrap());
