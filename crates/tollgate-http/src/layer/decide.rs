@@ -10,14 +10,15 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use tokio::runtime::Handle;
-use tollgate::{Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreError, Verb};
+use tollgate::{Answer, Charge, Failure, MonotonicClock, Store, StoreError, Verb};
 
-use super::after::{After, Dues, Held, HeldLine, Reported};
+use super::Checked;
+use super::after::After;
 use super::hold::{Places, Said};
-use super::{Charged, Checked};
+use super::line::{Decided, Line};
 use crate::at_once::at_once;
-use crate::fields::{Fields, HeaderStyle};
-use crate::key::{Found, Key, KeyError, Seen};
+use crate::fields::Fields;
+use crate::key::{Key, KeyError, Seen};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
 
@@ -67,33 +68,6 @@ pub(super) enum Ruling {
 pub(super) struct Admitted {
     pub(super) fields: Fields,
     pub(super) after: Option<Box<After>>,
-}
-
-/// One rule that applies.
-struct Line<'r> {
-    rule: &'r Rule,
-    policy: &'r Arc<Policy>,
-    key: Vec<u8>,
-    cost: u64,
-    /// Whether the policy is rolled out to this key; in shadow otherwise.
-    is_enrolled: bool,
-}
-
-impl Line<'_> {
-    fn charge(&self) -> Charge<'_> {
-        Charge { policy: self.policy.name(), key: &self.key, cost: self.cost }
-    }
-
-    /// Whether something is held until the request has ended.
-    fn holds(&self) -> bool {
-        self.rule.settle.is_some() || self.policy.reserves_only()
-    }
-
-    fn held(&self, answer: &Answer) -> HeldLine {
-        let (policy, key) = (Arc::clone(self.policy), self.key.clone());
-        let units = self.cost.min(answer.decision.granted());
-        HeldLine { policy, key, units, settle: self.rule.settle.clone() }
-    }
 }
 
 /// Why nothing was decided.
@@ -271,53 +245,5 @@ impl<S: Store + 'static> Gate<S> {
             response.extensions_mut().insert(checked.clone());
         }
         Ruling::Refuse(response)
-    }
-}
-
-impl Rule {
-    fn find_key<'a>(&'a self, seen: &'a Seen<'a>) -> Found<'a> {
-        match &self.key {
-            Some(key) => key.find(seen),
-            // Builders see to it that there is one.
-            None => Found::Now(Ok(Vec::new())),
-        }
-    }
-
-    fn line(&self, key: Vec<u8>, parts: &Parts) -> Line<'_> {
-        let is_enrolled =
-            self.rollout.is_everybody() || self.rollout.enrols(self.policy.name(), &key);
-        let (policy, cost) = (self.policy_for(parts), self.cost_for(parts));
-        Line { rule: self, policy, key, cost, is_enrolled }
-    }
-}
-
-/// What the store said about every line, and what is owed when the request has ended.
-#[derive(Default)]
-struct Decided {
-    charges: Vec<Charged>,
-    dues: Dues,
-}
-
-impl Decided {
-    /// `shown` is what is made of an answer before anybody sees it.
-    fn add(&mut self, lines: &[Line<'_>], said: Said, shown: impl Fn(&Answer) -> Answer) {
-        let (answers, id) = said;
-        let answered = || lines.iter().zip(&answers);
-        if let Some(id) = id {
-            let lines = answered().map(|(line, answer)| line.held(answer)).collect();
-            self.dues.held.push(Held { id, lines });
-        }
-        for (line, answer) in answered() {
-            let mut charged = Charged::new(line.rule, line.policy, line.cost, shown(answer));
-            if !line.is_enrolled {
-                charged.headers = HeaderStyle::None;
-            }
-            self.charges.push(charged);
-            if line.policy.takes_reports() {
-                let (policy, key) = (Arc::clone(line.policy), line.key.clone());
-                let report = Arc::clone(&line.rule.report);
-                self.dues.reports.push(Reported { policy, key, report });
-            }
-        }
     }
 }

@@ -9,6 +9,7 @@ mod decide;
 mod error;
 mod future;
 mod hold;
+mod line;
 mod service;
 
 use std::fmt;
