@@ -95,6 +95,8 @@ pub struct Config {
     pub path: Option<PathBuf>,
     /// The hash of the file's text.
     pub(crate) hash: Option<[u8; 32]>,
+    /// Whether there is no text at all.
+    pub(crate) is_blank: bool,
     /// Where to listen and whom to believe.
     pub server: ServerSpec,
     /// Where state lives.
@@ -120,8 +122,9 @@ impl Config {
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())
         })?;
+        let is_blank = text.trim().is_empty();
         let config = Config::parse(&Source::new(name, text))?;
-        Ok(Config { path: Some(path), hash, ..config })
+        Ok(Config { path: Some(path), hash, is_blank, ..config })
     }
 
     /// Reads a text; `name` is what complaints call it.
@@ -202,6 +205,7 @@ fn read<'doc>(
             .chain(idle_rules::oddities(&rules, &policies))
             .collect(),
         hash: None,
+        is_blank: false,
         server,
         store,
         policies,

@@ -50,8 +50,7 @@ impl InForce {
 /// A file that is being written may be empty for a moment. That is no reason to forget everything.
 fn read(path: &Path) -> Result<Config, Invalid> {
     let config = Config::load(Some(path))?;
-    let is_empty = std::fs::read_to_string(path).is_ok_and(|text| text.trim().is_empty());
-    if is_empty {
+    if config.is_blank {
         let name = path.display();
         return Err(format!("{name}: is empty; to serve no policies, write a comment").into());
     }
