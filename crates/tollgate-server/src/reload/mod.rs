@@ -60,6 +60,8 @@ pub(crate) async fn keep_reloading(
         }
         // Links may lead elsewhere now.
         watch.only(files.directories());
+        // While watches change, nobody watches.
+        look = files.contents() != known;
     }
 }
 
