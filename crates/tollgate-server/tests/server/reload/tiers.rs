@@ -85,5 +85,8 @@ async fn nobody_fails_in_between() {
     let seen = asking.await.unwrap();
     assert!(seen.iter().all(|status| [200, 429].contains(status)), "{seen:?}");
     let admitted = seen.iter().filter(|status| **status == 200).count();
-    assert!(admitted <= 20, "{admitted}");
+    // A lower limit finds a key exhausted at most: each time the tier has been away and comes back, what lies
+    // between the two limits can be spent once more.
+    let times_back = (2..22).filter(|generation| generation % 3 == 0).count();
+    assert!(admitted <= 20 + 10 * times_back, "{admitted}");
 }
