@@ -37,6 +37,18 @@ impl<B> ResponseBody<B> {
     }
 }
 
+#[cfg(feature = "axum")]
+impl ResponseBody<axum::body::Body> {
+    /// As axum has it. Only a body that is watched to its end needs another box.
+    pub(super) fn into_axum(self) -> axum::body::Body {
+        match self.kind {
+            Kind::Served { body, after: None } => body,
+            Kind::Refused { bytes } => bytes.unwrap_or_default().into(),
+            kind => axum::body::Body::new(Self { kind }),
+        }
+    }
+}
+
 impl<B: Body> ResponseBody<B> {
     pub(super) fn served(
         body: B,

@@ -94,7 +94,7 @@ mod for_axum {
         fn call(&mut self, connection: IncomingStream<'_, L>) -> Self::Future {
             let layer = self.connections.layer_for(connection.remote_addr().ip());
             let limited = layer.layer(self.app.clone());
-            ready(Ok(MapResponse::new(limited, |response| response.map(Body::new))))
+            ready(Ok(MapResponse::new(limited, |response| response.map(ResponseBody::into_axum))))
         }
     }
 }
