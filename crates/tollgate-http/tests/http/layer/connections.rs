@@ -12,6 +12,7 @@ use http::Request;
 use http_body_util::Empty;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -56,8 +57,16 @@ async fn get_from(address: SocketAddr, forwarded: &[&str]) -> u16 {
     response.expect("an answer").status().as_u16()
 }
 
+/// Both ends of every connection are this process's, and many systems allow it 1 024 files at first.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("a process may raise its own limit");
+}
+
 /// Fifteen hundred at once, each on a connection of its own: exactly the capacity gets through.
 async fn exactly_the_capacity<S: Store + 'static>(store: S, capacity: u64) {
+    allow_many_files();
     let (address, served) = serve(store, per_day(capacity), ClientIp::default()).await;
     let mut callers = JoinSet::new();
     let start = Arc::new(Barrier::new(CALLERS));
