@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use tollgate::{Crossing, Policy, Settlement, Store, StoreError};
+use tollgate::{Crossing, Limit, Policy, Settlement, Store, StoreError};
 
 use super::decide::{Gate, PeerOf, Respond};
 use super::{BuildError, RateLimitConnections, RateLimitLayer};
@@ -156,10 +156,8 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
 
 /// What was spent is known by the limits' names. A tier without limits has nothing to know.
 fn is_tier_of(tier: &Policy, policy: &Policy) -> bool {
-    let names = |policy: &Policy| -> Vec<String> {
-        policy.limits().iter().map(|limit| limit.name().to_owned()).collect()
-    };
-    tier.limits().is_empty() || names(tier) == names(policy)
+    let [tiers, policys] = [tier, policy].map(|policy| policy.limits().iter().map(Limit::name));
+    tier.limits().is_empty() || tiers.eq(policys)
 }
 
 impl<S> fmt::Debug for RateLimitBuilder<S> {

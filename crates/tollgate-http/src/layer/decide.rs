@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use tokio::runtime::Handle;
-use tollgate::{Answer, Charge, Failure, MonotonicClock, Store, StoreError, Verb};
+use tollgate::{Charge, Failure, MonotonicClock, Store, StoreError, Verb};
 
 use super::Checked;
 use super::after::After;
@@ -168,15 +168,12 @@ impl<S: Store + 'static> Gate<S> {
         };
         let mut decided = Decided::default();
         let said = self.decide_on(&lines).await?;
-        decided.add(&lines, said, Answer::clone);
+        decided.add(&lines, said);
         for line in in_shadow {
             let lines = slice::from_ref(&line);
             // Nor do they turn anybody away by having no answer.
             if let Ok(said) = self.decide_on(lines).await {
-                decided.add(lines, said, |answer| {
-                    let decision = answer.decision.in_shadow(line.cost);
-                    Answer { decision, ..answer.clone() }
-                });
+                decided.add(lines, said);
             }
         }
         Ok(decided)

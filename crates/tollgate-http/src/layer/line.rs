@@ -64,22 +64,15 @@ pub(super) struct Decided {
 }
 
 impl Decided {
-    /// `shown` is what is made of an answer before anybody sees it.
-    pub(super) fn add(
-        &mut self,
-        lines: &[Line<'_>],
-        said: Said,
-        shown: impl Fn(&Answer) -> Answer,
-    ) {
-        let (answers, id) = said;
-        let answered = || lines.iter().zip(&answers);
+    pub(super) fn add(&mut self, lines: &[Line<'_>], (answers, id): Said) {
         if let Some(id) = id {
-            let lines = answered().map(|(line, answer)| line.held(answer)).collect();
-            self.dues.held.push(Held { id, lines });
+            let held = lines.iter().zip(&answers).map(|(line, answer)| line.held(answer));
+            self.dues.held.push(Held { id, lines: held.collect() });
         }
-        for (line, answer) in answered() {
-            let mut charged = Charged::new(line.rule, line.policy, line.cost, shown(answer));
+        for (line, answer) in lines.iter().zip(answers) {
+            let mut charged = Charged::new(line.rule, line.policy, line.cost, answer);
             if !line.is_enrolled {
+                charged.answer.decision = charged.answer.decision.in_shadow(line.cost);
                 charged.headers = HeaderStyle::None;
             }
             self.charges.push(charged);

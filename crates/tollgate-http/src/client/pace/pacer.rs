@@ -18,8 +18,11 @@ pub struct Pacer(Arc<dyn Turns>);
 pub(super) type Turn = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
 pub(super) trait Turns: Send + Sync {
-    /// The turn, if it has come and that can be told at once.
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>>;
+    /// The turn, if it has come and that can be told at once; of what is elsewhere nothing can.
+    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
+        _ = (key, cost);
+        None
+    }
 
     /// The turn, when it comes.
     fn take(

@@ -84,12 +84,6 @@ fn read(answers: Result<Vec<Answer>, StoreError>) -> Result<Said, Stopped> {
 }
 
 impl<S: Store + 'static> Turns for Shared<S> {
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
-        _ = (key, cost);
-        // What is shared is elsewhere.
-        None
-    }
-
     fn take(
         self: Arc<Self>,
         key: String,
