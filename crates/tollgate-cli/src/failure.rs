@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use tollgate_server::config::Invalid;
 
+use crate::style::{WARN, styled};
+
 /// What goes to standard error, one line each.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -51,5 +53,9 @@ impl From<io::Error> for Failure {
 
 /// A line on standard error. If that is closed, there is nobody to tell.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let mut stderr = anstream::stderr();
+    let _ = match line.split_once("warning: ") {
+        Some(("", rest)) => writeln!(stderr, "{} {rest}", styled(WARN, "warning:")),
+        _ => writeln!(stderr, "{line}"),
+    };
 }

@@ -3,6 +3,7 @@
 mod failure;
 mod meaning;
 mod store;
+mod style;
 mod verb;
 
 use std::process::ExitCode;
