@@ -1,9 +1,12 @@
 //! `tollgate`, the command line of an exact rate limiter.
 
 mod failure;
+mod file;
 mod meaning;
+mod picture;
 mod store;
 mod style;
+mod timeline;
 mod verb;
 
 use std::process::ExitCode;
@@ -22,6 +25,7 @@ struct Tollgate {
 enum Verb {
     Serve(verb::serve::Serve),
     Replay(verb::replay::Replay),
+    Simulate(verb::simulate::Simulate),
     Check(verb::check::Check),
     Validate(verb::validate::Validate),
     Explain(verb::explain::Explain),
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let done = match Tollgate::parse().verb {
         Verb::Serve(serve) => serve.run(),
         Verb::Replay(replay) => replay.run(),
+        Verb::Simulate(simulate) => simulate.run(),
         Verb::Check(check) => check.run(),
         Verb::Validate(validate) => validate.run(),
         Verb::Explain(explain) => explain.run(),

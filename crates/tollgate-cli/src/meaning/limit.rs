@@ -127,6 +127,53 @@ pub(crate) fn bound(limit: &LimitSpec) -> String {
     bound
 }
 
+/// The same as a number, for a window of this length and costs of at most so many units each. `None` where
+/// there is no bound on a rate.
+pub(crate) fn most_within(limit: &LimitSpec, window: Micros, cost: u64) -> Option<u64> {
+    let times = |per: Micros| u128::from(window.0.div_ceil(per.0.max(1)));
+    let wide = |units: u64| u128::from(units);
+    let most = match &limit.algorithm {
+        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
+            wide(*capacity) + wide(*limit) * wide(window.0) / wide(per.0)
+        }
+        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
+            wide(*capacity) + wide(*drip) * times(*every)
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
+            wide(*limit) * (times(*per) + 1)
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
+            wide(*limit) * (times(shortest(per)) + 1)
+        }
+        AlgorithmSpec::SlidingWindow { limit, per } => (2 * wide(*limit) - 1) * times(*per),
+        AlgorithmSpec::RollingWindow { limit, per, .. } => wide(*limit) * times(*per),
+        AlgorithmSpec::Quota { limit, per } if window <= *per => {
+            wide(*limit) + (wide(*limit) * wide(window.0)).div_ceil(wide(per.0))
+        }
+        AlgorithmSpec::Quota { limit, per } => 2 * wide(*limit) * times(*per),
+        // Admissions of any cost, from here on.
+        AlgorithmSpec::EvenSlots { limit, per } => {
+            let half_slots = 2 * wide(*limit) * wide(window.0) + wide(per.0);
+            half_slots.div_ceil(2 * wide(per.0)) * wide(cost)
+        }
+        AlgorithmSpec::MinInterval { every } => times(*every) * wide(cost),
+        AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. } => return None,
+    };
+    let debt = if is_overdraft(&limit.algorithm) { cost.saturating_sub(1) } else { 0 };
+    Some(u64::try_from(most + wide(debt)).unwrap_or(u64::MAX))
+}
+
+/// Of days, weeks, months or years where clocks change.
+fn shortest(per: &str) -> Micros {
+    let hours = match per {
+        "day" => 23,
+        "week" => 7 * 24 - 1,
+        "month" => 28 * 24 - 1,
+        _ => 365 * 24 - 1,
+    };
+    Micros(hours * 3_600_000_000)
+}
+
 fn is_overdraft(algorithm: &AlgorithmSpec) -> bool {
     matches!(
         algorithm,

@@ -6,4 +6,5 @@ pub(crate) mod import;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod validate;

@@ -15,6 +15,7 @@ mod replay;
 mod rules;
 mod schema;
 mod serve;
+mod simulate;
 mod support;
 mod tiers;
 mod validate;

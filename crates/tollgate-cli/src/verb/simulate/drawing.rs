@@ -1,0 +1,50 @@
+//! The picture of a simulation, alone or in a page.
+
+use tollgate_server::config::Micros;
+
+use super::summary::{COLUMNS, bound};
+use super::{Rehearsal, Simulation, Subject};
+use crate::meaning::describe;
+use crate::picture::{Page, Picture, Row, Times, at_a_glance};
+
+impl Simulation {
+    pub(super) fn picture(&self) -> Picture {
+        Picture {
+            title: self.lead.clone(),
+            times: Times::SinceStart,
+            span_us: (self.from_us, self.until_us),
+            rows: self.played.iter().map(|(subject, played)| row(subject, played)).collect(),
+        }
+    }
+
+    pub(super) fn page(&self) -> String {
+        let seed = self.seed.map_or_else(String::new, |seed| format!(" Seed {seed}."));
+        let mut page = Page::new("What these limits do", &format!("{}.{seed}", self.lead));
+        page.picture(&self.picture().svg());
+        page.section("In numbers");
+        page.table(&COLUMNS, self.lines().map(|line| line.to_vec()));
+        page.section("What each limit says");
+        for (subject, _) in &self.played {
+            page.verbatim(&describe(&subject.spec));
+        }
+        page.finish()
+    }
+}
+
+fn row(subject: &Subject, played: &Rehearsal) -> Row {
+    let mut notes = vec![format!("{} of {} admitted", played.admitted, played.requests)];
+    if let Some(bound) = bound(subject, played) {
+        let (most, window) = (played.most.units(), Micros(played.most.window_us()));
+        notes.push(format!("most in any {window}: {most} (bound {bound})"));
+    }
+    if let Some(wait) = played.longest_wait_us() {
+        notes.push(format!("{} refused, told to wait ≤ {}", played.refused(), at_a_glance(wait)));
+    }
+    Row {
+        name: subject.name.clone(),
+        notes,
+        timeline: played.timeline.clone(),
+        level: played.level.clone(),
+        refusals: played.refusals.clone(),
+    }
+}

@@ -1,0 +1,218 @@
+//! `tollgate simulate`: made-up traffic meets limits, side by side, with a picture.
+
+mod arrivals;
+mod drawing;
+mod most;
+mod rehearsal;
+mod subjects;
+mod summary;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use tollgate::StoreError;
+use tollgate_server::config::{Config, Micros, PolicySpec, did_you_mean};
+
+use self::arrivals::{Arrival, MOST, Shape, Traffic};
+use self::rehearsal::{Rehearsal, Stage};
+use self::subjects::Subject;
+use crate::failure::Failure;
+use crate::file::write_whole;
+
+/// What is simulated when nothing is said.
+const UNSAID: &str = "10/s";
+
+/// See what limits do to traffic before they do it: arrivals are made up and meet one or several limits.
+///
+/// tollgate simulate "100 per minute" "100 per minute sliding-window" --arrivals bursty --plot out.svg
+///
+/// Without limits and without a file: every algorithm at ten per second. The same seed gives the same
+/// traffic. Virtual time starts at the Unix epoch.
+#[derive(clap::Args)]
+pub(crate) struct Simulate {
+    /// Limits in a few words, such as "10/s" or "1000/1h sliding-window"; each is compared with the others
+    #[arg(value_name = "LIMIT", conflicts_with_all = ["config", "policy"])]
+    limits: Vec<String>,
+    /// Compare every algorithm at the rate of the one LIMIT
+    #[arg(long)]
+    all: bool,
+    /// Simulate policies of this configuration
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which of them; may be given several times [default: all]
+    #[arg(short, long, value_name = "NAME")]
+    policy: Vec<String>,
+    /// How requests come: steady, poisson, bursty, diurnal or herd
+    #[arg(long, value_name = "SHAPE", default_value = "bursty")]
+    arrivals: String,
+    /// How many come on average, such as "15/s" [default: half as many again as the first limit
+    /// admits, for each key]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// For how long, such as "30s" [default: ten of the first limit's periods]
+    #[arg(long = "for", value_name = "DURATION")]
+    duration: Option<String>,
+    /// How many keys ask; the n-th asks 1/n as often as the first
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    keys: u32,
+    /// Units that each request asks for
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    cost: u64,
+    /// How often somebody who is refused comes back when told
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    retries: u32,
+    /// Other traffic of the same kind
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw the picture into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Write a page with the picture and the numbers into this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Traffic, and what each subject made of it.
+struct Simulation {
+    /// In one line: what came.
+    lead: String,
+    seed: Option<u64>,
+    /// From when to when, in virtual time.
+    from_us: u64,
+    until_us: u64,
+    played: Vec<(Subject, Rehearsal)>,
+}
+
+impl Simulate {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let simulation = self.simulate()?;
+        if let Some(path) = &self.plot {
+            write_whole(path, &simulation.picture().svg())?;
+        }
+        if let Some(path) = &self.html {
+            write_whole(path, &simulation.page())?;
+        }
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            serde_json::to_writer(&mut out, &simulation.json()).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            simulation.write_summary(&mut out)?;
+            if self.plot.is_none() && self.html.is_none() {
+                writeln!(out, "For the picture: --plot out.svg, or --html out.html")?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn simulate(&self) -> Result<Simulation, Failure> {
+        let subjects = self.subjects()?;
+        for Subject { spec, .. } in &subjects {
+            if spec.built.reserves_only() {
+                return Err(StoreError::reserves_only(&spec.name).to_string().into());
+            }
+        }
+        let (units, per) = self.pace(&subjects)?;
+        let (lead, names, arrivals, until_us) = self.traffic(units, per)?;
+        let stage = Stage { names: &names, from_us: 0, until_us, retries: self.retries };
+        let play = |subject: Subject| {
+            let rehearsal = stage.play(&subject.spec, &arrivals, per.duration());
+            (subject, rehearsal)
+        };
+        let played = subjects.into_iter().map(play).collect();
+        Ok(Simulation { lead, seed: Some(self.seed), from_us: 0, until_us, played })
+    }
+
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        match (&*self.limits, &self.config) {
+            ([], Some(file)) => subjects::of_file(Config::load(Some(file))?, &self.policy),
+            ([], None) if !self.policy.is_empty() => {
+                subjects::of_file(Config::load(None)?, &self.policy)
+            }
+            ([], None) => subjects::every_algorithm(UNSAID),
+            ([only], _) if self.all => subjects::every_algorithm(only),
+            (_, _) if self.all => {
+                Err("--all takes one LIMIT, whose rate every algorithm gets".to_owned().into())
+            }
+            (limits, _) => limits.iter().map(|text| subjects::in_words(text)).collect(),
+        }
+    }
+
+    /// What the first subject lets through in the long run.
+    fn pace(&self, subjects: &[Subject]) -> Result<(u64, Micros), Failure> {
+        let limits = subjects.iter().flat_map(|subject| &subject.spec.limits);
+        let pace = limits.filter_map(subjects::rate).next();
+        pace.ok_or_else(|| {
+            "nothing here limits a rate, so there is nothing to see".to_owned().into()
+        })
+    }
+
+    /// What came in a line, the names of keys, the requests, and until when to look.
+    fn traffic(
+        &self,
+        units: u64,
+        per: Micros,
+    ) -> Result<(String, Vec<String>, Vec<Arrival>, u64), Failure> {
+        let shape = shape(&self.arrivals)?;
+        let (units, each) = match &self.rate {
+            Some(text) => PolicySpec::of_shorthand(text)
+                .ok()
+                .and_then(|spec| spec.limits.first().and_then(subjects::rate))
+                .ok_or_else(|| format!("--rate must be a rate such as \"15/s\" or \"100 per minute\"; found {text:?}"))?,
+            None => ((units * u64::from(self.keys) * 3).div_ceil(2), per),
+        };
+        let duration = match &self.duration {
+            Some(text) => Micros::parse(text).map_err(|rest| format!("--for {rest}"))?,
+            None => Micros(per.0.saturating_mul(10).min(Micros::MAX.0)),
+        };
+        let traffic = Traffic {
+            shape,
+            rate: units as f64 / each.duration().as_secs_f64(),
+            seconds: duration.duration().as_secs_f64(),
+            keys: usize::try_from(self.keys).unwrap_or(usize::MAX),
+            cost: self.cost,
+            seed: self.seed,
+        };
+        let expected = traffic.rate * traffic.seconds;
+        if expected > MOST {
+            return Err(format!(
+                "{units} per {each} for {duration} are {expected:.0} requests, more than {MOST:.0}; shorten --for or lower --rate"
+            )
+            .into());
+        }
+        let arrivals = traffic.arrivals();
+        if arrivals.is_empty() {
+            return Err(format!(
+                "no request comes within {duration}; lengthen --for or raise --rate"
+            )
+            .into());
+        }
+        let keys =
+            if self.keys == 1 { "one key".to_owned() } else { format!("{} keys", self.keys) };
+        let requests = if arrivals.len() == 1 {
+            "1 request".to_owned()
+        } else {
+            format!("{} requests", arrivals.len())
+        };
+        let lead = format!(
+            "{requests} by {keys}, {}, {units} per {each} on average for {duration}",
+            shape.word()
+        );
+        let names = (1..=self.keys).map(|number| format!("key-{number}")).collect();
+        Ok((lead, names, arrivals, duration.0))
+    }
+}
+
+fn shape(text: &str) -> Result<Shape, Failure> {
+    Shape::from_str(text, true).map_err(|_| {
+        let known = Shape::value_variants().iter().map(|shape| shape.word());
+        let list = known.clone().collect::<Vec<&str>>().join(", ");
+        format!("--arrivals must be one of {list}; found {text:?}{}", did_you_mean(text, known))
+            .into()
+    })
+}

@@ -1,0 +1,113 @@
+//! A simulation in numbers, for people and for programs.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
+use serde_json::{Value, json};
+use tollgate_server::config::{LimitSpec, Micros};
+
+use super::{Rehearsal, Simulation, Subject};
+use crate::meaning::most_within;
+use crate::picture::at_a_glance;
+
+pub(super) const COLUMNS: [&str; 7] =
+    ["limit", "requests", "admitted", "refused", "longest wait", "most at once", "bound"];
+
+impl Simulation {
+    pub(super) fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.lead)?;
+        let mut table = Table::new();
+        table.load_preset(NOTHING);
+        table.set_header(COLUMNS.map(|column| Cell::new(column).add_attribute(Attribute::Bold)));
+        for line in self.lines() {
+            let refused = &line[3] != "0";
+            let cells = line.into_iter().enumerate().map(|(place, text)| match place {
+                2 => Cell::new(text).fg(Color::Green),
+                3 if refused => Cell::new(text).fg(Color::Red),
+                _ => Cell::new(text),
+            });
+            table.add_row(cells);
+        }
+        table
+            .column_iter_mut()
+            .skip(1)
+            .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        for line in table.lines() {
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        if let Some((_, played)) = self.played.first() {
+            let window = Micros(played.most.window_us());
+            writeln!(
+                out,
+                "\"most at once\": what one key was admitted in any stretch of {window}, which \"bound\" promises not to be exceeded."
+            )?;
+        }
+        Ok(())
+    }
+
+    /// A line of text for each subject.
+    pub(super) fn lines(&self) -> impl Iterator<Item = [String; 7]> {
+        self.played.iter().map(|(subject, played)| {
+            [
+                subject.name.clone(),
+                played.requests.to_string(),
+                played.admitted.to_string(),
+                played.refused().to_string(),
+                played
+                    .longest_wait_us()
+                    .map_or_else(|| "–".to_owned(), |wait| at_a_glance(wait).to_string()),
+                played.most.units().to_string(),
+                bound(subject, played).map_or_else(|| "–".to_owned(), |bound| bound.to_string()),
+            ]
+        })
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let subjects: Vec<Value> =
+            self.played.iter().map(|(subject, played)| of(subject, played)).collect();
+        json!({ "arrivals": self.lead, "seed": self.seed, "duration_us": self.until_us, "subjects": subjects })
+    }
+}
+
+/// The most that any limit of it lets one key have in the window that was watched.
+pub(super) fn bound(subject: &Subject, played: &Rehearsal) -> Option<u64> {
+    let spec = &subject.spec;
+    let binds = |limit: &&LimitSpec| !limit.shadow && !spec.shadow && spec.rollout.is_everybody();
+    let window = Micros(played.most.window_us());
+    let limits = spec.limits.iter().filter(binds);
+    limits.filter_map(|limit| most_within(limit, window, played.largest_cost)).min()
+}
+
+fn of(subject: &Subject, played: &Rehearsal) -> Value {
+    let limits = subject.spec.built.limits().iter().zip(&played.refused_by);
+    let refused_by: serde_json::Map<String, Value> =
+        limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect();
+    let bins: Vec<Value> = played
+        .timeline
+        .bins()
+        .map(
+            |(t_us, bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted }),
+        )
+        .collect();
+    let refusals: Vec<Value> = played
+        .refusals
+        .iter()
+        .map(|refusal| json!({ "t_us": refusal.t_us, "key": refusal.key, "refused_by": refusal.by, "retry_after_us": refusal.wait_us }))
+        .collect();
+    json!({
+        "name": subject.name,
+        "requests": played.requests,
+        "admitted": played.admitted,
+        "in_part": played.in_part,
+        "refused": played.refused(),
+        "units": played.units,
+        "retries": played.retries,
+        "given_up": played.given_up,
+        "refused_by": refused_by,
+        "longest_retry_after_us": played.longest_wait_us(),
+        "most": { "window_us": played.most.window_us(), "units": played.most.units(), "bound": bound(subject, played) },
+        "timeline": { "bin_us": played.timeline.width_us(), "bins": bins },
+        "refusals": refusals,
+    })
+}

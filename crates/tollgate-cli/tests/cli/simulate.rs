@@ -1,0 +1,208 @@
+//! Made-up traffic against limits.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+const SHAPES: [&str; 5] = ["steady", "poisson", "bursty", "diurnal", "herd"];
+
+fn simulated(arguments: &[&str]) -> Value {
+    let run = Place::new().run(&[&["simulate", "--json"], arguments].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    run.json()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+#[test]
+fn every_algorithm_keeps_its_bound_and_every_request_is_accounted_for() {
+    for shape in SHAPES {
+        for seed in ["1", "2", "3", "4"] {
+            let simulation = simulated(&[
+                "7/s",
+                "--all",
+                "--arrivals",
+                shape,
+                "--seed",
+                seed,
+                "--keys",
+                "3",
+                "--rate",
+                "60/s",
+            ]);
+            let subjects = simulation["subjects"].as_array().unwrap();
+            assert_eq!(subjects.len(), 8);
+            for subject in subjects {
+                let most = &subject["most"];
+                assert!(number(&most["units"]) <= number(&most["bound"]), "{shape} {seed}: {most}");
+                let (requests, refused) =
+                    (number(&subject["requests"]), number(&subject["refused"]));
+                assert_eq!(requests, number(&subject["admitted"]) + refused);
+                assert_eq!(refused, subject["refusals"].as_array().unwrap().len() as u64);
+                assert!(refused > 0, "{shape}: 60 in a second are more than 7 for each of three");
+                let sum = |name: &str| -> u64 {
+                    subject["timeline"]["bins"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|bin| number(&bin[name]))
+                        .sum()
+                };
+                assert_eq!(
+                    (sum("offered"), sum("admitted")),
+                    (requests, number(&subject["admitted"]))
+                );
+            }
+        }
+    }
+}
+
+/// What is simulated is what the engine decides: the same requests as a trace come out the same.
+#[test]
+fn it_says_what_a_replay_says() {
+    let simulation = simulated(&["5/s", "--arrivals", "steady", "--rate", "8/s", "--for", "10s"]);
+    let trace: String =
+        (0..80).map(|number| format!("{{\"t_us\":{}}}\n", number * 125_000)).collect();
+    let replayed = Place::with_limits("\"5/s\"").replay(&trace);
+    let refused: Vec<(u64, u64)> = replayed
+        .iter()
+        .filter(|line| line["allowed"] == false)
+        .map(|line| (number(&line["t_us"]), number(&line["retry_after_us"])))
+        .collect();
+    let refusals = simulation["subjects"][0]["refusals"].as_array().unwrap();
+    let simulated: Vec<(u64, u64)> = refusals
+        .iter()
+        .map(|refusal| (number(&refusal["t_us"]), number(&refusal["retry_after_us"])))
+        .collect();
+    assert_eq!(simulated, refused);
+    assert!(refused.len() > 20);
+}
+
+/// Whoever comes back when told is admitted then, if nobody else was faster.
+#[test]
+fn advice_is_honest() {
+    let simulation = simulated(&[
+        "10/s",
+        "--arrivals",
+        "herd",
+        "--for",
+        "60s",
+        "--rate",
+        "4/s",
+        "--retries",
+        "1000",
+    ]);
+    let subject = &simulation["subjects"][0];
+    assert_eq!(number(&subject["given_up"]), 0);
+    assert!(number(&subject["retries"]) > 0);
+    let first_came = number(&subject["requests"]) - number(&subject["retries"]);
+    assert_eq!(number(&subject["admitted"]), first_came, "{subject}");
+}
+
+#[test]
+fn the_same_seed_draws_the_same_picture() {
+    let place = Place::new();
+    let draw = |name: &str, seed: &str| {
+        let run = place.run(&["simulate", "--seed", seed, "--for", "5s", "--plot", name]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        std::fs::read_to_string(place.path(name)).unwrap()
+    };
+    let one = draw("one.svg", "1");
+    assert_eq!(one, draw("again.svg", "1"));
+    assert_ne!(one, draw("other.svg", "2"));
+}
+
+#[test]
+fn pictures_and_pages_stand_alone() {
+    let place = Place::with_limits(
+        "\"3/s\", { algorithm = \"fixed-window\", limit = 20, per = \"10s\", name = \"hour & <all>\" }",
+    );
+    let run = place.run(&[
+        "simulate",
+        "-c",
+        "tollgate.toml",
+        "--for",
+        "20s",
+        "--plot",
+        "p.svg",
+        "--html",
+        "p.html",
+    ]);
+    let (code, stderr) = (run.code, run.stderr);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let titles: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(
+        titles.iter().any(|title| title.contains("refused by")
+            && title.contains("hour & <all>")
+            && title.contains("retry in")),
+        "{titles:?}"
+    );
+    let page = std::fs::read_to_string(place.path("p.html")).unwrap();
+    for elsewhere in ["<script", "src=", "href=", "url(", "@import"] {
+        assert!(!page.contains(elsewhere) && !svg.contains(elsewhere), "{elsewhere}");
+    }
+    assert!(page.contains("prefers-color-scheme: dark"));
+}
+
+/// The picture in the README is what the tool draws today.
+#[test]
+fn the_picture_of_the_readme_is_current() {
+    let place = Place::new();
+    let run = place.run(&["simulate", "--for", "6s", "--seed", "3", "--plot", "picture.svg"]);
+    assert_eq!(run.code, Some(0));
+    let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/picture.svg");
+    let drawn = std::fs::read_to_string(place.path("picture.svg")).unwrap();
+    assert!(
+        std::fs::read_to_string(shown).unwrap() == drawn,
+        "draw it again: tollgate simulate --for 6s --seed 3 --plot docs/picture.svg"
+    );
+}
+
+#[test]
+fn a_summary_for_people() {
+    let run = Place::new().run(&["simulate", "100 per minute", "100 per minute sliding-window"]);
+    assert_eq!(run.code, Some(0));
+    for part in [
+        "bursty, 150 per 1m on average for 10m",
+        "100 per minute sliding-window",
+        "bound",
+        "--plot out.svg",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "no colours in pipes");
+}
+
+#[test]
+fn complaints_are_sentences() {
+    let place = Place::with_config(
+        "policies.p.limits = [{ algorithm = \"concurrency\", limit = 3, lease = \"1s\" }]\npolicies.e.limits = [{ algorithm = \"error-rate\", threshold = \"50%\", per = \"1m\", min_samples = 5, cool_down = \"5s\" }]",
+    );
+    let cases: [(&[&str], &str); 12] = [
+        (&["10/parsec"], "unknown period \"parsec\""),
+        (&["10/s", "--arrivals", "burts"], "did you mean `bursty`?"),
+        (&["10/s", "--rate", "fast"], "--rate must be a rate such as"),
+        (&["10/s", "--for", "ages"], "--for must be a duration"),
+        (&["10/s", "--for", "1000d"], "more than 5000000; shorten --for"),
+        (&["10/s", "--for", "1us", "--rate", "1/d"], "no request comes within 1us"),
+        (&["10/s", "5/s", "--all"], "--all takes one LIMIT"),
+        (&["10/s", "--keys", "0"], "--keys"),
+        (&["10/s", "--plot", "no/such/place.svg"], "no/such/place.svg: cannot be written"),
+        (&["-c", "none.toml"], "none.toml"),
+        (&["-c", "tollgate.toml", "-p", "p"], "reserv"),
+        (&["-c", "tollgate.toml", "-p", "e"], "nothing here limits a rate"),
+    ];
+    for (arguments, complaint) in cases {
+        let run = place.run(&[&["simulate"], arguments].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
+    }
+}
