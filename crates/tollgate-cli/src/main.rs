@@ -4,6 +4,7 @@ mod failure;
 mod file;
 mod meaning;
 mod picture;
+mod report;
 mod store;
 mod style;
 mod timeline;

@@ -82,6 +82,33 @@ pub(crate) fn sentence(limit: &LimitSpec) -> String {
     sentence
 }
 
+/// Its numbers and no more.
+pub(crate) fn in_short(limit: &LimitSpec) -> String {
+    let rate = |limit: u64, per: Micros| format!("{limit} per {per}");
+    match &limit.algorithm {
+        AlgorithmSpec::Gcra { limit, per, capacity, .. } if limit == capacity => rate(*limit, *per),
+        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
+            format!("{}, capacity {capacity}", rate(*limit, *per))
+        }
+        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
+            format!("capacity {capacity}, drip {drip} every {every}")
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
+            format!("{limit} per {per}")
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) }
+        | AlgorithmSpec::SlidingWindow { limit, per }
+        | AlgorithmSpec::RollingWindow { limit, per, .. }
+        | AlgorithmSpec::Quota { limit, per }
+        | AlgorithmSpec::EvenSlots { limit, per } => rate(*limit, *per),
+        AlgorithmSpec::MinInterval { every } => format!("one every {every}"),
+        AlgorithmSpec::ErrorRate { threshold, per, .. } => {
+            format!("{} errors within {per}", percent_of(*threshold))
+        }
+        AlgorithmSpec::Concurrency { limit, .. } => format!("{limit} at the same time"),
+    }
+}
+
 /// The proven most it admits in any window of length D.
 pub(crate) fn bound(limit: &LimitSpec) -> String {
     let mut bound = match &limit.algorithm {

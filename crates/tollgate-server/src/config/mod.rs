@@ -46,6 +46,7 @@ pub use self::build::policy as policy_of;
 pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
 pub use self::nearest::did_you_mean;
+pub use self::normalised::Limit as NormalisedLimit;
 pub(crate) use self::normalised::Policy as NormalisedPolicy;
 pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;

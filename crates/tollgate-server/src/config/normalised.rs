@@ -104,7 +104,7 @@ pub fn percent_of(hundredths: u64) -> String {
 
 /// Only what the limit's algorithm has, and switches only when they are on.
 #[derive(Serialize, Default)]
-struct Limit<'a> {
+pub struct Limit<'a> {
     name: &'a str,
     algorithm: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,9 @@ struct Limit<'a> {
 }
 
 impl<'a> Limit<'a> {
-    fn new(spec: &'a LimitSpec) -> Limit<'a> {
+    /// As one of a policy's limits.
+    #[must_use]
+    pub fn new(spec: &'a LimitSpec) -> Limit<'a> {
         Limit {
             name: &spec.name,
             algorithm: spec.algorithm.word(),

@@ -1,0 +1,69 @@
+//! A report for programs.
+
+use serde_json::{Map, Value, json};
+use tollgate_server::config::{LimitSpec, NormalisedLimit};
+
+use super::keys::KeyRecord;
+use super::{Report, TOP};
+
+impl Report<'_> {
+    pub(crate) fn json(&self) -> Value {
+        let ledger = &self.ledger;
+        let by_limit = |counts: &[u64]| -> Map<String, Value> {
+            let limits = self.spec.built.limits().iter().zip(counts);
+            limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect()
+        };
+        let bins: Vec<Value> = ledger
+            .timeline
+            .bins()
+            .map(|(t_us, bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted }))
+            .collect();
+        fn numbers(found: &Option<LimitSpec>) -> Option<NormalisedLimit<'_>> {
+            found.as_ref().map(NormalisedLimit::new)
+        }
+        let smallest: Vec<Value> = self
+            .smallest
+            .iter()
+            .map(|found| {
+                json!({ "limit": found.limit, "nobody": numbers(&found.nobody), "one_percent": numbers(&found.one_percent) })
+            })
+            .collect();
+        json!({
+            "source": self.source,
+            "policy": self.spec.name,
+            "events": ledger.events,
+            "checks": ledger.checks,
+            "allowed": ledger.allowed,
+            "in_part": ledger.in_part,
+            "refused": ledger.refused,
+            "from_us": ledger.span_us.map(|(from, _)| from),
+            "until_us": ledger.span_us.map(|(_, until)| until),
+            "refused_by": by_limit(&ledger.refused_by),
+            "shadow_refused_by": by_limit(&ledger.shadow_refused_by),
+            "keys": ledger.keys.len(),
+            "keys_refused": ledger.keys.refused(),
+            "checks_of_other_keys": ledger.keys.others().checks,
+            "most_refused_keys": self.top(|record| record.refused),
+            "busiest_keys": self.top(|record| record.checks),
+            "timeline": { "bin_us": ledger.timeline.width_us(), "bins": bins },
+            "smallest_limits": smallest,
+            "smallest_limits_of_all_keys": self.is_whole,
+            "remarks": self.remarks,
+        })
+    }
+
+    fn top(&self, of: impl Fn(&KeyRecord) -> u64) -> Vec<Value> {
+        let line = |(key, record): (&str, KeyRecord)| {
+            let when = |t_us: u64| (record.refused > 0).then_some(t_us);
+            json!({
+                "key": key,
+                "checks": record.checks,
+                "refused": record.refused,
+                "first_refused_us": when(record.first_refused_us),
+                "last_refused_us": when(record.last_refused_us),
+                "longest_retry_after_us": when(record.longest_wait_us),
+            })
+        };
+        self.ledger.keys.top(TOP, of).into_iter().map(line).collect()
+    }
+}

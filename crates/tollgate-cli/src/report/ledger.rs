@@ -1,0 +1,111 @@
+//! The account of a rehearsal, in bounded memory.
+
+use tollgate::{Decision, Policy};
+use tollgate_server::decision_line::micros_up;
+
+use super::keys::Keys;
+use super::refusals::Refusals;
+use super::smallest::Sample;
+use crate::picture::Refusal;
+use crate::timeline::Timeline;
+
+const BINS: usize = 200;
+
+/// One check, and the policy that decided about it.
+pub(crate) struct Checked<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) t_us: u64,
+    pub(crate) key: &'a str,
+    pub(crate) cost: u64,
+    pub(crate) decision: &'a Decision,
+}
+
+/// Everything that is counted.
+pub(crate) struct Ledger {
+    pub(crate) events: u64,
+    pub(crate) checks: u64,
+    pub(crate) allowed: u64,
+    pub(crate) in_part: u64,
+    pub(crate) refused: u64,
+    /// By the place of the limit in the policy.
+    pub(crate) refused_by: Vec<u64>,
+    pub(crate) shadow_refused_by: Vec<u64>,
+    pub(crate) keys: Keys,
+    pub(crate) timeline: Timeline,
+    /// The times of the first and the last check.
+    pub(crate) span_us: Option<(u64, u64)>,
+    /// What was asked for, as far as it is needed to look for other numbers. `None` where what came is more
+    /// than checks under one policy.
+    pub(crate) sample: Option<Sample>,
+    refusals: Refusals,
+}
+
+impl Ledger {
+    pub(crate) fn new(policy: &Policy) -> Ledger {
+        let limits = policy.limits().len();
+        Ledger {
+            events: 0,
+            checks: 0,
+            allowed: 0,
+            in_part: 0,
+            refused: 0,
+            refused_by: vec![0; limits],
+            shadow_refused_by: vec![0; limits],
+            keys: Keys::default(),
+            timeline: Timeline::new(BINS),
+            span_us: None,
+            sample: Some(Sample::default()),
+            refusals: Refusals::new(),
+        }
+    }
+
+    /// Something that is no check: it changes what is left, and so what other numbers would do.
+    pub(crate) fn add_other(&mut self) {
+        self.events += 1;
+        self.sample = None;
+    }
+
+    pub(crate) fn add(&mut self, checked: &Checked<'_>) {
+        let Checked { policy, t_us, key, cost, decision } = *checked;
+        let is_refused = policy.refuses(decision);
+        self.events += 1;
+        self.checks += 1;
+        if decision.is_allowed() {
+            self.allowed += 1;
+        } else if !is_refused {
+            self.in_part += 1;
+        }
+        self.timeline.add(t_us, !is_refused);
+        self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
+        count(&mut self.refused_by, decision.refused_by().iter());
+        count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
+        let wait_us = decision.retry_after().map(micros_up);
+        let place = self.keys.place(key);
+        self.keys.record(place).add(t_us, is_refused.then_some(wait_us));
+        if let Some(sample) = &mut self.sample {
+            sample.add(place, t_us, cost);
+        }
+        if is_refused {
+            self.refused += 1;
+            self.refusals.add(|| Refusal {
+                t_us,
+                key: key.to_owned(),
+                by: policy.names(decision.refused_by()).collect::<Vec<&str>>().join(" and "),
+                wait_us,
+            });
+        }
+    }
+
+    /// Some of the refusals, enough to draw them.
+    pub(crate) fn some_refusals(&self) -> &[Refusal] {
+        self.refusals.kept()
+    }
+}
+
+fn count(counts: &mut [u64], places: impl Iterator<Item = usize>) {
+    for place in places {
+        if let Some(count) = counts.get_mut(place) {
+            *count += 1;
+        }
+    }
+}

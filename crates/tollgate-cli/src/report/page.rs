@@ -1,0 +1,141 @@
+//! A report as a picture, and as a page.
+
+use super::keys::KeyRecord;
+use super::when::{share, times_of};
+use super::{Report, TOP};
+use crate::meaning::{describe, in_short};
+use crate::picture::{Page, Picture, Row, at_a_glance};
+
+impl Report<'_> {
+    pub(crate) fn picture(&self) -> Picture {
+        let ledger = &self.ledger;
+        let mut span_us = ledger.timeline.span_us();
+        if let Some((from_us, until_us)) = ledger.span_us {
+            span_us =
+                (from_us, until_us.max(from_us + 1).max(span_us.0 + ledger.timeline.width_us()));
+        }
+        let mut notes =
+            vec![format!("{} of {} admitted", ledger.checks - ledger.refused, ledger.checks)];
+        if ledger.refused > 0 {
+            let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys.refused());
+            let keys = if keys == 1 { "one key".to_owned() } else { format!("{keys} keys") };
+            notes.push(format!("{refused} refused, of {keys}"));
+        }
+        notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
+        Picture {
+            title: format!("{}, under policy {}", self.source, self.spec.name),
+            times: times_of(span_us.1),
+            span_us,
+            rows: vec![Row {
+                name: self.spec.name.clone(),
+                notes,
+                timeline: ledger.timeline.clone(),
+                level: Vec::new(),
+                refusals: self.drawn_refusals(),
+            }],
+        }
+    }
+
+    /// In the order of time, which a sample is not in.
+    fn drawn_refusals(&self) -> Vec<crate::picture::Refusal> {
+        let mut drawn = self.ledger.some_refusals().to_vec();
+        drawn.sort_by_key(|refusal| refusal.t_us);
+        drawn
+    }
+
+    pub(crate) fn page(&self) -> String {
+        let ledger = &self.ledger;
+        let lead = match ledger.span_us {
+            Some((from_us, until_us)) => {
+                let times = times_of(until_us);
+                format!(
+                    "{} checks from {} to {}.",
+                    ledger.checks,
+                    times.show(from_us, 0),
+                    times.show(until_us, 0)
+                )
+            }
+            None => "There was nothing to check.".to_owned(),
+        };
+        let mut page =
+            Page::new(&format!("{} under policy {}", self.source, self.spec.name), &lead);
+        page.picture(&self.picture().svg());
+        page.section("What would have happened");
+        let line = |word: &str, count: u64| {
+            vec![word.to_owned(), count.to_string(), share(count, ledger.checks)]
+        };
+        let mut totals = vec![line("allowed", ledger.allowed), line("refused", ledger.refused)];
+        if ledger.in_part > 0 {
+            totals.insert(1, line("in part", ledger.in_part));
+        }
+        page.table(&["", "checks", "share"], totals);
+        self.limits(&mut page, "Refused by limit", &ledger.refused_by);
+        self.limits(
+            &mut page,
+            "Would have been refused in shadow by limit",
+            &ledger.shadow_refused_by,
+        );
+        self.keys(&mut page, "Most refused keys", |record| record.refused);
+        self.keys(&mut page, "Busiest keys", |record| record.checks);
+        self.smallest(&mut page);
+        page.section("The policy");
+        page.verbatim(&describe(self.spec));
+        if !self.remarks.is_empty() {
+            page.section("About what was read");
+            self.remarks.iter().for_each(|remark| page.paragraph(remark));
+        }
+        page.finish()
+    }
+
+    fn limits(&self, page: &mut Page, title: &str, counts: &[u64]) {
+        if counts.iter().all(|count| *count == 0) {
+            return;
+        }
+        page.section(title);
+        let limits = self.spec.built.limits().iter().zip(counts);
+        let row = |(limit, count): (&tollgate::Limit, &u64)| {
+            vec![limit.name().to_owned(), count.to_string(), share(*count, self.ledger.checks)]
+        };
+        page.table(&["limit", "refused", "share of checks"], limits.map(row));
+    }
+
+    fn keys(&self, page: &mut Page, title: &str, of: impl Fn(&KeyRecord) -> u64) {
+        let top = self.ledger.keys.top(TOP, of);
+        let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else { return };
+        let times = times_of(until_us);
+        page.section(title);
+        let row = |(key, record): (&str, KeyRecord)| {
+            let only_if_refused =
+                |words: String| if record.refused > 0 { words } else { "–".to_owned() };
+            vec![
+                key.to_owned(),
+                record.checks.to_string(),
+                record.refused.to_string(),
+                share(record.refused, record.checks),
+                only_if_refused(times.show(record.first_refused_us, 0)),
+                only_if_refused(times.show(record.last_refused_us, 0)),
+                only_if_refused(at_a_glance(record.longest_wait_us).to_string()),
+            ]
+        };
+        let head =
+            ["key", "checks", "refused", "share", "first refused", "last refused", "longest wait"];
+        page.table(&head, top.into_iter().map(row));
+    }
+
+    fn smallest(&self, page: &mut Page) {
+        if self.smallest.is_empty() || self.ledger.refused == 0 {
+            return;
+        }
+        page.section("The smallest limits that would have refused");
+        let words = |found: &Option<_>| found.as_ref().map_or_else(|| "–".to_owned(), in_short);
+        let rows = self.smallest.iter().map(|found| {
+            vec![found.limit.clone(), words(&found.nobody), words(&found.one_percent)]
+        });
+        page.table(&["each alone", "nobody", "at most 1 % of checks"], rows);
+        if !self.is_whole {
+            page.paragraph(
+                "There were too many checks to remember them all: this is by a sample of keys.",
+            );
+        }
+    }
+}
