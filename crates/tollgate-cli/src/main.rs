@@ -5,9 +5,11 @@ mod file;
 mod meaning;
 mod picture;
 mod report;
+mod stage;
 mod store;
 mod style;
 mod timeline;
+mod trace;
 mod verb;
 
 use std::process::ExitCode;

@@ -35,9 +35,10 @@ pub(crate) struct Ledger {
     /// The times of the first and the last check.
     pub(crate) span_us: Option<(u64, u64)>,
     /// What was asked for, as far as it is needed to look for other numbers. `None` where what came is more
-    /// than checks under one policy.
+    /// than checks under the one policy.
     pub(crate) sample: Option<Sample>,
     refusals: Refusals,
+    policy: String,
 }
 
 impl Ledger {
@@ -56,6 +57,7 @@ impl Ledger {
             span_us: None,
             sample: Some(Sample::default()),
             refusals: Refusals::new(),
+            policy: policy.name().to_owned(),
         }
     }
 
@@ -82,8 +84,11 @@ impl Ledger {
         let wait_us = decision.retry_after().map(micros_up);
         let place = self.keys.place(key);
         self.keys.record(place).add(t_us, is_refused.then_some(wait_us));
-        if let Some(sample) = &mut self.sample {
-            sample.add(place, t_us, cost);
+        match &mut self.sample {
+            // Another tier has other numbers of the same limits.
+            Some(_) if policy.name() != self.policy => self.sample = None,
+            Some(sample) => sample.add(place, t_us, cost),
+            None => {}
         }
         if is_refused {
             self.refused += 1;

@@ -1,24 +1,20 @@
 //! `tollgate replay`: a trace through a policy, in the trace's own time.
 
-mod complaint;
-mod event;
+mod jsonl;
 mod memory;
 mod remote;
-mod report;
-mod trace;
-mod turn;
-mod value;
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tollgate::Policy;
+use tollgate::{Decision, Policy};
 
-use self::report::{Jsonl, Report, Summary};
-use self::trace::Trace;
+use self::jsonl::Jsonl;
 use crate::failure::{Failure, say};
-use tollgate_server::config::cannot_read;
+use crate::file::write_whole;
+use crate::report::{Checked, Ledger, Report};
+use crate::trace::{Event, Op, Reading, Trace};
 use tollgate_server::config::{Address, not_an_address};
 use tollgate_server::config::{Config, PolicySpec};
 
@@ -46,15 +42,41 @@ pub(crate) struct Replay {
     /// redis-sentinel://…/service
     #[arg(long, value_name = "URL", default_value = "memory:")]
     store: String,
-    /// What to write: totals, or one line per event
+    /// What to write: a report for people, one line per event, or the report as JSON
     #[arg(long, value_enum, default_value_t = Format::Summary)]
     format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Draw what came and what was admitted over time into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Write the report as a page into this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Summary,
     Jsonl,
+    Json,
+}
+
+/// Who hears of every event and what was decided about it.
+trait Audience {
+    fn hear(&mut self, policy: &Policy, event: &Event<'_>, decision: &Decision) -> io::Result<()>;
+}
+
+/// How far a replay came.
+struct Played {
+    is_empty: bool,
+    /// Why it ended before the trace did.
+    complaint: Option<Failure>,
+    /// What there is to know about the trace.
+    remarks: Vec<String>,
 }
 
 impl Replay {
@@ -63,60 +85,84 @@ impl Replay {
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
         let mut config = Config::load(self.config.as_deref())?;
         let policy = config.choose(self.policy.as_deref())?.runnable()?;
-        let (name, input) = self.open()?;
-        let trace = Trace::new(name, input, policy.built.takes_reports());
-        let stdout = io::stdout().lock();
         match self.format {
-            Format::Jsonl => play(&store, policy, trace, Jsonl::new(stdout))?,
-            Format::Summary => play(&store, policy, trace, Summary::new(stdout))?,
+            Format::Jsonl => self.line_by_line(&store, &policy)?,
+            Format::Summary | Format::Json => self.in_all(&store, &policy)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The trace and what complaints call it.
-    fn open(&self) -> Result<(String, Input), Failure> {
-        match &self.trace {
-            Some(path) if path.as_os_str() != "-" => {
-                let name = path.display().to_string();
-                let file = std::fs::File::open(path).map_err(|error| cannot_read(&name, &error))?;
-                Ok((name, buffered(file)))
-            }
-            _ => Ok(("<stdin>".to_owned(), buffered(io::stdin()))),
+    fn line_by_line(&self, store: &Address, policy: &PolicySpec) -> Result<(), Failure> {
+        if self.plot.is_some() || self.html.is_some() {
+            let sentence = "--plot and --html show a report; leave out --format jsonl for them";
+            return Err(sentence.to_owned().into());
         }
+        let trace = self.reading.open_quietly(self.trace.as_deref(), policy)?;
+        let mut lines = Jsonl::new(io::stdout().lock());
+        let played = play(store, policy, trace, &mut lines)?.or_nothing()?;
+        lines.flush()?;
+        played.remarks.iter().for_each(|remark| say(&format!("warning: {remark}")));
+        played.complaint.map_or(Ok(()), Err)
     }
-}
 
-/// What a trace is read from, on any thread.
-type Input = Box<dyn BufRead + Send>;
-
-fn buffered(input: impl Read + Send + 'static) -> Input {
-    Box::new(BufReader::with_capacity(1 << 16, input))
+    fn in_all(&self, store: &Address, policy: &PolicySpec) -> Result<(), Failure> {
+        let trace = self.reading.open(self.trace.as_deref(), policy)?;
+        let mut ledger = Ledger::new(&policy.built);
+        let played = play(store, policy, trace, &mut ledger)?.or_nothing()?;
+        let source = match &self.trace {
+            Some(path) if path.as_os_str() != "-" => path.display().to_string(),
+            _ => "standard input".to_owned(),
+        };
+        let report = Report::new(policy, &source, ledger, played.remarks);
+        if let Some(path) = &self.plot {
+            write_whole(path, &report.picture().svg())?;
+        }
+        if let Some(path) = &self.html {
+            write_whole(path, &report.page())?;
+        }
+        let mut out = anstream::stdout().lock();
+        if self.json || self.format == Format::Json {
+            serde_json::to_writer(&mut out, &report.json()).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            report.write_text(&mut out)?;
+        }
+        played.complaint.map_or(Ok(()), Err)
+    }
 }
 
 fn play(
     store: &Address,
-    policy: PolicySpec,
-    trace: Trace<Input>,
-    report: impl Report,
-) -> Result<(), Failure> {
+    policy: &PolicySpec,
+    trace: Trace,
+    audience: &mut impl Audience,
+) -> Result<Played, Failure> {
     match store {
-        Address::Memory => memory::play(&policy, trace, report),
-        Address::Redis(url) => remote::play(url, policy, trace, report),
+        Address::Memory => memory::play(policy, trace, audience),
+        Address::Redis(url) => remote::play(url, policy, trace, audience),
     }
 }
 
-/// Ends a replay. What was decided before a complaint is still written.
-fn conclude(
-    policy: &Policy,
-    mut report: impl Report,
-    is_empty: bool,
-    complaint: Option<Failure>,
-) -> Result<(), Failure> {
-    match complaint {
-        Some(failure) if is_empty => return Err(failure),
-        None if is_empty => say("warning: the trace is empty"),
-        _ => {}
+impl Played {
+    /// What was decided before a complaint is still told; but if nothing was, there is only the complaint.
+    fn or_nothing(self) -> Result<Played, Failure> {
+        match self.complaint {
+            Some(failure) if self.is_empty => return Err(failure),
+            None if self.is_empty => say("warning: the trace is empty"),
+            _ => {}
+        }
+        Ok(self)
     }
-    report.finish(policy)?;
-    complaint.map_or(Ok(()), Err)
+}
+
+impl Audience for Ledger {
+    fn hear(&mut self, policy: &Policy, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
+        if event.op == Op::Check {
+            let (t_us, key, cost) = (event.t_us, &*event.key, event.cost);
+            self.add(&Checked { policy, t_us, key, cost, decision });
+        } else {
+            self.add_other();
+        }
+        Ok(())
+    }
 }

@@ -4,24 +4,21 @@ mod events;
 mod window;
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::BufRead;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::Receiver;
 use tokio::time::sleep;
 use tollgate::{Crossing, Store, StoreError};
 use tollgate_redis::RedisStore;
 use tollgate_server::config::PolicySpec;
 
-use self::events::{Next, read_ahead};
+use self::events::{Ahead, read_ahead};
 use self::window::{WINDOW, Window};
-use super::conclude;
-use super::report::Report;
-use super::trace::Trace;
+use super::{Audience, Played};
 use crate::failure::{Failure, say};
 use crate::store::{block_on, sentence};
+use crate::trace::Trace;
 
 /// How long an exchange with the store may take: nobody waits for a rehearsal but its author.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,17 +27,17 @@ const CLEARING: Duration = Duration::from_secs(120);
 
 pub(super) fn play(
     url: &str,
-    policy: PolicySpec,
-    trace: Trace<impl BufRead + Send + 'static>,
-    report: impl Report,
-) -> Result<(), Failure> {
+    policy: &PolicySpec,
+    trace: Trace,
+    audience: &mut impl Audience,
+) -> Result<Played, Failure> {
     block_on(async {
         let stage = Stage::set(url, policy).await.map_err(|error| sentence(url, &error))?;
-        let played = stage.play(read_ahead(trace)?, report).await;
+        let played = stage.play(read_ahead(trace)?, audience).await;
         // Whatever became of the trace, nothing of it stays.
         match (played, stage.clear().await) {
             (Err(failure), Err(also)) => Err(failure.and(also)),
-            (played, cleared) => played.and(cleared),
+            (played, cleared) => cleared.and(played),
         }
     })?
 }
@@ -54,7 +51,7 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    async fn set(url: &'a str, policy: PolicySpec) -> Result<Stage<'a>, StoreError> {
+    async fn set(url: &'a str, policy: &PolicySpec) -> Result<Stage<'a>, StoreError> {
         let prefix = private_prefix();
         let builder = RedisStore::builder(url).prefix(&prefix).deadline(PATIENCE);
         let store = builder.start()?;
@@ -64,21 +61,21 @@ impl<'a> Stage<'a> {
         for tier in policy.shared_tiers() {
             store.set_variant(&policy.name, tier.built.clone(), Crossing::Units).await?;
         }
-        Ok(Stage { url, prefix, policy: Arc::new(policy), store })
+        Ok(Stage { url, prefix, policy: Arc::new(policy.clone()), store })
     }
 
     async fn play(
         &self,
-        mut events: Receiver<Next>,
-        mut report: impl Report,
-    ) -> Result<(), Failure> {
+        mut ahead: Ahead,
+        audience: &mut impl Audience,
+    ) -> Result<Played, Failure> {
         let mut interrupted = pin!(interrupted());
         let mut is_empty = true;
         let complaint = loop {
             let mut next = Vec::with_capacity(WINDOW);
             // Between windows only: what is under way would leave records behind.
             tokio::select! {
-                _ = events.recv_many(&mut next, WINDOW) => {}
+                _ = ahead.events.recv_many(&mut next, WINDOW) => {}
                 () = &mut interrupted => {
                     break Some("interrupted; the rest of the trace is not decided".to_owned().into());
                 }
@@ -91,14 +88,15 @@ impl<'a> Stage<'a> {
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
                 let decision = event.told(&self.policy, *decision);
-                report.add(event.under(&self.policy), event, &decision)?;
+                audience.hear(event.under(&self.policy), event, &decision)?;
             }
             let trouble = trouble.map(|error| sentence(self.url, &error).into());
             if let Some(failure) = trouble.or(window.complaint) {
                 break Some(failure);
             }
         };
-        conclude(&self.policy.built, report, is_empty, complaint)
+        let remarks = ahead.remarks(complaint.is_none());
+        Ok(Played { is_empty, complaint, remarks })
     }
 
     async fn clear(&self) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use tollgate_server::config::PolicySpec;
 
 use super::events::Next;
 use crate::failure::Failure;
-use crate::verb::replay::event::Event;
+use crate::trace::Event;
 
 /// How many events may be under way at once; with more of them a replay is no faster.
 pub(super) const WINDOW: usize = 256;

@@ -4,18 +4,18 @@ use tollgate::{Decision, Policy, Timestamp, Verb};
 use tollgate_core::{Logs, View};
 use tollgate_server::config::PolicySpec;
 
-use super::event::{Event, Op};
+use crate::trace::{Event, Op};
 
 impl Event<'_> {
     /// What decides about it. What is given back or forgotten is so whatever the tier.
-    pub(super) fn under<'s>(&self, spec: &'s PolicySpec) -> &'s Policy {
+    pub(crate) fn under<'s>(&self, spec: &'s PolicySpec) -> &'s Policy {
         match self.op {
             Op::Check | Op::Peek | Op::Report(_) => spec.under(self.tier.as_deref()),
             Op::Refund | Op::Reset => &spec.built,
         }
     }
 
-    pub(super) fn verb(&self) -> Verb {
+    pub(crate) fn verb(&self) -> Verb {
         match self.op {
             Op::Check => Verb::Check,
             Op::Peek => Verb::Peek,
@@ -26,7 +26,7 @@ impl Event<'_> {
     }
 
     /// The decision about a tier that nothing limits: it touches no state.
-    pub(super) fn free(&self, spec: &PolicySpec) -> Option<Decision> {
+    pub(crate) fn free(&self, spec: &PolicySpec) -> Option<Decision> {
         let policy = self.under(spec);
         let is_free = policy.limits().is_empty() && policy.name() != spec.built.name();
         let logs = Logs::new();
@@ -35,7 +35,7 @@ impl Event<'_> {
     }
 
     /// What is told of a decision: keys that the policy is not rolled out to are in shadow.
-    pub(super) fn told(&self, spec: &PolicySpec, decision: Decision) -> Decision {
+    pub(crate) fn told(&self, spec: &PolicySpec, decision: Decision) -> Decision {
         if spec.enrols(self.key.as_bytes()) { decision } else { decision.in_shadow(self.cost) }
     }
 }

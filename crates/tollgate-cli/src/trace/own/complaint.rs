@@ -1,6 +1,6 @@
 //! What is wrong with a line of a trace, in our own words.
 
-use super::event::WHOLE;
+use crate::trace::event::WHOLE;
 
 /// The parser's complaint about a line, told anew.
 pub(super) fn complaint(line: &[u8], error: &serde_json::Error) -> String {

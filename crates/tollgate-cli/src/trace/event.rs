@@ -1,4 +1,4 @@
-//! One line of a trace.
+//! What happens, whatever it was read from; and how a line of our own says it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,27 +7,27 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use tollgate::{Outcome, Timestamp};
 
-use super::value::{Text, Whole, Word};
+use super::own::value::{Text, Whole, Word};
 
 /// What happens, to which key, and when.
-pub(super) struct Event<'a> {
-    pub(super) t_us: u64,
-    pub(super) key: Cow<'a, str>,
-    pub(super) cost: u64,
-    pub(super) op: Op,
-    pub(super) tier: Option<Cow<'a, str>>,
+pub(crate) struct Event<'a> {
+    pub(crate) t_us: u64,
+    pub(crate) key: Cow<'a, str>,
+    pub(crate) cost: u64,
+    pub(crate) op: Op,
+    pub(crate) tier: Option<Cow<'a, str>>,
 }
 
 impl Event<'_> {
     /// The same, independent of the line it was read from.
-    pub(super) fn into_owned(self) -> Event<'static> {
+    pub(crate) fn into_owned(self) -> Event<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         Event { key: owned(self.key), tier: self.tier.map(owned), ..self }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Check,
     Peek,
     Refund,
@@ -37,7 +37,7 @@ pub(super) enum Op {
 
 impl Op {
     /// Named in the answer where the answer is not about the operation itself.
-    pub(super) fn answer_names_it(self) -> Option<&'static str> {
+    pub(crate) fn answer_names_it(self) -> Option<&'static str> {
         match self {
             Op::Check | Op::Peek => None,
             Op::Refund => Some("refund"),

@@ -9,9 +9,9 @@ use super::complaint::must_be_whole;
 use tollgate_server::config::did_you_mean;
 
 /// One of a few strings, without copying it.
-pub(super) struct Word {
-    pub(super) what: &'static str,
-    pub(super) known: &'static [&'static str],
+pub(in crate::trace) struct Word {
+    pub(in crate::trace) what: &'static str,
+    pub(in crate::trace) known: &'static [&'static str],
 }
 
 impl<'de> DeserializeSeed<'de> for Word {
@@ -38,9 +38,9 @@ impl Visitor<'_> for Word {
 }
 
 /// A whole number in a range that starts at 0.
-pub(super) struct Whole {
-    pub(super) name: &'static str,
-    pub(super) most: u64,
+pub(in crate::trace) struct Whole {
+    pub(in crate::trace) name: &'static str,
+    pub(in crate::trace) most: u64,
 }
 
 impl Whole {
@@ -89,7 +89,7 @@ impl Visitor<'_> for Whole {
 }
 
 /// A string, borrowed where the line holds it as it is.
-pub(super) struct Text(pub(super) &'static str);
+pub(in crate::trace) struct Text(pub(in crate::trace) &'static str);
 
 impl<'de> DeserializeSeed<'de> for Text {
     type Value = Cow<'de, str>;

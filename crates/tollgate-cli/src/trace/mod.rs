@@ -1,0 +1,38 @@
+//! Events to decide about, in the order of time, from whatever recorded them.
+
+mod event;
+mod input;
+mod own;
+mod progress;
+mod reading;
+
+pub(crate) use self::event::{Event, Op};
+pub(crate) use self::reading::Reading;
+
+use self::own::OwnTrace;
+use crate::failure::Failure;
+
+/// Events, one after the other.
+pub(crate) struct Trace {
+    source: Source,
+}
+
+enum Source {
+    Own(OwnTrace),
+}
+
+impl Trace {
+    /// The next event, or nothing at the end.
+    pub(crate) fn next_event(&mut self) -> Result<Option<Event<'_>>, Failure> {
+        match &mut self.source {
+            Source::Own(trace) => trace.next_event(),
+        }
+    }
+
+    /// What there is to tell about the events once all are read, a sentence each.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        match &self.source {
+            Source::Own(_) => Vec::new(),
+        }
+    }
+}
