@@ -1,5 +1,6 @@
 //! `tollgate`, the command line of an exact rate limiter.
 
+mod expr;
 mod failure;
 mod file;
 mod meaning;

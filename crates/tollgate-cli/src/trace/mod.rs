@@ -2,6 +2,7 @@
 
 mod event;
 mod input;
+mod log;
 mod own;
 mod progress;
 mod reading;
@@ -9,6 +10,7 @@ mod reading;
 pub(crate) use self::event::{Event, Op};
 pub(crate) use self::reading::Reading;
 
+use self::log::Ahead;
 use self::own::OwnTrace;
 use crate::failure::Failure;
 
@@ -19,6 +21,8 @@ pub(crate) struct Trace {
 
 enum Source {
     Own(OwnTrace),
+    Log(Ahead),
+    Nothing,
 }
 
 impl Trace {
@@ -26,13 +30,16 @@ impl Trace {
     pub(crate) fn next_event(&mut self) -> Result<Option<Event<'_>>, Failure> {
         match &mut self.source {
             Source::Own(trace) => trace.next_event(),
+            Source::Log(log) => log.next_event(),
+            Source::Nothing => Ok(None),
         }
     }
 
     /// What there is to tell about the events once all are read, a sentence each.
     pub(crate) fn remarks(&self) -> Vec<String> {
         match &self.source {
-            Source::Own(_) => Vec::new(),
+            Source::Own(_) | Source::Nothing => Vec::new(),
+            Source::Log(log) => log.remarks().to_vec(),
         }
     }
 }

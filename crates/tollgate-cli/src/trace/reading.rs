@@ -5,19 +5,76 @@ use std::path::Path;
 use tollgate_server::config::PolicySpec;
 
 use super::input::Input;
+use super::log::{self, Kind, Settings, Unit};
 use super::own::OwnTrace;
 use super::{Source, Trace};
 use crate::failure::Failure;
 
 /// How events are read.
 #[derive(clap::Args)]
-pub(crate) struct Reading {}
+#[command(next_help_heading = "Access logs")]
+pub(crate) struct Reading {
+    /// What the input is: a trace, or an access log of this format; gzip is noticed
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Trace)]
+    input: Format,
+    /// Who a line is, such as `client_ip + " " + segments(path, 1)` [default: what the policy's key is made
+    /// of, or the address]
+    #[arg(long, value_name = "EXPR")]
+    key: Option<String>,
+    /// What a line costs, rounded up, such as `if method == "POST" then 5 else 1` [default: 1]
+    #[arg(long, value_name = "EXPR")]
+    cost: Option<String>,
+    /// Which lines count, such as `status != 429 and not path ~ "/health"` [default: all]
+    #[arg(long = "where", value_name = "EXPR")]
+    condition: Option<String>,
+    /// Which tier of the policy a line is in, such as `or_else(plan, "free")`
+    #[arg(long, value_name = "EXPR")]
+    tier: Option<String>,
+    /// The field of the time [default: the first of t_us, time, timestamp, ts, @timestamp, date]
+    #[arg(long, value_name = "FIELD")]
+    time: Option<String>,
+    /// What times that are numbers count
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Unit::Auto)]
+    time_unit: Unit,
+    /// Spread the lines of a second evenly over it, where times are whole seconds
+    #[arg(long)]
+    spread: bool,
+    /// Stop at the first line that cannot be read, instead of counting it
+    #[arg(long)]
+    strict: bool,
+    /// What separates the columns of a CSV file: one character, or tab
+    #[arg(long, value_name = "CHAR", default_value = ",", value_parser = delimiter)]
+    delimiter: u8,
+    /// The first line of a CSV file is no header; its columns are f1, f2 and so on
+    #[arg(long)]
+    no_header: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// JSON lines of our own: {"t_us": 0, "key": "alice", "cost": 1}
+    Trace,
+    /// What Apache and nginx write: combined or common, with more fields or without
+    Combined,
+    /// Any JSON object per line; fields by path, such as user.id
+    Jsonl,
+    /// Columns that the first line names
+    Csv,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [sign] if *sign != b'"' && !sign.is_ascii_alphanumeric() => Ok(*sign),
+        _ => Err("a delimiter is one character such as ; or |, or tab".to_owned()),
+    }
+}
 
 impl Reading {
     /// Opens a trace for a policy; `-` or nothing is standard input, and what begins as gzip does is
     /// decompressed. On a terminal, a bar shows how far it is.
     pub(crate) fn open(&self, path: Option<&Path>, spec: &PolicySpec) -> Result<Trace, Failure> {
-        Reading::begin(Input::open(path, true)?, spec)
+        self.begin(path, true, spec)
     }
 
     /// The same without a bar, for those who write on the terminal themselves.
@@ -26,11 +83,64 @@ impl Reading {
         path: Option<&Path>,
         spec: &PolicySpec,
     ) -> Result<Trace, Failure> {
-        Reading::begin(Input::open(path, false)?, spec)
+        self.begin(path, false, spec)
     }
 
-    fn begin(input: Input, spec: &PolicySpec) -> Result<Trace, Failure> {
-        let source = Source::Own(OwnTrace::new(input, spec.built.takes_reports()));
-        Ok(Trace { source })
+    fn begin(
+        &self,
+        path: Option<&Path>,
+        shows_progress: bool,
+        spec: &PolicySpec,
+    ) -> Result<Trace, Failure> {
+        let kind = match self.input {
+            Format::Trace => {
+                self.refuse_flags_of_logs()?;
+                let input = Input::open(path, shows_progress)?;
+                let source = Source::Own(OwnTrace::new(input, spec.built.takes_reports()));
+                return Ok(Trace { source });
+            }
+            Format::Combined => Kind::Combined,
+            Format::Jsonl => Kind::Json,
+            Format::Csv => Kind::Csv,
+        };
+        let log = log::open(&self.settings(kind), Input::open(path, shows_progress)?, spec)?;
+        Ok(Trace { source: log.map_or(Source::Nothing, Source::Log) })
+    }
+
+    fn settings(&self, kind: Kind) -> Settings<'_> {
+        Settings {
+            kind,
+            key: self.key.as_deref(),
+            cost: self.cost.as_deref(),
+            tier: self.tier.as_deref(),
+            condition: self.condition.as_deref(),
+            time: self.time.as_deref(),
+            time_unit: self.time_unit,
+            is_spread: self.spread,
+            is_strict: self.strict,
+            delimiter: self.delimiter,
+            has_header: !self.no_header,
+        }
+    }
+
+    /// A trace says all that itself, and a flag must not be passed over in silence.
+    fn refuse_flags_of_logs(&self) -> Result<(), Failure> {
+        let given = [
+            ("--key", self.key.is_some()),
+            ("--cost", self.cost.is_some()),
+            ("--where", self.condition.is_some()),
+            ("--tier", self.tier.is_some()),
+            ("--time", self.time.is_some()),
+            ("--time-unit", self.time_unit != Unit::Auto),
+            ("--spread", self.spread),
+            ("--no-header", self.no_header),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(format!(
+                "{flag} is about access logs; say which kind with --input combined, jsonl or csv"
+            )
+            .into()),
+            None => Ok(()),
+        }
     }
 }

@@ -1,0 +1,32 @@
+//! An event of a log, in room that is used again for others.
+
+use std::borrow::Cow;
+
+use crate::trace::event::{Event, Op};
+
+/// When, whose and how much.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) t_us: u64,
+    pub(super) key: String,
+    pub(super) cost: u64,
+    pub(super) has_tier: bool,
+    pub(super) tier: String,
+}
+
+impl Entry {
+    /// The text it holds on to, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.key.len() + self.tier.len()
+    }
+
+    pub(super) fn event(&self) -> Event<'_> {
+        Event {
+            t_us: self.t_us,
+            key: Cow::Borrowed(&self.key),
+            cost: self.cost,
+            op: Op::Check,
+            tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How the lines of a log are to be understood.
+
+use super::combined::Combined;
+use super::csv::{Csv, Open};
+use super::entry::Entry;
+use super::json::Json;
+use super::lines::Lines;
+use super::plan::Plan;
+use crate::failure::Failure;
+use tollgate_server::config::cannot_read;
+
+/// How many lines a quoted field may go on for.
+const MOST_HEIGHT: u32 = 64;
+
+/// A kind of log, with what is known about it from its first line.
+pub(super) enum Format {
+    Combined,
+    Json(Json),
+    Csv(Csv),
+}
+
+impl Format {
+    /// What the line is to the plan; whether it counts. The inner complaint is about this line only.
+    pub(super) fn fill(
+        &mut self,
+        lines: &mut Lines,
+        plan: &mut Plan,
+        entry: &mut Entry,
+    ) -> Result<Result<bool, String>, Failure> {
+        if let Format::Csv(csv) = self {
+            return fill_from_csv(csv, lines, plan, entry);
+        }
+        let text = match lines.text() {
+            Ok(text) => text,
+            Err(sentence) => return Ok(Err(sentence)),
+        };
+        Ok(match self {
+            Format::Json(json) => json.parse(&text).and_then(|row| plan.fill(&row, entry)),
+            _ => Combined::parse(&text).and_then(|row| plan.fill(&row, entry)),
+        })
+    }
+}
+
+fn fill_from_csv(
+    csv: &mut Csv,
+    lines: &mut Lines,
+    plan: &mut Plan,
+    entry: &mut Entry,
+) -> Result<Result<bool, String>, Failure> {
+    for _ in 0..MOST_HEIGHT {
+        match lines.text() {
+            Err(sentence) => return Ok(Err(sentence)),
+            Ok(text) => {
+                if csv.split(&text) != Err(Open) {
+                    return Ok(plan.fill(&csv.row(&text), entry));
+                }
+            }
+        }
+        let is_more = lines.extend().map_err(|error| cannot_read(lines.name(), &error))?;
+        if !is_more {
+            break;
+        }
+    }
+    Ok(Err("a column begins with a quote that nothing closes".to_owned()))
+}

@@ -1,0 +1,74 @@
+//! What becomes of a line: whether it counts, when, whose and how much it is.
+
+use super::entry::Entry;
+use super::instant::Instants;
+use super::unit::Unit;
+use crate::expr::{Expression, Row, Value};
+
+/// What the flags say, ready for lines.
+pub(super) struct Plan {
+    pub(super) condition: Option<Expression>,
+    /// The first of these fields that a line has is its time.
+    pub(super) times: Vec<(usize, Unit)>,
+    pub(super) key: Expression,
+    /// 1 where nothing is said.
+    pub(super) cost: Option<Expression>,
+    pub(super) tier: Option<Expression>,
+    pub(super) instants: Instants,
+}
+
+impl Plan {
+    /// Fills an entry; whether the line counts at all. A complaint is why it cannot be read.
+    pub(super) fn fill(&mut self, row: &dyn Row, entry: &mut Entry) -> Result<bool, String> {
+        if let Some(condition) = &self.condition
+            && !condition.eval(row)?.to_truth()?
+        {
+            return Ok(false);
+        }
+        entry.t_us = self.time(row)?;
+        entry.key.clear();
+        match self.key.eval(row)?.into_text() {
+            Some(key) => entry.key.push_str(&key),
+            None => return Err(missing("--key", &self.key, row)),
+        }
+        entry.cost = match &self.cost {
+            None => 1,
+            Some(cost) => whole(cost, row)?,
+        };
+        entry.tier.clear();
+        let tier = self.tier.as_ref().map(|tier| tier.eval(row)).transpose()?;
+        let tier = tier.and_then(Value::into_text);
+        entry.has_tier = tier.is_some();
+        entry.tier.push_str(tier.as_deref().unwrap_or(""));
+        Ok(true)
+    }
+
+    fn time(&mut self, row: &dyn Row) -> Result<u64, String> {
+        for (place, unit) in &self.times {
+            let value = row.value(*place);
+            if value != Value::Missing {
+                return self.instants.read(&value, *unit);
+            }
+        }
+        let names: Vec<String> =
+            self.times.iter().map(|(place, _)| format!("`{}`", row.name(*place))).collect();
+        Err(format!(
+            "there is no time in this line: {} is missing; --time names the field",
+            names.join(" or ")
+        ))
+    }
+}
+
+fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {
+    let number = cost.eval(row)?.to_number().map_err(|sentence| format!("--cost: {sentence}"))?;
+    let number = number.ok_or_else(|| missing("--cost", cost, row))?;
+    u64::try_from(number.ceil())
+        .map_err(|_| format!("a cost must be from 0 to {}; found {number}", u64::MAX))
+}
+
+fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> String {
+    let field = expression.missing(row).unwrap_or_else(|| "a field".to_owned());
+    format!(
+        "there is no `{field}` in this line, which {flag} needs; or_else({field}, …) mends that"
+    )
+}
