@@ -7,6 +7,7 @@ mod explain;
 mod holders_and_errors;
 mod import;
 mod legacy;
+mod logs;
 mod random_trace;
 mod redis_check;
 mod redis_errors;

@@ -59,7 +59,7 @@ impl Place {
         Place::with_config(&format!("[policies.p]\nlimits = [{limits}]\n"))
     }
 
-    pub(crate) fn file(self, name: &str, text: &str) -> Place {
+    pub(crate) fn file(self, name: &str, text: impl AsRef<[u8]>) -> Place {
         std::fs::write(self.directory.join(name), text).unwrap();
         self
     }
@@ -73,7 +73,7 @@ impl Place {
         self.run_with_input(arguments, "")
     }
 
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Run {
         finish(&mut self.command(arguments), input)
     }
 
@@ -104,12 +104,12 @@ impl Place {
     }
 }
 
-fn finish(command: &mut Command, input: &str) -> Run {
+fn finish(command: &mut Command, input: impl AsRef<[u8]>) -> Run {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_owned();
+    let input = input.as_ref().to_owned();
     // The child may well stop reading at a bad line, before all is written.
-    let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     Run::from(output)
