@@ -40,7 +40,7 @@ pub(crate) struct Pace {
     patience: Patience,
     /// Requests that are being answered.
     under_way: AtomicU32,
-    /// Requests so far.
+    /// Requests so far, and other signs of life.
     begun: AtomicU32,
     is_http2: AtomicBool,
 }
@@ -62,6 +62,11 @@ impl Pace {
     pub(crate) fn request_begins(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An answer that has no end has gone on, because the peer has read what came before.
+    pub(crate) fn answer_goes_on(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn request_ends(&self) {

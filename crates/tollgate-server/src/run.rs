@@ -20,6 +20,8 @@ use crate::timing::Timing;
 use crate::tls::Certificates;
 
 const LOOK_AT_STORE: Duration = Duration::from_millis(500);
+/// What was refused so long ago counts half.
+const HALVE_REFUSALS: Duration = Duration::from_secs(60);
 
 /// Serves a configuration on bound sockets until `shutdown` is ready, and then until every request
 /// under way is answered.
@@ -95,6 +97,7 @@ impl Running {
             others.spawn(keep_reloading(in_force, path, (files, contents), told));
         }
         others.spawn(tell_of_the_store(Arc::clone(&server)));
+        others.spawn(keep_halving_refusals(Arc::clone(&server)));
         if let Some(path) = snapshot.clone() {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), path, every));
@@ -148,6 +151,13 @@ async fn tell_of_the_store(server: Arc<Server>) {
             _ => {}
         }
         was = is;
+    }
+}
+
+async fn keep_halving_refusals(server: Arc<Server>) {
+    loop {
+        sleep(HALVE_REFUSALS).await;
+        server.engine.refused().halve();
     }
 }
 

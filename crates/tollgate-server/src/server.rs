@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tollgate::{Clock, Timestamp};
 use tollgate_http::{ClientIp, TrustedProxies};
 
@@ -31,6 +31,18 @@ pub enum Phase {
     Ended,
 }
 
+impl Phase {
+    /// As the live feed spells it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Serving => "serving",
+            Phase::LameDuck => "lame-duck",
+            Phase::Draining => "draining",
+            Phase::Ended => "ended",
+        }
+    }
+}
+
 /// What every connection of every face shares.
 pub struct Server {
     /// Policies, exceptions, store and counters.
@@ -38,6 +50,8 @@ pub struct Server {
     identity: ArcSwap<Identity>,
     guesses: Guesses,
     at_once: Semaphore,
+    live: Arc<Semaphore>,
+    live_every: Duration,
     phase: watch::Sender<Phase>,
     reloads: Reloads,
     patience: Patience,
@@ -73,6 +87,8 @@ impl Server {
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
             at_once: Semaphore::new(timing.room.requests),
+            live: Arc::new(Semaphore::new(timing.room.live)),
+            live_every: timing.live_every,
             phase: watch::Sender::new(Phase::Serving),
             reloads: Reloads::default(),
             patience: timing.patience,
@@ -95,9 +111,9 @@ impl Server {
         self.identity.load().access.is_open()
     }
 
-    /// Whether a token that was good still opens the role.
-    pub(crate) fn still(&self, token: &str, role: Role) -> Attempt {
-        self.identity.load().access.attempt(Some(token), role)
+    /// Whether a token that was good, or none where none was needed, still opens the role.
+    pub(crate) fn still(&self, token: Option<&str>, role: Role) -> Attempt {
+        self.identity.load().access.attempt(token, role)
     }
 
     /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
@@ -107,6 +123,12 @@ impl Server {
             self.engine.metrics().count_shed(face);
         }
         permit
+    }
+
+    /// Room for one more who reads the live feed, and how often there is something to read.
+    pub(crate) fn admit_to_live(&self) -> Option<(OwnedSemaphorePermit, Duration)> {
+        let permit = Arc::clone(&self.live).try_acquire_owned().ok()?;
+        Some((permit, self.live_every))
     }
 
     /// The client of a request, and whether the peer that sent it is a proxy to be believed.

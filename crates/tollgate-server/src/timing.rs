@@ -14,6 +14,8 @@ pub struct Timing {
     pub quiet: Duration,
     /// For requests under way when the server drains.
     pub drain: Duration,
+    /// Between two events of a live feed.
+    pub live_every: Duration,
     /// With peers.
     pub patience: Patience,
     /// Not time, but bounds like the others.
@@ -26,6 +28,7 @@ impl Default for Timing {
             lame_duck: Duration::from_secs(1),
             quiet: Duration::from_millis(250),
             drain: Duration::from_secs(10),
+            live_every: Duration::from_secs(1),
             patience: Patience::default(),
             room: Room::default(),
         }
@@ -39,10 +42,12 @@ pub struct Room {
     pub connections: usize,
     /// Requests that are being decided.
     pub requests: usize,
+    /// Live feeds that are read.
+    pub live: usize,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { connections: 10_000, requests: 4_096 }
+        Room { connections: 10_000, requests: 4_096, live: 64 }
     }
 }

@@ -43,6 +43,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Networks whose forwarded headers are believed.",
     )
     .default("[]"),
+    Key::new(
+        "show_keys",
+        Shape::Flag,
+        "The dashboard shows keys that are refused as they are, not as hashes.",
+    )
+    .default("false"),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
     Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Who may ask, and what."),
 ];
@@ -82,6 +88,8 @@ pub struct ServerSpec {
     pub listen: Listen,
     /// Networks whose forwarded headers are believed.
     pub trusted_proxies: Vec<String>,
+    /// Whether keys that are refused are kept and shown as they are.
+    pub show_keys: bool,
     /// Certificates to serve.
     pub tls: Option<TlsSpec>,
     allow_unauthenticated: bool,
@@ -131,6 +139,7 @@ impl ServerSpec {
         ServerSpec {
             listen: Listen { http: on(8080), grpc: on(8081), resp: on(6380) },
             trusted_proxies: Vec::new(),
+            show_keys: false,
             tls: None,
             allow_unauthenticated: false,
             auth: Vec::new(),
@@ -226,6 +235,7 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
             resp: listener("resp", resp).unwrap_or(resp),
         },
         trusted_proxies: table.texts("trusted_proxies"),
+        show_keys: table.verified("show_keys", Field::flag).unwrap_or(false),
         tls,
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),

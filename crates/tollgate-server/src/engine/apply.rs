@@ -54,7 +54,7 @@ impl Engine {
         match &replies {
             Ok(replies) if verb == Verb::Check => {
                 for (ask, reply) in asks.iter().zip(replies) {
-                    ask.served.tally().count(face, reply.outcome());
+                    self.count(face, ask.served, ask.key.bytes(), reply.outcome());
                 }
             }
             Ok(_) => {}

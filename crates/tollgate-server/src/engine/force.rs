@@ -9,7 +9,9 @@ impl Engine {
     /// Puts another configuration in force, whole or not at all; what was spent stays spent.
     pub async fn adopt(&self, config: &Config) -> Result<(), Invalid> {
         let plan = Plan::new(config, &self.metrics)?;
-        self.put_in_force(plan).await
+        self.put_in_force(plan).await?;
+        self.refused.show_keys(config.server.show_keys);
+        Ok(())
     }
 
     pub(super) async fn put_in_force(&self, plan: Plan) -> Result<(), Invalid> {

@@ -71,7 +71,8 @@ impl Engine {
         }
         for (at, ask) in asks.iter().enumerate() {
             let reply = holding.as_ref().ok().and_then(|holding| holding.replies.get(at));
-            ask.served.tally().count(face, reply.map_or(Outcome::Error, Reply::outcome));
+            let outcome = reply.map_or(Outcome::Error, Reply::outcome);
+            self.count(face, ask.served, ask.key.bytes(), outcome);
         }
         self.metrics.decided(face, started);
         holding

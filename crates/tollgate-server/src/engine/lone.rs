@@ -37,7 +37,8 @@ impl Engine {
         // A policy that the store does not know is a complaint for the long way to make.
         let decision = decision.ok()?;
         if verb == Verb::Check {
-            served.tally().count(face, outcome(&served.spec().built, &decision));
+            let outcome = outcome(&served.spec().built, &decision);
+            self.count(face, served, key.bytes(), outcome);
         }
         Some(decision)
     }

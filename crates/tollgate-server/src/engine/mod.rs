@@ -2,6 +2,7 @@
 
 mod address;
 mod apply;
+mod count;
 mod entries;
 mod exception;
 mod force;
@@ -28,6 +29,7 @@ pub use self::served::{Served, TIER};
 pub use self::throttle::{ThrottleNumbers, Variant};
 
 pub(crate) use self::apply::short_of_answers;
+pub(crate) use self::count::PolicyCount;
 
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use self::throttle::Throttle;
 use crate::config::{Config, Invalid};
-use crate::observe::Metrics;
+use crate::observe::{Metrics, Refused};
 
 /// One line of a check, as a face puts it.
 pub struct Ask<'a> {
@@ -60,6 +62,7 @@ pub struct Engine {
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
     metrics: Arc<Metrics>,
+    refused: Refused,
 }
 
 impl Engine {
@@ -74,6 +77,7 @@ impl Engine {
             changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(|family| metrics.tally(family)),
             metrics,
+            refused: Refused::new(config.server.show_keys),
         };
         engine.place.greet().await?;
         engine.put_in_force(plan).await?;

@@ -56,7 +56,7 @@ impl Place {
     }
 
     /// How often the store failed so far, by kind.
-    pub(super) fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
         let store = if let Place::Redis(store) = self { Some(store) } else { None };
         store.into_iter().flat_map(RedisStore::failures)
     }
@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// How many charges were made to keys that found no place.
-    pub(super) fn overflowed(&self) -> u64 {
+    pub(crate) fn overflowed(&self) -> u64 {
         match self {
             Place::Memory(store) => store.overflowed(),
             Place::Redis(_) => 0,

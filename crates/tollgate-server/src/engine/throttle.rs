@@ -13,7 +13,7 @@ use tollgate::{
 use super::Engine;
 use super::place::Place;
 use super::reply::{Outcome, outcome};
-use crate::observe::{Face, Tally};
+use crate::observe::{Face, Tally, Totals};
 
 /// The family of all such policies, and their label in metrics. No policy of a file has a dot.
 const FAMILY: &str = "cl.throttle";
@@ -110,6 +110,11 @@ impl Throttle {
     pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
         Throttle { variants: RwLock::default(), tally: tally(FAMILY) }
     }
+
+    /// The name under which they are counted, and decisions so far.
+    pub(super) fn totals(&self) -> (&'static str, Totals) {
+        (FAMILY, self.tally.totals())
+    }
 }
 
 impl Engine {
@@ -151,7 +156,7 @@ impl Engine {
             Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
         if verb == Verb::Check {
-            self.throttle.tally.count(face, outcome(&variant.policy, &decision));
+            self.count_throttled(face, key, outcome(&variant.policy, &decision));
         }
         Some(decision)
     }
@@ -170,7 +175,8 @@ impl Engine {
         match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(answer)) => {
                 if verb == Verb::Check {
-                    self.throttle.tally.count(face, outcome(&variant.policy, &answer.decision));
+                    let outcome = outcome(&variant.policy, &answer.decision);
+                    self.count_throttled(face, key, outcome);
                 }
                 Ok(answer.decision)
             }
@@ -180,6 +186,11 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    #[inline]
+    fn count_throttled(&self, face: Face, key: &[u8], outcome: Outcome) {
+        self.count_as(face, (FAMILY, &self.throttle.tally), key, outcome);
     }
 
     /// Forgets a key, whatever numbers it was asked with. Says whether anything was known of it.

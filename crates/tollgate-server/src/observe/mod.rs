@@ -1,10 +1,14 @@
-//! What the server says about itself: metrics, never with a key in them.
+//! What the server says about itself: metrics, never with a key in them; and what is going on just now.
 
+mod live;
 mod metrics;
+mod refused;
 mod tally;
 
+pub(crate) use self::live::Live;
 pub use self::metrics::Metrics;
-pub(crate) use self::tally::Tally;
+pub(crate) use self::refused::{Refused, TopRefused};
+pub(crate) use self::tally::{Tally, Totals};
 
 /// Who translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

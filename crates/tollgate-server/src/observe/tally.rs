@@ -1,9 +1,32 @@
 //! The counters of one policy, found once and then only counted up.
 
 use prometheus_client::metrics::counter::Counter;
+use serde::Serialize;
 
 use super::Face;
 use crate::engine::Outcome;
+
+/// Decisions so far, of all faces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    allow: u64,
+    deny: u64,
+    shadow_deny: u64,
+    error: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, other: Totals) {
+        self.allow += other.allow;
+        self.deny += other.deny;
+        self.shadow_deny += other.shadow_deny;
+        self.error += other.error;
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Totals::default()
+    }
+}
 
 /// `tollgate_decisions_total` of one policy, by face and outcome.
 #[derive(Clone, Debug)]
@@ -32,5 +55,18 @@ impl Tally {
             Outcome::Error => 3,
         };
         self.counters[face as usize][outcome].inc_by(many);
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for [allow, deny, shadow_deny, error] in &self.counters {
+            totals.add(Totals {
+                allow: allow.get(),
+                deny: deny.get(),
+                shadow_deny: shadow_deny.get(),
+                error: error.get(),
+            });
+        }
+        totals
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn hurried() -> Timing {
         lame_duck: Duration::ZERO,
         quiet: Duration::from_millis(50),
         drain: Duration::from_secs(5),
+        live_every: Duration::from_millis(100),
         patience: Patience {
             head: Duration::from_millis(300),
             body: Duration::from_secs(2),

@@ -117,6 +117,28 @@ impl Client {
         Some(answer)
     }
 
+    /// The next server-sent event of an answer that has begun, or nothing if the answer has ended.
+    pub(crate) async fn event(&mut self) -> Option<Value> {
+        loop {
+            let text = String::from_utf8_lossy(&self.buffer);
+            if let Some((before, rest)) = text.split_once("data: ")
+                && let Some((event, _)) = rest.split_once("\n\n")
+            {
+                let read =
+                    serde_json::from_str(event).unwrap_or_else(|error| panic!("{error}: {event}"));
+                let end = before.len() + "data: ".len() + event.len() + 2;
+                self.buffer.drain(..end);
+                return Some(read);
+            }
+            // The chunk after the last.
+            if text.ends_with("0\r\n\r\n") {
+                self.buffer.clear();
+                return None;
+            }
+            self.more().await?;
+        }
+    }
+
     async fn more(&mut self) -> Option<()> {
         let read = timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await;
         match read.expect("the server neither answers nor closes") {

@@ -45,6 +45,7 @@ where
         let rest = (request.version() < Version::HTTP_2).then(|| rest.clone());
         let mut request = request.map(|body| Leaving::new(body, rest.clone()));
         request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(Arc::clone(&pace));
         async move {
             let response = router.oneshot(request).await;
             // Whoever is told now does not send the next request to a connection about to close.

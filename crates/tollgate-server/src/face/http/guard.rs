@@ -55,7 +55,7 @@ pub(super) fn open(server: &Server, parts: &Parts, role: Role) -> Result<(), Pro
     }
 }
 
-fn token_of(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn token_of(headers: &HeaderMap) -> Option<&str> {
     bearer(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
 }
 

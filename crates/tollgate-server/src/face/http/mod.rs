@@ -6,6 +6,7 @@ mod authorize;
 mod connection;
 mod decide;
 mod guard;
+mod live;
 mod openapi;
 mod problem;
 mod query;
@@ -51,6 +52,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/reservations/{id}", delete(reserve::cancel))
         .route("/v1/authorize", get(authorize))
         .route("/v1/config", get(about::config))
+        .route("/v1/live", get(live::live))
         .route("/v1/policies", get(admin::policies))
         .route("/v1/policies/{policy}", get(admin::policy))
         .route("/v1/policies/{policy}/keys/{key}", get(admin::read).delete(admin::reset))

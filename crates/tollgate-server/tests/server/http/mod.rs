@@ -4,6 +4,7 @@ mod about;
 mod admin;
 mod authorize;
 mod check;
+mod live;
 mod report;
 mod reserve;
 mod reserve_shared;
