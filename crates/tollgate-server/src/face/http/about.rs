@@ -47,16 +47,3 @@ pub(super) async fn config(State(server): Shared, parts: Parts) -> Response {
     }
     json(StatusCode::OK, &server.reloads().said())
 }
-
-/// A page for people who open the address in a browser.
-pub(super) async fn page() -> Response {
-    let mut response = include_str!("page.html").into_response();
-    let headers = response.headers_mut();
-    let set = |headers: &mut http::HeaderMap, name, value| {
-        headers.insert(name, HeaderValue::from_static(value));
-    };
-    set(headers, header::CONTENT_TYPE, "text/html; charset=utf-8");
-    set(headers, header::CONTENT_SECURITY_POLICY, "default-src 'self'; frame-ancestors 'none'");
-    set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    response
-}

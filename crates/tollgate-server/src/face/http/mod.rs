@@ -1,9 +1,10 @@
-//! HTTP: the JSON API, forward-auth, administration, health and metrics.
+//! HTTP: the JSON API, forward-auth, administration, health, metrics and the dashboard.
 
 mod about;
 mod admin;
 mod authorize;
 mod connection;
+mod dashboard;
 mod decide;
 mod guard;
 mod live;
@@ -65,7 +66,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/readyz", get(about::readyz))
         .route("/metrics", get(about::metrics))
         .route("/openapi.json", get(openapi::openapi))
-        .route("/", get(about::page))
+        .merge(dashboard::routes())
         .fallback(any(nowhere))
         .method_not_allowed_fallback(not_like_this)
         .with_state(server)

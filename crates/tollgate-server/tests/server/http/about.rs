@@ -21,11 +21,6 @@ async fn healthy_ready_and_described() {
     assert_eq!(client.get("/healthz").await.body, "ok\n");
     let ready = client.get("/readyz").await;
     assert_eq!((ready.status, ready.json()["ready"].as_bool()), (200, Some(true)));
-    let page = client.get("/").await;
-    assert!(
-        page.header("content-security-policy")
-            .is_some_and(|csp| csp.contains("default-src 'self'"))
-    );
     let config = client.get("/v1/config").await.json();
     assert_eq!(config["generation"], 1);
     assert_eq!(config["last_reload"]["success"], true);

@@ -4,6 +4,7 @@ mod about;
 mod admin;
 mod authorize;
 mod check;
+mod dashboard;
 mod live;
 mod report;
 mod reserve;

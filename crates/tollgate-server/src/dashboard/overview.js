@@ -1,0 +1,103 @@
+// What the server is doing, and how it is.
+
+import { by, keyText, make, say } from "./dom.js";
+import { clock, count, duration, rate, share } from "./format.js";
+
+const MOST_POLICIES = 200;
+const rows = new Map();
+
+export function showRates(now) {
+  say(by("rate-allow"), rate(now.allow));
+  say(by("rate-deny"), rate(now.deny));
+  say(by("rate-shadow"), rate(now.shadow_deny));
+  say(by("rate-error"), rate(now.error));
+}
+
+export function showPolicies(history, live, onChoose) {
+  const shown = live.policies.slice(0, MOST_POLICIES);
+  for (const [name, row] of rows) {
+    if (!shown.some((policy) => policy.name === name)) { row.remove(); rows.delete(name); }
+  }
+  shown.forEach((policy, at) => {
+    const { name } = policy;
+    if (!rows.has(name)) rows.set(name, policyRow(name, onChoose));
+    const row = rows.get(name);
+    if (by("policies").children[at] !== row) by("policies").insertBefore(row, by("policies").children[at] ?? null);
+    const now = history.now(name);
+    const lately = history.lately(name);
+    const all = lately.allow + lately.deny + lately.shadow_deny;
+    const limits = policy.limits.map(({ name, limit }) => (limit === null ? name : `${name} ${count(limit)}`));
+    [rate(now.allow), rate(now.deny), rate(now.shadow_deny), share(lately.deny, all),
+      live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join(", ")]
+      .forEach((text, column) => say(row.cells[column + 1], text));
+  });
+  const more = live.policies.length - shown.length;
+  by("policies-more").hidden = more <= 0;
+  say(by("policies-more"), `and ${more} more`);
+}
+
+function policyRow(name, onChoose) {
+  const choose = make("button", { type: "button", class: "link", title: "Try it in the playground", onclick: () => onChoose(name) }, name);
+  // Numbers that a caller makes up are no policy to ask by name.
+  const first = make("td", {}, name.includes(".") ? name : choose);
+  return make("tr", {}, first, ...Array.from({ length: 7 }, () => make("td")));
+}
+
+let lastRefused = "";
+
+export function showRefused({ shown, keys }, onChoose) {
+  const text = JSON.stringify([shown, keys]);
+  if (text === lastRefused) return;
+  lastRefused = text;
+  by("refused-none").hidden = keys.length > 0;
+  by("refused-table").hidden = keys.length === 0;
+  say(by("refused-key"), shown === "raw" ? "Key" : "Key (hashed)");
+  const isRaw = shown === "raw";
+  const focused = document.activeElement?.closest?.("#refused tr")?.rowIndex;
+  by("refused").replaceChildren(...keys.map(({ policy, key, refusals }) => {
+    const text = isRaw && !policy.includes(".")
+      ? make("button", { type: "button", class: "link", title: "Look at it in the playground", onclick: () => onChoose(policy, key) }, keyText(key))
+      : make("code", {}, keyText(key));
+    return make("tr", {}, make("td", {}, policy), make("td", { class: "key" }, text), make("td", {}, count(refusals)));
+  }));
+  // Whoever stood on a button still does.
+  if (focused) by("refused").rows[focused - 1]?.querySelector("button")?.focus();
+}
+
+export function showState(live) {
+  const { store, connections, config } = live;
+  const errors = Object.entries(store.errors).filter(([, times]) => times > 0);
+  const health = store.degraded
+    ? make("strong", { class: "bad" }, "degraded: it does not answer, and policies say who decides")
+    : make("span", { class: "good" }, "healthy");
+  fill("store", [`${store.name}, `, health,
+    ...(errors.length ? [`; failures so far: ${errors.map(([kind, times]) => `${kind} ${count(times)}`).join(", ")}`] : []),
+    ...(store.overflowed ? [make("span", { class: "odd" }, `; full: ${count(store.overflowed)} charges to shared places`)] : [])]);
+  const phase = live.phase === "serving" ? "serving" : make("strong", { class: "odd" }, `stopping (${live.phase})`);
+  fill("server", [phase, `, up for ${duration(live.uptime_us)}`]);
+  say(by("version"), live.version);
+  fill("connections", [Object.entries(connections).map(([face, open]) => `${face} ${count(open)}`).join(", ")]);
+  const { last_reload: last, needs_restart: restart } = config;
+  const came = last.success
+    ? make("span", { class: "good" }, `in force since ${clock(last.at_us)}`)
+    : make("strong", { class: "bad" }, `the file offered ${clock(last.at_us)} was turned down`);
+  fill("config", [`${config.file}, generation ${config.generation}: `, came,
+    ...(last.problems.length ? [make("ul", {}, ...last.problems.map((line) => make("li", {}, line)))] : []),
+    ...(restart.length ? [make("p", { class: "odd" }, `Takes a restart: ${restart.join(", ")}`)] : [])]);
+}
+
+// Replaces the contents, if their text has changed.
+function fill(id, contents) {
+  const fresh = make("span", {}, ...contents);
+  if (by(id).textContent !== fresh.textContent) by(id).replaceChildren(fresh);
+}
+
+// Changes that matter, for everybody to notice. Says nothing twice.
+export function notice(live) {
+  const lines = [];
+  if (live.store.degraded) lines.push("The store does not answer: decisions are made without it.");
+  if (!live.config.last_reload.success) lines.push("The configuration file has mistakes; the one before stays in force.");
+  if (live.phase !== "serving") lines.push("The server is about to stop.");
+  say(by("notice"), lines.join(" "));
+  by("notice").hidden = lines.length === 0;
+}
