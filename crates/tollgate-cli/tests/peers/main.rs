@@ -4,7 +4,9 @@
 //! `scripts/peers` installs what is needed; a test fails where something is missing.
 
 mod background;
+mod browser;
 mod caddy;
+mod dashboard;
 mod deployed;
 mod edge;
 mod envoy;

@@ -54,6 +54,12 @@ impl Server {
         await_that("tollgate is ready", || self.get("/readyz").status == 200);
     }
 
+    /// Changes its configuration under its feet.
+    pub(crate) fn rewrite(&self, configuration: &str) {
+        fs::write(self.folder.path().join("tollgate.toml"), configuration)
+            .expect("a folder of ours");
+    }
+
     /// Asks its HTTP face.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Answer {

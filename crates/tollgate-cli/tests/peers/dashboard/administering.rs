@@ -1,0 +1,117 @@
+//! Tokens, and what administrators do about single keys.
+
+use super::Scene;
+
+/// A server that knows a reader who may also check, and an administrator.
+fn guarded() -> Scene {
+    let auth = "[server]\nauth = [{ token = \"${READER}\", roles = [\"read\", \"check\"] }, \
+        { token = \"${ADMIN}\", roles = [\"admin\"] }]\n";
+    let secrets = [("READER", "open-the-book"), ("ADMIN", "open-sesame")];
+    Scene::with(auth, secrets.map(|(name, token)| (name.to_owned(), token.to_owned())).into())
+}
+
+impl Scene {
+    fn show_token(&self, token: &str) {
+        self.browser.fill("#token", token);
+        self.browser.click("#token-form button");
+    }
+
+    fn exhaust(&self) {
+        while self.check().starts_with("Allowed") {}
+    }
+}
+
+#[test]
+fn a_token_opens_the_page_and_stays_in_memory() {
+    let scene = guarded();
+    let browser = &scene.browser;
+    browser.await_text("#connection", "this needs a token with the role `read`");
+    scene.show_token("wrong");
+    browser.await_text("#connection", "the token is not known");
+    scene.show_token("open-the-book");
+    let scene = scene.live();
+    let browser = &scene.browser;
+    assert_eq!(browser.run("return document.getElementById('token').value", &[]), "");
+    let kept = browser.run(
+        "return JSON.stringify([localStorage, sessionStorage, document.cookie, location.href]) + document.documentElement.outerHTML",
+        &[],
+    );
+    assert!(!kept.to_string().contains("open-the-book"), "{kept}");
+    assert!(browser.text("#curl").contains("-H \"Authorization: Bearer $TOKEN\""));
+    browser.click("#token-forget");
+    browser.await_text("#connection", "this needs a token");
+    scene.ends_well();
+}
+
+#[test]
+fn who_may_not_administer_is_told() {
+    let scene = guarded();
+    scene.browser.await_text("#connection", "this needs a token");
+    scene.show_token("open-the-book");
+    let scene = scene.live();
+    scene.about("slow", "alice");
+    assert_eq!(scene.administer("reset"), "the token lacks the role `admin`.");
+    scene.ends_well();
+
+    // Where no tokens are configured, there are no administrators.
+    let scene = Scene::new().live();
+    scene.about("slow", "alice");
+    let said = scene.administer("reset");
+    assert!(said.contains("needs a token with the role `admin`"), "{said}");
+    assert!(said.contains("[server] auth"), "{said}");
+    scene.ends_well();
+}
+
+#[test]
+fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
+    let scene = guarded();
+    scene.browser.await_text("#connection", "this needs a token");
+    scene.show_token("open-sesame");
+    let scene = scene.live();
+    let browser = &scene.browser;
+    scene.about("slow", "a/b?c#d%2e");
+    scene.exhaust();
+    let said = scene.administer("look");
+    assert!(said.starts_with("Looked at a/b?c#d%2e. It has 0 of 5 left, all of it in "), "{said}");
+    assert_eq!(
+        scene.administer("reset"),
+        "Forgot everything about a/b?c#d%2e. It has 5 of 5 left."
+    );
+    browser.await_text("#levels", "5 of 5");
+    assert_eq!(scene.check(), "Allowed, 4 left.");
+
+    scene.exhaust();
+    browser.fill("#grant", "3");
+    let said = scene.administer("grant");
+    assert!(said.starts_with("Gave units back to a/b?c#d%2e. It has 3 of 5 left"), "{said}");
+
+    assert!(scene.administer("block").ends_with("It is blocked."));
+    assert_eq!(scene.check(), "Refused, and no wait helps.");
+    assert!(scene.administer("exempt").ends_with("It is exempt."));
+    scene.exhausts_not();
+    browser.fill("#own", "7/h, 9/d");
+    assert!(scene.administer("limits").ends_with("It is under limits of its own."));
+    assert_eq!(scene.check(), "Allowed, 6 left.");
+    assert_eq!(browser.run("return document.querySelectorAll('#levels .level').length", &[]), 2);
+    browser.fill("#own", "many");
+    assert!(scene.administer("limits").contains("many"), "{}", browser.text("#admin-said"));
+    let said = scene.administer("takeback");
+    assert!(said.starts_with("The policy goes again for"), "{said}");
+    assert!(!said.contains("It is"), "{said}");
+
+    // A key made of fields.
+    browser.choose("#policy", "login");
+    scene.exhaust();
+    let said = scene.administer("reset");
+    assert!(said.contains("It has 3 of 3 left."), "{said}");
+    assert_eq!(scene.check(), "Allowed, 2 left.");
+    scene.ends_well();
+}
+
+impl Scene {
+    fn exhausts_not(&self) {
+        for _ in 0..7 {
+            assert!(self.check().starts_with("Allowed"));
+        }
+    }
+}

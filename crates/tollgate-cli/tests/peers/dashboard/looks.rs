@@ -1,0 +1,117 @@
+//! Light and dark, wide and narrow, seen and heard.
+
+use serde_json::{Value, json};
+use tollgate_conformance::real::await_that;
+
+use super::Scene;
+use super::traffic::check_by_http;
+
+/// Every text in the page whose contrast with what is behind it is below 4.5, with that number.
+const FAINT_TEXTS: &str = r"
+const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
+const light = (colour) => {
+  const [r, g, b] = numbers(colour).slice(0, 3).map((part) => part / 255)
+    .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const behind = (element) => {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if ((numbers(colour)[3] ?? 1) > 0) return colour;
+  }
+  return 'rgb(255, 255, 255)';
+};
+const faint = [];
+for (const element of document.body.querySelectorAll('*')) {
+  const isText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  if (!isText || !element.getClientRects().length) continue;
+  const [a, b] = [light(getComputedStyle(element).color), light(behind(element))];
+  const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (contrast < 4.5) faint.push(`${element.tagName} ${element.textContent.slice(0, 30)}: ${contrast.toFixed(2)}`);
+}
+return faint;
+";
+
+impl Scene {
+    /// With something in every part of the page.
+    fn busy() -> Self {
+        let scene = Self::new().live();
+        while check_by_http(scene.server.http, "slow", "k") == 200 {}
+        scene.about("slow", "k");
+        scene.check();
+        scene.administer("look");
+        scene.browser.await_text("#refused-table", "slow");
+        scene
+    }
+}
+
+#[test]
+fn light_and_dark_can_be_read() {
+    let scene = Scene::busy();
+    let browser = &scene.browser;
+    let ground = || browser.run("return getComputedStyle(document.body).backgroundColor", &[]);
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer("prefers-color-scheme", scheme);
+        assert_eq!(browser.run(FAINT_TEXTS, &[]), json!([]), "{scheme}");
+        grounds.push(ground());
+    }
+    assert_ne!(grounds[0], grounds[1]);
+    scene.ends_well();
+}
+
+#[test]
+fn a_narrow_screen_is_enough() {
+    let scene = Scene::busy();
+    let size = json!({ "width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true });
+    scene.browser.chromium("Emulation.setDeviceMetricsOverride", &size);
+    let widths =
+        || scene.browser.run("return [document.documentElement.scrollWidth, innerWidth]", &[]);
+    await_that("it is narrow", || widths() == json!([360, 360]));
+    scene.ends_well();
+}
+
+#[test]
+fn whoever_wants_no_motion_gets_none() {
+    let scene = Scene::busy();
+    scene.browser.prefer("prefers-reduced-motion", "reduce");
+    let script = "return getComputedStyle(document.querySelector('.bar div')).transitionDuration";
+    assert_eq!(scene.browser.run(script, &[]), "0s");
+    scene.ends_well();
+}
+
+/// As a screen reader finds it.
+#[test]
+fn everything_has_a_name() {
+    let scene = Scene::busy();
+    let tree = scene.browser.chromium("Accessibility.getFullAXTree", &json!({}));
+    let nodes = tree["nodes"].as_array().expect("a tree has nodes");
+    let of_role = |role: &str| -> Vec<&Value> {
+        nodes
+            .iter()
+            .filter(|node| node["role"]["value"] == role && node["ignored"] != true)
+            .collect()
+    };
+    for role in [
+        "button",
+        "textbox",
+        "spinbutton",
+        "combobox",
+        "radio",
+        "meter",
+        "table",
+        "region",
+        "image",
+    ] {
+        let found = of_role(role);
+        assert!(!found.is_empty() || ["table", "image"].contains(&role), "there is a {role}");
+        for node in found.iter().filter(|_| role != "table") {
+            let name = node["name"]["value"].as_str().unwrap_or_default();
+            assert!(!name.trim().is_empty(), "a {role} without a name: {node}");
+        }
+    }
+    for role in ["main", "banner", "contentinfo", "heading", "status"] {
+        assert!(!of_role(role).is_empty(), "there is a {role}");
+    }
+    scene.ends_well();
+}

@@ -1,0 +1,100 @@
+//! The dashboard in a real browser, with a real server behind it.
+
+mod administering;
+mod hostile;
+mod looks;
+mod playing;
+mod traffic;
+mod watching;
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+use crate::server::Server;
+
+/// What a page needs to be tried with: a budget that is soon used up and comes back slowly, and a key made
+/// of fields.
+const POLICIES: &str = r#"
+[policies.slow]
+headers = "ietf"
+limits = [{ name = "burst", algorithm = "gcra", limit = 1, per = "4s", capacity = 5 }]
+
+[policies.login]
+key = ["client_ip", "user"]
+limits = ["3/h"]
+
+[policies.watched]
+shadow = true
+limits = ["1/h"]
+
+[policies.open]
+limits = ["1000000/s"]
+"#;
+
+/// A server, and a page that shows it.
+struct Scene {
+    // Before the server: a page that is left open would complain.
+    browser: Browser,
+    server: Server,
+}
+
+impl Scene {
+    #[track_caller]
+    fn new() -> Self {
+        Self::with("", Vec::new())
+    }
+
+    /// With more at the beginning of the configuration, and in the environment.
+    #[track_caller]
+    fn with(more: &str, environment: Vec<(String, String)>) -> Self {
+        let server = Server::start_with(&format!("{more}{POLICIES}"), environment);
+        let browser = Browser::open(&format!("http://127.0.0.1:{}/", server.http));
+        Self { browser, server }
+    }
+
+    /// Waits until the feed is there, and with it the policies to choose from.
+    #[track_caller]
+    fn live(self) -> Self {
+        self.browser.await_text("#connection", "Live");
+        self.browser.await_text("#policy", "slow");
+        self
+    }
+
+    /// Chooses a policy and a key in the playground.
+    #[track_caller]
+    fn about(&self, policy: &str, key: &str) {
+        self.browser.choose("#policy", policy);
+        self.browser.fill("#key-fields input[name=key]", key);
+    }
+
+    /// Fires one check, and waits for what comes of it.
+    #[track_caller]
+    fn check(&self) -> String {
+        self.forget("#verdict");
+        self.browser.click("#fire");
+        self.browser.await_text("#verdict", ".");
+        self.browser.text("#verdict")
+    }
+
+    /// Does something about the key as an administrator.
+    #[track_caller]
+    fn administer(&self, deed: &str) -> String {
+        self.forget("#admin-said");
+        self.browser.click(&format!("[data-do={deed}]"));
+        self.browser.await_text("#admin-said", ".");
+        self.browser.text("#admin-said")
+    }
+
+    fn forget(&self, selector: &str) {
+        let script = "document.querySelector(arguments[0]).textContent = ''";
+        self.browser.run(script, &[Value::from(selector)]);
+    }
+
+    /// The page had nothing to complain of, and the server ends well.
+    #[track_caller]
+    fn ends_well(self) {
+        assert_eq!(self.browser.complaints(), Vec::<String>::new());
+        drop(self.browser);
+        self.server.stop();
+    }
+}
