@@ -208,7 +208,7 @@ impl Browser {
             let message: Value = serde_json::from_str(line["message"].as_str()?).ok()?;
             let event = &message["message"];
             let url = &event["params"]["request"]["url"];
-            if url.as_str()?.starts_with("chrome://") {
+            if event["params"]["documentURL"].as_str()?.starts_with("chrome://") {
                 return None;
             }
             (event["method"] == "Network.requestWillBeSent")

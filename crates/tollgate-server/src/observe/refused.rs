@@ -28,6 +28,7 @@ pub(crate) struct Refused {
 struct Sketch {
     /// Whether keys are kept as they are. Otherwise only their hashes are.
     shows_keys: bool,
+    /// The highest count first, so that those who are refused all the time are found at once.
     counters: Vec<Counter>,
 }
 
@@ -97,27 +98,33 @@ impl Refused {
 
 impl Sketch {
     fn note(&mut self, hash: u64, policy: &str, key: &[u8]) {
-        let is_same = |counter: &&mut Counter| counter.hash == hash && counter.policy == policy;
-        if let Some(counter) = self.counters.iter_mut().find(is_same) {
-            counter.count += 1;
-            return;
-        }
+        let is_same = |counter: &Counter| counter.hash == hash && counter.policy == policy;
+        let at = self.counters.iter().position(is_same);
+        let at = at.unwrap_or_else(|| self.take_smallest(hash, policy, key));
+        let Some(count) = self.counters.get(at).map(|counter| counter.count) else { return };
+        // To the front of those with the same count: then the order stays when it is counted up.
+        let front = self.counters.partition_point(|counter| counter.count > count);
+        self.counters.swap(at, front);
+        self.counters[front].count += 1;
+    }
+
+    /// Gives the key a counter that was nobody's, or the one with the smallest count; its place.
+    fn take_smallest(&mut self, hash: u64, policy: &str, key: &[u8]) -> usize {
         if self.counters.len() < COUNTERS {
             self.counters.push(Counter::default());
         }
-        // One that was just added is the smallest.
-        let Some(counter) = self.counters.iter_mut().min_by_key(|counter| counter.count) else {
-            return;
-        };
-        counter.hash = hash;
-        counter.policy.clear();
-        counter.policy.push_str(policy);
-        counter.key.clear();
-        if self.shows_keys {
-            counter.key.extend_from_slice(key);
+        let shows_keys = self.shows_keys;
+        if let Some(counter) = self.counters.last_mut() {
+            counter.hash = hash;
+            counter.policy.clear();
+            counter.policy.push_str(policy);
+            counter.key.clear();
+            if shows_keys {
+                counter.key.extend_from_slice(key);
+            }
+            counter.error = counter.count;
         }
-        counter.error = counter.count;
-        counter.count += 1;
+        self.counters.len() - 1
     }
 
     /// The error is rounded up: what is told stays true.
@@ -183,6 +190,7 @@ mod tests {
         }
         let sketch = refused.sketch.lock();
         assert_eq!(sketch.counters.len(), COUNTERS);
+        assert!(sketch.counters.is_sorted_by(|a, b| a.count >= b.count));
         for counter in &sketch.counters {
             let truth = truth[&counter.key];
             assert!(counter.surely() <= truth && truth <= counter.count, "{truth}");
