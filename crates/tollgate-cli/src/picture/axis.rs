@@ -97,14 +97,10 @@ impl Axis {
             Times::SinceStart => self.from_us,
             Times::Utc => self.from_us.div_ceil(step) * step,
         };
-        let mut ticks = Vec::new();
-        let mut t_us = origin;
-        while t_us <= self.until_us {
-            let is_first = ticks.is_empty();
-            ticks.push((self.x(t_us), label(times, t_us, self.from_us, step, is_first)));
-            t_us += step;
-        }
-        ticks
+        let places = std::iter::successors(Some(origin), |t_us| t_us.checked_add(step));
+        let within = places.take_while(|t_us| *t_us <= self.until_us);
+        let tick = |t_us| (self.x(t_us), label(times, t_us, self.from_us, step, t_us == origin));
+        within.map(tick).collect()
     }
 }
 

@@ -2,8 +2,77 @@
 
 use std::collections::HashMap;
 
-/// So many keys are told apart; those that come later are counted together.
-const MOST_KEYS: usize = 500_000;
+/// So many keys are told apart. Before there are more, the lighter half is forgotten: whoever is refused much
+/// is found however late they come, and only keys that did little are counted too low.
+const MOST_KEYS: usize = 200_000;
+
+/// What is remembered of a key, and how much it matters.
+pub(crate) trait Record: Copy + Default {
+    fn weight(&self) -> (u64, u64);
+}
+
+/// All keys, with a record each.
+#[derive(Default)]
+pub(crate) struct Keys<R> {
+    records: HashMap<Box<str>, R>,
+    has_forgotten: bool,
+}
+
+impl<R: Record> Keys<R> {
+    /// Writes into a key's record.
+    pub(crate) fn note(&mut self, key: &str, write: impl FnOnce(&mut R)) {
+        if let Some(record) = self.records.get_mut(key) {
+            return write(record);
+        }
+        if self.records.len() >= MOST_KEYS {
+            self.forget_the_lighter_half();
+        }
+        write(self.records.entry(key.into()).or_default());
+    }
+
+    fn forget_the_lighter_half(&mut self) {
+        let mut weights: Vec<(u64, u64)> = self.records.values().map(R::weight).collect();
+        let middle = weights.len() / 2;
+        let (_, middle, _) = weights.select_nth_unstable(middle);
+        let middle = *middle;
+        self.records.retain(|_, record| record.weight() > middle);
+        self.has_forgotten = true;
+    }
+
+    /// How many are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there were more.
+    pub(crate) fn has_forgotten(&self) -> bool {
+        self.has_forgotten
+    }
+
+    /// How many of them are such.
+    pub(crate) fn count(&self, is_such: impl Fn(&R) -> bool) -> usize {
+        self.records.values().filter(|record| is_such(record)).count()
+    }
+
+    /// Those with the most of something, in a fixed order; none that has nothing of it.
+    pub(crate) fn top(&self, count: usize, of: impl Fn(&R) -> u64) -> Vec<(&str, R)> {
+        let mut all: Vec<(&str, R)> = self
+            .records
+            .iter()
+            .filter(|(_, record)| of(record) > 0)
+            .map(|(key, record)| (&**key, *record))
+            .collect();
+        let order = |one: &(&str, R), other: &(&str, R)| {
+            of(&other.1).cmp(&of(&one.1)).then(one.0.cmp(other.0))
+        };
+        if all.len() > count && count > 0 {
+            all.select_nth_unstable_by(count - 1, order);
+        }
+        all.truncate(count);
+        all.sort_by(order);
+        all
+    }
+}
 
 /// What became of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,71 +100,9 @@ impl KeyRecord {
     }
 }
 
-/// All keys.
-#[derive(Default)]
-pub(crate) struct Keys {
-    places: HashMap<Box<str>, u32>,
-    records: Vec<KeyRecord>,
-    /// Keys that found no place.
-    others: KeyRecord,
-}
-
-impl Keys {
-    /// Where a key's record is; `None` if there is no place for it any more.
-    pub(super) fn place(&mut self, key: &str) -> Option<u32> {
-        if let Some(place) = self.places.get(key) {
-            return Some(*place);
-        }
-        let place =
-            u32::try_from(self.records.len()).ok().filter(|_| self.records.len() < MOST_KEYS)?;
-        self.places.insert(key.into(), place);
-        self.records.push(KeyRecord::default());
-        Some(place)
-    }
-
-    pub(super) fn record(&mut self, place: Option<u32>) -> &mut KeyRecord {
-        let known = place.and_then(|place| usize::try_from(place).ok());
-        known.and_then(|place| self.records.get_mut(place)).unwrap_or(&mut self.others)
-    }
-
-    /// How many are told apart.
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    /// How many of them were refused at least once.
-    pub(crate) fn refused(&self) -> usize {
-        self.records.iter().filter(|record| record.refused > 0).count()
-    }
-
-    /// What became of those that are not told apart.
-    pub(crate) fn others(&self) -> &KeyRecord {
-        &self.others
-    }
-
-    /// Those with the most of something, in a fixed order; none that has nothing of it.
-    pub(crate) fn top(
-        &self,
-        count: usize,
-        of: impl Fn(&KeyRecord) -> u64,
-    ) -> Vec<(&str, KeyRecord)> {
-        let mut all: Vec<(&str, KeyRecord)> = self
-            .places
-            .iter()
-            .filter_map(|(key, place)| {
-                Some((&**key, *self.records.get(usize::try_from(*place).ok()?)?))
-            })
-            .filter(|(_, record)| of(record) > 0)
-            .collect();
-        let order = |one: &(&str, KeyRecord), other: &(&str, KeyRecord)| {
-            of(&other.1).cmp(&of(&one.1)).then(one.0.cmp(other.0))
-        };
-        if all.len() > count && count > 0 {
-            all.select_nth_unstable_by(count - 1, order);
-        }
-        all.truncate(count);
-        all.sort_by(order);
-        all
+impl Record for KeyRecord {
+    fn weight(&self) -> (u64, u64) {
+        (self.refused, self.checks)
     }
 }
 
@@ -103,17 +110,40 @@ impl Keys {
 mod tests {
     use super::*;
 
+    fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
+        (0..times).for_each(|t_us| keys.note(key, |record| record.add(t_us, Some(Some(7)))));
+    }
+
     #[test]
     fn the_most_first_and_then_by_name() {
-        let mut keys = Keys::default();
-        for (key, refused) in [("b", 2), ("a", 2), ("none", 0), ("most", 9), ("few", 1)] {
-            let place = keys.place(key);
-            (0..refused).for_each(|t_us| keys.record(place).add(t_us, Some(Some(7))));
+        let mut keys = Keys::<KeyRecord>::default();
+        for (key, refused) in [("b", 2), ("a", 2), ("most", 9), ("few", 1)] {
+            refuse(&mut keys, key, refused);
         }
+        keys.note("none", |record| record.add(1, None));
         let top: Vec<&str> =
             keys.top(3, |record| record.refused).into_iter().map(|(key, _)| key).collect();
         assert_eq!(top, ["most", "a", "b"]);
         assert_eq!(keys.top(10, |record| record.refused).len(), 4);
-        assert_eq!((keys.len(), keys.refused()), (5, 4));
+        assert_eq!((keys.len(), keys.count(|record| record.refused > 0)), (5, 4));
+    }
+
+    /// A flood of keys hides nobody, whether they come before it or after.
+    #[test]
+    fn who_is_refused_much_is_found_whenever_they_come() {
+        let mut keys = Keys::<KeyRecord>::default();
+        refuse(&mut keys, "early", 50);
+        for number in 0..MOST_KEYS * 3 {
+            keys.note(&number.to_string(), |record| record.add(0, None));
+        }
+        refuse(&mut keys, "late", 40);
+        for number in 0..MOST_KEYS * 3 {
+            keys.note(&format!("x{number}"), |record| record.add(0, None));
+        }
+        assert!(keys.has_forgotten() && keys.len() <= MOST_KEYS);
+        let top = keys.top(2, |record| record.refused);
+        let counts: Vec<(&str, u64)> =
+            top.iter().map(|(key, record)| (*key, record.refused)).collect();
+        assert_eq!(counts, [("early", 50), ("late", 40)]);
     }
 }

@@ -3,7 +3,7 @@
 use tollgate::{Decision, Policy};
 use tollgate_server::decision_line::micros_up;
 
-use super::keys::Keys;
+use super::keys::{KeyRecord, Keys};
 use super::refusals::Refusals;
 use super::smallest::Sample;
 use crate::picture::Refusal;
@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
     /// By the place of the limit in the policy.
     pub(crate) refused_by: Vec<u64>,
     pub(crate) shadow_refused_by: Vec<u64>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: Keys<KeyRecord>,
     pub(crate) timeline: Timeline,
     /// The times of the first and the last check.
     pub(crate) span_us: Option<(u64, u64)>,
@@ -82,12 +82,11 @@ impl Ledger {
         count(&mut self.refused_by, decision.refused_by().iter());
         count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
         let wait_us = decision.retry_after().map(micros_up);
-        let place = self.keys.place(key);
-        self.keys.record(place).add(t_us, is_refused.then_some(wait_us));
+        self.keys.note(key, |record| record.add(t_us, is_refused.then_some(wait_us)));
         match &mut self.sample {
             // Another tier has other numbers of the same limits.
             Some(_) if policy.name() != self.policy => self.sample = None,
-            Some(sample) => sample.add(place, t_us, cost),
+            Some(sample) => sample.add(key, t_us, cost),
             None => {}
         }
         if is_refused {
@@ -99,6 +98,11 @@ impl Ledger {
                 wait_us,
             });
         }
+    }
+
+    /// How many keys were refused at least once.
+    pub(crate) fn keys_refused(&self) -> usize {
+        self.keys.count(|record| record.refused > 0)
     }
 
     /// Some of the refusals, enough to draw them.

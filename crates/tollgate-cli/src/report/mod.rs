@@ -11,6 +11,7 @@ mod table;
 mod text;
 mod when;
 
+pub(crate) use self::keys::{Keys, Record};
 pub(crate) use self::ledger::{Checked, Ledger};
 pub(crate) use self::table::{Align, table};
 pub(crate) use self::when::{share, times_of};
@@ -40,10 +41,16 @@ impl<'a> Report<'a> {
         spec: &'a PolicySpec,
         source: &'a str,
         mut ledger: Ledger,
-        remarks: Vec<String>,
+        mut remarks: Vec<String>,
     ) -> Report<'a> {
         let sample = ledger.sample.take();
         let is_whole = sample.as_ref().is_some_and(|sample| sample.is_whole());
+        if ledger.keys.has_forgotten() {
+            remarks.push(
+                "there were too many keys to remember them all: those with few checks are counted too low"
+                    .to_owned(),
+            );
+        }
         let smallest = sample.map(|sample| smallest(spec, sample)).unwrap_or_default();
         Report { spec, source, ledger, smallest, is_whole, remarks }
     }

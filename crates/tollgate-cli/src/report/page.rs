@@ -17,7 +17,7 @@ impl Report<'_> {
         let mut notes =
             vec![format!("{} of {} admitted", ledger.checks - ledger.refused, ledger.checks)];
         if ledger.refused > 0 {
-            let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys.refused());
+            let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
             let keys = if keys == 1 { "one key".to_owned() } else { format!("{keys} keys") };
             notes.push(format!("{refused} refused, of {keys}"));
         }

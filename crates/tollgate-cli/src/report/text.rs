@@ -41,7 +41,7 @@ impl Report<'_> {
             keys => write!(
                 out,
                 "   by {keys} keys{}",
-                if ledger.keys.others().checks > 0 { " and more" } else { "" }
+                if ledger.keys.has_forgotten() { " and more" } else { "" }
             )?,
         }
         if let Some((from_us, until_us)) = ledger.span_us {
@@ -84,7 +84,7 @@ impl Report<'_> {
         let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else {
             return Ok(());
         };
-        let all = self.ledger.keys.refused();
+        let all = self.ledger.keys_refused();
         let more = if all > top.len() { format!(" (of {all})") } else { String::new() };
         writeln!(out, "{}{more}", styled(STRONG, title))?;
         let times = times_of(until_us);

@@ -12,6 +12,10 @@ use tollgate_server::config::PolicySpec;
 
 use crate::trace::Event;
 
+/// Keys that have something to remember at the same time. Far more than a machine's log has, and few enough
+/// that a table of them starts small.
+const MOST_KEYS: usize = 1 << 23;
+
 /// A store whose clock the trace turns.
 pub(crate) struct Stage<'a> {
     spec: &'a PolicySpec,
@@ -22,13 +26,20 @@ pub(crate) struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub(crate) fn set(spec: &'a PolicySpec) -> Result<Stage<'a>, StoreError> {
         let clock = ManualClock::default();
-        // A bound on keys would make decisions depend on it.
-        let store = MemoryStore::new(usize::MAX, clock.clone());
+        let store = MemoryStore::new(MOST_KEYS, clock.clone());
         at_once(store.set_policy(spec.built.clone()))?;
         for tier in spec.shared_tiers() {
             at_once(store.set_variant(&spec.name, tier.built.clone(), Crossing::Units))?;
         }
         Ok(Stage { spec, store, clock })
+    }
+
+    /// What there is to know about the decisions, if they were not all made as they would be served.
+    pub(crate) fn remark(&self) -> Option<String> {
+        let many = format!(
+            "more than {MOST_KEYS} keys were limited at the same time, so that some shared a budget"
+        );
+        (self.store.overflowed() > 0).then_some(many)
     }
 
     /// Plays an event; what is told of the decision.

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod replay;

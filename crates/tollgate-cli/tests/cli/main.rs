@@ -3,6 +3,7 @@
 mod bad_config;
 mod bad_trace;
 mod check;
+mod diff;
 mod explain;
 mod holders_and_errors;
 mod import;
@@ -13,6 +14,7 @@ mod redis_check;
 mod redis_errors;
 mod redis_replay;
 mod replay;
+mod report;
 mod rules;
 mod schema;
 mod serve;

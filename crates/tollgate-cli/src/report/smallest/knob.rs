@@ -1,5 +1,6 @@
 //! The one number of an algorithm that is turned, the others in proportion.
 
+use tollgate::MAX_UNITS;
 use tollgate_server::config::{AlgorithmSpec, Micros};
 
 /// Turned further, it admits more.
@@ -9,13 +10,23 @@ pub(super) struct Knob {
 }
 
 impl Knob {
-    /// `None` for what does not limit how much is asked for.
+    /// `None` for what does not limit how much is asked for, and for slots, which are closed half of the time
+    /// however many there are.
     pub(super) fn of(algorithm: &AlgorithmSpec, span_us: u64) -> Option<Knob> {
         let has_none = matches!(
             algorithm,
             AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. }
         );
         (!has_none).then(|| Knob { algorithm: algorithm.clone(), span_us })
+    }
+
+    /// How far it can be turned.
+    pub(super) fn most(&self) -> u64 {
+        match self.algorithm {
+            // The shortest interval there is.
+            AlgorithmSpec::MinInterval { .. } => self.span_us.max(1),
+            _ => MAX_UNITS,
+        }
     }
 
     /// `None` where it cannot be turned so far.
@@ -33,13 +44,14 @@ impl Knob {
             AlgorithmSpec::FixedWindow { limit, .. }
             | AlgorithmSpec::SlidingWindow { limit, .. }
             | AlgorithmSpec::RollingWindow { limit, .. }
-            | AlgorithmSpec::Quota { limit, .. }
-            | AlgorithmSpec::EvenSlots { limit, .. } => *limit = turn,
-            // The shorter, the more; beyond a microsecond it cannot be turned.
+            | AlgorithmSpec::Quota { limit, .. } => *limit = turn,
+            // The shorter, the more.
             AlgorithmSpec::MinInterval { every } => {
-                *every = Micros((self.span_us + 1).checked_sub(turn).filter(|every| *every > 0)?);
+                *every = Micros((self.most() + 1).saturating_sub(turn).max(1));
             }
-            AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. } => return None,
+            AlgorithmSpec::EvenSlots { .. }
+            | AlgorithmSpec::ErrorRate { .. }
+            | AlgorithmSpec::Concurrency { .. } => return None,
         }
         Some(turned)
     }

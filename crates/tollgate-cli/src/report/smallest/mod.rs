@@ -72,10 +72,13 @@ fn turn(
     };
     // Twice as far until it suffices, then halfway until it is exact.
     let mut enough = 1;
+    let mut too_little = 0;
     while !suffices(enough)? {
-        enough = enough.checked_mul(2)?;
+        if enough >= knob.most() {
+            return None;
+        }
+        (too_little, enough) = (enough, enough.saturating_mul(2).min(knob.most()));
     }
-    let mut too_little = enough / 2;
     while enough - too_little > 1 {
         let middle = too_little + (enough - too_little) / 2;
         if suffices(middle)? { enough = middle } else { too_little = middle }

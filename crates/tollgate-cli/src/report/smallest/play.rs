@@ -10,7 +10,7 @@ use super::sample::{Asked, Sample};
 /// What was asked for, each key's checks together.
 pub(super) struct Demand {
     asked: Vec<Asked>,
-    keys: Vec<(Range<usize>, u64)>,
+    keys: Vec<(Range<u32>, u64)>,
 }
 
 impl Demand {
@@ -18,11 +18,11 @@ impl Demand {
         let mut asked = sample.asked;
         // Stable: the checks of a key stay in their order.
         asked.sort_by_key(|asked| asked.key);
-        let mut keys: Vec<(Range<usize>, u64)> = Vec::new();
+        let mut keys: Vec<(Range<u32>, u64)> = Vec::new();
         let mut end = 0;
         for same in asked.chunk_by(|one, other| one.key == other.key) {
             let start = end;
-            end += same.len();
+            end += u32::try_from(same.len()).unwrap_or(u32::MAX);
             keys.push((start..end, same.iter().map(|asked| u64::from(asked.cost)).sum()));
         }
         // The busiest first: they are refused first.
@@ -50,7 +50,7 @@ impl Demand {
             }
             let (mut logs, mut word) = (Logs::new(), 0);
             words.fill(0);
-            for asked in &self.asked[places.clone()] {
+            for asked in &self.asked[places.start as usize..places.end as usize] {
                 let (now, cost) = (Timestamp::from_micros(asked.t_us), u64::from(asked.cost));
                 let decision = match policy.one_word() {
                     Some(one) => one.check(&mut word, now, cost),

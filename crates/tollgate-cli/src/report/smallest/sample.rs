@@ -1,13 +1,16 @@
 //! What keys asked for: of all keys, or of as many as fit.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 /// The most checks that are remembered.
-const MOST: usize = 2_000_000;
+const MOST: usize = 1_250_000;
 
 /// One check.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
     pub(super) t_us: u64,
-    pub(super) key: u32,
+    /// A hash of the key.
+    pub(super) key: u64,
     pub(super) cost: u32,
 }
 
@@ -21,17 +24,20 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// A key without a place is left out.
-    pub(crate) fn add(&mut self, key: Option<u32>, t_us: u64, cost: u64) {
-        let (Some(key), Ok(cost)) = (key, u32::try_from(cost)) else {
+    pub(crate) fn add(&mut self, key: &str, t_us: u64, cost: u64) {
+        let Ok(cost) = u32::try_from(cost) else {
+            // Nobody's limit is found in units of billions.
             self.is_short = true;
             return;
         };
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let key = hasher.finish();
         if !self.takes(key) {
             return;
         }
         self.asked.push(Asked { t_us, key, cost });
-        while self.asked.len() >= MOST && self.halvings < 31 {
+        while self.asked.len() >= MOST && self.halvings < u64::BITS {
             self.halvings += 1;
             let mut asked = std::mem::take(&mut self.asked);
             asked.retain(|asked| self.takes(asked.key));
@@ -44,26 +50,27 @@ impl Sample {
         self.halvings == 0 && !self.is_short
     }
 
-    fn takes(&self, key: u32) -> bool {
-        // Neighbours in the order of arrival are not neighbours here.
-        key.wrapping_mul(0x9e37_79b1).leading_zeros() >= self.halvings
+    fn takes(&self, key: u64) -> bool {
+        key.leading_zeros() >= self.halvings
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
     fn too_many_checks_leave_whole_keys() {
         let mut sample = Sample::default();
         for t_us in 0..5_000_000_u64 {
-            sample.add(u32::try_from(t_us % 1_000).ok(), t_us, 1);
+            sample.add(&(t_us % 1_000).to_string(), t_us, 1);
         }
         assert!(!sample.is_whole() && sample.asked.len() < MOST);
-        let mut counts = [0; 1_000];
-        sample.asked.iter().for_each(|asked| counts[usize::try_from(asked.key).unwrap()] += 1);
-        assert!(counts.iter().all(|count| [0, 5_000].contains(count)));
-        assert!(counts.iter().filter(|count| **count > 0).count() > 100);
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        sample.asked.iter().for_each(|asked| *counts.entry(asked.key).or_default() += 1);
+        assert!(counts.values().all(|count| *count == 5_000));
+        assert!(counts.len() > 100, "{}", counts.len());
     }
 }

@@ -27,5 +27,6 @@ pub(super) fn play(
             Err(failure) => break Some(failure),
         }
     };
-    Ok(Played { is_empty, complaint, remarks: trace.remarks() })
+    let remarks = trace.remarks().into_iter().chain(stage.remark()).collect();
+    Ok(Played { is_empty, complaint, remarks })
 }

@@ -1,0 +1,153 @@
+//! What a change of the configuration changes, and for whom.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+const OLD: &str = "[policies.api]\nlimits = [\"3/s\"]\n[policies.same]\nlimits = [\"1/s\"]\n";
+const NEW: &str = "[policies.api]\nlimits = [\"5/s\", { name = \"minute\", algorithm = \"fixed-window\", limit = 40, per = \"1m\" }]\n[policies.same]\nlimits = [\"1/s\"]\n";
+
+fn traffic() -> String {
+    let mut random = fastrand::Rng::with_seed(9);
+    let (mut t_us, mut trace) = (1_700_000_000_000_000_u64, String::new());
+    for _ in 0..2_000 {
+        t_us += random.u64(..120_000);
+        let key = if random.bool() { 0 } else { random.u32(1..9) };
+        writeln!(trace, "{{\"t_us\":{t_us},\"key\":\"k{key}\"}}").unwrap();
+    }
+    trace
+}
+
+fn place() -> Place {
+    Place::new().file("old.toml", OLD).file("new.toml", NEW).file("trace", &traffic())
+}
+
+#[test]
+fn every_change_is_one_between_the_decisions() {
+    let place = place();
+    let run = place.run(&["diff", "old.toml", "new.toml", "--trace", "trace", "--json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""));
+    let tried = &run.json()["trace"];
+    let decisions = |config: &str| {
+        place.run(&["replay", "trace", "-c", config, "-p", "api", "--format", "jsonl"]).lines()
+    };
+    let (mut refused, mut admitted) = (0, 0);
+    let mut keys: BTreeMap<String, (u64, u64, u64)> = BTreeMap::new();
+    for (was, is) in decisions("old.toml").iter().zip(&decisions("new.toml")) {
+        let key = keys.entry(was["key"].as_str().unwrap().to_owned()).or_default();
+        key.0 += 1;
+        match (was["allowed"].as_bool(), is["allowed"].as_bool()) {
+            (Some(true), Some(false)) => (refused, key.1) = (refused + 1, key.1 + 1),
+            (Some(false), Some(true)) => (admitted, key.2) = (admitted + 1, key.2 + 1),
+            _ => {}
+        }
+    }
+    assert!(refused > 20 && admitted > 20, "{refused} {admitted}");
+    assert_eq!(
+        (&tried["newly_refused"], &tried["newly_admitted"]),
+        (&json!(refused), &json!(admitted))
+    );
+    for line in tried["most_changed_keys"].as_array().unwrap() {
+        let (checks, refused, admitted) = keys[line["key"].as_str().unwrap()];
+        assert_eq!(
+            *line,
+            json!({ "key": line["key"], "checks": checks, "newly_refused": refused, "newly_admitted": admitted })
+        );
+    }
+    assert_eq!(tried["most_changed_keys"][0]["key"], "k0");
+    let by = |field: &str, limit: &str| tried[field][limit].as_u64().unwrap();
+    assert_eq!(by("newly_admitted_by", "gcra"), admitted);
+    assert!(by("newly_refused_by", "minute") + by("newly_refused_by", "gcra") >= refused);
+}
+
+#[test]
+fn words_for_people() {
+    let place = place();
+    let run = place.run(&["diff", "old.toml", "new.toml", "--trace", "trace", "--html", "d.html"]);
+    assert_eq!(run.code, Some(1));
+    for part in [
+        "policy api changed",
+        "-   gcra: 3 requests per 1s on average",
+        "+   gcra: 5 requests per 1s on average",
+        "+   minute (fixed-window): up to 40 requests",
+        "newly refused",
+        "newly admitted",
+        "for whom most changes",
+        "\"k0\"",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+    assert!(!run.stdout.contains("same"), "{}", run.stdout);
+    let page = std::fs::read_to_string(place.path("d.html")).unwrap();
+    for part in ["What changes with policy api", "For whom most changes", "<svg", "newly refused"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+}
+
+#[test]
+fn nothing_changes() {
+    let place = place();
+    let run = place.run(&["diff", "old.toml", "old.toml", "--trace", "trace"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "no policy changes\n"));
+    let run =
+        place.run(&["diff", "old.toml", "old.toml", "--trace", "trace", "-p", "api", "--json"]);
+    assert_eq!(run.code, Some(0));
+    assert_eq!(run.json()["trace"]["newly_refused"], json!(0));
+    assert_eq!(run.json()["trace"]["checks"], json!(2_000));
+}
+
+/// A policy that only one file has admits everything in the other.
+#[test]
+fn policies_come_and_go() {
+    let place = place().file("none.toml", "[policies.same]\nlimits = [\"1/s\"]\n");
+    let of = |old: &str, new: &str| -> Value {
+        place.run(&["diff", old, new, "--trace", "trace", "--json"]).json()
+    };
+    let (comes, goes) = (of("none.toml", "old.toml"), of("old.toml", "none.toml"));
+    assert_eq!(
+        (&comes["policies"][0]["change"], &goes["policies"][0]["change"]),
+        (&json!("added"), &json!("removed"))
+    );
+    let refused = comes["trace"]["new"]["refused"].as_u64().unwrap();
+    assert!(refused > 100);
+    assert_eq!(
+        (&comes["trace"]["newly_refused"], &comes["trace"]["old"]["refused"]),
+        (&json!(refused), &json!(0))
+    );
+    assert_eq!(
+        (&goes["trace"]["newly_admitted"], &goes["trace"]["new"]["refused"]),
+        (&json!(refused), &json!(0))
+    );
+}
+
+#[test]
+fn complaints_are_sentences() {
+    let place = place()
+        .file(
+            "both.toml",
+            "[policies.api]\nlimits = [\"9/s\"]\n[policies.same]\nlimits = [\"2/s\"]\n",
+        )
+        .file("bad", "{\"t_us\":5}\n{\"t_us\":4}\n");
+    let cases: [(&[&str], i32, &str); 5] = [
+        (
+            &["old.toml", "both.toml", "--trace", "trace"],
+            2,
+            "2 policies change; choose one with --policy: `api`, `same`",
+        ),
+        (&["old.toml", "both.toml", "--trace", "trace", "-p", "apj"], 2, "did you mean `api`?"),
+        (&["old.toml", "absent.toml"], 2, "absent.toml"),
+        (&["old.toml", "new.toml", "--trace", "bad"], 2, "bad:2:1: time goes back from 5 to 4"),
+        (&["old.toml", "new.toml", "--html", "d.html"], 2, "--trace"),
+    ];
+    for (arguments, code, complaint) in cases {
+        let run = place.run(&[&["diff"], arguments].concat());
+        assert_eq!(run.code, Some(code), "{arguments:?}: {}", run.stdout);
+        assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
+    }
+    let run = place.run(&["diff", "old.toml", "both.toml"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""), "words need no traffic");
+}

@@ -1,0 +1,266 @@
+//! What a replay says in the end: who was refused, when, by which limit, and what would have been enough.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+/// Some keys ask now and then, one all the time, for a few minutes.
+fn traffic(seed: u64, events: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut t_us, mut trace) = (1_700_000_000_000_000_u64, String::new());
+    for _ in 0..events {
+        t_us += random.u64(..300_000);
+        let key = if random.bool() { 0 } else { random.u32(1..20) };
+        let cost = random.u64(1..4);
+        writeln!(trace, "{{\"t_us\":{t_us},\"key\":\"user-{key}\",\"cost\":{cost}}}").unwrap();
+    }
+    trace
+}
+
+fn report(place: &Place, trace: &str) -> Value {
+    let run = place.run_with_input(&["replay", "-p", "p", "--json"], trace);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    run.json()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Every number of the report, counted again from the decisions themselves.
+#[test]
+fn the_report_says_what_the_decisions_say() {
+    let place = Place::with_limits(
+        "\"5/s\", { name = \"minute\", algorithm = \"fixed-window\", limit = 60, per = \"1m\" }, \
+         { name = \"watch\", algorithm = \"fixed-window\", limit = 20, per = \"1m\", shadow = true }",
+    );
+    let trace = traffic(3, 2_000);
+    let (report, lines) = (report(&place, &trace), place.replay(&trace));
+    let refused: Vec<&Value> = lines.iter().filter(|line| line["allowed"] == false).collect();
+    assert!(refused.len() > 50, "{}", refused.len());
+    for (name, count) in
+        [("checks", 2_000), ("refused", refused.len()), ("allowed", 2_000 - refused.len())]
+    {
+        assert_eq!(report[name], json!(count), "{name}");
+    }
+    let by = |name: &str, field: &str| {
+        lines
+            .iter()
+            .filter(|line| line[field].as_array().is_some_and(|by| by.contains(&json!(name))))
+            .count()
+    };
+    for name in ["gcra", "minute"] {
+        assert_eq!(report["refused_by"][name], json!(by(name, "refused_by")), "{name}");
+    }
+    assert_eq!(report["shadow_refused_by"]["watch"], json!(by("watch", "shadow_refused_by")));
+    let mut keys: BTreeMap<&str, (u64, u64, u64, u64, u64)> = BTreeMap::new();
+    for line in &lines {
+        let key = keys.entry(line["key"].as_str().unwrap()).or_default();
+        key.0 += 1;
+        if line["allowed"] == false {
+            let t_us = number(&line["t_us"]);
+            key.2 = if key.1 == 0 { t_us } else { key.2 };
+            (key.1, key.3) = (key.1 + 1, t_us);
+            key.4 = key.4.max(number(&line["retry_after_us"]));
+        }
+    }
+    assert_eq!(report["keys"], json!(keys.len()));
+    assert_eq!(report["keys_refused"], json!(keys.values().filter(|key| key.1 > 0).count()));
+    let mut most: Vec<_> = keys.iter().filter(|(_, key)| key.1 > 0).collect();
+    most.sort_by(|one, other| other.1.1.cmp(&one.1.1).then(one.0.cmp(other.0)));
+    let expected: Vec<Value> = most
+        .iter()
+        .take(10)
+        .map(|(key, (checks, refused, first, last, wait))| {
+            json!({ "key": key, "checks": checks, "refused": refused, "first_refused_us": first,
+                    "last_refused_us": last, "longest_retry_after_us": wait })
+        })
+        .collect();
+    assert_eq!(report["most_refused_keys"], json!(expected));
+    assert_eq!(report["busiest_keys"][0]["key"], "user-0");
+    let bins = report["timeline"]["bins"].as_array().unwrap();
+    let width = number(&report["timeline"]["bin_us"]);
+    for bin in bins {
+        let start = number(&bin["t_us"]);
+        let within = |line: &&&Value| (start..start + width).contains(&number(&line["t_us"]));
+        let all: Vec<&Value> = lines.iter().collect();
+        assert_eq!(bin["offered"], json!(all.iter().filter(within).count()));
+        let refused = refused.iter().filter(within).count();
+        assert_eq!(number(&bin["offered"]) - number(&bin["admitted"]), refused as u64);
+    }
+}
+
+/// The numbers of a limit as the file takes them, with one of them changed.
+fn written(limit: &Value, change: Option<(&str, u64)>) -> String {
+    let mut fields = vec![format!("algorithm = {}", limit["algorithm"])];
+    for (name, field) in
+        [("limit", "limit"), ("capacity", "capacity"), ("drip", "drip"), ("buckets", "buckets")]
+    {
+        let value = limit[name].as_u64();
+        let changed = change.filter(|(changed, _)| *changed == name).map(|(_, value)| value);
+        if let Some(value) = changed.or(value) {
+            fields.push(format!("{field} = {value}"));
+        }
+    }
+    for (name, field) in [("per_us", "per"), ("every_us", "every")] {
+        let changed = change.filter(|(changed, _)| *changed == name).map(|(_, value)| value);
+        if let Some(value) = changed.or(limit[name].as_u64()) {
+            fields.push(format!("{field} = \"{value}us\""));
+        }
+    }
+    if let Some(align) = limit["align"].as_str() {
+        fields.push(format!("align = \"{align}\""));
+    }
+    format!("{{ {} }}", fields.join(", "))
+}
+
+/// What is suggested refuses nobody, or one in a hundred, and a unit less refuses more.
+#[test]
+fn the_smallest_limits_are_enough_and_the_smallest() {
+    let trace = traffic(5, 3_000);
+    let limits = [
+        ("\"3/s\"", "limit"),
+        ("{ algorithm = \"fixed-window\", limit = 3, per = \"10s\", align = \"epoch\" }", "limit"),
+        ("\"3/10s sliding-window\"", "limit"),
+        ("\"3/10s rolling-window\"", "limit"),
+        ("{ algorithm = \"rolling-window\", limit = 3, per = \"10s\", buckets = 10 }", "limit"),
+        ("\"3/10s quota\"", "limit"),
+        ("{ algorithm = \"leaky-bucket\", capacity = 6, drip = 6, every = \"4s\" }", "capacity"),
+        ("{ algorithm = \"min-interval\", every = \"1s\" }", "every_us"),
+    ];
+    for (limit, turned) in limits {
+        let report = report(&Place::with_limits(limit), &trace);
+        let smallest = &report["smallest_limits"][0];
+        for (name, most) in [("nobody", 0), ("one_percent", 30)] {
+            let found = &smallest[name];
+            assert!(found.is_object(), "{limit}: {smallest}");
+            let refused = |limits: &str| {
+                number(&self::report(&Place::with_limits(limits), &trace)["refused"])
+            };
+            assert!(refused(&written(found, None)) <= most, "{limit} {name}: {found}");
+            let value = number(&found[turned]);
+            let less = if turned == "every_us" { value + 1 } else { value - 1 };
+            // A drip is turned with the capacity, and rounded.
+            if less > 0 && !limit.contains("leaky") {
+                let stricter = written(found, Some((turned, less)));
+                let stricter = if limit == "\"3/s\"" {
+                    stricter.replace(&format!("capacity = {value}"), &format!("capacity = {less}"))
+                } else {
+                    stricter
+                };
+                assert!(refused(&stricter) > most, "{limit} {name}: {found} and {stricter}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_suggested_where_other_numbers_would_mean_something_else() {
+    let place = Place::with_limits("\"1/s\"");
+    let trace = "{\"t_us\":0}\n{\"t_us\":0}\n{\"t_us\":1,\"op\":\"reset\"}\n";
+    assert_eq!(report(&place, trace)["smallest_limits"], json!([]));
+    let run = place.run_with_input(&["replay"], trace);
+    assert!(run.stdout.contains("refused") && !run.stdout.contains("smallest"), "{}", run.stdout);
+}
+
+#[test]
+fn pictures_and_pages_show_hostile_keys_as_text() {
+    let hostile = [
+        "<script>alert(1)</script>",
+        "\\u0000\\u001b[2J",
+        "\\\"><img src=x>",
+        "\\u202egnp.exe",
+        "👩‍🚒",
+    ];
+    let trace: String = (0..50)
+        .map(|number| {
+            format!(
+                "{{\"t_us\":{},\"key\":\"{}\"}}\n",
+                1_700_000_000_000_000_u64 + number * 1_000,
+                hostile[number as usize % 5]
+            )
+        })
+        .collect();
+    let place = Place::with_limits("\"1/m\"").file("t", &trace);
+    let run = place.run(&["replay", "t", "--plot", "p.svg", "--html", "p.html"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains('\0'), "{}", run.stdout);
+    let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let titles: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(
+        titles
+            .iter()
+            .any(|title| title.contains("<script>alert(1)</script> refused by gcra, retry in")),
+        "{titles:?}"
+    );
+    assert!(titles.iter().any(|title| title.starts_with("2023-11-14 22:13:20")), "{titles:?}");
+    let page = std::fs::read_to_string(place.path("p.html")).unwrap();
+    for raw in ["<script", "<img", "\u{1b}", "\0", "\u{202e}"] {
+        assert!(!page.contains(raw) && !svg.contains(raw), "{raw:?}");
+    }
+    for part in
+        ["&lt;script&gt;alert(1)&lt;/script&gt;", "Most refused keys", "The smallest limits", "👩‍🚒"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn one_key_for_each_flag() {
+    let place = Place::with_limits("\"1/s\"").file("t", "{\"t_us\":0}\n");
+    let cases: [(&[&str], &str); 3] = [
+        (&["--json", "--format", "jsonl"], "cannot be used with"),
+        (&["--format", "jsonl", "--plot", "p.svg"], "leave out --format jsonl"),
+        (&["--plot", "no/such/p.svg"], "no/such/p.svg: cannot be written"),
+    ];
+    for (arguments, complaint) in cases {
+        let run = place.run(&[&["replay", "t"], arguments].concat());
+        assert_eq!(run.code, Some(2), "{arguments:?}");
+        assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+/// A million lines of half a million keys stay within what is promised.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_million_lines_take_little_memory() {
+    const LINES: u64 = 1_000_000;
+    const MOST_KIB: u64 = 200 * 1_024;
+    let place = Place::with_limits("\"2/s\"");
+    let log: String = (0..LINES).fold(String::new(), |mut log, number| {
+        let (minute, second) = (number / 60_000 % 60, number / 1_000 % 60);
+        let (key, third) = (number * 7_919 % 500_000, number % 3);
+        let address = if third == 0 { "10.9.9.9".to_owned() } else { format!("10.{}.{}.{}", key >> 16, key >> 8 & 255, key & 255) };
+        writeln!(log, "{address} - - [10/Oct/2023:13:{minute:02}:{second:02} +0000] \"GET /a HTTP/1.1\" 200 512 \"-\" \"curl/8\"").unwrap();
+        log
+    });
+    let place = place.file("access.log", &log);
+    drop(log);
+    let child =
+        place.command(&["replay", "access.log", "--input", "combined", "--json"]).spawn().unwrap();
+    let peak = || -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        status.lines().find_map(|line| {
+            line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+        })
+    };
+    let mut most = 0;
+    // The answer is short enough to fit a pipe, so that nobody has to read it meanwhile.
+    while let Some(kib) = peak() {
+        most = most.max(kib);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((number(&report["checks"]), &report["has_more_keys"]), (LINES, &json!(true)));
+    assert_eq!(report["most_refused_keys"][0]["key"], "10.9.9.9");
+    assert!((10_000..MOST_KIB).contains(&most), "{most} KiB");
+}
