@@ -59,8 +59,12 @@ impl Place {
         Place::with_config(&format!("[policies.p]\nlimits = [{limits}]\n"))
     }
 
-    pub(crate) fn file(self, name: &str, text: impl AsRef<[u8]>) -> Place {
-        std::fs::write(self.directory.join(name), text).unwrap();
+    pub(crate) fn file(self, name: &str, text: &str) -> Place {
+        self.file_of_bytes(name, text.as_bytes())
+    }
+
+    pub(crate) fn file_of_bytes(self, name: &str, bytes: &[u8]) -> Place {
+        std::fs::write(self.directory.join(name), bytes).unwrap();
         self
     }
 
@@ -73,13 +77,17 @@ impl Place {
         self.run_with_input(arguments, "")
     }
 
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Run {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+        self.run_with_bytes(arguments, input.as_bytes())
+    }
+
+    pub(crate) fn run_with_bytes(&self, arguments: &[&str], input: &[u8]) -> Run {
         finish(&mut self.command(arguments), input)
     }
 
     /// A run with more in its environment.
     pub(crate) fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Run {
-        finish(self.command(arguments).envs(environment.iter().copied()), "")
+        finish(self.command(arguments).envs(environment.iter().copied()), b"")
     }
 
     /// The binary, about to start in this place with all its ends in our hands.
@@ -104,10 +112,10 @@ impl Place {
     }
 }
 
-fn finish(command: &mut Command, input: impl AsRef<[u8]>) -> Run {
+fn finish(command: &mut Command, input: &[u8]) -> Run {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let input = input.as_ref().to_owned();
+    let input = input.to_owned();
     // The child may well stop reading at a bad line, before all is written.
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();

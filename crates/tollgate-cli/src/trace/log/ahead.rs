@@ -8,8 +8,9 @@ use super::entry::Entry;
 use crate::failure::Failure;
 use crate::trace::event::Event;
 
-/// How many entries are handed over at a time,
+/// How many entries are handed over at a time, if their keys are no longer than keys should be,
 const BATCH: usize = 1_024;
+const BATCH_BYTES: usize = 1 << 20;
 /// and how many such batches may wait.
 const WAITING: usize = 4;
 
@@ -66,16 +67,20 @@ impl Ahead {
 }
 
 fn read(mut log: Log, listener: &SyncSender<Message>, used: &Receiver<Vec<Entry>>) {
-    let mut batch = Vec::with_capacity(BATCH);
+    let (mut batch, mut bytes) = (Vec::with_capacity(BATCH), 0);
     let end = loop {
         match log.next() {
-            Ok(Some(entry)) => batch.push(entry),
+            Ok(Some(entry)) => {
+                bytes += entry.size();
+                batch.push(entry);
+            }
             Ok(None) => break Ok(()),
             Err(failure) => break Err(failure),
         }
-        if batch.len() == BATCH {
-            used.try_iter().for_each(|mut done| log.spare.append(&mut done));
+        if batch.len() == BATCH || bytes > BATCH_BYTES {
+            used.try_iter().flatten().for_each(|entry| log.recycle(entry));
             let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            bytes = 0;
             if listener.send(Message::Batch(full)).is_err() {
                 return;
             }

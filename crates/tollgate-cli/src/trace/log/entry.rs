@@ -14,7 +14,15 @@ pub(super) struct Entry {
     pub(super) tier: String,
 }
 
+/// Room that is kept, in bytes. Keys that need more are rare, and must not add up.
+const ROOM: usize = 1 << 10;
+
 impl Entry {
+    /// Whether its room is worth keeping.
+    pub(super) fn is_small(&self) -> bool {
+        self.key.capacity() + self.tier.capacity() <= ROOM
+    }
+
     /// The text it holds on to, in bytes.
     pub(super) fn size(&self) -> usize {
         self.key.len() + self.tier.len()

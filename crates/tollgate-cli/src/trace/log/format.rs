@@ -20,6 +20,18 @@ pub(super) enum Format {
 }
 
 impl Format {
+    /// The end of a sentence that says that nothing could be read.
+    pub(super) fn doubt(&self) -> String {
+        match self {
+            Format::Combined => ": is --input combined right?".to_owned(),
+            Format::Csv(_) => ": is --input csv right?".to_owned(),
+            Format::Json(json) => match json.fields_of_first() {
+                None => ": is --input jsonl right?".to_owned(),
+                Some(fields) => format!("; the fields of the first are {fields}"),
+            },
+        }
+    }
+
     /// What the line is to the plan; whether it counts. The inner complaint is about this line only.
     pub(super) fn fill(
         &mut self,

@@ -1,11 +1,12 @@
 //! A line that is any JSON object; fields are named by their paths, such as `user.id` or `headers.0`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::expr::{Kind, Names, Ratio, Row, Value};
+use crate::expr::{Kind, Names, Ratio, Row, Value, quoted};
 
 /// How many different fields expressions may name: each is a bit of a word.
 const MOST_PATHS: usize = 64;
@@ -38,6 +39,13 @@ impl Names for Json {
 impl Json {
     pub(super) fn new(first: String) -> Json {
         Json { paths: Vec::new(), first }
+    }
+
+    /// What the first line has, if that is an object.
+    pub(super) fn fields_of_first(&self) -> Option<String> {
+        let fields: BTreeMap<String, IgnoredAny> = serde_json::from_str(&self.first).ok()?;
+        let fields: Vec<String> = fields.into_keys().take(MOST_PATHS).collect();
+        Some(quoted(&fields.join(", ")))
     }
 
     pub(super) fn parse<'l>(&'l self, line: &'l str) -> Result<Found<'l>, String> {

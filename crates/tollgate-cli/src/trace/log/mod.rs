@@ -34,8 +34,6 @@ use crate::failure::Failure;
 
 /// A log that is being read.
 pub(super) struct Log {
-    /// What `--input` calls it.
-    kind: &'static str,
     lines: Lines,
     format: Format,
     plan: Plan,
@@ -64,7 +62,8 @@ impl Log {
                 Ok(true) => {}
                 Ok(false) => {
                     self.is_end = true;
-                    self.complaint = self.tally.nothing_read(self.kind).map(Failure::from);
+                    self.complaint =
+                        self.tally.nothing_read(&self.format.doubt()).map(Failure::from);
                 }
                 Err(failure) => {
                     self.is_end = true;
@@ -103,7 +102,7 @@ impl Log {
             }
             Ok(false) => {
                 self.tally.left_out += 1;
-                self.spare.push(entry);
+                self.recycle(entry);
             }
             Err(sentence) => {
                 let place = || format!("{}:{}: {sentence}", self.lines.name(), self.lines.number);
@@ -111,10 +110,17 @@ impl Log {
                     return Err(place().into());
                 }
                 self.tally.skip(place);
-                self.spare.push(entry);
+                self.recycle(entry);
             }
         }
         Ok(true)
+    }
+
+    /// Keeps the room of an entry that is done with.
+    fn recycle(&mut self, entry: Entry) {
+        if entry.is_small() {
+            self.spare.push(entry);
+        }
     }
 
     /// What there is to tell once all is read.

@@ -29,16 +29,6 @@ pub(in crate::trace) enum Kind {
     Csv,
 }
 
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Kind::Combined => "combined",
-            Kind::Json => "jsonl",
-            Kind::Csv => "csv",
-        }
-    }
-}
-
 /// What the flags say about a log.
 pub(in crate::trace) struct Settings<'s> {
     pub(in crate::trace) kind: Kind,
@@ -93,7 +83,6 @@ pub(in crate::trace) fn open(
         lines.keep();
     }
     let log = Log {
-        kind: settings.kind.word(),
         lines,
         format,
         plan,

@@ -33,16 +33,14 @@ impl Tally {
         self.last_us = Some(t_us);
     }
 
-    /// The complaint about a log of which nothing could be read.
-    pub(super) fn nothing_read(&self, input: &str) -> Option<String> {
+    /// The complaint about a log of which nothing could be read, with what may be wrong.
+    pub(super) fn nothing_read(&self, doubt: &str) -> Option<String> {
         let first = self.first_skipped.as_ref().filter(|_| self.read == 0 && self.left_out == 0)?;
-        let lines = if self.skipped == 1 {
-            "the line".to_owned()
-        } else {
-            format!("none of {} lines", self.skipped)
+        let none = match self.skipped {
+            1 => "its only line cannot be read".to_owned(),
+            lines => format!("none of {lines} lines can be read"),
         };
-        let could = if self.skipped == 1 { "cannot" } else { "can" };
-        Some(format!("{first}; {lines} {could} be read: is --input {input} right?"))
+        Some(format!("{first}; {none}{doubt}"))
     }
 
     pub(super) fn remarks(&self, order: &Order, is_spread: bool) -> Vec<String> {

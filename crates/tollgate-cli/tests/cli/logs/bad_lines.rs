@@ -14,7 +14,7 @@ fn place() -> Place {
         "1.2.3.4 - - [yesterday] \"GET / HTTP/1.1\" 200 1\n".to_owned(),
         good(3),
     ];
-    Place::with_limits("\"5/s\"").file("access.log", log.concat())
+    Place::with_limits("\"5/s\"").file("access.log", &log.concat())
 }
 
 #[test]
@@ -53,6 +53,18 @@ fn a_log_of_another_kind() {
         );
         assert_eq!(run.stderr.lines().count(), 1);
     }
+}
+
+#[test]
+fn a_field_that_no_line_has() {
+    let log = "{\"user\":\"u\",\"time\":1}\n{\"user\":\"v\",\"time\":2}\n";
+    let run = replay(&place(), &["--input", "jsonl", "--key", "usr"], log);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+    assert_eq!(
+        run.stderr,
+        "<stdin>:1: there is no `usr` in this line, which --key needs; or_else(usr, …) mends that; \
+         none of 2 lines can be read; the fields of the first are \"time, user\"\n"
+    );
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn large_keys() {
             line(second % 9, &format!("{second}{}", "k".repeat(900_000)), "GET / HTTP/1.1", "200 5")
         })
         .collect();
-    let run = place().run_with_input(&["replay", "--input", "combined"], log);
+    let run = place().run_with_input(&["replay", "--input", "combined"], &log);
     assert_eq!(run.code, Some(0));
     assert!(run.stdout.contains("events             60"), "{}", run.stdout);
 }

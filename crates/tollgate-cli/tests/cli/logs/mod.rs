@@ -19,7 +19,7 @@ fn line(second: u32, who: &str, request: &str, rest: &str) -> String {
 
 /// A replay whose events are told one by one.
 fn replay(place: &Place, flags: &[&str], input: impl AsRef<[u8]>) -> Run {
-    place.run_with_input(&[&["replay", "--format", "jsonl"], flags].concat(), input)
+    place.run_with_bytes(&[&["replay", "--format", "jsonl"], flags].concat(), input.as_ref())
 }
 
 /// Time, key and cost of each event of a replay that must succeed in silence.

@@ -48,10 +48,10 @@ fn from_files() {
     let (first, second) = visits.split_at(300);
     let parts = [compressed(&as_combined(first)), compressed(&as_combined(second))].concat();
     let place = Place::with_limits(LIMITS[0])
-        .file("access.log", as_combined(&visits))
-        .file("access.log.gz", parts)
-        .file("access.csv", as_csv(&visits))
-        .file("access.jsonl", as_jsonl(&visits));
+        .file("access.log", &as_combined(&visits))
+        .file_of_bytes("access.log.gz", &parts)
+        .file("access.csv", &as_csv(&visits))
+        .file("access.jsonl", &as_jsonl(&visits));
     let expected = replay(&place, &[], as_trace(&visits)).stdout;
     assert_eq!(expected.lines().count(), 1_000);
     for (flags, file) in [
@@ -87,7 +87,7 @@ fn many_lines() {
     let place = Place::with_limits(LIMITS[0]);
     let log = as_combined(&visits);
     let run = place.run_with_input(&[&["replay"], COMBINED].concat(), &log);
-    let expected = place.run_with_input(&["replay"], as_trace(&visits));
+    let expected = place.run_with_input(&["replay"], &as_trace(&visits));
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     assert_eq!(run.stdout, expected.stdout);
     assert!(run.stdout.contains("events          30000"), "{}", run.stdout);
