@@ -1,7 +1,6 @@
 //! Access logs: lines that others wrote, made events.
 
 mod ahead;
-mod civil;
 mod combined;
 mod csv;
 mod entry;
@@ -11,15 +10,13 @@ mod json;
 mod lines;
 mod order;
 mod plan;
-mod quoted;
 mod settle;
 mod spread;
 mod tally;
-mod unit;
 
 pub(super) use self::ahead::Ahead;
+pub(super) use self::instant::Unit;
 pub(super) use self::settle::{Kind, Settings, open};
-pub(super) use self::unit::Unit;
 
 use tollgate_server::config::cannot_read;
 

@@ -1,8 +1,7 @@
 //! What becomes of a line: whether it counts, when, whose and how much it is.
 
 use super::entry::Entry;
-use super::instant::Instants;
-use super::unit::Unit;
+use super::instant::{Instants, Unit};
 use crate::expr::{Expression, Row, Value};
 
 /// What the flags say, ready for lines.

@@ -16,7 +16,7 @@ pub(in crate::trace) enum Unit {
 
 impl Unit {
     /// What the name of a field says about it.
-    pub(super) fn of_field(self, name: &str) -> Unit {
+    pub(in crate::trace::log) fn of_field(self, name: &str) -> Unit {
         match name.rsplit_once('_') {
             _ if self != Unit::Auto => self,
             Some((_, "s")) => Unit::S,
