@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// How many lines are read between two looks at how many there were.
 const PACE: u64 = 1 << 14;
-const TEMPLATE: &str = "{bar:30} {percent:>3}% of {total_bytes}, {msg}, {eta} to go";
+const TEMPLATE: &str = "{bar:30} {percent:>3}% of {total_bytes}  {eta} left  {msg}";
 
 /// A bar on standard error if that is a terminal, and nothing elsewhere. It is gone when this is.
 pub(super) struct Progress {
