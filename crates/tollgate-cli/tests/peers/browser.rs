@@ -1,18 +1,12 @@
 //! A real Chromium without a window, driven by ChromeDriver as the WebDriver protocol says.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tollgate_conformance::real::{await_that, free_port};
 
 use crate::background::Background;
 use crate::installed::program;
-
-/// Starting a browser on a machine that is busy with other tests takes its time.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::webdriver::{call, try_call};
 
 /// The key under which WebDriver names elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -101,12 +95,7 @@ impl Browser {
     /// Waits until an element's text holds this.
     #[track_caller]
     pub(crate) fn await_text(&self, selector: &str, part: &str) {
-        let mut last = String::new();
-        let shows = || {
-            last = self.text(selector);
-            last.contains(part)
-        };
-        await_that(&format!("{selector} shows {part:?}"), shows);
+        await_that(&format!("{selector} shows {part:?}"), || self.text(selector).contains(part));
     }
 
     #[track_caller]
@@ -223,48 +212,4 @@ impl Drop for Browser {
     fn drop(&mut self) {
         _ = try_call(self.port, "DELETE", &format!("/session/{}", self.session), &json!({}));
     }
-}
-
-/// One call of the WebDriver protocol: what it answers.
-#[track_caller]
-fn call(port: u16, method: &str, path: &str, body: &Value) -> Value {
-    match try_call(port, method, path, body) {
-        Ok((200, answer)) => answer["value"].clone(),
-        Ok((status, answer)) => {
-            let message = answer["value"]["message"].to_string();
-            panic!("{method} {path} {body}: {status}: {}", &message[..message.len().min(600)])
-        }
-        Err(error) => panic!("{method} {path}: {error}"),
-    }
-}
-
-fn try_call(port: u16, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let body = body.to_string();
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
-         Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )?;
-    let mut answer = BufReader::new(stream);
-    let mut line = String::new();
-    answer.read_line(&mut line)?;
-    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let mut length = 0;
-    loop {
-        line.clear();
-        answer.read_line(&mut line)?;
-        let header = line.trim().to_ascii_lowercase();
-        if header.is_empty() {
-            break;
-        }
-        if let Some(value) = header.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
-    }
-    let mut bytes = vec![0; length];
-    answer.read_exact(&mut bytes)?;
-    Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
 }

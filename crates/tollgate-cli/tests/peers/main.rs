@@ -23,3 +23,4 @@ mod script;
 mod server;
 mod traefik;
 mod visitor;
+mod webdriver;

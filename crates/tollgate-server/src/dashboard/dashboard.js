@@ -6,7 +6,7 @@ import { describe, draw } from "./dashboard/chart.js";
 import { by, say } from "./dashboard/dom.js";
 import { follow } from "./dashboard/feed.js";
 import { History } from "./dashboard/history.js";
-import { notice, showPolicies, showRates, showRefused, showState } from "./dashboard/overview.js";
+import { notice, showPolicies, showRates, showRefused, showStale, showState } from "./dashboard/overview.js";
 import { showCurl, startPlayground } from "./dashboard/playground.js";
 import { choose, loadPolicies } from "./dashboard/subject.js";
 
@@ -41,6 +41,7 @@ function onChoose(policy, key) {
 function onState(state, text) {
   by("connection").dataset.state = state;
   say(by("connection"), text);
+  if (state !== "good") showStale(history.events.at(-1));
 }
 
 const startOver = follow(onLive, onState);

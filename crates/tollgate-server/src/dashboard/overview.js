@@ -92,6 +92,14 @@ function fill(id, contents) {
   if (by(id).textContent !== fresh.textContent) by(id).replaceChildren(fresh);
 }
 
+// Numbers that nobody renews are not shown as if they were true.
+export function showStale(live) {
+  for (const outcome of ["allow", "deny", "shadow", "error"]) say(by(`rate-${outcome}`), "–");
+  if (!live) return;
+  say(by("notice"), `What is shown was true at ${clock(live.at_us)}.`);
+  by("notice").hidden = false;
+}
+
 // Changes that matter, for everybody to notice. Says nothing twice.
 export function notice(live) {
   const lines = [];

@@ -26,16 +26,16 @@ async function fire(about) {
 function log(decision) {
   const inShadow = decision.shadow_refused_by ?? [];
   const kind = !decision.allowed && decision.granted === 0 ? "no" : inShadow.length ? "maybe" : "yes";
-  const by_whom = [...decision.refused_by, ...inShadow].join(", ");
+  const names = [...decision.refused_by, ...inShadow].join(", ");
   const words = {
     yes: decision.granted < decision.cost ? `✓ allowed in part, ${decision.granted} of ${decision.cost}` : "✓ allowed",
-    maybe: `✓ allowed, refused in shadow by ${by_whom}`,
-    no: `✕ refused${by_whom ? ` by ${by_whom}` : ""}`,
+    maybe: `✓ allowed, refused in shadow by ${names}`,
+    no: `✕ refused${names ? ` by ${names}` : ""}`,
   }[kind];
   const left = decision.remaining === null ? "" : `, ${decision.remaining} left`;
   const retry = kind !== "no" ? "" : decision.retry_after_us === null ? ", no wait helps" : `, retry in ${duration(decision.retry_after_us)}`;
   const source = decision.source === "authoritative" ? "" : ` (decided by: ${decision.source})`;
-  by("log").prepend(make("li", { class: kind }, words, " for ", keyText(decision.key), left + retry + source));
+  by("log").prepend(make("li", { class: kind }, `${words}${left}${retry}${source} `, keyText(decision.key)));
   while (by("log").children.length > MOST_LINES) by("log").lastChild.remove();
 }
 
@@ -53,7 +53,10 @@ async function start() {
     last = await fire(about);
     counts[last.allowed || last.granted > 0 ? "yes" : "no"] += 1;
   };
-  if (how !== "once") running(true);
+  if (how !== "once") {
+    say(by("verdict"), "Running…");
+    running(true);
+  }
   try {
     if (how === "once") await one();
     if (how === "burst") for (let n = Number(by("burst").value); n > 0 && mine.isOn; n -= 1) await one();

@@ -49,13 +49,13 @@ fn who_may_not_administer_is_told() {
     scene.browser.await_text("#connection", "this needs a token");
     scene.show_token("open-the-book");
     let scene = scene.live();
-    scene.about("slow", "alice");
+    scene.about("rare", "alice");
     assert_eq!(scene.administer("reset"), "the token lacks the role `admin`.");
     scene.ends_well();
 
     // Where no tokens are configured, there are no administrators.
     let scene = Scene::new().live();
-    scene.about("slow", "alice");
+    scene.about("rare", "alice");
     let said = scene.administer("reset");
     assert!(said.contains("needs a token with the role `admin`"), "{said}");
     assert!(said.contains("[server] auth"), "{said}");
@@ -69,7 +69,7 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
     scene.show_token("open-sesame");
     let scene = scene.live();
     let browser = &scene.browser;
-    scene.about("slow", "a/b?c#d%2e");
+    scene.about("rare", "a/b?c#d%2e");
     scene.exhaust();
     let said = scene.administer("look");
     assert!(said.starts_with("Looked at a/b?c#d%2e. It has 0 of 5 left, all of it in "), "{said}");

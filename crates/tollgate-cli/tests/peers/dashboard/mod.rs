@@ -12,12 +12,15 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::server::Server;
 
-/// What a page needs to be tried with: a budget that is soon used up and comes back slowly, and a key made
-/// of fields.
+/// What a page needs to be tried with: a budget that comes back while one looks, one that does not, and a key
+/// made of fields.
 const POLICIES: &str = r#"
 [policies.slow]
 headers = "ietf"
 limits = [{ name = "burst", algorithm = "gcra", limit = 1, per = "4s", capacity = 5 }]
+
+[policies.rare]
+limits = [{ name = "daily", algorithm = "gcra", limit = 5, per = "1d" }]
 
 [policies.login]
 key = ["client_ip", "user"]

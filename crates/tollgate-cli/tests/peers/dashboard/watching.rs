@@ -12,7 +12,7 @@ fn the_page_loads_and_talks_to_nobody_else() {
     assert_eq!(browser.run("return document.title", &[]), "Tollgate");
     browser.await_text("#store", "memory, healthy");
     browser.await_text("#config", "generation 1");
-    assert_eq!(browser.run("return document.querySelectorAll('#policies tr').length", &[]), 4);
+    assert_eq!(browser.run("return document.querySelectorAll('#policies tr').length", &[]), 5);
     let requested = browser.requested();
     let here = format!("http://127.0.0.1:{}/", scene.server.http);
     assert!(requested.len() >= 16, "{requested:?}");
@@ -83,6 +83,8 @@ fn a_server_that_comes_back_is_found_again() {
     };
     await_that("the page notices", || state(&scene) == "bad");
     scene.browser.await_text("#connection", "does not answer");
+    scene.browser.await_text("#notice", "What is shown was true at");
+    assert_eq!(scene.browser.text("#rate-allow"), "–", "what nobody knows is not a number");
     scene.server.start_again();
     scene.browser.await_text("#connection", "Live");
     assert_eq!(state(&scene), "good");
