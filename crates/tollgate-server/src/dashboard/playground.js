@@ -108,6 +108,8 @@ export function startPlayground() {
     by(id).addEventListener("input", () => { by(id).closest("label").querySelector("[type=radio]").checked = true; });
   }
   by("copy").addEventListener("click", async () => {
+    // Pages that came without TLS from elsewhere may not write to the clipboard, but people can.
+    getSelection().selectAllChildren(by("curl"));
     await navigator.clipboard?.writeText(by("curl").textContent).then(() => say(by("copy"), "Copied"), () => {});
     setTimeout(() => say(by("copy"), "Copy"), 2_000);
   });

@@ -59,7 +59,7 @@ async fn too_many_are_turned_away_at_once() {
     let shed = metrics.split_once("tollgate_shed_total{face=\"http\"} ").unwrap().1;
     assert!(shed.lines().next().unwrap().parse::<u64>().unwrap() >= 20, "{metrics}");
     // Whoever watches the server can still see it.
-    for path in ["/healthz", "/readyz", "/metrics", "/v1/config", "/v1/policies"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/v1/config", "/v1/live", "/v1/policies"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }
     proxy.pass();

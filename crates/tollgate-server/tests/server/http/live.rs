@@ -194,6 +194,33 @@ async fn a_draining_server_ends_its_streams() {
     tokio::time::timeout(LONG, stop).await.expect("ends").unwrap();
 }
 
+/// HTTP/2 says goodbye at once and waits for its streams: this one ends, too.
+#[tokio::test]
+async fn a_draining_server_ends_streams_of_http2() {
+    let config = Config::read("test.toml", POLICIES).unwrap();
+    let timing = Timing { drain: Duration::from_secs(60), ..hurried() };
+    let server = AtWork::with(config, timing).await;
+    let stream = TcpStream::connect(server.http_address()).await.unwrap();
+    let (mut send, connection) = h2::client::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = http::Request::get("http://tollgate/v1/live");
+    let request = request.header("accept", "text/event-stream").body(()).unwrap();
+    let (answer, _) = send.send_request(request, true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    for _ in 0..2 {
+        let event = body.data().await.expect("an event").unwrap();
+        assert!(event.starts_with(b"data: {"));
+        body.flow_control().release_capacity(event.len()).unwrap();
+    }
+    let stop = tokio::spawn(server.running.stop());
+    while let Some(event) = body.data().await {
+        body.flow_control().release_capacity(event.expect("a good end").len()).unwrap();
+    }
+    drop(send);
+    _ = connection.await;
+    tokio::time::timeout(LONG, stop).await.expect("ends").unwrap();
+}
+
 /// A stream goes on for longer than a connection may be idle, as long as somebody reads it.
 #[tokio::test]
 async fn whoever_reads_is_not_idle() {
