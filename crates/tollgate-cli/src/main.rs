@@ -19,7 +19,7 @@ use clap::Parser;
 
 /// An exact rate limiter: serve, check, replay and explain its policies.
 #[derive(Parser)]
-#[command(name = "tollgate", version, arg_required_else_help = true)]
+#[command(name = "tollgate", version, arg_required_else_help = true, styles = style::HELP)]
 struct Tollgate {
     #[command(subcommand)]
     verb: Verb,
@@ -36,6 +36,8 @@ enum Verb {
     Explain(verb::explain::Explain),
     Schema(verb::schema::Schema),
     Import(verb::import::Import),
+    Completions(verb::completions::Completions),
+    Man(verb::man::Man),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
         Verb::Explain(explain) => explain.run(),
         Verb::Schema(schema) => schema.run(),
         Verb::Import(import) => import.run(),
+        Verb::Completions(completions) => completions.run(),
+        Verb::Man(man) => man.run(),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -2,6 +2,7 @@
 //! asks for it.
 
 use anstyle::{AnsiColor, Style};
+use clap::builder::Styles;
 
 /// Admitted, well, better.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -14,7 +15,27 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 /// Titles.
 pub(crate) const STRONG: Style = Style::new().bold();
 
+/// What `--help` and complaints about arguments look like.
+pub(crate) const HELP: Styles = Styles::styled()
+    .header(STRONG)
+    .usage(STRONG)
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(FAINT)
+    .valid(GOOD)
+    .invalid(WARN)
+    .error(BAD.bold());
+
 /// Text in a style, and plain after it.
 pub(crate) fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+/// A policy's or a rule's description, line by line: what is named stands out, and bounds stand back.
+pub(crate) fn described(text: &str) -> String {
+    let line = |line: &str| match line.split_once(':') {
+        Some((title, _)) if title.trim() == "bound" => styled(FAINT, line),
+        Some((title, rest)) => format!("{}:{rest}", styled(STRONG, title)),
+        None => line.to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<String>>().join("\n")
 }

@@ -6,7 +6,7 @@ mod policy;
 mod rule;
 mod surprise;
 
-pub(crate) use self::limit::{in_short, most_within};
+pub(crate) use self::limit::{bound, in_short, most_within, sentence};
 pub(crate) use self::policy::describe;
 pub(crate) use self::rule::describe as describe_rule;
 pub(crate) use self::surprise::surprises;

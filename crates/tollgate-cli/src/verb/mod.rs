@@ -2,8 +2,10 @@
 
 pub(crate) mod check;
 pub(crate) mod diff;
+pub(crate) mod completions;
 pub(crate) mod explain;
 pub(crate) mod import;
+pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;

@@ -8,11 +8,21 @@ use tollgate_server::config;
 
 /// Print the JSON Schema of tollgate.toml, for editors and for checking files elsewhere.
 #[derive(clap::Args)]
-pub(crate) struct Schema {}
+pub(crate) struct Schema {
+    /// In one line; it is JSON either way
+    #[arg(long)]
+    json: bool,
+}
 
 impl Schema {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        writeln!(std::io::stdout(), "{:#}", config::schema())?;
+        let schema = config::schema();
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            writeln!(out, "{schema}")?;
+        } else {
+            writeln!(out, "{schema:#}")?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

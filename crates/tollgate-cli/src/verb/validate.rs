@@ -8,6 +8,7 @@ use crate::failure::{Failure, say};
 use tollgate_server::config::Normalised;
 
 use crate::meaning::{describe, describe_rule, surprises};
+use crate::style::described;
 use tollgate_server::config::Config;
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
@@ -29,17 +30,17 @@ impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
         let warnings = surprises(&config);
-        let mut out = std::io::stdout().lock();
+        let mut out = anstream::stdout().lock();
         if self.json {
             let normalised = Normalised::new(&config, &warnings);
             serde_json::to_writer(&mut out, &normalised).map_err(std::io::Error::from)?;
             writeln!(out)?;
         } else {
             for policy in &config.policies {
-                writeln!(out, "{}", describe(policy))?;
+                writeln!(out, "{}", described(&describe(policy)))?;
             }
             for rule in &config.rules {
-                writeln!(out, "{}", describe_rule(rule, &config.policies))?;
+                writeln!(out, "{}", described(&describe_rule(rule, &config.policies)))?;
             }
         }
         out.flush()?;

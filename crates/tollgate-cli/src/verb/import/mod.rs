@@ -10,6 +10,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use crate::failure::Failure;
 
 /// Turn YAML files of Envoy's reference rate limit service into a tollgate.toml on standard output.
@@ -21,6 +23,9 @@ pub(crate) struct Import {
     /// The YAML files; those of one domain are put together
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Print JSON: the file as `toml`, and what has no counterpart as `warnings`
+    #[arg(long)]
+    json: bool,
 }
 
 impl Import {
@@ -33,7 +38,12 @@ impl Import {
         let imported = rules::of(&domains)?;
         let names: Vec<String> = self.files.iter().map(|file| file.display().to_string()).collect();
         let mut out = std::io::stdout().lock();
-        out.write_all(toml::write(&names, &imported).as_bytes())?;
+        let text = toml::write(&names, &imported);
+        if self.json {
+            writeln!(out, "{}", json!({ "toml": text, "warnings": imported.notes }))?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
         out.flush()?;
         Ok(ExitCode::SUCCESS)
     }

@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// How lines of the log look
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log: Format,
+    /// The same as --log json, and no banner
+    #[arg(long, conflicts_with = "log")]
+    json: bool,
 }
 
 impl Serve {
@@ -39,7 +42,7 @@ impl Serve {
             Some(path) => Config::load(Some(path))?,
             None => Config::demonstration()?,
         };
-        log::start(self.log)?;
+        log::start(self.format())?;
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -48,6 +51,10 @@ impl Serve {
         // Whatever still waits is not waited for.
         runtime.shutdown_background();
         served.map(|()| ExitCode::SUCCESS)
+    }
+
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.log }
     }
 
     async fn serve(&self, config: Config) -> Result<(), Failure> {
@@ -62,7 +69,7 @@ impl Serve {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
         let running = Running::start(config, listeners, Timing::default()).await?;
-        if let Format::Text = self.log {
+        if let Format::Text = self.format() {
             banner.show();
         }
         loop {

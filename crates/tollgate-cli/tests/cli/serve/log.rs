@@ -67,19 +67,21 @@ fn nothing_private_is_in_it() {
 
 #[test]
 fn for_machines_every_line_is_json() {
-    let place = Place::with_config(CONFIG);
-    let arguments = ["serve", "-c", "tollgate.toml", "--log", "json"];
-    let environment = [("MY_TOKEN", TOKEN), ("TOLLGATE_LOG", "debug")];
-    let mut serving = Serving::start_with(place, &arguments, &environment);
-    be_busy(&mut serving);
-    serving.signal(Signal::TERM);
-    assert_eq!(serving.ended().code(), Some(0));
-    serving_has_said_nothing_else(&serving);
-    let log = serving.log();
-    let lines: Vec<Value> =
-        log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert!(lines.iter().any(|line| line["fields"]["message"] == "stopped"), "{log}");
-    assert!(lines.iter().all(|line| line["level"].is_string()), "{log}");
+    for asked in [&["--log", "json"][..], &["--json"]] {
+        let place = Place::with_config(CONFIG);
+        let arguments = [&["serve", "-c", "tollgate.toml"], asked].concat();
+        let environment = [("MY_TOKEN", TOKEN), ("TOLLGATE_LOG", "debug")];
+        let mut serving = Serving::start_with(place, &arguments, &environment);
+        be_busy(&mut serving);
+        serving.signal(Signal::TERM);
+        assert_eq!(serving.ended().code(), Some(0));
+        serving_has_said_nothing_else(&serving);
+        let log = serving.log();
+        let lines: Vec<Value> =
+            log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert!(lines.iter().any(|line| line["fields"]["message"] == "stopped"), "{log}");
+        assert!(lines.iter().all(|line| line["level"].is_string()), "{log}");
+    }
 }
 
 fn serving_has_said_nothing_else(serving: &Serving) {

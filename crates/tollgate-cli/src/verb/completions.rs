@@ -1,0 +1,45 @@
+//! `tollgate completions`: what a shell needs to complete our words.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use serde_json::json;
+
+use crate::Tollgate;
+use crate::failure::Failure;
+
+/// Print the completions for a shell.
+///
+/// bash: tollgate completions bash > ~/.local/share/bash-completion/completions/tollgate
+///
+/// zsh: tollgate completions zsh > "${fpath[1]}/_tollgate"
+///
+/// fish: tollgate completions fish > ~/.config/fish/completions/tollgate.fish
+#[derive(clap::Args)]
+pub(crate) struct Completions {
+    /// Whose language to speak
+    #[arg(value_enum)]
+    shell: Shell,
+    /// Print JSON: the shell's name and the script
+    #[arg(long)]
+    json: bool,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        // Into memory first: the generator panics where it cannot write, and a closed pipe is no reason to.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Tollgate::command(), "tollgate", &mut script);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let script = String::from_utf8_lossy(&script);
+            writeln!(out, "{}", json!({ "shell": self.shell.to_string(), "script": script }))?;
+        } else {
+            out.write_all(&script)?;
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
