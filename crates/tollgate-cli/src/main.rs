@@ -7,11 +7,13 @@ mod meaning;
 mod picture;
 mod report;
 mod stage;
+mod server;
 mod store;
 mod style;
 mod timeline;
 mod trace;
 mod verb;
+mod visible;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ mod bad_config;
 mod bad_trace;
 mod check;
 mod diff;
+mod check_server;
 mod explain;
 mod holders_and_errors;
 mod import;

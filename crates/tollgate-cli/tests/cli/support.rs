@@ -98,6 +98,7 @@ impl Place {
             .current_dir(&self.directory)
             // Whoever runs the tests may have a store of their own.
             .env_remove("TOLLGATE_STORE_URL")
+            .env_remove("TOLLGATE_TOKEN")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

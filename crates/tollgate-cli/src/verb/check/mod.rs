@@ -3,14 +3,16 @@
 mod answer;
 mod memory;
 mod remote;
+mod served;
 
 use std::io::Write;
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::answer::sentence;
+use self::answer::Told;
 use crate::failure::{Failure, say};
+use crate::server::{ServerAddress, Token};
 use tollgate::{Charge, Policy};
 use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
 use tollgate_server::decision_line::DecisionLine;
@@ -19,6 +21,9 @@ use tollgate_server::decision_line::DecisionLine;
 ///
 /// Where the configuration names a Redis store, or TOLLGATE_STORE_URL does, state lives there and
 /// the key is charged. With memory: nothing is kept, and the key is fresh on every run.
+///
+/// With --server a running server decides, by its own policies: tollgate check --server
+/// http://127.0.0.1:8080 POLICY KEY
 #[derive(clap::Args)]
 pub(crate) struct Check {
     /// A policy of the configuration
@@ -35,6 +40,11 @@ pub(crate) struct Check {
     /// The configuration [default: ./tollgate.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// A running server that decides instead, such as http://127.0.0.1:8080
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    server: Option<String>,
+    #[command(flatten)]
+    token: Token,
     /// Print the decision as JSON
     #[arg(long)]
     json: bool,
@@ -43,6 +53,31 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let cost = whole("--cost", &self.cost)?;
+        match &self.server {
+            Some(server) => self.ask(server, cost),
+            None if self.token.is_given() => {
+                Err("--token-file is for a server; name it with --server".to_owned().into())
+            }
+            None => self.decide(cost),
+        }
+    }
+
+    /// By a server's policies.
+    fn ask(&self, server: &str, cost: u64) -> Result<ExitCode, Failure> {
+        let address = ServerAddress::parse_http(server)?;
+        let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
+        let question = served::Question { policy, key, cost, tier };
+        let answer = question.ask(&address, self.token.read()?.as_deref())?;
+        if self.json {
+            writeln!(std::io::stdout(), "{}", answer.json)?;
+            Ok(code(&answer.told))
+        } else {
+            say_it(&answer.told)
+        }
+    }
+
+    /// By the configuration's policies.
+    fn decide(&self, cost: u64) -> Result<ExitCode, Failure> {
         let mut config = Config::load(self.config.as_deref())?;
         let spec = config.choose(Some(&self.policy))?.runnable()?;
         let policy = self.under(&spec);
@@ -57,19 +92,25 @@ impl Check {
         if !spec.enrols(self.key.as_bytes()) {
             answer.decision = answer.decision.in_shadow(cost);
         }
-        let decision = &answer.decision;
-        let mut out = std::io::stdout().lock();
-        if self.json {
-            let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
-            serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            writeln!(out, "{}", sentence(policy, decision))?;
+        let told = Told::new(policy, &answer.decision);
+        if !self.json {
+            return say_it(&told);
         }
-        // A partial grant is no refusal: then no limit is named.
-        let refused = !decision.is_allowed() && !decision.refused_by().is_empty();
-        Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        let mut out = std::io::stdout().lock();
+        let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
+        serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        Ok(code(&told))
     }
+}
+
+fn say_it(told: &Told) -> Result<ExitCode, Failure> {
+    writeln!(anstream::stdout(), "{}", told.sentence())?;
+    Ok(code(told))
+}
+
+fn code(told: &Told) -> ExitCode {
+    if told.is_refusal() { ExitCode::from(1) } else { ExitCode::SUCCESS }
 }
 
 impl Check {

@@ -5,46 +5,46 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// One connection.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
 }
 
 /// An answer.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
 }
 
 impl Answer {
     /// Whether the connection ends with it.
-    pub(super) fn says_goodbye(&self) -> bool {
+    pub(crate) fn says_goodbye(&self) -> bool {
         self.text.to_ascii_lowercase().contains("\r\nconnection: close\r\n")
     }
 
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         let body = self.text.split_once("\r\n\r\n").unwrap().1;
         serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 }
 
 impl Client {
-    pub(super) fn connect(address: SocketAddr) -> io::Result<Client> {
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Client> {
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         Ok(Client { stream })
     }
 
-    pub(super) fn get(&mut self, path: &str) -> Answer {
+    pub(crate) fn get(&mut self, path: &str) -> Answer {
         self.ask("GET", path, &[], "").expect("an answer")
     }
 
-    pub(super) fn check(&mut self, policy: &str, key: &str) -> Answer {
+    pub(crate) fn check(&mut self, policy: &str, key: &str) -> Answer {
         let body = format!(r#"{{"policy":"{policy}","key":"{key}"}}"#);
         self.ask("POST", "/v1/check", &[], &body).expect("an answer")
     }
 
     /// Nothing if the connection ended before the answer did.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         method: &str,
         path: &str,
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Sends the beginning of a request, and no more.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         let head = "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 30\r\n\r\n{";
         self.stream.write_all(head.as_bytes()).unwrap();
     }

@@ -1,9 +1,9 @@
 //! `tollgate serve`: the real process, real signals, real sockets.
 
 mod banner;
-mod client;
+pub(crate) mod client;
 mod drain;
 mod environment;
 mod log;
-mod process;
+pub(crate) mod process;
 mod signals;

@@ -18,13 +18,13 @@ const LONG: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// `tollgate serve`, until this is dropped.
-pub(super) struct Serving {
+pub(crate) struct Serving {
     child: Child,
     /// Lines of standard output.
     lines: Receiver<String>,
     /// All that was said on standard error.
     log: Arc<Mutex<String>>,
-    pub(super) http: SocketAddr,
+    pub(crate) http: SocketAddr,
     place: Place,
 }
 
@@ -37,11 +37,11 @@ const PORTS: [(&str, &str); 3] = [
 
 impl Serving {
     /// Serves `tollgate.toml` in the place.
-    pub(super) fn start(place: Place) -> Serving {
+    pub(crate) fn start(place: Place) -> Serving {
         Serving::start_with(place, &["serve", "-c", "tollgate.toml"], &[])
     }
 
-    pub(super) fn start_with(
+    pub(crate) fn start_with(
         place: Place,
         arguments: &[&str],
         environment: &[(&str, &str)],
@@ -67,31 +67,38 @@ impl Serving {
         serving
     }
 
-    pub(super) fn place(&self) -> &Place {
+    /// Where a face listens, with the scheme that names it.
+    pub(crate) fn url(&self, face: &str) -> String {
+        let scheme = if face == "resp" { "redis" } else { face };
+        let address = listening(&self.log(), face).expect("it listens");
+        format!("{scheme}://{address}")
+    }
+
+    pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::connect(self.http).expect("it listens")
     }
 
     /// What was said on standard error so far.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
     /// What was said on standard output so far.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(crate) fn said(&self) -> Vec<String> {
         self.lines.try_iter().collect()
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Waits until something holds.
     #[track_caller]
-    pub(super) fn until(&mut self, what: &str, mut holds: impl FnMut(&Serving) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&Serving) -> bool) {
         for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
             if holds(self) {
                 return;
@@ -104,7 +111,7 @@ impl Serving {
 
     /// Waits for its end.
     #[track_caller]
-    pub(super) fn ended(&mut self) -> ExitStatus {
+    pub(crate) fn ended(&mut self) -> ExitStatus {
         for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;

@@ -1,0 +1,98 @@
+//! One HTTP connection to a server, with a limit on everything.
+
+use std::io;
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::token::bearer;
+use super::{NoAnswer, ServerAddress};
+
+/// Nothing that works takes this long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest answer that is read, in bytes.
+const MOST_BYTES: usize = 16 * 1_024 * 1_024;
+
+/// What the server said.
+pub(crate) struct Said {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: HeaderValue,
+    token: Option<HeaderValue>,
+}
+
+impl Connection {
+    pub(crate) async fn open(
+        address: &ServerAddress,
+        token: Option<&str>,
+    ) -> Result<Connection, NoAnswer> {
+        let authority = address.authority();
+        let stream = dial(&authority).await?;
+        let (sender, driver) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        // Whatever goes wrong with it, the next request says so.
+        tokio::spawn(async move { drop(driver.await) });
+        let host = HeaderValue::from_str(&authority)
+            .map_err(|_| NoAnswer::Broken("has a name that HTTP cannot carry".to_owned()))?;
+        Ok(Connection { sender, host, token: token.and_then(bearer) })
+    }
+
+    /// The whole answer to a request. An empty body is none.
+    pub(crate) async fn ask(
+        &mut self,
+        method: Method,
+        path: &'static str,
+        body: Bytes,
+    ) -> Result<Said, NoAnswer> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = http::Uri::from_static(path);
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, self.host.clone());
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(token) = &self.token {
+            headers.insert(header::AUTHORIZATION, token.clone());
+        }
+        timeout(PATIENCE, self.send(request)).await.map_err(|_| NoAnswer::Late(PATIENCE))?
+    }
+
+    async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Said, NoAnswer> {
+        self.sender.ready().await.map_err(|error| broken(&error))?;
+        let response = self.sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, MOST_BYTES).collect().await;
+        let body =
+            body.map_err(|error| NoAnswer::Broken(format!("broke off its answer: {error}")))?;
+        Ok(Said { status: head.status, body: body.to_bytes() })
+    }
+}
+
+/// A connected socket that sends at once whatever is written.
+pub(crate) async fn dial(authority: &str) -> Result<TcpStream, NoAnswer> {
+    let late = |_| NoAnswer::Unreachable(io::Error::from(io::ErrorKind::TimedOut));
+    let dialled = timeout(PATIENCE, TcpStream::connect(authority)).await.map_err(late)?;
+    let stream = dialled.map_err(NoAnswer::Unreachable)?;
+    stream.set_nodelay(true).map_err(NoAnswer::Unreachable)?;
+    Ok(stream)
+}
+
+fn broken(error: &hyper::Error) -> NoAnswer {
+    if error.is_parse() {
+        return NoAnswer::Stranger("does not speak HTTP".to_owned());
+    }
+    // As a face of another protocol does, and a server that ends.
+    NoAnswer::Broken(
+        "closed the connection before it answered; check that this is its HTTP address".to_owned(),
+    )
+}
