@@ -38,6 +38,7 @@ enum Verb {
     Explain(verb::explain::Explain),
     Schema(verb::schema::Schema),
     Import(verb::import::Import),
+    Bench(verb::bench::Bench),
     Completions(verb::completions::Completions),
     Man(verb::man::Man),
 }
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Explain(explain) => explain.run(),
         Verb::Schema(schema) => schema.run(),
         Verb::Import(import) => import.run(),
+        Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(),
         Verb::Man(man) => man.run(),
     };

@@ -6,6 +6,6 @@ mod no_answer;
 mod token;
 
 pub(crate) use self::address::ServerAddress;
-pub(crate) use self::connection::{Connection, Said};
+pub(crate) use self::connection::{Connection, Said, dial};
 pub(crate) use self::no_answer::NoAnswer;
 pub(crate) use self::token::Token;

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod completions;

@@ -2,6 +2,7 @@
 
 mod bad_config;
 mod bad_trace;
+mod bench;
 mod check;
 mod diff;
 mod check_server;
