@@ -11,4 +11,5 @@ pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod simulate;
+pub(crate) mod top;
 pub(crate) mod validate;

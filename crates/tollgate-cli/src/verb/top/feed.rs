@@ -1,0 +1,138 @@
+//! Looks at the server again and again, on a thread of its own.
+
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use hyper::body::Bytes;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::snapshot::Snapshot;
+use crate::failure::Failure;
+use crate::server::{Connection, NoAnswer, ServerAddress};
+
+const QUESTION: &str = "GET /v1/live";
+
+/// What there is to tell.
+pub(super) enum News {
+    /// What the server says, read and in its own words.
+    Snapshot { snapshot: Box<Snapshot>, json: String },
+    /// It does not answer; it will be asked again.
+    Away(String),
+    /// It will never answer.
+    Nothing(String),
+    /// Somebody has told us to end.
+    End,
+}
+
+/// The server's word, look by look.
+pub(super) struct Feed {
+    news: Receiver<News>,
+}
+
+impl Feed {
+    pub(super) fn start(
+        address: ServerAddress,
+        token: Option<String>,
+        every: Duration,
+    ) -> Result<Feed, Failure> {
+        let cannot = |error: std::io::Error| format!("the network cannot be used: {error}");
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
+        let (tell, news) = channel();
+        let look = Look { address, token, connection: None, tell };
+        thread::spawn(move || {
+            runtime.block_on(look.again_and_again(every));
+            runtime.shutdown_background();
+        });
+        Ok(Feed { news })
+    }
+
+    /// Waits for what comes next.
+    pub(super) fn next(&self) -> News {
+        self.news.recv().unwrap_or(News::End)
+    }
+
+    /// What came meanwhile, if anything.
+    pub(super) fn now(&self) -> Option<News> {
+        match self.news.try_recv() {
+            Ok(news) => Some(news),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(News::End),
+        }
+    }
+}
+
+struct Look {
+    address: ServerAddress,
+    token: Option<String>,
+    connection: Option<Connection>,
+    tell: Sender<News>,
+}
+
+impl Look {
+    /// Until somebody ends it, or nobody listens any more.
+    async fn again_and_again(mut self, every: Duration) {
+        let end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = end.map(signal) else {
+            let sentence = "signals cannot be listened for".to_owned();
+            return drop(self.tell.send(News::Nothing(sentence)));
+        };
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut was_answered = false;
+        loop {
+            let looked = async {
+                ticks.tick().await;
+                self.look().await
+            };
+            let news = tokio::select! {
+                looked = looked => match looked {
+                    Ok(news) => {
+                        was_answered = true;
+                        news
+                    }
+                    Err(no_answer) => self.no_news(&no_answer, was_answered),
+                },
+                _ = interrupt.recv() => News::End,
+                _ = terminate.recv() => News::End,
+                _ = hang_up.recv() => News::End,
+            };
+            let is_last = matches!(news, News::End | News::Nothing(_));
+            if self.tell.send(news).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<News, NoAnswer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(&self.address, self.token.as_deref()).await?,
+        };
+        let said = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
+        if said.status != StatusCode::OK {
+            return Err(NoAnswer::of(&said, QUESTION));
+        }
+        let json = String::from_utf8_lossy(&said.body).into_owned();
+        let snapshot = serde_json::from_str(&json).map_err(|_| {
+            NoAnswer::Stranger(format!("answers {QUESTION} in a way that is not known here"))
+        })?;
+        self.connection = Some(connection);
+        Ok(News::Snapshot { snapshot, json })
+    }
+
+    /// Who has answered before may do so again, whatever is there just now. Who never has and hangs up is
+    /// not the one to ask.
+    fn no_news(&self, no_answer: &NoAnswer, was_answered: bool) -> News {
+        let sentence = format!("{}: {no_answer}", self.address);
+        let hung_up = matches!(no_answer, NoAnswer::Broken(_));
+        if was_answered || (no_answer.may_pass() && !hung_up) {
+            News::Away(sentence)
+        } else {
+            News::Nothing(sentence)
+        }
+    }
+}
