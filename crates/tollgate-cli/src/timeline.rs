@@ -140,7 +140,7 @@ mod tests {
                 for _ in 0..500 {
                     let t_us = random.u64(..span);
                     times.push(t_us);
-                    timeline.add(t_us, t_us % 2 == 0);
+                    timeline.add(t_us, t_us.is_multiple_of(2));
                 }
                 let bins: Vec<(u64, Bin)> = timeline.bins().collect();
                 assert!(bins.len() <= most.max(200), "{most} {span} {}", bins.len());

@@ -79,7 +79,7 @@ impl Axis {
         Axis { from_us, until_us: until_us.max(from_us + 1), left, width }
     }
 
-    pub(super) fn from_us(&self) -> u64 {
+    pub(super) fn start_us(&self) -> u64 {
         self.from_us
     }
 
@@ -110,7 +110,7 @@ fn label(times: Times, t_us: u64, from_us: u64, step_us: u64, is_first: bool) ->
         Times::SinceStart => times.show(t_us, from_us),
         Times::Utc if step_us >= DAY_US => utc(t_us, "%b %-d"),
         // The day is said once, and where it changes.
-        Times::Utc if is_first || t_us % DAY_US == 0 => utc(t_us, "%b %-d %H:%M"),
+        Times::Utc if is_first || t_us.is_multiple_of(DAY_US) => utc(t_us, "%b %-d %H:%M"),
         Times::Utc if step_us >= 60_000_000 => utc(t_us, "%H:%M"),
         Times::Utc if step_us >= 1_000_000 => utc(t_us, "%H:%M:%S"),
         Times::Utc => utc(t_us, "%H:%M:%S%.3f"),

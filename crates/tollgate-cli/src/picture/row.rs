@@ -145,7 +145,7 @@ impl Row {
             dots.entry(place).or_insert((0, refusal)).0 += 1;
         }
         for ((x, y), (count, first)) in dots {
-            let at = times.show(first.t_us, axis.from_us());
+            let at = times.show(first.t_us, axis.start_us());
             let wait = first
                 .wait_us
                 .map_or_else(|| "never".to_owned(), |wait| format!("in {}", Micros(wait)));

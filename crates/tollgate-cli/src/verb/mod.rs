@@ -2,8 +2,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
-pub(crate) mod diff;
 pub(crate) mod completions;
+pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod man;

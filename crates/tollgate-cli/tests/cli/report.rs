@@ -180,7 +180,7 @@ fn pictures_and_pages_show_hostile_keys_as_text() {
             format!(
                 "{{\"t_us\":{},\"key\":\"{}\"}}\n",
                 1_700_000_000_000_000_u64 + number * 1_000,
-                hostile[number as usize % 5]
+                hostile[usize::try_from(number).unwrap() % 5]
             )
         })
         .collect();

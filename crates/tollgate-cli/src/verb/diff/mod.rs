@@ -119,7 +119,7 @@ impl Diff {
             // The complaint lists what there is.
             new.choose(Some(&name))?;
         }
-        let mut side = |config: &mut Config, is_in: bool| -> Result<PolicySpec, Failure> {
+        let side = |config: &mut Config, is_in: bool| -> Result<PolicySpec, Failure> {
             if is_in { Ok(config.choose(Some(&name))?.runnable()?) } else { nothing(&name) }
         };
         Ok(Some((side(&mut old, in_old)?, side(&mut new, in_new)?)))

@@ -124,7 +124,7 @@ pub(super) fn config(config: &Configuration, at_us: u64) -> (String, bool) {
         text.push_str(&format!(", in force since {ago}"));
     } else {
         let problem = reload.problems.first().map_or("", |problem| problem);
-        text.push_str(&format!("; the one offered {ago} ago was turned down: {}", problem));
+        text.push_str(&format!("; the one offered {ago} ago was turned down: {problem}"));
     }
     if !config.needs_restart.is_empty() {
         text.push_str(&format!("; a restart is needed for {}", config.needs_restart.join(", ")));
