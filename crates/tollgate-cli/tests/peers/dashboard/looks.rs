@@ -63,6 +63,9 @@ fn light_and_dark_can_be_read() {
 #[test]
 fn a_narrow_screen_is_enough() {
     let scene = Scene::busy();
+    scene.about("vast", &"k".repeat(100));
+    scene.check();
+    scene.browser.await_text("#levels", "999,998 of 999,999, next in 299 d 23 h");
     let size = json!({ "width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true });
     scene.browser.chromium("Emulation.setDeviceMetricsOverride", &size);
     let widths =

@@ -30,6 +30,9 @@ limits = ["3/h"]
 shadow = true
 limits = ["1/h"]
 
+[policies.vast]
+limits = [{ name = "a-limit-with-a-rather-long-name", algorithm = "fixed-window", limit = 999_999, per = "300d" }]
+
 [policies.open]
 limits = ["1000000/s"]
 "#;
