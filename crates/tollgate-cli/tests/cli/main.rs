@@ -13,6 +13,7 @@ mod import;
 mod json;
 mod legacy;
 mod logs;
+mod manual;
 mod random_trace;
 mod redis_check;
 mod redis_errors;

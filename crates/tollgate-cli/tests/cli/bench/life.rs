@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{counted, pair, serve};
 use crate::support::{Place, Run};
+use crate::terminal::Terminal;
 
 fn start(place: &Place, url: &str, arguments: &[&str]) -> Child {
     let arguments = [&["bench", url, "--policy", "wide", "--json"], arguments].concat();
@@ -67,4 +68,20 @@ fn a_stall_is_not_hidden_by_asking_less() {
     let slow: u64 = slow.map(|bar| bar["count"].as_u64().unwrap()).sum();
     // About a hundred were due meanwhile, and only eight connections were there to wait.
     assert!(slow > 30, "{report}");
+}
+
+#[test]
+fn on_a_terminal_it_shows_how_it_goes() {
+    let serving = serve();
+    let url = serving.url("http");
+    for (environment, is_coloured) in [(&[][..], true), (&[("NO_COLOR", "1")], false)] {
+        let arguments = ["bench", &*url, "--policy", "p", "--duration", "1s", "--keys", "1"];
+        let mut terminal = Terminal::run(Place::new(), &arguments, environment);
+        terminal.until("it goes on", |screen| screen.contains("requests/s, "));
+        assert_eq!(terminal.ended(), Some(0));
+        terminal.until("it reports", |screen| screen.contains("latency   p50 "));
+        let (raw, screen) = (terminal.raw(), terminal.screen());
+        assert!(screen.contains("latency   p50 ") && !screen.contains("requests/s, "), "{screen}");
+        assert_eq!(raw.contains("\u{1b}[32m"), is_coloured, "{raw:?}");
+    }
 }

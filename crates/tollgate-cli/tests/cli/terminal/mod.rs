@@ -11,6 +11,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
@@ -104,6 +105,9 @@ impl Terminal {
         for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
             if let Some(status) = self.child.try_wait().unwrap() {
                 // What it wrote last may still be under way.
+                while ioctl_fionread(&self.keys).unwrap() > 0 {
+                    sleep(PAUSE);
+                }
                 sleep(PAUSE * 5);
                 return status.code();
             }
