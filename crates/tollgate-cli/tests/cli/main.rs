@@ -29,4 +29,5 @@ mod terminal;
 mod tiers;
 mod top;
 mod validate;
+mod without_store;
 mod words;

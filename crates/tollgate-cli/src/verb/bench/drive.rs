@@ -135,9 +135,12 @@ impl Shared {
                     self.tallies.answered(connection, requests, answers, latency);
                 }
                 Err(no_answer) if self.may_go_on(&no_answer) => {
-                    caller = None;
                     self.tallies.failed(connection, requests, checks, no_answer.to_string());
-                    sleep(PAUSE).await;
+                    // Who says that it cannot decide is still there, and is asked again at once.
+                    if !matches!(no_answer, NoAnswer::Refused { .. }) {
+                        caller = None;
+                        sleep(PAUSE).await;
+                    }
                 }
                 Err(no_answer) => return Err(no_answer),
             }

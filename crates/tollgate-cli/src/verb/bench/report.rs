@@ -117,7 +117,9 @@ impl Report {
         let Report { requests, decisions, .. } = self;
         let elapsed = Micros(self.elapsed_us / 1_000 * 1_000);
         let mut lines = vec![styled(STRONG, &self.title)];
-        let row = |name: &str, count: u64, rest: String| format!("{name:<10}{count:>12}   {rest}");
+        let row = |name: &str, count: u64, rest: String| {
+            format!("{name:<10}{count:>12}   {rest}").trim_end().to_owned()
+        };
         let ended = if self.interrupted { ", interrupted" } else { "" };
         let rate = format!("{:.1}/s in {elapsed}{ended}", self.requests_per_second);
         lines.push(row("requests", *requests, rate));
@@ -131,7 +133,7 @@ impl Report {
         lines.push(if self.errors > 0 { styled(BAD, errors) } else { errors });
         lines.extend(self.latency_us.as_ref().map(Latency::line));
         lines.extend(self.pictures());
-        lines.iter().map(|line| line.trim_end().to_owned()).collect()
+        lines
     }
 
     fn pictures(&self) -> Vec<String> {
