@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::visible::visible;
+
 /// Colours by meaning, for bright and dark surroundings.
 pub(super) const STYLE: &str = include_str!("style.css");
 
@@ -66,27 +68,19 @@ fn of(class: &str) -> String {
     if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") }
 }
 
-/// Text that stays text, in elements and in attributes. Control characters are shown, not obeyed: most of
-/// them may not stand in a document at all.
+/// Text that stays text, in elements and in attributes. What is not seen is spelled out: control characters
+/// may not stand in a document at all.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in visible(text).chars() {
         match character {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // Those that would turn the direction of what follows, and those that are no characters.
-            '\u{200e}'
-            | '\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{fffe}'
-            | '\u{ffff}' => {
-                safe.extend(character.escape_unicode());
-            }
-            _ if character.is_control() => safe.extend(character.escape_default()),
+            // Letters to Rust, and none to XML.
+            '\u{fffe}' | '\u{ffff}' => safe.extend(character.escape_unicode()),
             _ => safe.push(character),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tollgate::MAX_UNITS;
 use tollgate_server::config::PolicySpec;
 
 use super::input::Input;
@@ -123,11 +124,31 @@ impl Reading {
         }
     }
 
+    /// What each request of traffic that is not read but made up costs.
+    pub(crate) fn cost_of_nothing_read(&self) -> Result<u64, Failure> {
+        if !matches!(self.input, Format::Trace) {
+            return Err("--input is about a file to read; name one with --arrivals"
+                .to_owned()
+                .into());
+        }
+        self.refuse_other_flags_of_logs()?;
+        let Some(text) = &self.cost else { return Ok(1) };
+        text.parse().ok().filter(|cost| (1..=MAX_UNITS).contains(cost)).ok_or_else(|| {
+            format!("--cost of made-up requests must be a whole number from 1; found {text}").into()
+        })
+    }
+
     /// A trace says all that itself, and a flag must not be passed over in silence.
     fn refuse_flags_of_logs(&self) -> Result<(), Failure> {
+        match self.cost {
+            Some(_) => Err(is_about_logs("--cost")),
+            None => self.refuse_other_flags_of_logs(),
+        }
+    }
+
+    fn refuse_other_flags_of_logs(&self) -> Result<(), Failure> {
         let given = [
             ("--key", self.key.is_some()),
-            ("--cost", self.cost.is_some()),
             ("--where", self.condition.is_some()),
             ("--tier", self.tier.is_some()),
             ("--time", self.time.is_some()),
@@ -136,11 +157,13 @@ impl Reading {
             ("--no-header", self.no_header),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => Err(format!(
-                "{flag} is about access logs; say which kind with --input combined, jsonl or csv"
-            )
-            .into()),
+            Some((flag, _)) => Err(is_about_logs(flag)),
             None => Ok(()),
         }
     }
+}
+
+fn is_about_logs(flag: &str) -> Failure {
+    format!("{flag} is about access logs; say which kind with --input combined, jsonl or csv")
+        .into()
 }

@@ -173,7 +173,7 @@ fn pictures_and_pages_show_hostile_keys_as_text() {
         "\\u0000\\u001b[2J",
         "\\\"><img src=x>",
         "\\u202egnp.exe",
-        "👩‍🚒",
+        "👩🚒",
     ];
     let trace: String = (0..50)
         .map(|number| {
@@ -206,9 +206,12 @@ fn pictures_and_pages_show_hostile_keys_as_text() {
     for raw in ["<script", "<img", "\u{1b}", "\0", "\u{202e}"] {
         assert!(!page.contains(raw) && !svg.contains(raw), "{raw:?}");
     }
-    for part in
-        ["&lt;script&gt;alert(1)&lt;/script&gt;", "Most refused keys", "The smallest limits", "👩‍🚒"]
-    {
+    for part in [
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "Most refused keys",
+        "The smallest limits",
+        "👩🚒",
+    ] {
         assert!(page.contains(part), "{part}");
     }
 }

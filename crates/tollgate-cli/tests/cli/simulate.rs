@@ -101,6 +101,35 @@ fn advice_is_honest() {
     assert_eq!(number(&subject["admitted"]), first_came, "{subject}");
 }
 
+/// The same requests as a trace and as a log, against two limits at once.
+#[test]
+fn arrivals_of_a_file() {
+    let (mut trace, mut log) = (String::new(), String::new());
+    for number in 0..300_u64 {
+        let (second, user) = (number / 10, number % 3);
+        trace.push_str(&format!(
+            "{{\"t_us\":{},\"key\":\"u{user}\",\"cost\":2}}\n",
+            1_700_000_000_000_000 + second * 1_000_000
+        ));
+        log.push_str(&format!(
+            "{{\"time\":{},\"user\":\"u{user}\",\"bytes\":1500}}\n",
+            1_700_000_000 + second
+        ));
+    }
+    let place = Place::new().file("trace", &trace).file("log", &log);
+    let limits = ["simulate", "5/s", "5/s fixed-window", "--json", "--arrivals"];
+    let traced = place.run(&[&limits[..], &["trace"]].concat());
+    assert_eq!((traced.code, traced.stderr.as_str()), (Some(0), ""));
+    let flags = ["log", "--input", "jsonl", "--key", "user", "--cost", "bytes / 1000"];
+    let logged = place.run(&[&limits[..], &flags[..], &["--plot", "p.svg"]].concat());
+    assert_eq!(logged.code, Some(0), "{}", logged.stderr);
+    assert_eq!(traced.json()["subjects"], logged.json()["subjects"]);
+    assert_eq!(traced.json()["arrivals"], "300 requests by 3 keys, as in trace");
+    assert!(number(&traced.json()["subjects"][0]["refused"]) > 50);
+    let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    assert!(svg.contains("22:13:30"), "the axis tells the time of day");
+}
+
 #[test]
 fn the_same_seed_draws_the_same_picture() {
     let place = Place::new();
@@ -185,10 +214,10 @@ fn a_summary_for_people() {
 fn complaints_are_sentences() {
     let place = Place::with_config(
         "policies.p.limits = [{ algorithm = \"concurrency\", limit = 3, lease = \"1s\" }]\npolicies.e.limits = [{ algorithm = \"error-rate\", threshold = \"50%\", per = \"1m\", min_samples = 5, cool_down = \"5s\" }]",
-    );
-    let cases: [(&[&str], &str); 12] = [
+    ).file("trace", "{\"t_us\":0}\n{\"t_us\":1,\"op\":\"reset\"}\n").file("empty", "\n");
+    let cases: [(&[&str], &str); 18] = [
         (&["10/parsec"], "unknown period \"parsec\""),
-        (&["10/s", "--arrivals", "burts"], "did you mean `bursty`?"),
+        (&["10/s", "--arrivals", "burts"], "or a file; found \"burts\"; did you mean `bursty`?"),
         (&["10/s", "--rate", "fast"], "--rate must be a rate such as"),
         (&["10/s", "--for", "ages"], "--for must be a duration"),
         (&["10/s", "--for", "1000d"], "more than 5000000; shorten --for"),
@@ -196,6 +225,12 @@ fn complaints_are_sentences() {
         (&["10/s", "5/s", "--all"], "--all takes one LIMIT"),
         (&["10/s", "--keys", "0"], "--keys"),
         (&["10/s", "--plot", "no/such/place.svg"], "no/such/place.svg: cannot be written"),
+        (&["10/s", "--cost", "bytes"], "--cost of made-up requests must be a whole number"),
+        (&["10/s", "--key", "user"], "--key is about access logs"),
+        (&["10/s", "--input", "csv"], "name one with --arrivals"),
+        (&["10/s", "--arrivals", "trace", "--rate", "5/s"], "a file has its own"),
+        (&["10/s", "--arrivals", "trace"], "only checks can be simulated"),
+        (&["10/s", "--arrivals", "empty"], "there is no request to simulate"),
         (&["-c", "none.toml"], "none.toml"),
         (&["-c", "tollgate.toml", "-p", "p"], "reserv"),
         (&["-c", "tollgate.toml", "-p", "e"], "nothing here limits a rate"),

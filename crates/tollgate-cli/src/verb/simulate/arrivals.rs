@@ -4,8 +4,8 @@ use std::f64::consts::TAU;
 
 use fastrand::Rng;
 
-/// The most requests that are made up at once.
-pub(super) const MOST: f64 = 5_000_000.0;
+/// The most requests that are simulated.
+pub(super) const MOST: usize = 5_000_000;
 
 /// How requests come over time, at the same rate on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -5,21 +5,22 @@ use tollgate_server::config::Micros;
 use super::summary::{COLUMNS, bound};
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::describe;
-use crate::picture::{Page, Picture, Row, Times, at_a_glance};
+use crate::picture::{Page, Picture, Row, at_a_glance};
+use crate::report::times_of;
 
 impl Simulation {
     pub(super) fn picture(&self) -> Picture {
         Picture {
             title: self.lead.clone(),
-            times: Times::SinceStart,
+            times: times_of(self.from_us),
             span_us: (self.from_us, self.until_us),
             rows: self.played.iter().map(|(subject, played)| row(subject, played)).collect(),
         }
     }
 
     pub(super) fn page(&self) -> String {
-        let seed = self.seed.map_or_else(String::new, |seed| format!(" Seed {seed}."));
-        let mut page = Page::new("What these limits do", &format!("{}.{seed}", self.lead));
+        let mut page =
+            Page::new("What these limits do", &format!("{}. Seed {}.", self.lead, self.seed));
         page.picture(&self.picture().svg());
         page.section("In numbers");
         page.table(&COLUMNS, self.lines().map(|line| line.to_vec()));

@@ -3,12 +3,13 @@
 mod arrivals;
 mod drawing;
 mod most;
+mod recorded;
 mod rehearsal;
 mod subjects;
 mod summary;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -16,10 +17,12 @@ use tollgate::StoreError;
 use tollgate_server::config::{Config, Micros, PolicySpec, did_you_mean};
 
 use self::arrivals::{Arrival, MOST, Shape, Traffic};
+use self::recorded::Recorded;
 use self::rehearsal::{Rehearsal, Stage};
 use self::subjects::Subject;
 use crate::failure::Failure;
 use crate::file::write_whole;
+use crate::trace::Reading;
 
 /// What is simulated when nothing is said.
 const UNSAID: &str = "10/s";
@@ -44,8 +47,8 @@ pub(crate) struct Simulate {
     /// Which of them; may be given several times [default: all]
     #[arg(short, long, value_name = "NAME")]
     policy: Vec<String>,
-    /// How requests come: steady, poisson, bursty, diurnal or herd
-    #[arg(long, value_name = "SHAPE", default_value = "bursty")]
+    /// How requests come: steady, poisson, bursty, diurnal, herd, or as in this trace or access log
+    #[arg(long, value_name = "SHAPE|FILE", default_value = "bursty")]
     arrivals: String,
     /// How many come on average, such as "15/s" [default: half as many again as the first limit
     /// admits, for each key]
@@ -57,9 +60,6 @@ pub(crate) struct Simulate {
     /// How many keys ask; the n-th asks 1/n as often as the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     keys: u32,
-    /// Units that each request asks for
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    cost: u64,
     /// How often somebody who is refused comes back when told
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
@@ -75,13 +75,15 @@ pub(crate) struct Simulate {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 /// Traffic, and what each subject made of it.
 struct Simulation {
     /// In one line: what came.
     lead: String,
-    seed: Option<u64>,
+    seed: u64,
     /// From when to when, in virtual time.
     from_us: u64,
     until_us: u64,
@@ -118,14 +120,18 @@ impl Simulate {
             }
         }
         let (units, per) = self.pace(&subjects)?;
-        let (lead, names, arrivals, until_us) = self.traffic(units, per)?;
-        let stage = Stage { names: &names, from_us: 0, until_us, retries: self.retries };
+        let came = match Shape::from_str(&self.arrivals, true) {
+            Ok(shape) => self.made_up(shape, units, per)?,
+            Err(_) => self.read(&subjects)?,
+        };
+        let Came { lead, names, arrivals, span_us: (from_us, until_us) } = came;
+        let stage = Stage { names: &names, from_us, until_us, retries: self.retries };
         let play = |subject: Subject| {
             let rehearsal = stage.play(&subject.spec, &arrivals, per.duration());
             (subject, rehearsal)
         };
         let played = subjects.into_iter().map(play).collect();
-        Ok(Simulation { lead, seed: Some(self.seed), from_us: 0, until_us, played })
+        Ok(Simulation { lead, seed: self.seed, from_us, until_us, played })
     }
 
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
@@ -152,13 +158,8 @@ impl Simulate {
         })
     }
 
-    /// What came in a line, the names of keys, the requests, and until when to look.
-    fn traffic(
-        &self,
-        units: u64,
-        per: Micros,
-    ) -> Result<(String, Vec<String>, Vec<Arrival>, u64), Failure> {
-        let shape = shape(&self.arrivals)?;
+    /// Requests of some shape.
+    fn made_up(&self, shape: Shape, units: u64, per: Micros) -> Result<Came, Failure> {
         let (units, each) = match &self.rate {
             Some(text) => PolicySpec::of_shorthand(text)
                 .ok()
@@ -175,13 +176,13 @@ impl Simulate {
             rate: units as f64 / each.duration().as_secs_f64(),
             seconds: duration.duration().as_secs_f64(),
             keys: usize::try_from(self.keys).unwrap_or(usize::MAX),
-            cost: self.cost,
+            cost: self.reading.cost_of_nothing_read()?,
             seed: self.seed,
         };
         let expected = traffic.rate * traffic.seconds;
-        if expected > MOST {
+        if expected > MOST as f64 {
             return Err(format!(
-                "{units} per {each} for {duration} are {expected:.0} requests, more than {MOST:.0}; shorten --for or lower --rate"
+                "{units} per {each} for {duration} are {expected:.0} requests, more than {MOST}; shorten --for or lower --rate"
             )
             .into());
         }
@@ -192,27 +193,54 @@ impl Simulate {
             )
             .into());
         }
-        let keys =
-            if self.keys == 1 { "one key".to_owned() } else { format!("{} keys", self.keys) };
-        let requests = if arrivals.len() == 1 {
-            "1 request".to_owned()
-        } else {
-            format!("{} requests", arrivals.len())
-        };
         let lead = format!(
-            "{requests} by {keys}, {}, {units} per {each} on average for {duration}",
+            "{} by {}, {}, {units} per {each} on average for {duration}",
+            counted(arrivals.len(), "request"),
+            counted(traffic.keys, "key"),
             shape.word()
         );
         let names = (1..=self.keys).map(|number| format!("key-{number}")).collect();
-        Ok((lead, names, arrivals, duration.0))
+        Ok(Came { lead, names, arrivals, span_us: (0, duration.0) })
+    }
+
+    /// Requests as somebody recorded them.
+    fn read(&self, subjects: &[Subject]) -> Result<Came, Failure> {
+        let path = Path::new(&self.arrivals);
+        if self.rate.is_some() || self.duration.is_some() {
+            let sentence = "--rate and --for are about made-up traffic; a file has its own";
+            return Err(sentence.to_owned().into());
+        }
+        if path.as_os_str() != "-" && !path.exists() {
+            let known = Shape::value_variants().iter().map(|shape| shape.word());
+            let list = known.clone().collect::<Vec<&str>>().join(", ");
+            let (text, hint) = (&self.arrivals, did_you_mean(&self.arrivals, known));
+            return Err(format!("--arrivals must be {list} or a file; found {text:?}{hint}").into());
+        }
+        let Some(subject) = subjects.first() else {
+            return Err("there is nothing to simulate".to_owned().into());
+        };
+        let recorded = Recorded::read(self.reading.open(Some(path), &subject.spec)?)?;
+        let lead = format!(
+            "{} by {}, as in {}",
+            counted(recorded.arrivals.len(), "request"),
+            counted(recorded.names.len(), "key"),
+            self.arrivals
+        );
+        let span_us = recorded.span_us();
+        Ok(Came { lead, names: recorded.names, arrivals: recorded.arrivals, span_us })
     }
 }
 
-fn shape(text: &str) -> Result<Shape, Failure> {
-    Shape::from_str(text, true).map_err(|_| {
-        let known = Shape::value_variants().iter().map(|shape| shape.word());
-        let list = known.clone().collect::<Vec<&str>>().join(", ");
-        format!("--arrivals must be one of {list}; found {text:?}{}", did_you_mean(text, known))
-            .into()
-    })
+/// Traffic that is there.
+struct Came {
+    /// In one line.
+    lead: String,
+    /// Of keys.
+    names: Vec<String>,
+    arrivals: Vec<Arrival>,
+    span_us: (u64, u64),
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
+use comfy_table::{Cell, Color};
 use serde_json::{Value, json};
 use tollgate_server::config::{LimitSpec, Micros};
 
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::most_within;
 use crate::picture::at_a_glance;
+use crate::report::{Align, table};
 
 pub(super) const COLUMNS: [&str; 7] =
     ["limit", "requests", "admitted", "refused", "longest wait", "most at once", "bound"];
@@ -17,25 +17,18 @@ pub(super) const COLUMNS: [&str; 7] =
 impl Simulation {
     pub(super) fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.lead)?;
-        let mut table = Table::new();
-        table.load_preset(NOTHING);
-        table.set_header(COLUMNS.map(|column| Cell::new(column).add_attribute(Attribute::Bold)));
-        for line in self.lines() {
-            let refused = &line[3] != "0";
-            let cells = line.into_iter().enumerate().map(|(place, text)| match place {
+        let row = |line: [String; 7]| {
+            let is_refused = line[3] != "0";
+            let cell = |(place, text): (usize, String)| match place {
                 2 => Cell::new(text).fg(Color::Green),
-                3 if refused => Cell::new(text).fg(Color::Red),
+                3 if is_refused => Cell::new(text).fg(Color::Red),
                 _ => Cell::new(text),
-            });
-            table.add_row(cells);
-        }
-        table
-            .column_iter_mut()
-            .skip(1)
-            .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        for line in table.lines() {
-            writeln!(out, "{}", line.trim_end())?;
-        }
+            };
+            line.into_iter().enumerate().map(cell).collect()
+        };
+        let align = |(place, name)| (name, if place == 0 { Align::Left } else { Align::Right });
+        let head: Vec<(&str, Align)> = COLUMNS.into_iter().enumerate().map(align).collect();
+        table(&head, self.lines().map(row)).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if let Some((_, played)) = self.played.first() {
             let window = Micros(played.most.window_us());
             writeln!(
@@ -66,7 +59,7 @@ impl Simulation {
     pub(super) fn json(&self) -> Value {
         let subjects: Vec<Value> =
             self.played.iter().map(|(subject, played)| of(subject, played)).collect();
-        json!({ "arrivals": self.lead, "seed": self.seed, "duration_us": self.until_us, "subjects": subjects })
+        json!({ "arrivals": self.lead, "seed": self.seed, "from_us": self.from_us, "until_us": self.until_us, "subjects": subjects })
     }
 }
 
