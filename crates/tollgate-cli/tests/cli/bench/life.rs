@@ -38,7 +38,7 @@ fn an_interrupt_still_reports() {
 fn a_server_that_goes_away() {
     let mut serving = serve();
     let place = Place::new();
-    let child = start(&place, &serving.url("http"), &["--duration", "2s"]);
+    let child = start(&place, &serving.url("http"), &["--duration", "3s"]);
     serving.until("it is loaded", |serving| counted(serving, "wide", "http").0 > 0);
     serving.signal(Signal::KILL);
     serving.ended();
@@ -55,7 +55,7 @@ fn a_server_that_goes_away() {
 fn a_stall_is_not_hidden_by_asking_less() {
     let mut serving = serve();
     let place = Place::new();
-    let child = start(&place, &serving.url("http"), &["--rate", "200", "--duration", "2s"]);
+    let child = start(&place, &serving.url("http"), &["--rate", "200", "--duration", "3s"]);
     serving.until("it is loaded", |serving| counted(serving, "wide", "http").0 > 20);
     serving.signal(Signal::STOP);
     sleep(Duration::from_millis(600));

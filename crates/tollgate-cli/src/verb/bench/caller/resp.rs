@@ -22,8 +22,9 @@ pub(in crate::verb::bench) struct RespCaller {
     policy: String,
     cost: String,
     questions: Vec<u8>,
-    /// What came and was not understood yet.
-    unread: Vec<u8>,
+    /// What came, and up to where it is understood.
+    replies: Vec<u8>,
+    at: usize,
 }
 
 impl RespCaller {
@@ -34,7 +35,8 @@ impl RespCaller {
             policy: load.policy.clone(),
             cost: load.cost.to_string(),
             questions: Vec::new(),
-            unread: Vec::new(),
+            replies: Vec::new(),
+            at: 0,
         };
         if let Some(token) = &load.token {
             write_command(&mut caller.questions, &["AUTH", token]);
@@ -69,13 +71,17 @@ impl RespCaller {
 
     async fn next(&mut self) -> Result<Reply, NoAnswer> {
         loop {
-            let reply = read(&self.unread)
+            let reply = read(&self.replies[self.at..])
                 .map_err(|_| NoAnswer::Stranger("does not speak the Redis protocol".to_owned()))?;
             if let Some((reply, length)) = reply {
-                self.unread.drain(..length);
+                self.at += length;
                 return Ok(reply);
             }
-            if self.stream.read_buf(&mut self.unread).await.map_err(broken)? == 0 {
+            // What is understood goes before more is read, not reply by reply: a long pipeline would spend
+            // its time on moving bytes.
+            self.replies.drain(..self.at);
+            self.at = 0;
+            if self.stream.read_buf(&mut self.replies).await.map_err(broken)? == 0 {
                 return Err(broken(io::ErrorKind::UnexpectedEof.into()));
             }
         }
