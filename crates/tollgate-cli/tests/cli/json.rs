@@ -6,14 +6,13 @@ use crate::support::Place;
 use crate::words::commands;
 
 /// Whose `--format jsonl` is what machines read.
-const OTHERWISE: &[&str] = &["replay"];
 
 #[test]
 fn every_command_has_it() {
     for command in commands() {
         let help = Place::new().run(&[&command, "--help"]).stdout;
         let is_there = help.contains("--json");
-        assert!(is_there || OTHERWISE.contains(&&*command), "{command}");
+        assert!(is_there, "{command}");
     }
 }
 
