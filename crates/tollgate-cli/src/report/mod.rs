@@ -14,7 +14,7 @@ mod when;
 pub(crate) use self::keys::{Keys, Record};
 pub(crate) use self::ledger::{Checked, Ledger};
 pub(crate) use self::table::{Align, table};
-pub(crate) use self::when::{share, times_of};
+pub(crate) use self::when::{counted, share, times_of};
 
 use tollgate_server::config::PolicySpec;
 

@@ -1,7 +1,7 @@
 //! A report as a picture, and as a page.
 
 use super::keys::KeyRecord;
-use super::when::{share, times_of};
+use super::when::{counted, share, times_of};
 use super::{Report, TOP};
 use crate::meaning::{describe, in_short};
 use crate::picture::{Page, Picture, Row, at_a_glance};
@@ -9,17 +9,12 @@ use crate::picture::{Page, Picture, Row, at_a_glance};
 impl Report<'_> {
     pub(crate) fn picture(&self) -> Picture {
         let ledger = &self.ledger;
-        let mut span_us = ledger.timeline.span_us();
-        if let Some((from_us, until_us)) = ledger.span_us {
-            span_us =
-                (from_us, until_us.max(from_us + 1).max(span_us.0 + ledger.timeline.width_us()));
-        }
+        let span_us = ledger.timeline.span_us();
         let mut notes =
             vec![format!("{} of {} admitted", ledger.checks - ledger.refused, ledger.checks)];
         if ledger.refused > 0 {
             let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
-            let keys = if keys == 1 { "one key".to_owned() } else { format!("{keys} keys") };
-            notes.push(format!("{refused} refused, of {keys}"));
+            notes.push(format!("{refused} refused, of {}", counted(keys, "key")));
         }
         notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
         Picture {

@@ -6,7 +6,7 @@ use comfy_table::{Cell, Color};
 
 use super::keys::KeyRecord;
 use super::table::{Align, table};
-use super::when::{share, spark, times_of};
+use super::when::{counted, share, spark, times_of};
 use super::{Report, TOP};
 use crate::meaning::in_short;
 use crate::picture::at_a_glance;
@@ -36,14 +36,8 @@ impl Report<'_> {
         let ledger = &self.ledger;
         writeln!(out, "events   {:>12}", ledger.events)?;
         write!(out, "checks   {:>12}", ledger.checks)?;
-        match ledger.keys.len() {
-            1 => write!(out, "   by one key")?,
-            keys => write!(
-                out,
-                "   by {keys} keys{}",
-                if ledger.keys.has_forgotten() { " and more" } else { "" }
-            )?,
-        }
+        let more = if ledger.keys.has_forgotten() { " and more" } else { "" };
+        write!(out, "   by {}{more}", counted(ledger.keys.len(), "key"))?;
         if let Some((from_us, until_us)) = ledger.span_us {
             let times = times_of(until_us);
             let (from, until) = (times.show(from_us, 0), times.show(until_us, 0));

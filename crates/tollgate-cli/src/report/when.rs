@@ -24,6 +24,11 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     }
 }
 
+/// So many of something.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
+}
+
 /// Eight heights of a block, for the most at most.
 pub(super) fn spark(values: &[u64]) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -5,8 +5,6 @@ use serde_json::{Value, json};
 use crate::support::Place;
 use crate::words::commands;
 
-/// Whose `--format jsonl` is what machines read.
-
 #[test]
 fn every_command_has_it() {
     for command in commands() {

@@ -7,7 +7,7 @@ use tollgate::Policy;
 
 use super::changes::Change;
 use super::{Rewording, Tried};
-use crate::report::{Align, TOP, share, table};
+use crate::report::{Align, TOP, counted, share, table};
 use crate::style::{BAD, GOOD, STRONG, WARN, styled};
 
 pub(super) fn write(
@@ -66,11 +66,13 @@ impl Tried {
             row("refused", Color::Red, was.refused, is.refused),
         ];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))?;
-        let keys = |of: fn(&Change) -> u64| self.changes.keys.count(|change| of(change) > 0);
+        let keys = |of: fn(&Change) -> u64| {
+            counted(self.changes.keys.count(|change| of(change) > 0), "key")
+        };
         let refused = all.newly_refused;
         writeln!(
             out,
-            "{} {refused:>12}  of {} keys{}",
+            "{} {refused:>12}  of {}{}",
             styled(BAD, "newly refused "),
             keys(|key| key.newly_refused),
             by(&self.new.built, &self.changes.refused_by)
@@ -78,7 +80,7 @@ impl Tried {
         let admitted = all.newly_admitted;
         writeln!(
             out,
-            "{} {admitted:>12}  of {} keys{}",
+            "{} {admitted:>12}  of {}{}",
             styled(GOOD, "newly admitted"),
             keys(|key| key.newly_admitted),
             by(&self.old.built, &self.changes.admitted_by)

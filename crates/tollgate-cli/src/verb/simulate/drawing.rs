@@ -2,7 +2,7 @@
 
 use tollgate_server::config::Micros;
 
-use super::summary::{COLUMNS, bound};
+use super::summary::bound;
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::describe;
 use crate::picture::{Page, Picture, Row, at_a_glance};
@@ -23,7 +23,8 @@ impl Simulation {
             Page::new("What these limits do", &format!("{}. Seed {}.", self.lead, self.seed));
         page.picture(&self.picture().svg());
         page.section("In numbers");
-        page.table(&COLUMNS, self.lines().map(|line| line.to_vec()));
+        let columns = self.columns();
+        page.table(&columns.each_ref().map(String::as_str), self.lines().map(|line| line.to_vec()));
         page.section("What each limit says");
         for (subject, _) in &self.played {
             page.verbatim(&describe(&subject.spec));

@@ -22,6 +22,7 @@ use self::rehearsal::{Rehearsal, Stage};
 use self::subjects::Subject;
 use crate::failure::Failure;
 use crate::file::write_whole;
+use crate::report::counted;
 use crate::trace::Reading;
 
 /// What is simulated when nothing is said.
@@ -239,8 +240,4 @@ struct Came {
     names: Vec<String>,
     arrivals: Vec<Arrival>,
     span_us: (u64, u64),
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }

@@ -11,9 +11,6 @@ use crate::meaning::most_within;
 use crate::picture::at_a_glance;
 use crate::report::{Align, table};
 
-pub(super) const COLUMNS: [&str; 7] =
-    ["limit", "requests", "admitted", "refused", "longest wait", "most at once", "bound"];
-
 impl Simulation {
     pub(super) fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.lead)?;
@@ -27,16 +24,20 @@ impl Simulation {
             line.into_iter().enumerate().map(cell).collect()
         };
         let align = |(place, name)| (name, if place == 0 { Align::Left } else { Align::Right });
-        let head: Vec<(&str, Align)> = COLUMNS.into_iter().enumerate().map(align).collect();
+        let columns = self.columns();
+        let head: Vec<(&str, Align)> =
+            columns.iter().map(String::as_str).enumerate().map(align).collect();
         table(&head, self.lines().map(row)).iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        if let Some((_, played)) = self.played.first() {
-            let window = Micros(played.most.window_us());
-            writeln!(
-                out,
-                "\"most at once\": what one key was admitted in any stretch of {window}, which \"bound\" promises not to be exceeded."
-            )?;
-        }
         Ok(())
+    }
+
+    /// What each column says. The bound is what a limit promises not to exceed in the same time as the column
+    /// before.
+    pub(super) fn columns(&self) -> [String; 7] {
+        let window = self.played.first().map_or(0, |(_, played)| played.most.window_us());
+        let most = format!("most in any {}", Micros(window));
+        ["limit", "requests", "admitted", "refused", "longest wait", &most, "bound"]
+            .map(str::to_owned)
     }
 
     /// A line of text for each subject.
