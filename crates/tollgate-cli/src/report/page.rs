@@ -16,6 +16,10 @@ impl Report<'_> {
             let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
             notes.push(format!("{refused} refused, of {}", counted(keys, "key")));
         }
+        let drawn = ledger.some_refusals().len() as u64;
+        if drawn < ledger.refused {
+            notes.push(format!("{drawn} of {} refusals are drawn", ledger.refused));
+        }
         notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
         Picture {
             title: format!("{}, under policy {}", self.source, self.spec.name),
