@@ -7,13 +7,14 @@ use super::keys::{KeyRecord, Keys};
 use super::refusals::Refusals;
 use super::smallest::Sample;
 use crate::picture::Refusal;
+use crate::stage::Turn;
 use crate::timeline::Timeline;
 
 const BINS: usize = 200;
 
-/// One check, and the policy that decided about it.
+/// One check, and what it met.
 pub(crate) struct Checked<'a> {
-    pub(crate) policy: &'a Policy,
+    pub(crate) turn: &'a Turn<'a>,
     pub(crate) t_us: u64,
     pub(crate) key: &'a str,
     pub(crate) cost: u64,
@@ -39,6 +40,24 @@ pub(crate) struct Ledger {
     pub(crate) sample: Option<Sample>,
     refusals: Refusals,
     policy: String,
+}
+
+impl Checked<'_> {
+    pub(crate) fn is_refused(&self) -> bool {
+        self.turn.policy().refuses(self.decision)
+    }
+
+    /// A refusal as it is drawn and told.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let limits: Vec<&str> = self.turn.policy().names(self.decision.refused_by()).collect();
+        Refusal {
+            t_us: self.t_us,
+            key: self.key.to_owned(),
+            // No limit refuses who is on the list.
+            by: if limits.is_empty() { "the block list".to_owned() } else { limits.join(" and ") },
+            wait_us: self.decision.retry_after().map(micros_up),
+        }
+    }
 }
 
 impl Ledger {
@@ -68,8 +87,8 @@ impl Ledger {
     }
 
     pub(crate) fn add(&mut self, checked: &Checked<'_>) {
-        let Checked { policy, t_us, key, cost, decision } = *checked;
-        let is_refused = policy.refuses(decision);
+        let Checked { turn, t_us, key, cost, decision } = *checked;
+        let is_refused = checked.is_refused();
         self.events += 1;
         self.checks += 1;
         if decision.is_allowed() {
@@ -79,24 +98,23 @@ impl Ledger {
         }
         self.timeline.add(t_us, !is_refused);
         self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
-        count(&mut self.refused_by, decision.refused_by().iter());
-        count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
         let wait_us = decision.retry_after().map(micros_up);
         self.keys.note(key, |record| record.add(t_us, is_refused.then_some(wait_us)));
         match &mut self.sample {
+            // Whoever has rules of their own does not care for these numbers.
+            Some(_) if turn.is_particular() => {}
             // Another tier has other numbers of the same limits.
-            Some(_) if policy.name() != self.policy => self.sample = None,
+            Some(_) if turn.policy().name() != self.policy => self.sample = None,
             Some(sample) => sample.add(key, t_us, cost),
             None => {}
         }
+        if !turn.is_particular() {
+            count(&mut self.refused_by, decision.refused_by().iter());
+            count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
+        }
         if is_refused {
             self.refused += 1;
-            self.refusals.add(|| Refusal {
-                t_us,
-                key: key.to_owned(),
-                by: policy.names(decision.refused_by()).collect::<Vec<&str>>().join(" and "),
-                wait_us,
-            });
+            self.refusals.add(|| checked.refusal());
         }
     }
 

@@ -1,14 +1,13 @@
 //! A policy on a stage of its own: a store in this process whose clock the events turn.
 
-mod turn;
+mod ruling;
+
+pub(crate) use self::ruling::{Ruling, Turn};
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{
-    Charge, Crossing, Decision, ManualClock, MemoryStore, Store, StoreError, Timestamp, Verb,
-};
-use tollgate_server::config::PolicySpec;
+use tollgate::{Charge, Decision, ManualClock, MemoryStore, Store, StoreError, Timestamp, Verb};
 
 use crate::trace::Event;
 
@@ -18,20 +17,18 @@ const MOST_KEYS: usize = 1 << 23;
 
 /// A store whose clock the trace turns.
 pub(crate) struct Stage<'a> {
-    spec: &'a PolicySpec,
+    ruling: &'a Ruling,
     store: MemoryStore<ManualClock>,
     clock: ManualClock,
 }
 
 impl<'a> Stage<'a> {
-    pub(crate) fn set(spec: &'a PolicySpec) -> Result<Stage<'a>, StoreError> {
+    pub(crate) fn set(ruling: &'a Ruling) -> Result<Stage<'a>, StoreError> {
         let clock = ManualClock::default();
         let store = MemoryStore::new(MOST_KEYS, clock.clone());
-        at_once(store.set_policy(spec.built.clone()))?;
-        for tier in spec.shared_tiers() {
-            at_once(store.set_variant(&spec.name, tier.built.clone(), Crossing::Units))?;
-        }
-        Ok(Stage { spec, store, clock })
+        at_once(store.set_policy(ruling.spec().built.clone()))?;
+        at_once(ruling.set_variants(&store))?;
+        Ok(Stage { ruling, store, clock })
     }
 
     /// What there is to know about the decisions, if they were not all made as they would be served.
@@ -42,18 +39,21 @@ impl<'a> Stage<'a> {
         (self.store.overflowed() > 0).then_some(many)
     }
 
-    /// Plays an event; what is told of the decision.
-    pub(crate) fn play(&self, event: &Event<'_>) -> Result<Decision, StoreError> {
-        Ok(event.told(self.spec, self.decide(event)?))
+    /// Plays an event: what it met, and what is told of the decision.
+    pub(crate) fn play(&self, event: &Event<'_>) -> Result<(Turn<'a>, Decision), StoreError> {
+        let turn = self.ruling.turn(event);
+        let decision = self.decide(&turn, event)?;
+        let told = turn.told(&event.key, event.cost, decision);
+        Ok((turn, told))
     }
 
-    /// What happens at an event, before it is known who is enrolled.
-    fn decide(&self, event: &Event<'_>) -> Result<Decision, StoreError> {
-        if let Some(decision) = event.free(self.spec) {
+    fn decide(&self, turn: &Turn<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
+        let now = Timestamp::from_micros(event.t_us);
+        if let Some(decision) = turn.answer(now, event.cost) {
             return Ok(decision);
         }
-        self.clock.set(Timestamp::from_micros(event.t_us));
-        let (policy, key, cost) = (event.under(self.spec).name(), event.key.as_bytes(), event.cost);
+        self.clock.set(now);
+        let (policy, key, cost) = (turn.policy().name(), event.key.as_bytes(), event.cost);
         match event.verb() {
             Verb::Check => self.store.check(policy, key, cost),
             Verb::Peek => self.store.peek(policy, key, cost),

@@ -14,6 +14,7 @@ mod json;
 mod legacy;
 mod logs;
 mod manual;
+mod particular;
 mod random_trace;
 mod redis_check;
 mod redis_errors;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, titles};
 
 /// Some keys ask now and then, one all the time, for a few minutes.
 fn traffic(seed: u64, events: usize) -> String {
@@ -189,12 +189,7 @@ fn pictures_and_pages_show_hostile_keys_as_text() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     assert!(!run.stdout.contains('\u{1b}') && !run.stdout.contains('\0'), "{}", run.stdout);
     let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
-    let document = roxmltree::Document::parse(&svg).unwrap();
-    let titles: Vec<&str> = document
-        .descendants()
-        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
-        .filter_map(|node| node.text())
-        .collect();
+    let titles = titles(&svg);
     assert!(
         titles
             .iter()

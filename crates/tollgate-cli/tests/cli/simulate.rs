@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Place;
+use crate::support::{Place, titles};
 
 const SHAPES: [&str; 5] = ["steady", "poisson", "bursty", "diurnal", "herd"];
 
@@ -162,12 +162,7 @@ fn pictures_and_pages_stand_alone() {
     let (code, stderr) = (run.code, run.stderr);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
-    let document = roxmltree::Document::parse(&svg).unwrap();
-    let titles: Vec<&str> = document
-        .descendants()
-        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "title")))
-        .filter_map(|node| node.text())
-        .collect();
+    let titles = titles(&svg);
     assert!(
         titles.iter().any(|title| title.contains("refused by")
             && title.contains("hour & <all>")

@@ -129,3 +129,11 @@ impl Drop for Place {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
+
+/// What a picture says when it is pointed at. It must be well-formed.
+pub(crate) fn titles(svg: &str) -> Vec<String> {
+    let document = roxmltree::Document::parse(svg).unwrap();
+    let is_title = |node: &roxmltree::Node<'_, '_>| node.tag_name().name() == "title";
+    let text = |node: roxmltree::Node<'_, '_>| node.text().map(str::to_owned);
+    document.descendants().filter(is_title).filter_map(text).collect()
+}

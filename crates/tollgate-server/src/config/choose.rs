@@ -33,19 +33,6 @@ impl Config {
 }
 
 impl PolicySpec {
-    /// Settings that would change decisions must not be passed over in silence.
-    pub fn runnable(self) -> Result<PolicySpec, Invalid> {
-        if self.only_served.is_empty() {
-            return Ok(self);
-        }
-        let settings = all_of(&self.only_served);
-        let sentence = format!(
-            "policy `{}` sets {settings}, which only `tollgate serve` applies; remove that to run it",
-            self.name
-        );
-        Err(sentence.into())
-    }
-
     /// A policy of one limit in a few words.
     pub fn of_shorthand(text: &str) -> Result<PolicySpec, Invalid> {
         let said = shorthand::parse(text)?;
@@ -72,7 +59,6 @@ impl PolicySpec {
             block: Vec::new(),
             overrides: Vec::new(),
             lease: None,
-            only_served: Vec::new(),
             built: build::policy(name, &limits, "binary", false)?,
             limits,
         })

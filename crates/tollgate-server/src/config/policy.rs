@@ -82,9 +82,6 @@ const LEASE: &[Key] = &[
     Key::new("ttl", Shape::Duration, "How long they may be held.").such_as("\"1s\""),
 ];
 
-/// The keys of [`KEYS`] that are about single keys and a shared store, which only a server has.
-const ONLY_SERVED: &[&str] = &["exempt", "block", "overrides", "lease"];
-
 /// Nothing if there was something to complain about.
 pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicySpec> {
     let problems = entry.field.problems;
@@ -125,7 +122,6 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
         block: table.texts("block"),
         overrides,
         lease: read_lease(&table),
-        only_served: ONLY_SERVED.iter().copied().filter(|name| is_in_use(&table, name)).collect(),
         built,
     })
 }
@@ -164,16 +160,4 @@ fn read_overrides(table: &Table<'_>, mode: &str) -> Vec<(String, Vec<LimitSpec>)
         limits::read(&entry.field, mode).map(|(limits, _)| (entry.key.to_owned(), limits))
     };
     entries.iter().filter_map(of_key).collect()
-}
-
-/// An empty list changes nothing.
-fn is_in_use(table: &Table<'_>, name: &str) -> bool {
-    let Some(field) = table.field(name) else {
-        return false;
-    };
-    match field.shape {
-        Shape::List(_) => field.list().is_ok_and(|list| !list.is_empty()),
-        Shape::MapOf(_) => field.entries().is_ok_and(|entries| !entries.is_empty()),
-        _ => true,
-    }
 }

@@ -32,8 +32,6 @@ pub struct PolicySpec {
     pub overrides: Vec<(String, Vec<LimitSpec>)>,
     /// Units taken from a shared store at a time, and for how long.
     pub lease: Option<(u64, Micros)>,
-    /// Settings that a server applies and a single command does not.
-    pub only_served: Vec<&'static str>,
     /// What decides.
     pub built: Policy,
 }

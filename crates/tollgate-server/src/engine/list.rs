@@ -24,6 +24,10 @@ impl List {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     /// Whether the key is in it, as it is or as the address of a client.
     pub(super) fn holds(&self, key: &[u8], address: Option<IpAddr>) -> bool {
         if self.keys.is_empty() {

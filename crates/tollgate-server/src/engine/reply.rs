@@ -35,15 +35,13 @@ impl Reply {
 
     /// Always refused, and no wait helps.
     pub(super) fn blocked(policy: Arc<Policy>, cost: u64) -> Reply {
-        let mut answer = of_fresh_key(&policy, cost);
-        answer.decision = answer.decision.standing_back(None);
+        let answer = blocked(&policy, cost);
         Reply { policy, answer }
     }
 
     /// Always admitted, and nothing is charged.
     pub(super) fn exempt(policy: Arc<Policy>, cost: u64) -> Reply {
-        let as_shadow = Policy::clone(&policy).shadow(true);
-        let answer = of_fresh_key(&as_shadow, cost);
+        let answer = exempt(&policy, cost);
         Reply { policy, answer }
     }
 
@@ -92,6 +90,18 @@ pub(crate) fn outcome(policy: &Policy, decision: &Decision) -> Outcome {
     } else {
         Outcome::ShadowDeny
     }
+}
+
+/// Refused, and no wait helps.
+pub(super) fn blocked(policy: &Policy, cost: u64) -> Answer {
+    let mut answer = of_fresh_key(policy, cost);
+    answer.decision = answer.decision.standing_back(None);
+    answer
+}
+
+/// Admitted, and nothing is charged.
+pub(super) fn exempt(policy: &Policy, cost: u64) -> Answer {
+    of_fresh_key(&policy.clone().shadow(true), cost)
 }
 
 fn of_fresh_key(policy: &Policy, cost: u64) -> Answer {

@@ -12,8 +12,8 @@ use tollgate_http::{HeaderStyle, compose_key};
 
 use super::address::{ADDRESS_FIELD, address_key, read_address};
 use super::key::{BadKey, Key, Standing, is_composed};
-use super::list::List;
 use super::numbers::Numbers;
+use super::particular::Particular;
 use super::place::Place;
 use crate::config::{PolicySpec, TierSpec, policy_of};
 use crate::observe::Tally;
@@ -29,9 +29,7 @@ pub struct Served {
     spec: PolicySpec,
     policy: Arc<Policy>,
     headers: HeaderStyle,
-    exempt: List,
-    block: List,
-    overrides: HashMap<Vec<u8>, Arc<Policy>>,
+    particular: Particular,
     /// Those that are not the policy itself under another name.
     tiers: HashMap<Box<str>, Arc<Policy>>,
     with: RwLock<HashMap<Numbers, Arc<Policy>>>,
@@ -42,18 +40,11 @@ pub struct Served {
 
 impl Served {
     pub(super) fn new(spec: PolicySpec, tally: Tally) -> Result<Served, String> {
-        let of_its_own = |(key, limits): &(String, Vec<_>)| {
-            let name = format!("{}@key:{:x}", spec.name, Sha256::digest(key));
-            let policy = policy_of(&name, limits, spec.mode, spec.shadow)?;
-            Ok((key.clone().into_bytes(), Arc::new(policy)))
-        };
         Ok(Served {
             policy: Arc::new(spec.built.clone()),
             headers: HeaderStyle::parse(spec.headers).unwrap_or_default(),
-            exempt: List::new(&spec.exempt),
-            block: List::new(&spec.block),
             tiers: tiers(&spec),
-            overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
+            particular: Particular::new(&spec)?,
             with: RwLock::default(),
             in_shadow: RwLock::default(),
             spec,
@@ -89,7 +80,7 @@ impl Served {
     pub(super) fn variants(&self) -> impl Iterator<Item = &Arc<Policy>> {
         // What limits nothing remembers nothing, so that what was spent must be remembered elsewhere.
         let tiers = self.tiers.values().filter(|tier| !tier.limits().is_empty());
-        self.overrides.values().chain(tiers)
+        self.particular.policies().chain(tiers)
     }
 
     /// What goes for a tier, if that is anything else than what goes for everybody. Roles come and go: one
@@ -200,16 +191,7 @@ impl Served {
     }
 
     pub(super) fn standing(&self, key: &[u8], address: Option<IpAddr>) -> Standing {
-        if self.block.holds(key, address) {
-            return Standing::Blocked;
-        }
-        if self.exempt.holds(key, address) {
-            return Standing::Exempt;
-        }
-        match self.overrides.get(key) {
-            Some(policy) => Standing::Override(Arc::clone(policy)),
-            None => Standing::Limited,
-        }
+        self.particular.standing(key, address)
     }
 
     /// The policy with other numbers. Keys are shared: what was spent under one is spent under all.

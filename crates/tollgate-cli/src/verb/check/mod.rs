@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use self::answer::Told;
 use crate::failure::{Failure, say};
 use crate::server::{ServerAddress, Token};
-use tollgate::{Charge, Policy};
+use crate::stage::Ruling;
+use tollgate::Charge;
 use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
 use tollgate_server::decision_line::DecisionLine;
 
@@ -79,19 +80,21 @@ impl Check {
     /// By the configuration's policies.
     fn decide(&self, cost: u64) -> Result<ExitCode, Failure> {
         let mut config = Config::load(self.config.as_deref())?;
-        let spec = config.choose(Some(&self.policy))?.runnable()?;
-        let policy = self.under(&spec);
-        let mut answer = match config.store.address()? {
+        let ruling = Ruling::new(config.choose(Some(&self.policy))?)?;
+        let spec = ruling.spec();
+        self.warn_of_tier(spec);
+        let turn = ruling.turn_of(&self.key, self.tier.as_deref());
+        let policy = turn.policy();
+        let mut answer = match (turn.standing().answer(policy, cost), config.store.address()?) {
+            (Some(answer), _) => answer,
             // What limits nothing takes no store.
-            Address::Redis(url) if policy.words() > 0 => {
+            (None, Address::Redis(url)) if policy.words() > 0 => {
                 let charge = Charge { policy: policy.name(), key: self.key.as_bytes(), cost };
-                remote::decide(&url, &config.store, &spec, charge)?
+                remote::decide(&url, &config.store, &ruling, charge)?
             }
-            _ => memory::decide(policy, cost)?,
+            (None, _) => memory::decide(policy, cost)?,
         };
-        if !spec.enrols(self.key.as_bytes()) {
-            answer.decision = answer.decision.in_shadow(cost);
-        }
+        answer.decision = turn.told(&self.key, cost, answer.decision);
         let told = Told::new(policy, &answer.decision);
         if !self.json {
             return say_it(&told);
@@ -114,16 +117,14 @@ fn code(told: &Told) -> ExitCode {
 }
 
 impl Check {
-    /// What decides. On a server an unknown tier is nothing special; here it may be a slip.
-    fn under<'s>(&self, spec: &'s PolicySpec) -> &'s Policy {
-        let tier = self.tier.as_deref();
-        if let Some(name) = tier
+    /// On a server an unknown tier is nothing special; here it may be a slip.
+    fn warn_of_tier(&self, spec: &PolicySpec) {
+        if let Some(name) = self.tier.as_deref()
             && spec.tiers.iter().all(|tier| tier.name != name)
         {
             let hint = did_you_mean(name, spec.tiers.iter().map(|tier| tier.name.as_str()));
             say(&format!("warning: policy `{}` has no tier `{name}`{hint}", spec.name));
         }
-        spec.under(tier)
     }
 }
 

@@ -1,23 +1,24 @@
 //! A decision by a Redis store, or by what stands in for it.
 
-use tollgate::{Answer, Charge, Clock, Crossing, MonotonicClock, Source, Store, StoreError, Verb};
+use tollgate::{Answer, Charge, Clock, MonotonicClock, Source, Store, StoreError, Verb};
 use tollgate_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
 
 use crate::failure::{Failure, say};
+use crate::stage::Ruling;
 use crate::store::{block_on, sentence};
 use tollgate_server::config::{PolicySpec, StoreSpec};
 
 pub(super) fn decide(
     url: &str,
     spec: &StoreSpec,
-    policy: &PolicySpec,
+    ruling: &Ruling,
     charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
     let settings = RedisStore::builder(url)
         .deadline(spec.deadline.duration())
         .nodes(spec.nodes)
         .key_secret(&spec.key_secret()?);
-    let asked = block_on(ask(settings, policy, charge))?;
+    let asked = block_on(ask(settings, ruling, charge))?;
     let (answer, trouble) = asked.map_err(|error| sentence(url, &error))?;
     warn(url, answer.source, trouble);
     Ok(answer)
@@ -26,15 +27,12 @@ pub(super) fn decide(
 /// The answer, and what is wrong with the store if something is.
 async fn ask(
     settings: RedisStoreBuilder,
-    policy: &PolicySpec,
+    ruling: &Ruling,
     charge: Charge<'_>,
 ) -> Result<(Answer, Option<StoreError>), StoreError> {
     let store = settings.start()?;
-    store.set_policy_as(policy.built.clone(), serving(policy)).await?;
-    // Whichever tier a key was charged under, it is one budget.
-    for tier in policy.shared_tiers() {
-        store.set_variant(&policy.name, tier.built.clone(), Crossing::Units).await?;
-    }
+    store.set_policy_as(ruling.spec().built.clone(), serving(ruling.spec())).await?;
+    ruling.set_variants(&store).await?;
     // The deadline is for an answer, and connecting takes longer. So a look, which writes nothing,
     // connects first; and it tells what is wrong, which an answer in the store's place does not.
     let now = MonotonicClock::default().now();

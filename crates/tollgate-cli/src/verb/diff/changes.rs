@@ -3,7 +3,6 @@
 use crate::picture::Refusal;
 use crate::report::{Checked, Keys, Record};
 use crate::timeline::Timeline;
-use tollgate_server::decision_line::micros_up;
 
 /// So many changes are drawn.
 const DRAWN: usize = 4_000;
@@ -42,7 +41,7 @@ impl Side {
     }
 
     pub(super) fn add(&mut self, checked: &Checked<'_>) {
-        let is_refused = checked.policy.refuses(checked.decision);
+        let is_refused = checked.is_refused();
         self.checks += 1;
         self.refused += u64::from(is_refused);
         self.timeline.add(checked.t_us, !is_refused);
@@ -68,8 +67,7 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) fn add(&mut self, was: &Checked<'_>, is: &Checked<'_>) {
-        let (was_refused, is_refused) =
-            (was.policy.refuses(was.decision), is.policy.refuses(is.decision));
+        let (was_refused, is_refused) = (was.is_refused(), is.is_refused());
         let add = |change: &mut Change| {
             change.checks += 1;
             change.newly_refused += u64::from(is_refused && !was_refused);
@@ -80,16 +78,7 @@ impl Changes {
         if is_refused && !was_refused {
             count(&mut self.refused_by, is);
             if self.drawn.len() < DRAWN {
-                self.drawn.push(Refusal {
-                    t_us: is.t_us,
-                    key: is.key.to_owned(),
-                    by: is
-                        .policy
-                        .names(is.decision.refused_by())
-                        .collect::<Vec<&str>>()
-                        .join(" and "),
-                    wait_us: is.decision.retry_after().map(micros_up),
-                });
+                self.drawn.push(is.refusal());
             }
         } else if was_refused && !is_refused {
             count(&mut self.admitted_by, was);
@@ -98,6 +87,6 @@ impl Changes {
 }
 
 fn count(counts: &mut Vec<u64>, refused: &Checked<'_>) {
-    counts.resize(counts.len().max(refused.policy.limits().len()), 0);
+    counts.resize(counts.len().max(refused.turn.policy().limits().len()), 0);
     refused.decision.refused_by().iter().for_each(|limit| counts[limit] += 1);
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tollgate::StoreError;
+use tollgate::{Decision, StoreError};
 use tollgate_server::config::{Config, PolicySpec, policy_of};
 
 use self::changes::{Changes, Side};
@@ -18,8 +18,8 @@ use self::wording::{Rewording, rewordings};
 use crate::failure::{Failure, say};
 use crate::file::write_whole;
 use crate::report::Checked;
-use crate::stage::Stage;
-use crate::trace::{Op, Reading};
+use crate::stage::{Ruling, Stage, Turn};
+use crate::trace::{Event, Op, Reading};
 
 /// Say what changes between two configurations, and with a trace or an access log, for whom.
 ///
@@ -120,7 +120,7 @@ impl Diff {
             new.choose(Some(&name))?;
         }
         let side = |config: &mut Config, is_in: bool| -> Result<PolicySpec, Failure> {
-            if is_in { Ok(config.choose(Some(&name))?.runnable()?) } else { nothing(&name) }
+            if is_in { Ok(config.choose(Some(&name))?) } else { nothing(&name) }
         };
         Ok(Some((side(&mut old, in_old)?, side(&mut new, in_new)?)))
     }
@@ -132,9 +132,11 @@ impl Diff {
         complaint: &mut Option<Failure>,
     ) -> Result<Tried, Failure> {
         let failed = |error: StoreError| Failure::from(error.to_string());
+        let rulings = (Ruling::new(old)?, Ruling::new(new)?);
         let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::default());
-        let mut trace = self.reading.open(self.trace.as_deref(), &new)?;
-        let stages = (Stage::set(&old).map_err(failed)?, Stage::set(&new).map_err(failed)?);
+        let mut trace = self.reading.open(self.trace.as_deref(), rulings.1.spec())?;
+        let stages =
+            (Stage::set(&rulings.0).map_err(failed)?, Stage::set(&rulings.1).map_err(failed)?);
         let mut is_empty = true;
         loop {
             let event = match trace.next_event() {
@@ -152,15 +154,13 @@ impl Diff {
             if event.op != Op::Check {
                 continue;
             }
-            let checked = |policy, decision| Checked {
-                policy,
-                t_us: event.t_us,
-                key: &event.key,
-                cost: event.cost,
-                decision,
-            };
-            let before = checked(event.under(&old), &decisions.0);
-            let after = checked(event.under(&new), &decisions.1);
+            fn checked<'c>(
+                event: &'c Event<'_>,
+                (turn, decision): &'c (Turn<'_>, Decision),
+            ) -> Checked<'c> {
+                Checked { turn, t_us: event.t_us, key: &event.key, cost: event.cost, decision }
+            }
+            let (before, after) = (checked(&event, &decisions.0), checked(&event, &decisions.1));
             was.add(&before);
             is.add(&after);
             changes.add(&before, &after);
@@ -172,6 +172,7 @@ impl Diff {
             self.trace.as_ref().map_or_else(String::new, |path| path.display().to_string());
         let remarks = trace.remarks().into_iter().chain(stages.1.remark()).collect();
         drop(stages);
+        let (old, new) = (rulings.0.into_spec(), rulings.1.into_spec());
         Ok(Tried { source, old, new, was, is, changes, remarks })
     }
 }

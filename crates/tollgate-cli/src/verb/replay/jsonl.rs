@@ -2,10 +2,11 @@
 
 use std::io::{self, BufWriter, Write};
 
-use tollgate::{Decision, Policy};
+use tollgate::Decision;
 use tollgate_server::decision_line::DecisionLine;
 
 use super::Audience;
+use crate::stage::Turn;
 use crate::trace::Event;
 
 pub(super) struct Jsonl<W: Write>(BufWriter<W>);
@@ -21,8 +22,8 @@ impl<W: Write> Jsonl<W> {
 }
 
 impl<W: Write> Audience for Jsonl<W> {
-    fn hear(&mut self, policy: &Policy, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
-        let line = DecisionLine::new(policy, &event.key, event.cost, decision)
+    fn hear(&mut self, turn: &Turn<'_>, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
+        let line = DecisionLine::new(turn.policy(), &event.key, event.cost, decision)
             .of_event(event.t_us, event.op.answer_names_it());
         serde_json::to_writer(&mut self.0, &line)?;
         self.0.write_all(b"\n")

@@ -7,16 +7,18 @@ mod remote;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use tollgate::{Decision, Policy};
+use tollgate::Decision;
 
 use self::jsonl::Jsonl;
 use crate::failure::{Failure, say};
 use crate::file::write_whole;
 use crate::report::{Checked, Ledger, Report};
+use crate::stage::{Ruling, Turn};
 use crate::trace::{Event, Op, Reading, Trace};
+use tollgate_server::config::Config;
 use tollgate_server::config::{Address, not_an_address};
-use tollgate_server::config::{Config, PolicySpec};
 
 /// Run a trace through a policy in virtual time.
 ///
@@ -67,7 +69,7 @@ enum Format {
 
 /// Who hears of every event and what was decided about it.
 trait Audience {
-    fn hear(&mut self, policy: &Policy, event: &Event<'_>, decision: &Decision) -> io::Result<()>;
+    fn hear(&mut self, turn: &Turn<'_>, event: &Event<'_>, decision: &Decision) -> io::Result<()>;
 }
 
 /// How far a replay came.
@@ -84,36 +86,36 @@ impl Replay {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
         let mut config = Config::load(self.config.as_deref())?;
-        let policy = config.choose(self.policy.as_deref())?.runnable()?;
+        let ruling = Arc::new(Ruling::new(config.choose(self.policy.as_deref())?)?);
         match self.format {
-            Format::Jsonl => self.line_by_line(&store, &policy)?,
-            Format::Summary | Format::Json => self.in_all(&store, &policy)?,
+            Format::Jsonl => self.line_by_line(&store, &ruling)?,
+            Format::Summary | Format::Json => self.in_all(&store, &ruling)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn line_by_line(&self, store: &Address, policy: &PolicySpec) -> Result<(), Failure> {
+    fn line_by_line(&self, store: &Address, ruling: &Arc<Ruling>) -> Result<(), Failure> {
         if self.plot.is_some() || self.html.is_some() {
             let sentence = "--plot and --html show a report; leave out --format jsonl for them";
             return Err(sentence.to_owned().into());
         }
-        let trace = self.reading.open_quietly(self.trace.as_deref(), policy)?;
+        let trace = self.reading.open_quietly(self.trace.as_deref(), ruling.spec())?;
         let mut lines = Jsonl::new(io::stdout().lock());
-        let played = play(store, policy, trace, &mut lines)?.or_nothing()?;
+        let played = play(store, ruling, trace, &mut lines)?.or_nothing()?;
         lines.flush()?;
         played.remarks.iter().for_each(|remark| say(&format!("warning: {remark}")));
         played.complaint.map_or(Ok(()), Err)
     }
 
-    fn in_all(&self, store: &Address, policy: &PolicySpec) -> Result<(), Failure> {
-        let trace = self.reading.open(self.trace.as_deref(), policy)?;
-        let mut ledger = Ledger::new(&policy.built);
-        let played = play(store, policy, trace, &mut ledger)?.or_nothing()?;
+    fn in_all(&self, store: &Address, ruling: &Arc<Ruling>) -> Result<(), Failure> {
+        let trace = self.reading.open(self.trace.as_deref(), ruling.spec())?;
+        let mut ledger = Ledger::new(&ruling.spec().built);
+        let played = play(store, ruling, trace, &mut ledger)?.or_nothing()?;
         let source = match &self.trace {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
-        let report = Report::new(policy, &source, ledger, played.remarks);
+        let report = Report::new(ruling.spec(), &source, ledger, played.remarks);
         if let Some(path) = &self.plot {
             write_whole(path, &report.picture().svg())?;
         }
@@ -133,13 +135,13 @@ impl Replay {
 
 fn play(
     store: &Address,
-    policy: &PolicySpec,
+    ruling: &Arc<Ruling>,
     trace: Trace,
     audience: &mut impl Audience,
 ) -> Result<Played, Failure> {
     match store {
-        Address::Memory => memory::play(policy, trace, audience),
-        Address::Redis(url) => remote::play(url, policy, trace, audience),
+        Address::Memory => memory::play(ruling, trace, audience),
+        Address::Redis(url) => remote::play(url, ruling, trace, audience),
     }
 }
 
@@ -156,10 +158,10 @@ impl Played {
 }
 
 impl Audience for Ledger {
-    fn hear(&mut self, policy: &Policy, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
+    fn hear(&mut self, turn: &Turn<'_>, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
         if event.op == Op::Check {
             let (t_us, key, cost) = (event.t_us, &*event.key, event.cost);
-            self.add(&Checked { policy, t_us, key, cost, decision });
+            self.add(&Checked { turn, t_us, key, cost, decision });
         } else {
             self.add_other();
         }

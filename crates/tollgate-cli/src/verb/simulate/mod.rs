@@ -18,11 +18,12 @@ use tollgate_server::config::{Config, Micros, PolicySpec, did_you_mean};
 
 use self::arrivals::{Arrival, MOST, Shape, Traffic};
 use self::recorded::Recorded;
-use self::rehearsal::{Rehearsal, Stage};
+use self::rehearsal::{Play, Rehearsal};
 use self::subjects::Subject;
 use crate::failure::Failure;
 use crate::file::write_whole;
 use crate::report::counted;
+use crate::stage::Ruling;
 use crate::trace::Reading;
 
 /// What is simulated when nothing is said.
@@ -126,12 +127,15 @@ impl Simulate {
             Err(_) => self.read(&subjects)?,
         };
         let Came { lead, names, arrivals, span_us: (from_us, until_us) } = came;
-        let stage = Stage { names: &names, from_us, until_us, retries: self.retries };
-        let play = |subject: Subject| {
-            let rehearsal = stage.play(&subject.spec, &arrivals, per.duration());
-            (subject, rehearsal)
+        let play = Play { names: &names, from_us, until_us, retries: self.retries };
+        let rehearse = |Subject { name, spec }: Subject| {
+            let ruling = Ruling::new(spec)?;
+            let rehearsal = play
+                .rehearse(&ruling, &arrivals, per.duration())
+                .map_err(|error| Failure::from(error.to_string()))?;
+            Ok((Subject { name, spec: ruling.into_spec() }, rehearsal))
         };
-        let played = subjects.into_iter().map(play).collect();
+        let played = subjects.into_iter().map(rehearse).collect::<Result<_, Failure>>()?;
         Ok(Simulation { lead, seed: self.seed, from_us, until_us, played })
     }
 

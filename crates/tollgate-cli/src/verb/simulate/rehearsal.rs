@@ -1,17 +1,20 @@
 //! A policy meets traffic, in virtual time.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use tollgate::{Decision, KeyedLimiter, ManualClock, Timestamp};
-use tollgate_server::config::PolicySpec;
+use tollgate::StoreError;
 use tollgate_server::decision_line::micros_up;
 
 use super::arrivals::Arrival;
 use super::most::Most;
 use crate::picture::Refusal;
+use crate::report::Checked;
+use crate::stage::{Ruling, Stage};
 use crate::timeline::Timeline;
+use crate::trace::{Event, Op};
 
 /// How finely what is left is looked at, and time is counted.
 const LOOKS: u64 = 600;
@@ -37,8 +40,8 @@ pub(super) struct Rehearsal {
     pub(super) most: Most,
 }
 
-/// How traffic is played.
-pub(super) struct Stage<'a> {
+/// Who plays, and how long is looked.
+pub(super) struct Play<'a> {
     pub(super) names: &'a [String],
     pub(super) from_us: u64,
     /// The time after the last request that is still looked at.
@@ -47,26 +50,21 @@ pub(super) struct Stage<'a> {
     pub(super) retries: u32,
 }
 
-impl Stage<'_> {
-    pub(super) fn play(
+impl Play<'_> {
+    pub(super) fn rehearse(
         &self,
-        spec: &PolicySpec,
+        ruling: &Ruling,
         arrivals: &[Arrival],
         window: Duration,
-    ) -> Rehearsal {
-        let clock = ManualClock::default();
-        let limiter: KeyedLimiter<usize, ManualClock> = KeyedLimiter::builder(spec.built.clone())
-            .max_keys(self.names.len())
-            .clock(clock.clone())
-            .build();
-        let mut rehearsal = Rehearsal::new(spec.built.limits().len(), window);
+    ) -> Result<Rehearsal, StoreError> {
+        let stage = Stage::set(ruling)?;
+        let mut rehearsal = Rehearsal::new(ruling.spec().built.limits().len(), window);
         let mut looks = (0..=LOOKS)
             .map(|look| self.from_us + (self.until_us - self.from_us) * look / LOOKS)
             .peekable();
         // Those who come back stand behind those who come for the first time at the same instant.
         let mut back: BinaryHeap<Reverse<(u64, u64, u32, usize)>> = BinaryHeap::new();
         let mut arrivals = arrivals.iter().copied().peekable();
-        let mut turn = 0;
         loop {
             let returns = back.peek().is_some_and(|Reverse((t_us, ..))| {
                 arrivals.peek().is_none_or(|first| *t_us < first.t_us)
@@ -84,14 +82,15 @@ impl Stage<'_> {
                 }
                 (false, None) => break,
             };
-            turn += 1;
             while let Some(look) = looks.next_if(|look| *look <= arrival.t_us) {
-                rehearsal.look(&limiter, &clock, look);
+                rehearsal.look(&stage, &self.names[0], look)?;
             }
-            clock.set(Timestamp::from_micros(arrival.t_us));
-            let decision = spec_decision(spec, &limiter, &self.names[arrival.key], arrival);
-            rehearsal.add(spec, &self.names[arrival.key], arrival, attempt, &decision);
-            if !spec.built.refuses(&decision) {
+            let event = event(arrival.t_us, &self.names[arrival.key], arrival.cost, Op::Check);
+            let (turn, decision) = stage.play(&event)?;
+            let (t_us, key, cost) = (arrival.t_us, &*event.key, arrival.cost);
+            let checked = Checked { turn: &turn, t_us, key, cost, decision: &decision };
+            rehearsal.add(&checked, arrival.key, attempt);
+            if !checked.is_refused() {
                 continue;
             }
             match decision.retry_after().map(micros_up) {
@@ -106,21 +105,15 @@ impl Stage<'_> {
                 _ => rehearsal.given_up += 1,
             }
         }
-        looks.for_each(|look| rehearsal.look(&limiter, &clock, look));
-        debug_assert_eq!(turn, rehearsal.requests);
-        rehearsal
+        for look in looks {
+            rehearsal.look(&stage, &self.names[0], look)?;
+        }
+        Ok(rehearsal)
     }
 }
 
-/// Keys that the policy is not rolled out to are in shadow.
-fn spec_decision(
-    spec: &PolicySpec,
-    limiter: &KeyedLimiter<usize, ManualClock>,
-    name: &str,
-    arrival: Arrival,
-) -> Decision {
-    let decision = limiter.check_n(&arrival.key, arrival.cost);
-    if spec.enrols(name.as_bytes()) { decision } else { decision.in_shadow(arrival.cost) }
+fn event(t_us: u64, key: &str, cost: u64, op: Op) -> Event<'_> {
+    Event { t_us, key: Cow::Borrowed(key), cost, op, tier: None }
 }
 
 impl Rehearsal {
@@ -141,43 +134,38 @@ impl Rehearsal {
         }
     }
 
-    fn add(
-        &mut self,
-        spec: &PolicySpec,
-        name: &str,
-        arrival: Arrival,
-        attempt: u32,
-        decision: &Decision,
-    ) {
-        let policy = &spec.built;
-        let is_refused = policy.refuses(decision);
+    fn add(&mut self, checked: &Checked<'_>, key: usize, attempt: u32) {
+        let (is_refused, decision) = (checked.is_refused(), checked.decision);
         self.requests += 1;
-        self.largest_cost = self.largest_cost.max(arrival.cost);
+        self.largest_cost = self.largest_cost.max(checked.cost);
         self.retries += u64::from(attempt > 0);
-        self.timeline.add(arrival.t_us, !is_refused);
+        self.timeline.add(checked.t_us, !is_refused);
         if is_refused {
-            let wait_us = decision.retry_after().map(micros_up);
-            decision.refused_by().iter().for_each(|limit| self.refused_by[limit] += 1);
-            let by = policy.names(decision.refused_by()).collect::<Vec<&str>>().join(" and ");
-            self.refusals.push(Refusal { t_us: arrival.t_us, key: name.to_owned(), by, wait_us });
+            let by = decision.refused_by();
+            for limit in by.iter().filter(|_| !checked.turn.is_particular()) {
+                self.refused_by[limit] += 1;
+            }
+            self.refusals.push(checked.refusal());
         } else {
             self.admitted += 1;
             self.in_part += u64::from(!decision.is_allowed());
             self.units += decision.granted();
-            self.most.add(arrival.key, arrival.t_us, decision.granted());
+            if !checked.turn.is_particular() {
+                self.most.add(key, checked.t_us, decision.granted());
+            }
         }
     }
 
     /// What is left to the first key, as a share of its limit.
-    fn look(&mut self, limiter: &KeyedLimiter<usize, ManualClock>, clock: &ManualClock, t_us: u64) {
-        clock.set(Timestamp::from_micros(t_us));
-        let peek = limiter.peek(&0);
+    fn look(&mut self, stage: &Stage<'_>, key: &str, t_us: u64) -> Result<(), StoreError> {
+        let (_, peek) = stage.play(&event(t_us, key, 1, Op::Peek))?;
         let level = match (peek.remaining(), peek.limit()) {
             (Some(remaining), Some(limit)) if limit > 0 => remaining as f64 / limit as f64,
             // What has no number is open or closed.
             _ => f64::from(u8::from(peek.is_allowed())),
         };
         self.level.push((t_us, level));
+        Ok(())
     }
 
     pub(super) fn refused(&self) -> u64 {

@@ -26,10 +26,7 @@ pub(super) fn of_file(mut config: Config, names: &[String]) -> Result<Vec<Subjec
     } else {
         names.iter().map(|name| config.choose(Some(name))).collect::<Result<_, _>>()?
     };
-    specs
-        .into_iter()
-        .map(|spec| Ok(Subject { name: spec.name.clone(), spec: spec.runnable()? }))
-        .collect()
+    specs.into_iter().map(|spec| Ok(Subject { name: spec.name.clone(), spec })).collect()
 }
 
 /// Every algorithm that limits a rate, with the rate of this one limit.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::{Crossing, Store, StoreError};
+use tollgate::{Store, StoreError};
 use tollgate_redis::RedisStore;
-use tollgate_server::config::PolicySpec;
 
 use self::events::{Ahead, read_ahead};
 use self::window::{WINDOW, Window};
 use super::{Audience, Played};
 use crate::failure::{Failure, say};
+use crate::stage::Ruling;
 use crate::store::{block_on, sentence};
 use crate::trace::Trace;
 
@@ -27,12 +27,12 @@ const CLEARING: Duration = Duration::from_secs(120);
 
 pub(super) fn play(
     url: &str,
-    policy: &PolicySpec,
+    ruling: &Arc<Ruling>,
     trace: Trace,
     audience: &mut impl Audience,
 ) -> Result<Played, Failure> {
     block_on(async {
-        let stage = Stage::set(url, policy).await.map_err(|error| sentence(url, &error))?;
+        let stage = Stage::set(url, ruling).await.map_err(|error| sentence(url, &error))?;
         let played = stage.play(read_ahead(trace)?, audience).await;
         // Whatever became of the trace, nothing of it stays.
         match (played, stage.clear().await) {
@@ -46,22 +46,20 @@ pub(super) fn play(
 struct Stage<'a> {
     url: &'a str,
     prefix: String,
-    policy: Arc<PolicySpec>,
+    ruling: Arc<Ruling>,
     store: RedisStore,
 }
 
 impl<'a> Stage<'a> {
-    async fn set(url: &'a str, policy: &PolicySpec) -> Result<Stage<'a>, StoreError> {
+    async fn set(url: &'a str, ruling: &Arc<Ruling>) -> Result<Stage<'a>, StoreError> {
         let prefix = private_prefix();
         let builder = RedisStore::builder(url).prefix(&prefix).deadline(PATIENCE);
         let store = builder.start()?;
         // A server that may drop records may answer otherwise than memory would.
         store.greet().await?.iter().for_each(|warning| say(&format!("warning: {warning}")));
-        store.set_policy(policy.built.clone()).await?;
-        for tier in policy.shared_tiers() {
-            store.set_variant(&policy.name, tier.built.clone(), Crossing::Units).await?;
-        }
-        Ok(Stage { url, prefix, policy: Arc::new(policy.clone()), store })
+        store.set_policy(ruling.spec().built.clone()).await?;
+        ruling.set_variants(&store).await?;
+        Ok(Stage { url, prefix, ruling: Arc::clone(ruling), store })
     }
 
     async fn play(
@@ -84,11 +82,12 @@ impl<'a> Stage<'a> {
                 break None;
             }
             let window = Window::new(next);
-            let (decisions, trouble) = window.decide(&self.store, &self.policy).await;
+            let (decisions, trouble) = window.decide(&self.store, &self.ruling).await;
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
-                let decision = event.told(&self.policy, *decision);
-                audience.hear(event.under(&self.policy), event, &decision)?;
+                let turn = self.ruling.turn(event);
+                let decision = turn.told(&event.key, event.cost, *decision);
+                audience.hear(&turn, event, &decision)?;
             }
             let trouble = trouble.map(|error| sentence(self.url, &error).into());
             if let Some(failure) = trouble.or(window.complaint) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tollgate::{Charge, Decision, StoreError, Timestamp};
 use tollgate_redis::RedisStore;
-use tollgate_server::config::PolicySpec;
 
 use super::events::Next;
 use crate::failure::Failure;
+use crate::stage::Ruling;
 use crate::trace::Event;
 
 /// How many events may be under way at once; with more of them a replay is no faster.
@@ -36,11 +36,11 @@ impl Window {
     pub(super) async fn decide(
         &self,
         store: &RedisStore,
-        policy: &Arc<PolicySpec>,
+        ruling: &Arc<Ruling>,
     ) -> (Vec<Decision>, Option<StoreError>) {
         let mut under_way = JoinSet::new();
         for places in self.by_key() {
-            under_way.spawn(follow(store.clone(), Arc::clone(policy), self.events.clone(), places));
+            under_way.spawn(follow(store.clone(), Arc::clone(ruling), self.events.clone(), places));
         }
         let mut decisions = vec![None; self.events.len()];
         let mut trouble = None;
@@ -65,13 +65,13 @@ impl Window {
 /// Decides the events at these places one after the other, as long as the store does.
 async fn follow(
     store: RedisStore,
-    policy: Arc<PolicySpec>,
+    ruling: Arc<Ruling>,
     events: Arc<[Event<'static>]>,
     places: Vec<usize>,
 ) -> (Vec<(usize, Decision)>, Option<StoreError>) {
     let mut decided = Vec::with_capacity(places.len());
     for place in places {
-        match decide(&store, &policy, &events[place]).await {
+        match decide(&store, &ruling, &events[place]).await {
             Ok(decision) => decided.push((place, decision)),
             Err(error) => return (decided, Some(error)),
         }
@@ -81,15 +81,16 @@ async fn follow(
 
 async fn decide(
     store: &RedisStore,
-    policy: &PolicySpec,
+    ruling: &Ruling,
     event: &Event<'static>,
 ) -> Result<Decision, StoreError> {
-    if let Some(decision) = event.free(policy) {
+    let (turn, now) = (ruling.turn(event), Timestamp::from_micros(event.t_us));
+    if let Some(decision) = turn.answer(now, event.cost) {
         return Ok(decision);
     }
-    let (verb, policy) = (event.verb(), event.under(policy).name());
-    let charge = Charge { policy, key: event.key.as_bytes(), cost: event.cost };
-    let answers = store.apply_at(Timestamp::from_micros(event.t_us), verb, &[charge]).await?;
+    let charge =
+        Charge { policy: turn.policy().name(), key: event.key.as_bytes(), cost: event.cost };
+    let answers = store.apply_at(now, event.verb(), &[charge]).await?;
     let nothing = || StoreError::failed(tollgate::Failure::BadReply, "no answer to a question");
     answers.into_iter().next().map(|answer| answer.decision).ok_or_else(nothing)
 }

@@ -1,0 +1,120 @@
+//! What a file rules about each event: which policy it meets, and what is told of the decision.
+
+use tollgate::{Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb};
+use tollgate_core::{Logs, View};
+use tollgate_server::config::PolicySpec;
+use tollgate_server::engine::{Particular, Standing};
+
+use crate::failure::{Failure, say};
+use crate::trace::{Event, Op};
+
+/// A policy with what the file says about tiers and single keys.
+pub(crate) struct Ruling {
+    spec: PolicySpec,
+    particular: Particular,
+}
+
+impl Ruling {
+    /// What only several servers can do is told to be left out.
+    pub(crate) fn new(spec: PolicySpec) -> Result<Ruling, Failure> {
+        if spec.lease.is_some() {
+            let name = &spec.name;
+            say(&format!(
+                "warning: policy `{name}` leases units to servers; here each is counted at once"
+            ));
+        }
+        let particular = Particular::new(&spec)?;
+        Ok(Ruling { spec, particular })
+    }
+
+    pub(crate) fn spec(&self) -> &PolicySpec {
+        &self.spec
+    }
+
+    pub(crate) fn into_spec(self) -> PolicySpec {
+        self.spec
+    }
+
+    /// Whichever numbers go for a key, it is one budget.
+    pub(crate) async fn set_variants(&self, store: &impl Store) -> Result<(), StoreError> {
+        let tiers = self.spec.shared_tiers().map(|tier| &tier.built);
+        for policy in tiers.chain(self.particular.policies().map(|policy| &**policy)) {
+            store.set_variant(&self.spec.name, policy.clone(), Crossing::Units).await?;
+        }
+        Ok(())
+    }
+
+    /// What an event meets. What is given back or forgotten is so whoever the key is.
+    pub(crate) fn turn(&self, event: &Event<'_>) -> Turn<'_> {
+        match event.op {
+            Op::Check | Op::Peek | Op::Report(_) => self.turn_of(&event.key, event.tier.as_deref()),
+            Op::Refund | Op::Reset => self.plain(&self.spec.built, Standing::Limited),
+        }
+    }
+
+    /// What a check of a key meets.
+    pub(crate) fn turn_of(&self, key: &str, tier: Option<&str>) -> Turn<'_> {
+        self.plain(self.spec.under(tier), self.particular.standing_of(key.as_bytes()))
+    }
+
+    fn plain<'r>(&'r self, policy: &'r Policy, standing: Standing) -> Turn<'r> {
+        Turn { spec: &self.spec, policy, standing }
+    }
+}
+
+/// What one event meets.
+pub(crate) struct Turn<'r> {
+    spec: &'r PolicySpec,
+    policy: &'r Policy,
+    standing: Standing,
+}
+
+impl Turn<'_> {
+    /// What decides, or would.
+    pub(crate) fn policy(&self) -> &Policy {
+        if let Standing::Override(policy) = &self.standing { policy } else { self.policy }
+    }
+
+    /// What the file says about this key.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Whether the file says something about this key in particular.
+    pub(crate) fn is_particular(&self) -> bool {
+        !matches!(self.standing, Standing::Limited)
+    }
+
+    /// What is said where no state is touched: to keys on a list, and in a tier that nothing limits.
+    pub(crate) fn answer(&self, now: Timestamp, cost: u64) -> Option<Decision> {
+        if let Some(answer) = self.standing.answer(self.policy, cost) {
+            return Some(answer.decision);
+        }
+        let policy = self.policy();
+        let is_free = policy.limits().is_empty() && policy.name() != self.spec.built.name();
+        let logs = Logs::new();
+        is_free.then(|| policy.peek(View::new(&[], &logs), now, cost))
+    }
+
+    /// What is told of a decision: keys that the policy is not rolled out to are in shadow, unless the file
+    /// names them.
+    pub(crate) fn told(&self, key: &str, cost: u64, decision: Decision) -> Decision {
+        if self.is_particular() || self.spec.enrols(key.as_bytes()) {
+            decision
+        } else {
+            decision.in_shadow(cost)
+        }
+    }
+}
+
+impl Event<'_> {
+    pub(crate) fn verb(&self) -> Verb {
+        match self.op {
+            Op::Check => Verb::Check,
+            Op::Peek => Verb::Peek,
+            Op::Refund => Verb::Refund,
+            Op::Report(outcome) => Verb::Report(outcome),
+            Op::Reset => Verb::Reset,
+        }
+    }
+}
