@@ -7,24 +7,30 @@ use tollgate_server::config::Micros;
 /// How instants are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Times {
-    /// As what has passed since the start.
-    SinceStart,
+    /// As what has passed since zero.
+    SinceZero,
     /// As hours and dates of UTC.
     Utc,
 }
 
 impl Times {
-    /// An instant in full, for those who look closely.
-    pub(crate) fn show(self, t_us: u64, from_us: u64) -> String {
+    /// Times of traces may start with 0, those of logs are dates.
+    pub(crate) fn of(t_us: u64) -> Times {
+        const THREE_YEARS_US: u64 = 3 * 365 * 86_400_000_000;
+        if t_us < THREE_YEARS_US { Times::SinceZero } else { Times::Utc }
+    }
+
+    /// An instant in full.
+    pub(crate) fn show(self, t_us: u64) -> String {
         match self {
-            Times::SinceStart => Micros(t_us.saturating_sub(from_us)).to_string(),
-            Times::Utc => utc(t_us, "%Y-%m-%d %H:%M:%S"),
+            Times::SinceZero => Micros(t_us).to_string(),
+            Times::Utc => utc(t_us, "%Y-%m-%d %H:%M:%SZ"),
         }
     }
 }
 
 /// Distances between ticks that people read easily.
-const STEPS_US: [u64; 34] = {
+const STEPS_US: [u64; 38] = {
     const S: u64 = 1_000_000;
     const D: u64 = 86_400 * S;
     [
@@ -62,6 +68,10 @@ const STEPS_US: [u64; 34] = {
         91 * D,
         182 * D,
         364 * D,
+        728 * D,
+        1_820 * D,
+        3_640 * D,
+        9_100 * D,
     ]
 };
 const MOST_TICKS: u64 = 9;
@@ -79,10 +89,6 @@ impl Axis {
         Axis { from_us, until_us: until_us.max(from_us + 1), left, width }
     }
 
-    pub(super) fn start_us(&self) -> u64 {
-        self.from_us
-    }
-
     pub(super) fn x(&self, t_us: u64) -> f64 {
         let part = t_us.saturating_sub(self.from_us) as f64 / (self.until_us - self.from_us) as f64;
         self.left + part.min(1.0) * self.width
@@ -93,21 +99,19 @@ impl Axis {
         let span = self.until_us - self.from_us;
         let fits = |step: &&u64| span / **step <= MOST_TICKS;
         let step = STEPS_US.iter().find(fits).copied().unwrap_or(span / MOST_TICKS + 1);
-        let origin = match times {
-            Times::SinceStart => self.from_us,
-            Times::Utc => self.from_us.div_ceil(step) * step,
-        };
+        let origin = self.from_us.div_ceil(step).saturating_mul(step);
         let places = std::iter::successors(Some(origin), |t_us| t_us.checked_add(step));
         let within = places.take_while(|t_us| *t_us <= self.until_us);
-        let tick = |t_us| (self.x(t_us), label(times, t_us, self.from_us, step, t_us == origin));
+        let tick = |t_us| (self.x(t_us), label(times, t_us, (step, span), t_us == origin));
         within.map(tick).collect()
     }
 }
 
-fn label(times: Times, t_us: u64, from_us: u64, step_us: u64, is_first: bool) -> String {
+fn label(times: Times, t_us: u64, (step_us, span_us): (u64, u64), is_first: bool) -> String {
     const DAY_US: u64 = 86_400_000_000;
     match times {
-        Times::SinceStart => times.show(t_us, from_us),
+        Times::SinceZero => times.show(t_us),
+        Times::Utc if span_us >= 300 * DAY_US => utc(t_us, "%Y-%m-%d"),
         Times::Utc if step_us >= DAY_US => utc(t_us, "%b %-d"),
         // The day is said once, and where it changes.
         Times::Utc if is_first || t_us.is_multiple_of(DAY_US) => utc(t_us, "%b %-d %H:%M"),
@@ -136,10 +140,10 @@ mod tests {
     #[test]
     fn ticks_are_few_and_round() {
         assert_eq!(
-            words((0, 4_000_000), Times::SinceStart),
+            words((0, 4_000_000), Times::SinceZero),
             ["0s", "500ms", "1s", "1s500ms", "2s", "2s500ms", "3s", "3s500ms", "4s"]
         );
-        assert_eq!(words((0, 600_000_000), Times::SinceStart).len(), 6);
+        assert_eq!(words((0, 600_000_000), Times::SinceZero).len(), 6);
         // 13:55 UTC on a day in 2000.
         let from = 971_186_100_000_000;
         assert_eq!(
@@ -148,6 +152,9 @@ mod tests {
         );
         let year = 365 * 86_400_000_000;
         assert_eq!(words((from, from + year), Times::Utc).len(), 4);
+        let decade = words((1_420_070_400_000_000, 1_735_689_600_000_000), Times::Utc);
+        assert!(decade.len() <= 10 && decade[0].starts_with("20"), "{decade:?}");
+        assert_eq!(words((3_600_000_000, 4_200_000_000), Times::SinceZero)[..2], ["1h", "1h2m"]);
         assert!(words((0, u64::MAX), Times::Utc).len() <= 11);
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Picture {
     pub(crate) times: Times,
     /// From when to when, in microseconds.
     pub(crate) span_us: (u64, u64),
+    /// Whose level is drawn, where that is drawn.
+    pub(crate) level_of: Option<String>,
     /// From top to bottom.
     pub(crate) rows: Vec<Row>,
 }
@@ -45,6 +47,9 @@ impl Picture {
             svg.path("grid", &format!("M{x:.1} {HEAD:.1}V{:.1}", height - FOOT));
             svg.text("middle", x, height - FOOT + 16.0, &label);
         }
+        if self.times == Times::Utc {
+            svg.text("end", LEFT + PLOT, height - 4.0, "times are UTC");
+        }
         for (place, row) in self.rows.iter().enumerate() {
             let top = HEAD + scales.row_height() * place as f64;
             row.draw(&mut svg, &axis, &scales, self.times, top);
@@ -54,10 +59,9 @@ impl Picture {
 
     /// Which colour says what; only of what there is.
     fn legend(&self, svg: &mut Svg, scales: &Scales) {
-        let has_level = self.rows.iter().any(|row| !row.level.is_empty());
         let mut entries = vec![("offered", "offered"), ("admitted", "admitted")];
-        if has_level {
-            entries.push(("level", "what is left of the limit"));
+        if let Some(level_of) = &self.level_of {
+            entries.push(("level", level_of));
         }
         let waits = scales.refusals();
         if let Some(waits) = &waits {

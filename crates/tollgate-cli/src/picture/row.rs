@@ -42,6 +42,7 @@ pub(super) struct Scales {
     most_offered: u64,
     longest_wait_us: u64,
     has_refusals: bool,
+    has_never: bool,
 }
 
 impl Scales {
@@ -56,6 +57,7 @@ impl Scales {
                 .max(1),
             longest_wait_us: refusals().filter_map(|refusal| refusal.wait_us).max().unwrap_or(0),
             has_refusals: refusals().next().is_some(),
+            has_never: refusals().any(|refusal| refusal.wait_us.is_none()),
         }
     }
 
@@ -65,9 +67,24 @@ impl Scales {
 
     /// What the dots mean, if there are any.
     pub(super) fn refusals(&self) -> Option<String> {
-        let longest = at_a_glance(self.longest_wait_us);
+        let longest = match (self.longest_wait_us, self.has_never) {
+            (0, true) => "forever".to_owned(),
+            (wait, true) => format!("to {}, or forever", at_a_glance(wait)),
+            (wait, false) => format!("to {}", at_a_glance(wait)),
+        };
         self.has_refusals
-            .then(|| format!("refused; the higher, the longer the advised wait (to {longest})"))
+            .then(|| format!("refused; the higher, the longer the advised wait ({longest})"))
+    }
+
+    /// How long a wait is, from 0 to 1.
+    fn wait(&self, wait_us: Option<u64>) -> f64 {
+        match wait_us {
+            Some(_) if self.longest_wait_us == 0 => 0.0,
+            Some(wait) => {
+                wait as f64 / self.longest_wait_us as f64 * if self.has_never { 0.8 } else { 1.0 }
+            }
+            None => 1.0,
+        }
     }
 }
 
@@ -133,19 +150,13 @@ impl Row {
     fn dots(&self, svg: &mut Svg, axis: &Axis, scales: &Scales, times: Times, base: f64) {
         let mut dots: BTreeMap<(i64, i64), (u64, &Refusal)> = BTreeMap::new();
         for refusal in &self.refusals {
-            let wait = refusal.wait_us.unwrap_or(scales.longest_wait_us) as f64;
-            let part = if scales.longest_wait_us == 0 {
-                0.0
-            } else {
-                wait / scales.longest_wait_us as f64
-            };
-            let y = base + STRIP - (STRIP - 7.0) * part;
+            let y = base + STRIP - (STRIP - 7.0) * scales.wait(refusal.wait_us);
             #[allow(clippy::cast_possible_truncation, reason = "places on a picture are small")]
             let place = ((axis.x(refusal.t_us) * 2.0).round() as i64, (y * 2.0).round() as i64);
             dots.entry(place).or_insert((0, refusal)).0 += 1;
         }
         for ((x, y), (count, first)) in dots {
-            let at = times.show(first.t_us, axis.start_us());
+            let at = times.show(first.t_us);
             let wait = first
                 .wait_us
                 .map_or_else(|| "never".to_owned(), |wait| format!("in {}", Micros(wait)));

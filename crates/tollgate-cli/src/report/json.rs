@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tollgate_server::config::{LimitSpec, NormalisedLimit};
 
 use super::keys::KeyRecord;
+use super::smallest::Extent;
 use super::{Report, TOP};
 
 impl Report<'_> {
@@ -36,18 +37,20 @@ impl Report<'_> {
             "allowed": ledger.allowed,
             "in_part": ledger.in_part,
             "refused": ledger.refused,
+            "in_shadow": ledger.in_shadow,
             "from_us": ledger.span_us.map(|(from, _)| from),
             "until_us": ledger.span_us.map(|(_, until)| until),
             "refused_by": by_limit(&ledger.refused_by),
             "shadow_refused_by": by_limit(&ledger.shadow_refused_by),
-            "keys": ledger.keys.len(),
-            "keys_refused": ledger.keys_refused(),
-            "has_more_keys": ledger.keys.has_forgotten(),
+            "keys": ledger.keys.number().count,
+            "keys_refused": ledger.keys_refused().count,
+            "keys_are_estimates": ledger.keys.has_forgotten(),
             "most_refused_keys": self.top(|record| record.refused),
+            "keys_most_refused_in_shadow": self.top(|record| record.in_shadow),
             "busiest_keys": self.top(|record| record.checks),
             "timeline": { "bin_us": ledger.timeline.width_us(), "bins": bins },
             "smallest_limits": smallest,
-            "smallest_limits_of_all_keys": self.is_whole,
+            "smallest_limits_of_all_keys": self.extent == Extent::Whole,
             "remarks": self.remarks,
         })
     }
@@ -61,7 +64,8 @@ impl Report<'_> {
                 "refused": record.refused,
                 "first_refused_us": when(record.first_refused_us),
                 "last_refused_us": when(record.last_refused_us),
-                "longest_retry_after_us": when(record.longest_wait_us),
+                "in_shadow": record.in_shadow,
+                "longest_retry_after_us": record.longest_wait_us().and_then(when),
             })
         };
         self.ledger.keys.top(TOP, of).into_iter().map(line).collect()

@@ -1,6 +1,10 @@
 //! What each key asked for and what became of it, for a bounded number of keys.
 
 use std::collections::HashMap;
+use std::fmt;
+
+use super::distinct::Distinct;
+use super::when::counted;
 
 /// So many keys are told apart. Before there are more, the lighter half is forgotten: whoever is refused much
 /// is found however late they come, and only keys that did little are counted too low.
@@ -16,6 +20,7 @@ pub(crate) trait Record: Copy + Default {
 pub(crate) struct Keys<R> {
     records: HashMap<Box<str>, R>,
     has_forgotten: bool,
+    distinct: Distinct,
 }
 
 impl<R: Record> Keys<R> {
@@ -27,6 +32,7 @@ impl<R: Record> Keys<R> {
         if self.records.len() >= MOST_KEYS {
             self.forget_the_lighter_half();
         }
+        self.distinct.add(key);
         write(self.records.entry(key.into()).or_default());
     }
 
@@ -39,19 +45,25 @@ impl<R: Record> Keys<R> {
         self.has_forgotten = true;
     }
 
-    /// How many are remembered.
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    /// Whether there were more.
+    /// Whether there were more than are remembered.
     pub(crate) fn has_forgotten(&self) -> bool {
         self.has_forgotten
     }
 
-    /// How many of them are such.
-    pub(crate) fn count(&self, is_such: impl Fn(&R) -> bool) -> usize {
-        self.records.values().filter(|record| is_such(record)).count()
+    /// How many there were.
+    pub(crate) fn number(&self) -> Number {
+        self.number_of(self.records.len(), &self.distinct)
+    }
+
+    /// How many of them are such; `distinct` has seen all that ever were.
+    pub(crate) fn number_such(&self, distinct: &Distinct, is_such: impl Fn(&R) -> bool) -> Number {
+        let known = self.records.values().filter(|record| is_such(record)).count();
+        self.number_of(known, distinct)
+    }
+
+    fn number_of(&self, known: usize, distinct: &Distinct) -> Number {
+        let count = if self.has_forgotten { distinct.estimate().max(known) } else { known };
+        Number { count, is_estimate: self.has_forgotten }
     }
 
     /// Those with the most of something, in a fixed order; none that has nothing of it.
@@ -74,35 +86,71 @@ impl<R: Record> Keys<R> {
     }
 }
 
+/// How many keys: counted, or estimated where there were too many to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    pub(crate) count: usize,
+    pub(crate) is_estimate: bool,
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = if self.is_estimate { "about " } else { "" };
+        write!(f, "{about}{}", counted(self.count, "key"))
+    }
+}
+
 /// What became of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyRecord {
     pub(crate) checks: u64,
     pub(crate) refused: u64,
+    /// What limits in shadow would have refused.
+    pub(crate) in_shadow: u64,
     pub(crate) first_refused_us: u64,
     pub(crate) last_refused_us: u64,
-    /// The longest wait that was advised; of those that are advised at all.
-    pub(crate) longest_wait_us: u64,
+    /// The longest wait that was advised, as long as one was.
+    longest_wait_us: u64,
+    is_hopeless: bool,
 }
 
 impl KeyRecord {
-    /// A check, refused or not.
-    pub(super) fn add(&mut self, t_us: u64, refusal: Option<Option<u64>>) {
+    /// A check.
+    pub(super) fn add(&mut self, t_us: u64, fate: Fate) {
         self.checks += 1;
-        if let Some(wait_us) = refusal {
+        self.in_shadow += u64::from(fate == Fate::InShadow);
+        if let Fate::Refused { wait_us } = fate {
             if self.refused == 0 {
                 self.first_refused_us = t_us;
             }
             self.refused += 1;
             self.last_refused_us = t_us;
             self.longest_wait_us = self.longest_wait_us.max(wait_us.unwrap_or(0));
+            self.is_hopeless |= wait_us.is_none();
         }
     }
+
+    /// The longest wait that was advised; never, if once none was.
+    pub(crate) fn longest_wait_us(&self) -> Option<u64> {
+        (!self.is_hopeless).then_some(self.longest_wait_us)
+    }
+}
+
+/// What became of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Admitted,
+    /// Admitted, though a limit in shadow would have refused.
+    InShadow,
+    /// Refused, to come back in some time, or never.
+    Refused {
+        wait_us: Option<u64>,
+    },
 }
 
 impl Record for KeyRecord {
     fn weight(&self) -> (u64, u64) {
-        (self.refused, self.checks)
+        (self.refused + self.in_shadow, self.checks)
     }
 }
 
@@ -111,7 +159,9 @@ mod tests {
     use super::*;
 
     fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
-        (0..times).for_each(|t_us| keys.note(key, |record| record.add(t_us, Some(Some(7)))));
+        (0..times).for_each(|t_us| {
+            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }))
+        });
     }
 
     #[test]
@@ -120,12 +170,14 @@ mod tests {
         for (key, refused) in [("b", 2), ("a", 2), ("most", 9), ("few", 1)] {
             refuse(&mut keys, key, refused);
         }
-        keys.note("none", |record| record.add(1, None));
+        keys.note("none", |record| record.add(1, Fate::Admitted));
         let top: Vec<&str> =
             keys.top(3, |record| record.refused).into_iter().map(|(key, _)| key).collect();
         assert_eq!(top, ["most", "a", "b"]);
         assert_eq!(keys.top(10, |record| record.refused).len(), 4);
-        assert_eq!((keys.len(), keys.count(|record| record.refused > 0)), (5, 4));
+        assert_eq!(keys.number().to_string(), "5 keys");
+        let refused = keys.number_such(&Distinct::default(), |record| record.refused > 0);
+        assert_eq!(refused, Number { count: 4, is_estimate: false });
     }
 
     /// A flood of keys hides nobody, whether they come before it or after.
@@ -134,13 +186,15 @@ mod tests {
         let mut keys = Keys::<KeyRecord>::default();
         refuse(&mut keys, "early", 50);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&number.to_string(), |record| record.add(0, None));
+            keys.note(&number.to_string(), |record| record.add(0, Fate::Admitted));
         }
         refuse(&mut keys, "late", 40);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&format!("x{number}"), |record| record.add(0, None));
+            keys.note(&format!("x{number}"), |record| record.add(0, Fate::Admitted));
         }
-        assert!(keys.has_forgotten() && keys.len() <= MOST_KEYS);
+        assert!(keys.has_forgotten() && keys.records.len() <= MOST_KEYS);
+        let Number { count, is_estimate } = keys.number();
+        assert!(is_estimate && count.abs_diff(6 * MOST_KEYS) < MOST_KEYS / 5, "{count}");
         let top = keys.top(2, |record| record.refused);
         let counts: Vec<(&str, u64)> =
             top.iter().map(|(key, record)| (*key, record.refused)).collect();

@@ -3,7 +3,8 @@
 use tollgate::{Decision, Policy};
 use tollgate_server::decision_line::micros_up;
 
-use super::keys::{KeyRecord, Keys};
+use super::distinct::Distinct;
+use super::keys::{Fate, KeyRecord, Keys, Number};
 use super::refusals::Refusals;
 use super::smallest::Sample;
 use crate::picture::Refusal;
@@ -28,6 +29,8 @@ pub(crate) struct Ledger {
     pub(crate) allowed: u64,
     pub(crate) in_part: u64,
     pub(crate) refused: u64,
+    /// Admitted, though limits in shadow would have refused.
+    pub(crate) in_shadow: u64,
     /// By the place of the limit in the policy.
     pub(crate) refused_by: Vec<u64>,
     pub(crate) shadow_refused_by: Vec<u64>,
@@ -39,6 +42,9 @@ pub(crate) struct Ledger {
     /// than checks under the one policy.
     pub(crate) sample: Option<Sample>,
     refusals: Refusals,
+    refused_keys: Distinct,
+    /// Why no other numbers are looked for.
+    pub(crate) no_sample: Option<&'static str>,
     policy: String,
 }
 
@@ -69,13 +75,16 @@ impl Ledger {
             allowed: 0,
             in_part: 0,
             refused: 0,
+            in_shadow: 0,
             refused_by: vec![0; limits],
             shadow_refused_by: vec![0; limits],
             keys: Keys::default(),
             timeline: Timeline::new(BINS),
             span_us: None,
             sample: Some(Sample::default()),
-            refusals: Refusals::new(),
+            refusals: Refusals::default(),
+            refused_keys: Distinct::default(),
+            no_sample: None,
             policy: policy.name().to_owned(),
         }
     }
@@ -83,7 +92,11 @@ impl Ledger {
     /// Something that is no check: it changes what is left, and so what other numbers would do.
     pub(crate) fn add_other(&mut self) {
         self.events += 1;
-        self.sample = None;
+        self.give_up_sample("the trace has more than checks");
+    }
+
+    fn give_up_sample(&mut self, reason: &'static str) {
+        (self.sample, self.no_sample) = (None, Some(reason));
     }
 
     pub(crate) fn add(&mut self, checked: &Checked<'_>) {
@@ -98,13 +111,22 @@ impl Ledger {
         }
         self.timeline.add(t_us, !is_refused);
         self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
-        let wait_us = decision.retry_after().map(micros_up);
-        self.keys.note(key, |record| record.add(t_us, is_refused.then_some(wait_us)));
+        let fate = match is_refused {
+            true => Fate::Refused { wait_us: decision.retry_after().map(micros_up) },
+            false if decision.shadow_refused_by().is_empty() => Fate::Admitted,
+            false => Fate::InShadow,
+        };
+        self.in_shadow += u64::from(fate == Fate::InShadow);
+        self.keys.note(key, |record| record.add(t_us, fate));
+        if is_refused {
+            self.refused_keys.add(key);
+        }
         match &mut self.sample {
             // Whoever has rules of their own does not care for these numbers.
             Some(_) if turn.is_particular() => {}
-            // Another tier has other numbers of the same limits.
-            Some(_) if turn.policy().name() != self.policy => self.sample = None,
+            Some(_) if turn.policy().name() != self.policy => {
+                self.give_up_sample("tiers have other numbers of the same limits");
+            }
             Some(sample) => sample.add(key, t_us, cost),
             None => {}
         }
@@ -119,12 +141,12 @@ impl Ledger {
     }
 
     /// How many keys were refused at least once.
-    pub(crate) fn keys_refused(&self) -> usize {
-        self.keys.count(|record| record.refused > 0)
+    pub(crate) fn keys_refused(&self) -> Number {
+        self.keys.number_such(&self.refused_keys, |record| record.refused > 0)
     }
 
     /// Some of the refusals, enough to draw them.
-    pub(crate) fn some_refusals(&self) -> &[Refusal] {
+    pub(crate) fn some_refusals(&self) -> Vec<Refusal> {
         self.refusals.kept()
     }
 }

@@ -1,6 +1,7 @@
 //! What becomes of traffic under a policy: who is refused, when, by which limit, and which numbers would
 //! have been enough.
 
+mod distinct;
 mod json;
 mod keys;
 mod ledger;
@@ -11,17 +12,24 @@ mod table;
 mod text;
 mod when;
 
-pub(crate) use self::keys::{Keys, Record};
+pub(crate) use self::distinct::Distinct;
+pub(crate) use self::keys::{Keys, Number, Record};
 pub(crate) use self::ledger::{Checked, Ledger};
+pub(crate) use self::page::shown;
+pub(crate) use self::refusals::Refusals;
 pub(crate) use self::table::{Align, table};
-pub(crate) use self::when::{counted, share, times_of};
+pub(crate) use self::when::{counted, share};
 
 use tollgate_server::config::PolicySpec;
 
-use self::smallest::{Smallest, smallest};
+use self::smallest::{Extent, Sample, Smallest, smallest};
 
 /// How many keys a report names.
 pub(crate) const TOP: usize = 10;
+
+/// What is to be known where there were more keys than are remembered.
+pub(crate) const FORGOTTEN: &str =
+    "there were too many keys to remember them all: those with few checks are counted too low";
 
 /// A rehearsal that is over.
 pub(crate) struct Report<'a> {
@@ -30,8 +38,8 @@ pub(crate) struct Report<'a> {
     source: &'a str,
     ledger: Ledger,
     smallest: Vec<Smallest>,
-    /// Whether the smallest limits speak of all keys.
-    is_whole: bool,
+    /// Of what the smallest limits speak.
+    extent: Extent,
     /// What the reader of the traffic has to say about it.
     remarks: Vec<String>,
 }
@@ -44,14 +52,32 @@ impl<'a> Report<'a> {
         mut remarks: Vec<String>,
     ) -> Report<'a> {
         let sample = ledger.sample.take();
-        let is_whole = sample.as_ref().is_some_and(|sample| sample.is_whole());
+        let extent = sample.as_ref().map(Sample::extent).unwrap_or_default();
         if ledger.keys.has_forgotten() {
-            remarks.push(
-                "there were too many keys to remember them all: those with few checks are counted too low"
-                    .to_owned(),
-            );
+            remarks.push(FORGOTTEN.to_owned());
+        }
+        if let (Some(reason), true) = (ledger.no_sample, ledger.refused > 0) {
+            remarks.push(format!("no smallest limits are looked for: {reason}"));
         }
         let smallest = sample.map(|sample| smallest(spec, sample)).unwrap_or_default();
-        Report { spec, source, ledger, smallest, is_whole, remarks }
+        Report { spec, source, ledger, smallest, extent, remarks }
+    }
+}
+
+impl Report<'_> {
+    /// Whether there is something to tell beside how many passed.
+    fn has_news(&self) -> bool {
+        self.ledger.refused + self.ledger.in_shadow > 0
+    }
+
+    /// What the smallest limits leave out, if they do.
+    fn extent(&self) -> &'static str {
+        match self.extent {
+            Extent::Whole => "",
+            Extent::SomeKeys => ", by the busiest keys and some of the others",
+            Extent::Beginning => {
+                ", by the beginning: there are too many checks to play all of them again"
+            }
+        }
     }
 }

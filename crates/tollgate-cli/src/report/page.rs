@@ -1,10 +1,11 @@
 //! A report as a picture, and as a page.
 
 use super::keys::KeyRecord;
-use super::when::{counted, share, times_of};
+use super::text::wait;
+use super::when::share;
 use super::{Report, TOP};
 use crate::meaning::{describe, in_short};
-use crate::picture::{Page, Picture, Row, at_a_glance};
+use crate::picture::{Page, Picture, Row, Times, at_a_glance};
 
 impl Report<'_> {
     pub(crate) fn picture(&self) -> Picture {
@@ -14,44 +15,41 @@ impl Report<'_> {
             vec![format!("{} of {} admitted", ledger.checks - ledger.refused, ledger.checks)];
         if ledger.refused > 0 {
             let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
-            notes.push(format!("{refused} refused, of {}", counted(keys, "key")));
+            notes.push(format!("{refused} refused, of {keys}"));
         }
         let drawn = ledger.some_refusals().len() as u64;
+        if ledger.in_shadow > 0 {
+            notes.push(format!("{} more in shadow", share(ledger.in_shadow, ledger.checks)));
+        }
         if drawn < ledger.refused {
             notes.push(format!("{drawn} of {} refusals are drawn", ledger.refused));
         }
         notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
         Picture {
             title: format!("{}, under policy {}", self.source, self.spec.name),
-            times: times_of(span_us.1),
+            times: Times::of(span_us.1),
             span_us,
+            level_of: None,
             rows: vec![Row {
                 name: self.spec.name.clone(),
                 notes,
                 timeline: ledger.timeline.clone(),
                 level: Vec::new(),
-                refusals: self.drawn_refusals(),
+                refusals: ledger.some_refusals(),
             }],
         }
-    }
-
-    /// In the order of time, which a sample is not in.
-    fn drawn_refusals(&self) -> Vec<crate::picture::Refusal> {
-        let mut drawn = self.ledger.some_refusals().to_vec();
-        drawn.sort_by_key(|refusal| refusal.t_us);
-        drawn
     }
 
     pub(crate) fn page(&self) -> String {
         let ledger = &self.ledger;
         let lead = match ledger.span_us {
             Some((from_us, until_us)) => {
-                let times = times_of(until_us);
+                let times = Times::of(until_us);
                 format!(
                     "{} checks from {} to {}.",
                     ledger.checks,
-                    times.show(from_us, 0),
-                    times.show(until_us, 0)
+                    times.show(from_us),
+                    times.show(until_us)
                 )
             }
             None => "There was nothing to check.".to_owned(),
@@ -67,6 +65,9 @@ impl Report<'_> {
         if ledger.in_part > 0 {
             totals.insert(1, line("in part", ledger.in_part));
         }
+        if ledger.in_shadow > 0 {
+            totals.push(line("of the allowed, refused in shadow", ledger.in_shadow));
+        }
         page.table(&["", "checks", "share"], totals);
         self.limits(&mut page, "Refused by limit", &ledger.refused_by);
         self.limits(
@@ -75,6 +76,7 @@ impl Report<'_> {
             &ledger.shadow_refused_by,
         );
         self.keys(&mut page, "Most refused keys", |record| record.refused);
+        self.keys(&mut page, "Keys most refused in shadow", |record| record.in_shadow);
         self.keys(&mut page, "Busiest keys", |record| record.checks);
         self.smallest(&mut page);
         page.section("The policy");
@@ -101,28 +103,37 @@ impl Report<'_> {
     fn keys(&self, page: &mut Page, title: &str, of: impl Fn(&KeyRecord) -> u64) {
         let top = self.ledger.keys.top(TOP, of);
         let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else { return };
-        let times = times_of(until_us);
+        let times = Times::of(until_us);
         page.section(title);
         let row = |(key, record): (&str, KeyRecord)| {
             let only_if_refused =
                 |words: String| if record.refused > 0 { words } else { "–".to_owned() };
             vec![
-                key.to_owned(),
+                shown(key),
                 record.checks.to_string(),
                 record.refused.to_string(),
+                record.in_shadow.to_string(),
                 share(record.refused, record.checks),
-                only_if_refused(times.show(record.first_refused_us, 0)),
-                only_if_refused(times.show(record.last_refused_us, 0)),
-                only_if_refused(at_a_glance(record.longest_wait_us).to_string()),
+                only_if_refused(times.show(record.first_refused_us)),
+                only_if_refused(times.show(record.last_refused_us)),
+                only_if_refused(wait(record.longest_wait_us())),
             ]
         };
-        let head =
-            ["key", "checks", "refused", "share", "first refused", "last refused", "longest wait"];
+        let head = [
+            "key",
+            "checks",
+            "refused",
+            "in shadow",
+            "share",
+            "first refused",
+            "last refused",
+            "longest wait",
+        ];
         page.table(&head, top.into_iter().map(row));
     }
 
     fn smallest(&self, page: &mut Page) {
-        if self.smallest.is_empty() || self.ledger.refused == 0 {
+        if self.smallest.is_empty() || !self.has_news() {
             return;
         }
         page.section("The smallest limits that would have refused");
@@ -131,10 +142,13 @@ impl Report<'_> {
             vec![found.limit.clone(), words(&found.nobody), words(&found.one_percent)]
         });
         page.table(&["each alone", "nobody", "at most 1 % of checks"], rows);
-        if !self.is_whole {
-            page.paragraph(
-                "There were too many checks to remember them all: this is by a sample of keys.",
-            );
+        if !self.extent().is_empty() {
+            page.paragraph(&format!("Found{}.", self.extent()));
         }
     }
+}
+
+/// A key as a cell shows it.
+pub(crate) fn shown(key: &str) -> String {
+    if key.is_empty() { "(empty)".to_owned() } else { key.to_owned() }
 }

@@ -6,20 +6,22 @@ use crate::picture::Refusal;
 
 const MOST: usize = 4_000;
 
-pub(super) struct Refusals {
+pub(crate) struct Refusals {
     kept: Vec<Refusal>,
     seen: u64,
     random: Rng,
 }
 
-impl Refusals {
-    pub(super) fn new() -> Refusals {
+impl Default for Refusals {
+    fn default() -> Refusals {
         // The same traffic gives the same picture.
         Refusals { kept: Vec::new(), seen: 0, random: Rng::with_seed(0) }
     }
+}
 
+impl Refusals {
     /// The refusal is only made where it is kept.
-    pub(super) fn add(&mut self, refusal: impl FnOnce() -> Refusal) {
+    pub(crate) fn add(&mut self, refusal: impl FnOnce() -> Refusal) {
         self.seen += 1;
         if self.kept.len() < MOST {
             self.kept.push(refusal());
@@ -31,7 +33,15 @@ impl Refusals {
         }
     }
 
-    pub(super) fn kept(&self) -> &[Refusal] {
-        &self.kept
+    /// How many there were.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Those that are kept, in the order of time.
+    pub(crate) fn kept(&self) -> Vec<Refusal> {
+        let mut kept = self.kept.clone();
+        kept.sort_by_key(|refusal| refusal.t_us);
+        kept
     }
 }

@@ -6,10 +6,10 @@ use comfy_table::{Cell, Color};
 
 use super::keys::KeyRecord;
 use super::table::{Align, table};
-use super::when::{counted, share, spark, times_of};
+use super::when::{share, spark};
 use super::{Report, TOP};
 use crate::meaning::in_short;
-use crate::picture::at_a_glance;
+use crate::picture::{Times, at_a_glance};
 use crate::style::{BAD, GOOD, STRONG, WARN, styled};
 
 /// So many columns tell when refusals came.
@@ -21,9 +21,12 @@ impl Report<'_> {
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
         let in_shadow = "would have been refused in shadow by limit";
         self.write_limits(out, in_shadow, &self.ledger.shadow_refused_by)?;
-        self.write_keys(out, "most refused keys", |record| record.refused)?;
+        self.write_keys(out)?;
+        self.write_keys_in_shadow(out)?;
         if self.ledger.refused > 0 {
             self.write_when(out)?;
+        }
+        if self.has_news() {
             self.write_smallest(out)?;
         }
         for remark in &self.remarks {
@@ -36,11 +39,10 @@ impl Report<'_> {
         let ledger = &self.ledger;
         writeln!(out, "events   {:>12}", ledger.events)?;
         write!(out, "checks   {:>12}", ledger.checks)?;
-        let more = if ledger.keys.has_forgotten() { " and more" } else { "" };
-        write!(out, "   by {}{more}", counted(ledger.keys.len(), "key"))?;
+        write!(out, "   by {}", ledger.keys.number())?;
         if let Some((from_us, until_us)) = ledger.span_us {
-            let times = times_of(until_us);
-            let (from, until) = (times.show(from_us, 0), times.show(until_us, 0));
+            let times = Times::of(until_us);
+            let (from, until) = (times.show(from_us), times.show(until_us));
             write!(out, ", from {from} to {until}")?;
         }
         writeln!(out)?;
@@ -52,7 +54,11 @@ impl Report<'_> {
         if ledger.in_part > 0 {
             line(GOOD, "in part", ledger.in_part)?;
         }
-        line(BAD, "refused", ledger.refused)
+        line(BAD, "refused", ledger.refused)?;
+        if ledger.in_shadow > 0 {
+            line(WARN, "in shadow", ledger.in_shadow)?;
+        }
+        Ok(())
     }
 
     fn write_limits(&self, out: &mut impl Write, title: &str, counts: &[u64]) -> io::Result<()> {
@@ -68,27 +74,22 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn write_keys(
-        &self,
-        out: &mut impl Write,
-        title: &str,
-        of: impl Fn(&KeyRecord) -> u64,
-    ) -> io::Result<()> {
-        let top = self.ledger.keys.top(TOP, of);
+    fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {
+        let top = self.ledger.keys.top(TOP, |record| record.refused);
         let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else {
             return Ok(());
         };
         let all = self.ledger.keys_refused();
-        let more = if all > top.len() { format!(" (of {all})") } else { String::new() };
-        writeln!(out, "{}{more}", styled(STRONG, title))?;
-        let times = times_of(until_us);
+        let more = if all.count > top.len() { format!(" (of {all})") } else { String::new() };
+        writeln!(out, "{}{more}", styled(STRONG, "most refused keys"))?;
+        let times = Times::of(until_us);
         let row = |(key, record): (&str, KeyRecord)| {
             vec![
                 Cell::new(record.refused).fg(Color::Red),
                 Cell::new(format!("of {}", record.checks)),
-                Cell::new(times.show(record.first_refused_us, 0)),
-                Cell::new(times.show(record.last_refused_us, 0)),
-                Cell::new(at_a_glance(record.longest_wait_us)),
+                Cell::new(times.show(record.first_refused_us)),
+                Cell::new(times.show(record.last_refused_us)),
+                Cell::new(wait(record.longest_wait_us())),
                 Cell::new(format!("{key:?}")),
             ]
         };
@@ -101,6 +102,24 @@ impl Report<'_> {
             ("longest wait", Right),
             ("key", Left),
         ];
+        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
+    }
+
+    fn write_keys_in_shadow(&self, out: &mut impl Write) -> io::Result<()> {
+        let top = self.ledger.keys.top(TOP, |record| record.in_shadow);
+        if top.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", styled(STRONG, "keys most refused in shadow"))?;
+        let row = |(key, record): (&str, KeyRecord)| {
+            vec![
+                Cell::new(record.in_shadow).fg(Color::Yellow),
+                Cell::new(format!("of {}", record.checks)),
+                Cell::new(format!("{key:?}")),
+            ]
+        };
+        use Align::{Left, Right};
+        let head = [("in shadow", Right), ("checks", Right), ("key", Left)];
         table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
 
@@ -117,16 +136,19 @@ impl Report<'_> {
             .chunks(bins.len().div_ceil(COLUMNS))
             .map(|some| some.iter().map(|(_, refused)| refused).sum())
             .collect();
-        let (times, width) = (times_of(worst_us), at_a_glance(self.ledger.timeline.width_us()));
+        let (times, width) = (
+            Times::of(self.ledger.timeline.span_us().1),
+            at_a_glance(self.ledger.timeline.width_us()),
+        );
         writeln!(out, "{} |{}|", styled(STRONG, "when"), styled(BAD, spark(&columns)))?;
-        writeln!(out, "  most in the {width} from {}: {refused} refused", times.show(worst_us, 0))
+        writeln!(out, "  most in the {width} from {}: {refused} refused", times.show(worst_us))
     }
 
     fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
         if self.smallest.is_empty() {
             return Ok(());
         }
-        let of = if self.is_whole { "" } else { ", by a sample of keys" };
+        let of = self.extent();
         writeln!(
             out,
             "{}",
@@ -144,4 +166,9 @@ impl Report<'_> {
         let head = [("each alone", Left), ("nobody", Left), ("at most 1 % of checks", Left)];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
+}
+
+/// As people read it.
+pub(super) fn wait(wait_us: Option<u64>) -> String {
+    wait_us.map_or_else(|| "never".to_owned(), |wait| at_a_glance(wait).to_string())
 }

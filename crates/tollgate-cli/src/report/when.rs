@@ -1,13 +1,5 @@
 //! Times and shares, as people read them.
 
-use crate::picture::Times;
-
-/// Times of traces may start with 0, those of logs are dates.
-pub(crate) fn times_of(t_us: u64) -> Times {
-    const THREE_YEARS_US: u64 = 3 * 365 * 86_400_000_000;
-    if t_us < THREE_YEARS_US { Times::SinceStart } else { Times::Utc }
-}
-
 /// A part of a whole as a percentage that is not 0 where the part is not, nor 100 where it is not all.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     if whole == 0 {

@@ -124,6 +124,30 @@ impl Reading {
         }
     }
 
+    /// Policies that are tried on the same traffic must mean the same by a key.
+    pub(crate) fn refuse_different_keys<'s>(
+        &self,
+        mut specs: impl Iterator<Item = &'s PolicySpec>,
+    ) -> Result<(), Failure> {
+        if matches!(self.input, Format::Trace) || self.key.is_some() {
+            return Ok(());
+        }
+        let Some(first) = specs.next() else { return Ok(()) };
+        let fields = |spec: &PolicySpec| match &*spec.key {
+            [] => "whatever the caller says".to_owned(),
+            fields => fields.join(" and "),
+        };
+        match specs.find(|spec| spec.key != first.key) {
+            Some(other) => Err(format!(
+                "one policy makes its key of {}, the other of {}; say with --key what to try both with",
+                fields(first),
+                fields(other)
+            )
+            .into()),
+            None => Ok(()),
+        }
+    }
+
     /// What each request of traffic that is not read but made up costs.
     pub(crate) fn cost_of_nothing_read(&self) -> Result<u64, Failure> {
         if !matches!(self.input, Format::Trace) {

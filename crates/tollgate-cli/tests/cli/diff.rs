@@ -91,8 +91,9 @@ fn words_for_people() {
 #[test]
 fn nothing_changes() {
     let place = place();
-    let run = place.run(&["diff", "old.toml", "old.toml", "--trace", "trace"]);
+    let run = place.run(&["diff", "old.toml", "old.toml", "--trace", "trace", "--html", "d.html"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), "no policy changes\n"));
+    assert!(run.stderr.contains("there is no page to write"), "{}", run.stderr);
     let run =
         place.run(&["diff", "old.toml", "old.toml", "--trace", "trace", "-p", "api", "--json"]);
     assert_eq!(run.code, Some(0));
@@ -150,4 +151,52 @@ fn complaints_are_sentences() {
     }
     let run = place.run(&["diff", "old.toml", "both.toml"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""), "words need no traffic");
+}
+
+/// A log has no keys of its own; policies that make them of different fields cannot share one.
+#[test]
+fn keys_of_different_fields() {
+    let log: String = (0..8)
+        .map(|n| {
+            format!("10.0.0.{n} - bob [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 9\n")
+        })
+        .collect();
+    let of = |fields: &str| format!("[policies.p]\nkey = [{fields}]\nlimits = [\"5/s\"]\n");
+    let place = Place::new()
+        .file("log", &log)
+        .file("both.toml", &of("\"client_ip\", \"user\""))
+        .file("user.toml", &of("\"user\""))
+        .file("none.toml", "[policies.q]\nlimits = [\"1/s\"]\n");
+    let run =
+        place.run(&["diff", "both.toml", "user.toml", "--trace", "log", "--input", "combined"]);
+    assert_eq!(run.code, Some(2));
+    assert!(
+        run.stderr.contains("client_ip and user, the other of user; say with --key"),
+        "{}",
+        run.stderr
+    );
+    let with = ["--trace", "log", "--input", "combined", "--json", "-p", "p"];
+    let run =
+        place.run(&[&["diff", "both.toml", "user.toml", "--key", "user"], &with[..]].concat());
+    assert_eq!((run.code, &run.json()["trace"]["newly_refused"]), (Some(1), &json!(0)));
+    // A policy that goes leaves its idea of a key behind.
+    let run = place.run(&[&["diff", "user.toml", "none.toml"], &with[..]].concat());
+    assert_eq!(run.json()["trace"]["newly_admitted"], json!(3));
+}
+
+/// Whatever is said of single keys and their limits is a change.
+#[test]
+fn overrides_are_compared_whole() {
+    let of = |limit: &str| {
+        format!("[policies.p]\nlimits = [\"1/s\"]\noverrides = {{ c = [\"{limit}\"] }}\n")
+    };
+    let place =
+        Place::new().file("old.toml", &of("100/s")).file("new.toml", &of("100/s sliding-window"));
+    let run = place.run(&["diff", "old.toml", "new.toml"]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("+   instead for \"c\": up to 100 requests per 1s"),
+        "{}",
+        run.stdout
+    );
 }

@@ -56,7 +56,7 @@ fn the_report_says_what_the_decisions_say() {
         assert_eq!(report["refused_by"][name], json!(by(name, "refused_by")), "{name}");
     }
     assert_eq!(report["shadow_refused_by"]["watch"], json!(by("watch", "shadow_refused_by")));
-    let mut keys: BTreeMap<&str, (u64, u64, u64, u64, u64)> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, (u64, u64, u64, u64, u64, u64)> = BTreeMap::new();
     for line in &lines {
         let key = keys.entry(line["key"].as_str().unwrap()).or_default();
         key.0 += 1;
@@ -65,6 +65,8 @@ fn the_report_says_what_the_decisions_say() {
             key.2 = if key.1 == 0 { t_us } else { key.2 };
             (key.1, key.3) = (key.1 + 1, t_us);
             key.4 = key.4.max(number(&line["retry_after_us"]));
+        } else if !line["shadow_refused_by"].is_null() {
+            key.5 += 1;
         }
     }
     assert_eq!(report["keys"], json!(keys.len()));
@@ -74,9 +76,9 @@ fn the_report_says_what_the_decisions_say() {
     let expected: Vec<Value> = most
         .iter()
         .take(10)
-        .map(|(key, (checks, refused, first, last, wait))| {
+        .map(|(key, (checks, refused, first, last, wait, shadow))| {
             json!({ "key": key, "checks": checks, "refused": refused, "first_refused_us": first,
-                    "last_refused_us": last, "longest_retry_after_us": wait })
+                    "last_refused_us": last, "longest_retry_after_us": wait, "in_shadow": shadow })
         })
         .collect();
     assert_eq!(report["most_refused_keys"], json!(expected));
@@ -163,7 +165,14 @@ fn nothing_is_suggested_where_other_numbers_would_mean_something_else() {
     let trace = "{\"t_us\":0}\n{\"t_us\":0}\n{\"t_us\":1,\"op\":\"reset\"}\n";
     assert_eq!(report(&place, trace)["smallest_limits"], json!([]));
     let run = place.run_with_input(&["replay"], trace);
-    assert!(run.stdout.contains("refused") && !run.stdout.contains("smallest"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("refused")
+            && run
+                .stdout
+                .contains("no smallest limits are looked for: the trace has more than checks"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -196,7 +205,7 @@ fn pictures_and_pages_show_hostile_keys_as_text() {
             .any(|title| title.contains("<script>alert(1)</script> refused by gcra, retry in")),
         "{titles:?}"
     );
-    assert!(titles.iter().any(|title| title.starts_with("2023-11-14 22:13:20")), "{titles:?}");
+    assert!(titles.iter().any(|title| title.starts_with("2023-11-14 22:13:20Z")), "{titles:?}");
     let page = std::fs::read_to_string(place.path("p.html")).unwrap();
     for raw in ["<script", "<img", "\u{1b}", "\0", "\u{202e}"] {
         assert!(!page.contains(raw) && !svg.contains(raw), "{raw:?}");
@@ -224,6 +233,61 @@ fn one_key_for_each_flag() {
         assert_eq!(run.code, Some(2), "{arguments:?}");
         assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
     }
+}
+
+/// A policy in shadow refuses nobody, and is rehearsed all the same.
+#[test]
+fn what_shadow_would_refuse_is_told() {
+    let config = "[policies.p]\nshadow = true\nlimits = [\"2/s\"]\n";
+    let trace: String =
+        (0..20).map(|n| format!("{{\"t_us\":{n},\"key\":\"k{}\"}}\n", n % 2)).collect();
+    let place = Place::with_config(config).file("t", &trace);
+    let run = place.run(&["replay", "t"]);
+    for part in
+        ["in shadow          16   80.0 %", "keys most refused in shadow", "10 per 1s", "\"k1\""]
+    {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+    let report = place.run(&["replay", "t", "--json"]).json();
+    assert_eq!((number(&report["refused"]), number(&report["in_shadow"])), (0, 16));
+    assert_eq!(number(&report["keys_most_refused_in_shadow"][0]["in_shadow"]), 8);
+}
+
+/// A cost that never passes is no short wait; costs of billions are costs.
+#[test]
+fn never_is_not_zero_and_large_costs_count() {
+    let place = Place::with_limits("\"1000000000/s\"");
+    let trace = "{\"t_us\":0,\"cost\":5000000000}\n{\"t_us\":1,\"cost\":10}\n";
+    let report = report(&place, trace);
+    assert_eq!(report["most_refused_keys"][0]["longest_retry_after_us"], Value::Null);
+    assert!(number(&report["smallest_limits"][0]["nobody"]["capacity"]) >= 5_000_000_000);
+    let run = place.file("t", trace).run(&["replay", "t", "--plot", "p.svg"]);
+    assert!(run.stdout.contains("never"), "{}", run.stdout);
+}
+
+/// More checks of one key than are remembered: what is suggested says so, and is there.
+#[test]
+fn one_key_that_asks_a_million_times() {
+    let trace: String = (0..1_300_000).map(|n| format!("{{\"t_us\":{}}}\n", n * 1_000)).collect();
+    let place = Place::with_limits("\"5/s\"").file("t", &trace);
+    let run = place.run(&["replay", "t"]);
+    assert!(run.stdout.contains("would have refused, by the beginning"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("1000 per 1s")
+            || run.stdout.contains("1001 per 1s")
+            || run.stdout.contains("999 per 1s"),
+        "{}",
+        run.stdout
+    );
+}
+
+/// What is harmless on a terminal and what is JSON are two things.
+#[test]
+fn json_is_written_as_it_is() {
+    let place = Place::with_limits("\"1/m\"")
+        .file("t", "{\"t_us\":0,\"key\":\"a\\u007fb\"}\n".repeat(2).as_str());
+    let report = place.run(&["replay", "t", "--json"]).json();
+    assert_eq!(report["most_refused_keys"][0]["key"], "a\u{7f}b");
 }
 
 /// A million lines of half a million keys stay within what is promised.
@@ -258,7 +322,7 @@ fn a_million_lines_take_little_memory() {
     }
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((number(&report["checks"]), &report["has_more_keys"]), (LINES, &json!(true)));
+    assert_eq!((number(&report["checks"]), &report["keys_are_estimates"]), (LINES, &json!(true)));
     assert_eq!(report["most_refused_keys"][0]["key"], "10.9.9.9");
     assert!((10_000..MOST_KIB).contains(&most), "{most} KiB");
 }

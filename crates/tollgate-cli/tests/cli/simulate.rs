@@ -130,6 +130,31 @@ fn arrivals_of_a_file() {
     assert!(svg.contains("22:13:30"), "the axis tells the time of day");
 }
 
+/// A tier of the trace has its numbers here, too.
+#[test]
+fn tiers_of_a_file() {
+    let config = "[policies.p]\nlimits = [\"1/h\"]\ntiers = { staff = { factor = 0 } }\n";
+    let trace: String = (0..5).map(|n| format!("{{\"t_us\":{n},\"tier\":\"staff\"}}\n")).collect();
+    let place =
+        Place::with_config(config).file("t", &format!("{trace}{{\"t_us\":9}}\n{{\"t_us\":9}}\n"));
+    let run = place.run(&["simulate", "-c", "tollgate.toml", "--arrivals", "t", "--json"]);
+    assert_eq!(number(&run.json()["subjects"][0]["refused"]), 1, "{}", run.stdout);
+}
+
+/// Numbers at the edge of what there is neither panic nor wrap, and refusals by the million fit.
+#[test]
+fn extremes() {
+    let limit = "9007199254740991/1us";
+    let cost = ["--cost", "9007199254740991", "--rate", "3000/s", "--for", "3s"];
+    assert!(number(&simulated(&[&[limit], &cost[..]].concat())["subjects"][0]["units"]) > 1 << 60);
+    let run = Place::new().run(&["simulate", "9007199254740991/s", "--keys", "1000000"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("more than 5000000; shorten"), "{}", run.stderr);
+    simulated(&["1000000000/s", "--all", "--rate", "10/s", "--for", "1s"]);
+    let many = simulated(&["1/h", "--rate", "100000/s", "--for", "1s", "--retries", "3"]);
+    assert!(many["subjects"][0]["refusals"].as_array().unwrap().len() <= 4_000);
+}
+
 #[test]
 fn the_same_seed_draws_the_same_picture() {
     let place = Place::new();
@@ -210,7 +235,7 @@ fn complaints_are_sentences() {
     let place = Place::with_config(
         "policies.p.limits = [{ algorithm = \"concurrency\", limit = 3, lease = \"1s\" }]\npolicies.e.limits = [{ algorithm = \"error-rate\", threshold = \"50%\", per = \"1m\", min_samples = 5, cool_down = \"5s\" }]",
     ).file("trace", "{\"t_us\":0}\n{\"t_us\":1,\"op\":\"reset\"}\n").file("empty", "\n");
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["10/parsec"], "unknown period \"parsec\""),
         (&["10/s", "--arrivals", "burts"], "or a file; found \"burts\"; did you mean `bursty`?"),
         (&["10/s", "--rate", "fast"], "--rate must be a rate such as"),
@@ -219,11 +244,12 @@ fn complaints_are_sentences() {
         (&["10/s", "--for", "1us", "--rate", "1/d"], "no request comes within 1us"),
         (&["10/s", "5/s", "--all"], "--all takes one LIMIT"),
         (&["10/s", "--keys", "0"], "--keys"),
-        (&["10/s", "--plot", "no/such/place.svg"], "no/such/place.svg: cannot be written"),
         (&["10/s", "--cost", "bytes"], "--cost of made-up requests must be a whole number"),
         (&["10/s", "--key", "user"], "--key is about access logs"),
         (&["10/s", "--input", "csv"], "name one with --arrivals"),
-        (&["10/s", "--arrivals", "trace", "--rate", "5/s"], "a file has its own"),
+        (&["10/s", "--arrivals", "trace", "--rate", "5/s"], "--rate is about made-up traffic"),
+        (&["10/s", "--arrivals", "trace", "--seed", "5"], "--seed is about made-up traffic"),
+        (&["--all", "-c", "tollgate.toml"], "cannot be used with"),
         (&["10/s", "--arrivals", "trace"], "only checks can be simulated"),
         (&["10/s", "--arrivals", "empty"], "there is no request to simulate"),
         (&["-c", "none.toml"], "none.toml"),
@@ -235,4 +261,8 @@ fn complaints_are_sentences() {
         assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
     }
+    // What was found out is not lost with the picture.
+    let run = place.run(&["simulate", "10/s", "--plot", "no/such/place.svg"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stdout.contains("admitted") && run.stderr.contains("place.svg: cannot be written"));
 }

@@ -4,7 +4,7 @@ mod knob;
 mod play;
 mod sample;
 
-pub(crate) use self::sample::Sample;
+pub(crate) use self::sample::{Extent, Sample};
 
 use tollgate_server::config::{LimitSpec, PolicySpec, policy_of};
 

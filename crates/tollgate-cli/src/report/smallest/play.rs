@@ -23,7 +23,10 @@ impl Demand {
         for same in asked.chunk_by(|one, other| one.key == other.key) {
             let start = end;
             end += u32::try_from(same.len()).unwrap_or(u32::MAX);
-            keys.push((start..end, same.iter().map(|asked| u64::from(asked.cost)).sum()));
+            keys.push((
+                start..end,
+                same.iter().fold(0, |sum: u64, asked| sum.saturating_add(asked.cost)),
+            ));
         }
         // The busiest first: they are refused first.
         keys.sort_by_key(|(_, total)| std::cmp::Reverse(*total));
@@ -51,7 +54,7 @@ impl Demand {
             let (mut logs, mut word) = (Logs::new(), 0);
             words.fill(0);
             for asked in &self.asked[places.start as usize..places.end as usize] {
-                let (now, cost) = (Timestamp::from_micros(asked.t_us), u64::from(asked.cost));
+                let (now, cost) = (Timestamp::from_micros(asked.t_us), asked.cost);
                 let decision = match policy.one_word() {
                     Some(one) => one.check(&mut word, now, cost),
                     None => policy.check(&mut State::new(&mut words, &mut logs), now, cost),

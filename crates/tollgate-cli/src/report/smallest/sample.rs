@@ -1,9 +1,12 @@
-//! What keys asked for: of all keys, or of as many as fit.
+//! What keys asked for: of all keys, or of the busiest and some of the others.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most checks that are remembered.
 const MOST: usize = 1_250_000;
+/// Keys with at least so many of them are kept whatever comes.
+const BUSY: u32 = 1_000;
 
 /// One check.
 #[derive(Clone, Copy)]
@@ -11,66 +14,99 @@ pub(super) struct Asked {
     pub(super) t_us: u64,
     /// A hash of the key.
     pub(super) key: u64,
-    pub(super) cost: u32,
+    pub(super) cost: u64,
 }
 
-/// Checks in the order of time. When there are too many, every other key is left out, and again; what is
-/// left is whole keys.
+/// How much of what was asked a sample holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All of it.
+    #[default]
+    Whole,
+    /// All of the busiest keys and of some others.
+    SomeKeys,
+    /// That, up to some instant: even the busiest keys were too much.
+    Beginning,
+}
+
+/// Checks in the order of time. When there are too many, every other key that is not busy is left out, and
+/// again; what is left is whole keys.
 #[derive(Default)]
 pub(crate) struct Sample {
     pub(super) asked: Vec<Asked>,
+    busy: HashSet<u64>,
     halvings: u32,
-    is_short: bool,
+    extent: Extent,
 }
 
 impl Sample {
     pub(crate) fn add(&mut self, key: &str, t_us: u64, cost: u64) {
-        let Ok(cost) = u32::try_from(cost) else {
-            // Nobody's limit is found in units of billions.
-            self.is_short = true;
-            return;
-        };
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let key = hasher.finish();
-        if !self.takes(key) {
+        if self.extent == Extent::Beginning || !self.takes(key) {
             return;
         }
         self.asked.push(Asked { t_us, key, cost });
-        while self.asked.len() >= MOST && self.halvings < u64::BITS {
+        if self.asked.len() >= MOST {
+            self.make_room();
+        }
+    }
+
+    pub(crate) fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn make_room(&mut self) {
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        self.asked.iter().for_each(|asked| *counts.entry(asked.key).or_default() += 1);
+        self.busy.extend(counts.iter().filter(|(_, count)| **count >= BUSY).map(|(key, _)| *key));
+        while self.asked.len() > MOST / 2 && self.halvings < u64::BITS {
             self.halvings += 1;
+            self.extent = Extent::SomeKeys;
             let mut asked = std::mem::take(&mut self.asked);
             asked.retain(|asked| self.takes(asked.key));
             self.asked = asked;
         }
-    }
-
-    /// Whether every check of every key is in it.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.halvings == 0 && !self.is_short
+        if self.asked.len() > MOST / 2 {
+            self.extent = Extent::Beginning;
+        }
     }
 
     fn takes(&self, key: u64) -> bool {
-        key.leading_zeros() >= self.halvings
+        key.leading_zeros() >= self.halvings || self.busy.contains(&key)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
-    #[test]
-    fn too_many_checks_leave_whole_keys() {
-        let mut sample = Sample::default();
-        for t_us in 0..5_000_000_u64 {
-            sample.add(&(t_us % 1_000).to_string(), t_us, 1);
-        }
-        assert!(!sample.is_whole() && sample.asked.len() < MOST);
-        let mut counts: HashMap<u64, u32> = HashMap::new();
+    fn counts(sample: &Sample) -> HashMap<u64, u32> {
+        let mut counts = HashMap::new();
         sample.asked.iter().for_each(|asked| *counts.entry(asked.key).or_default() += 1);
-        assert!(counts.values().all(|count| *count == 5_000));
-        assert!(counts.len() > 100, "{}", counts.len());
+        counts
+    }
+
+    #[test]
+    fn too_many_checks_leave_the_busiest_and_whole_keys() {
+        let mut sample = Sample::default();
+        for t_us in 0..4_000_000_u64 {
+            let key = if t_us % 20 == 0 { "busy".to_owned() } else { (t_us % 9_973).to_string() };
+            sample.add(&key, t_us, 1);
+        }
+        assert_eq!(sample.extent(), Extent::SomeKeys);
+        assert!(sample.asked.len() < MOST);
+        let counts = counts(&sample);
+        assert!(counts.values().any(|count| *count == 200_000), "the busy one is whole");
+        assert!(counts.len() > 100 && counts.len() < 9_000, "{}", counts.len());
+        assert!(counts.values().all(|count| *count > 300), "and so are the others");
+    }
+
+    #[test]
+    fn one_key_that_is_too_much_is_cut_and_said_to_be() {
+        let mut sample = Sample::default();
+        (0..2_000_000).for_each(|t_us| sample.add("only", t_us, 5_000_000_000));
+        assert_eq!((sample.extent(), sample.asked.len()), (Extent::Beginning, MOST));
     }
 }

@@ -1,11 +1,8 @@
 //! Who is treated otherwise by the new policy.
 
-use crate::picture::Refusal;
-use crate::report::{Checked, Keys, Record};
+use crate::report::{Checked, Distinct, Keys, Number, Record, Refusals};
 use crate::timeline::Timeline;
 
-/// So many changes are drawn.
-const DRAWN: usize = 4_000;
 const BINS: usize = 200;
 
 /// What changes for one key.
@@ -61,8 +58,11 @@ pub(super) struct Changes {
     pub(super) refused_by: Vec<u64>,
     /// By the place of the old limit that refused before.
     pub(super) admitted_by: Vec<u64>,
-    /// The first of those who are refused now.
-    pub(super) drawn: Vec<Refusal>,
+    /// Some of those who are refused now.
+    pub(super) drawn: Refusals,
+    /// Who was ever newly refused, and newly admitted.
+    pub(super) refused_keys: Distinct,
+    pub(super) admitted_keys: Distinct,
 }
 
 impl Changes {
@@ -77,16 +77,28 @@ impl Changes {
         self.keys.note(is.key, add);
         if is_refused && !was_refused {
             count(&mut self.refused_by, is);
-            if self.drawn.len() < DRAWN {
-                self.drawn.push(is.refusal());
-            }
+            self.refused_keys.add(is.key);
+            self.drawn.add(|| is.refusal());
         } else if was_refused && !is_refused {
             count(&mut self.admitted_by, was);
+            self.admitted_keys.add(is.key);
         }
+    }
+
+    pub(super) fn keys_refused(&self) -> Number {
+        self.keys.number_such(&self.refused_keys, |change| change.newly_refused > 0)
+    }
+
+    pub(super) fn keys_admitted(&self) -> Number {
+        self.keys.number_such(&self.admitted_keys, |change| change.newly_admitted > 0)
     }
 }
 
+/// Limits that only one key has are not the policy's.
 fn count(counts: &mut Vec<u64>, refused: &Checked<'_>) {
+    if refused.turn.is_particular() {
+        return;
+    }
     counts.resize(counts.len().max(refused.turn.policy().limits().len()), 0);
     refused.decision.refused_by().iter().for_each(|limit| counts[limit] += 1);
 }

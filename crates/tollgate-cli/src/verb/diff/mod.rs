@@ -5,7 +5,6 @@ mod page;
 mod text;
 mod wording;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,17 +15,17 @@ use tollgate_server::config::{Config, PolicySpec, policy_of};
 use self::changes::{Changes, Side};
 use self::wording::{Rewording, rewordings};
 use crate::failure::{Failure, say};
-use crate::file::write_whole;
-use crate::report::Checked;
+use crate::file::{print_json, write_whole};
+use crate::report::{Checked, FORGOTTEN};
 use crate::stage::{Ruling, Stage, Turn};
 use crate::trace::{Event, Op, Reading};
 
-/// Say what changes between two configurations, and with a trace or an access log, for whom.
+/// Say what changes between the policies of two configurations, and with a trace or an access log, for whom.
 ///
 /// tollgate diff old.toml new.toml --trace access.log --input combined
 ///
 /// Both run side by side over the same traffic. A policy that only one file has admits everything in the
-/// other. Exit code 0 if nothing changes, 1 if something does, 2 on errors.
+/// other. Exit code 0 if no policy changes, 1 if one does, 2 on errors.
 #[derive(clap::Args)]
 pub(crate) struct Diff {
     /// The configuration that is in force
@@ -72,18 +71,18 @@ impl Diff {
                 .transpose()?,
             None => None,
         };
-        if let (Some(path), Some(tried)) = (&self.html, &tried) {
-            write_whole(path, &tried.page(&rewordings))?;
-        }
-        let mut out = anstream::stdout().lock();
         if self.json {
-            serde_json::to_writer(&mut out, &as_json(&rewordings, tried.as_ref()))
-                .map_err(io::Error::from)?;
-            writeln!(out)?;
+            print_json(&as_json(&rewordings, tried.as_ref()))?;
         } else {
-            text::write(&mut out, &rewordings, tried.as_ref())?;
+            text::write(&mut anstream::stdout().lock(), &rewordings, tried.as_ref())?;
         }
-        out.flush()?;
+        match (&self.html, &tried) {
+            (Some(path), Some(tried)) => write_whole(path, &tried.page(&rewordings))?,
+            (Some(_), None) => say(
+                "warning: nothing changes, so that there is no page to write; --policy tries one all the same",
+            ),
+            _ => {}
+        }
         match complaint {
             Some(failure) => Err(failure),
             None if rewordings.is_empty() => Ok(ExitCode::SUCCESS),
@@ -101,7 +100,11 @@ impl Diff {
         let name = match (&self.policy, rewordings) {
             (Some(name), _) => name.clone(),
             (None, [only]) => only.policy.clone(),
-            (None, []) => return Ok(None),
+            (None, []) => match (&*old.policies, &*new.policies) {
+                // Nothing changes, as traffic will show.
+                ([only], [_]) => only.name.clone(),
+                _ => return Ok(None),
+            },
             (None, several) => {
                 let names: Vec<String> =
                     several.iter().map(|one| format!("`{}`", one.policy)).collect();
@@ -122,7 +125,14 @@ impl Diff {
         let side = |config: &mut Config, is_in: bool| -> Result<PolicySpec, Failure> {
             if is_in { Ok(config.choose(Some(&name))?) } else { nothing(&name) }
         };
-        Ok(Some((side(&mut old, in_old)?, side(&mut new, in_new)?)))
+        let (mut old, mut new) = (side(&mut old, in_old)?, side(&mut new, in_new)?);
+        // Who is not there has no idea of a key.
+        match (in_old, in_new) {
+            (true, false) => new.key.clone_from(&old.key),
+            (false, true) => old.key.clone_from(&new.key),
+            _ => self.reading.refuse_different_keys([&old, &new].into_iter())?,
+        }
+        Ok(Some((old, new)))
     }
 
     fn play(
@@ -170,7 +180,12 @@ impl Diff {
         }
         let source =
             self.trace.as_ref().map_or_else(String::new, |path| path.display().to_string());
-        let remarks = trace.remarks().into_iter().chain(stages.1.remark()).collect();
+        let remarks = trace
+            .remarks()
+            .into_iter()
+            .chain(stages.0.remark().or(stages.1.remark()))
+            .chain(changes.keys.has_forgotten().then(|| FORGOTTEN.to_owned()))
+            .collect();
         drop(stages);
         let (old, new) = (rulings.0.into_spec(), rulings.1.into_spec());
         Ok(Tried { source, old, new, was, is, changes, remarks })

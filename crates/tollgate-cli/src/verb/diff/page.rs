@@ -5,8 +5,8 @@ use tollgate::Policy;
 
 use super::changes::{Change, Side};
 use super::{Rewording, Tried};
-use crate::picture::{Page, Picture, Row};
-use crate::report::{TOP, share, times_of};
+use crate::picture::{Page, Picture, Row, Times};
+use crate::report::{TOP, share, shown};
 
 impl Tried {
     pub(super) fn page(&self, rewordings: &[Rewording]) -> String {
@@ -47,7 +47,7 @@ impl Tried {
             page.section("For whom most changes");
             let row = |(key, change): (&str, Change)| {
                 vec![
-                    key.to_owned(),
+                    shown(key),
                     change.checks.to_string(),
                     change.newly_refused.to_string(),
                     change.newly_admitted.to_string(),
@@ -81,12 +81,15 @@ impl Tried {
             level: Vec::new(),
             refusals,
         };
-        let mut new = row("new", &self.is, self.changes.drawn.clone());
-        new.notes.push(format!("dots: {} newly refused", self.changes.all.newly_refused));
+        let mut new = row("new", &self.is, self.changes.drawn.kept());
+        let (drawn, all) = (new.refusals.len() as u64, self.changes.drawn.seen());
+        let of = if drawn < all { format!("{drawn} of {all}") } else { all.to_string() };
+        new.notes.push(format!("dots: {of} newly refused"));
         Picture {
             title: format!("{}, old and new policy {}", self.source, self.new.name),
-            times: times_of(span_us.1),
+            times: Times::of(span_us.1),
             span_us,
+            level_of: None,
             rows: vec![row("old", &self.was, Vec::new()), new],
         }
     }
@@ -106,7 +109,9 @@ impl Tried {
             "newly_admitted": self.changes.all.newly_admitted,
             "newly_refused_by": by_limit(&self.new.built, &self.changes.refused_by),
             "newly_admitted_by": by_limit(&self.old.built, &self.changes.admitted_by),
-            "keys_changed": self.changes.keys.count(|change| change.all() > 0),
+            "keys_newly_refused": self.changes.keys_refused().count,
+            "keys_newly_admitted": self.changes.keys_admitted().count,
+            "keys_are_estimates": self.changes.keys.has_forgotten(),
             "most_changed_keys": keys,
             "remarks": self.remarks,
         })

@@ -7,7 +7,7 @@ use tollgate::Policy;
 
 use super::changes::Change;
 use super::{Rewording, Tried};
-use crate::report::{Align, TOP, counted, share, table};
+use crate::report::{Align, TOP, share, table};
 use crate::style::{BAD, GOOD, STRONG, WARN, styled};
 
 pub(super) fn write(
@@ -66,15 +66,12 @@ impl Tried {
             row("refused", Color::Red, was.refused, is.refused),
         ];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))?;
-        let keys = |of: fn(&Change) -> u64| {
-            counted(self.changes.keys.count(|change| of(change) > 0), "key")
-        };
         let refused = all.newly_refused;
         writeln!(
             out,
             "{} {refused:>12}  of {}{}",
             styled(BAD, "newly refused "),
-            keys(|key| key.newly_refused),
+            self.changes.keys_refused(),
             by(&self.new.built, &self.changes.refused_by)
         )?;
         let admitted = all.newly_admitted;
@@ -82,7 +79,7 @@ impl Tried {
             out,
             "{} {admitted:>12}  of {}{}",
             styled(GOOD, "newly admitted"),
-            keys(|key| key.newly_admitted),
+            self.changes.keys_admitted(),
             by(&self.old.built, &self.changes.admitted_by)
         )?;
         self.write_keys(out)?;

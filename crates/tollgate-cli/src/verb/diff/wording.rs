@@ -2,7 +2,7 @@
 
 use tollgate_server::config::{Config, PolicySpec};
 
-use crate::meaning::describe;
+use crate::meaning::{describe, sentence};
 
 /// A policy that one file describes otherwise than the other.
 pub(super) struct Rewording {
@@ -52,8 +52,8 @@ fn said(policy: &PolicySpec) -> Vec<String> {
         lines.extend(keys.iter().map(|key| format!("  {word}: {key:?}")));
     }
     for (key, limits) in &policy.overrides {
-        let limits: Vec<String> = limits.iter().map(crate::meaning::in_short).collect();
-        lines.push(format!("  instead for {key:?}: {}", limits.join(" and ")));
+        let limits: Vec<String> = limits.iter().map(sentence).collect();
+        lines.push(format!("  instead for {key:?}: {}", limits.join(" ")));
     }
     if let Some((size, ttl)) = policy.lease {
         lines.push(format!("  leases of {size} for {ttl}"));

@@ -4,7 +4,7 @@ mod jsonl;
 mod memory;
 mod remote;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tollgate::Decision;
 
 use self::jsonl::Jsonl;
 use crate::failure::{Failure, say};
-use crate::file::write_whole;
+use crate::file::{print_json, write_whole};
 use crate::report::{Checked, Ledger, Report};
 use crate::stage::{Ruling, Turn};
 use crate::trace::{Event, Op, Reading, Trace};
@@ -24,7 +24,7 @@ use tollgate_server::config::{Address, not_an_address};
 ///
 /// Reads one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
-/// where key is "" by default, cost 1, and op one of check, peek, refund and reset; "tier" names a tier of
+/// where key is "" by default, cost 1, and op one of check, peek, refund, reset and report; "tier" names a tier of
 /// the policy.
 ///
 /// With --store redis://HOST the same trace runs through the scripts that decide in Redis, and is
@@ -116,18 +116,17 @@ impl Replay {
             _ => "standard input".to_owned(),
         };
         let report = Report::new(ruling.spec(), &source, ledger, played.remarks);
+        if self.json || self.format == Format::Json {
+            print_json(&report.json())?;
+        } else {
+            report.write_text(&mut anstream::stdout().lock())?;
+        }
+        // After the report: if they cannot be written, it is not lost.
         if let Some(path) = &self.plot {
             write_whole(path, &report.picture().svg())?;
         }
         if let Some(path) = &self.html {
             write_whole(path, &report.page())?;
-        }
-        let mut out = anstream::stdout().lock();
-        if self.json || self.format == Format::Json {
-            serde_json::to_writer(&mut out, &report.json()).map_err(io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            report.write_text(&mut out)?;
         }
         played.complaint.map_or(Ok(()), Err)
     }
@@ -146,6 +145,15 @@ fn play(
 }
 
 impl Played {
+    /// And something else went wrong.
+    fn and(self, also: Failure) -> Played {
+        let complaint = match self.complaint {
+            Some(failure) => failure.and(also),
+            None => also,
+        };
+        Played { complaint: Some(complaint), ..self }
+    }
+
     /// What was decided before a complaint is still told; but if nothing was, there is only the complaint.
     fn or_nothing(self) -> Result<Played, Failure> {
         match self.complaint {

@@ -41,6 +41,8 @@ pub(super) struct Arrival {
     /// An index into the names of keys.
     pub(super) key: usize,
     pub(super) cost: u64,
+    /// An index into the names of tiers.
+    pub(super) tier: Option<usize>,
 }
 
 /// Traffic to be made up.
@@ -72,6 +74,7 @@ impl Traffic {
             t_us: micros(seconds),
             key: popular.draw(&mut random),
             cost: self.cost,
+            tier: None,
         };
         times.into_iter().map(&mut arrival).collect()
     }

@@ -5,22 +5,21 @@ use tollgate_server::config::Micros;
 use super::summary::bound;
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::describe;
-use crate::picture::{Page, Picture, Row, at_a_glance};
-use crate::report::times_of;
+use crate::picture::{Page, Picture, Row, Times};
 
 impl Simulation {
     pub(super) fn picture(&self) -> Picture {
         Picture {
             title: self.lead.clone(),
-            times: times_of(self.from_us),
+            times: Times::of(self.from_us),
             span_us: (self.from_us, self.until_us),
+            level_of: Some(format!("what is left to {}", self.watched)),
             rows: self.played.iter().map(|(subject, played)| row(subject, played)).collect(),
         }
     }
 
     pub(super) fn page(&self) -> String {
-        let mut page =
-            Page::new("What these limits do", &format!("{}. Seed {}.", self.lead, self.seed));
+        let mut page = Page::new("What these limits do", &format!("{}.", self.lead));
         page.picture(&self.picture().svg());
         page.section("In numbers");
         let columns = self.columns();
@@ -39,14 +38,14 @@ fn row(subject: &Subject, played: &Rehearsal) -> Row {
         let (most, window) = (played.most.units(), Micros(played.most.window_us()));
         notes.push(format!("most in any {window}: {most} (bound {bound})"));
     }
-    if let Some(wait) = played.longest_wait_us() {
-        notes.push(format!("{} refused, told to wait ≤ {}", played.refused(), at_a_glance(wait)));
+    if let Some(wait) = played.longest_wait() {
+        notes.push(format!("{} refused, longest wait {wait}", played.refused()));
     }
     Row {
         name: subject.name.clone(),
         notes,
         timeline: played.timeline.clone(),
         level: played.level.clone(),
-        refusals: played.refusals.clone(),
+        refusals: played.refusals.kept(),
     }
 }

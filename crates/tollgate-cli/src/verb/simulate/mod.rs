@@ -21,7 +21,7 @@ use self::recorded::Recorded;
 use self::rehearsal::{Play, Rehearsal};
 use self::subjects::Subject;
 use crate::failure::Failure;
-use crate::file::write_whole;
+use crate::file::{print_json, write_whole};
 use crate::report::counted;
 use crate::stage::Ruling;
 use crate::trace::Reading;
@@ -41,7 +41,7 @@ pub(crate) struct Simulate {
     #[arg(value_name = "LIMIT", conflicts_with_all = ["config", "policy"])]
     limits: Vec<String>,
     /// Compare every algorithm at the rate of the one LIMIT
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["config", "policy"])]
     all: bool,
     /// Simulate policies of this configuration
     #[arg(short, long, value_name = "FILE")]
@@ -59,15 +59,15 @@ pub(crate) struct Simulate {
     /// For how long, such as "30s" [default: ten of the first limit's periods]
     #[arg(long = "for", value_name = "DURATION")]
     duration: Option<String>,
-    /// How many keys ask; the n-th asks 1/n as often as the first
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    keys: u32,
+    /// How many keys ask; the n-th asks 1/n as often as the first [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    keys: Option<u32>,
     /// How often somebody who is refused comes back when told
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
-    /// Other traffic of the same kind
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Other traffic of the same kind [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Draw the picture into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -85,7 +85,8 @@ pub(crate) struct Simulate {
 struct Simulation {
     /// In one line: what came.
     lead: String,
-    seed: u64,
+    /// Whose level is drawn.
+    watched: String,
     /// From when to when, in virtual time.
     from_us: u64,
     until_us: u64,
@@ -95,21 +96,20 @@ struct Simulation {
 impl Simulate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let simulation = self.simulate()?;
+        if self.json {
+            print_json(&simulation.json())?;
+        } else {
+            let mut out = anstream::stdout().lock();
+            simulation.write_summary(&mut out)?;
+            if self.plot.is_none() && self.html.is_none() {
+                writeln!(out, "For the picture: --plot out.svg, or --html out.html")?;
+            }
+        }
         if let Some(path) = &self.plot {
             write_whole(path, &simulation.picture().svg())?;
         }
         if let Some(path) = &self.html {
             write_whole(path, &simulation.page())?;
-        }
-        let mut out = anstream::stdout().lock();
-        if self.json {
-            serde_json::to_writer(&mut out, &simulation.json()).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            simulation.write_summary(&mut out)?;
-            if self.plot.is_none() && self.html.is_none() {
-                writeln!(out, "For the picture: --plot out.svg, or --html out.html")?;
-            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -126,8 +126,16 @@ impl Simulate {
             Ok(shape) => self.made_up(shape, units, per)?,
             Err(_) => self.read(&subjects)?,
         };
-        let Came { lead, names, arrivals, span_us: (from_us, until_us) } = came;
-        let play = Play { names: &names, from_us, until_us, retries: self.retries };
+        let Came { lead, names, tiers, watched, arrivals, span_us: (from_us, until_us) } = came;
+        let watched_name = names.get(watched).cloned().unwrap_or_default();
+        let play = Play {
+            names: &names,
+            tiers: &tiers,
+            watched,
+            from_us,
+            until_us,
+            retries: self.retries,
+        };
         let rehearse = |Subject { name, spec }: Subject| {
             let ruling = Ruling::new(spec)?;
             let rehearsal = play
@@ -136,7 +144,7 @@ impl Simulate {
             Ok((Subject { name, spec: ruling.into_spec() }, rehearsal))
         };
         let played = subjects.into_iter().map(rehearse).collect::<Result<_, Failure>>()?;
-        Ok(Simulation { lead, seed: self.seed, from_us, until_us, played })
+        Ok(Simulation { lead, watched: watched_name, from_us, until_us, played })
     }
 
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
@@ -165,12 +173,13 @@ impl Simulate {
 
     /// Requests of some shape.
     fn made_up(&self, shape: Shape, units: u64, per: Micros) -> Result<Came, Failure> {
+        let (keys, seed) = (self.keys.unwrap_or(1), self.seed.unwrap_or(1));
         let (units, each) = match &self.rate {
             Some(text) => PolicySpec::of_shorthand(text)
                 .ok()
                 .and_then(|spec| spec.limits.first().and_then(subjects::rate))
                 .ok_or_else(|| format!("--rate must be a rate such as \"15/s\" or \"100 per minute\"; found {text:?}"))?,
-            None => ((units * u64::from(self.keys) * 3).div_ceil(2), per),
+            None => (units.saturating_mul(u64::from(keys)).saturating_mul(3).div_ceil(2), per),
         };
         let duration = match &self.duration {
             Some(text) => Micros::parse(text).map_err(|rest| format!("--for {rest}"))?,
@@ -180,9 +189,9 @@ impl Simulate {
             shape,
             rate: units as f64 / each.duration().as_secs_f64(),
             seconds: duration.duration().as_secs_f64(),
-            keys: usize::try_from(self.keys).unwrap_or(usize::MAX),
+            keys: usize::try_from(keys).unwrap_or(usize::MAX),
             cost: self.reading.cost_of_nothing_read()?,
-            seed: self.seed,
+            seed,
         };
         let expected = traffic.rate * traffic.seconds;
         if expected > MOST as f64 {
@@ -199,21 +208,28 @@ impl Simulate {
             .into());
         }
         let lead = format!(
-            "{} by {}, {}, {units} per {each} on average for {duration}",
+            "{} by {}, {}, {units} per {each} on average for {duration}{}",
             counted(arrivals.len(), "request"),
             counted(traffic.keys, "key"),
-            shape.word()
+            shape.word(),
+            if seed == 1 { String::new() } else { format!(", seed {seed}") }
         );
-        let names = (1..=self.keys).map(|number| format!("key-{number}")).collect();
-        Ok(Came { lead, names, arrivals, span_us: (0, duration.0) })
+        let names = (1..=keys).map(|number| format!("key-{number}")).collect();
+        let tiers = Vec::new();
+        Ok(Came { lead, names, tiers, watched: 0, arrivals, span_us: (0, duration.0) })
     }
 
     /// Requests as somebody recorded them.
     fn read(&self, subjects: &[Subject]) -> Result<Came, Failure> {
         let path = Path::new(&self.arrivals);
-        if self.rate.is_some() || self.duration.is_some() {
-            let sentence = "--rate and --for are about made-up traffic; a file has its own";
-            return Err(sentence.to_owned().into());
+        let of_made_up = [
+            ("--rate", self.rate.is_some()),
+            ("--for", self.duration.is_some()),
+            ("--keys", self.keys.is_some()),
+            ("--seed", self.seed.is_some()),
+        ];
+        if let Some((flag, _)) = of_made_up.iter().find(|(_, is_given)| *is_given) {
+            return Err(format!("{flag} is about made-up traffic; a file has its own").into());
         }
         if path.as_os_str() != "-" && !path.exists() {
             let known = Shape::value_variants().iter().map(|shape| shape.word());
@@ -224,15 +240,17 @@ impl Simulate {
         let Some(subject) = subjects.first() else {
             return Err("there is nothing to simulate".to_owned().into());
         };
+        self.reading.refuse_different_keys(subjects.iter().map(|subject| &subject.spec))?;
         let recorded = Recorded::read(self.reading.open(Some(path), &subject.spec)?)?;
         let lead = format!(
             "{} by {}, as in {}",
             counted(recorded.arrivals.len(), "request"),
-            counted(recorded.names.len(), "key"),
+            counted(recorded.keys.names.len(), "key"),
             self.arrivals
         );
-        let span_us = recorded.span_us();
-        Ok(Came { lead, names: recorded.names, arrivals: recorded.arrivals, span_us })
+        let (span_us, watched) = (recorded.span_us(), recorded.busiest());
+        let Recorded { keys, tiers, arrivals } = recorded;
+        Ok(Came { lead, names: keys.names, tiers: tiers.names, watched, arrivals, span_us })
     }
 }
 
@@ -242,6 +260,9 @@ struct Came {
     lead: String,
     /// Of keys.
     names: Vec<String>,
+    tiers: Vec<String>,
+    /// Whose level is looked at: the busiest key.
+    watched: usize,
     arrivals: Vec<Arrival>,
     span_us: (u64, u64),
 }

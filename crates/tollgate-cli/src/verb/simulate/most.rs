@@ -7,13 +7,13 @@ use std::time::Duration;
 pub(super) struct Most {
     window_us: u64,
     recent: HashMap<usize, Recent>,
-    most: u64,
+    most: u128,
 }
 
 #[derive(Default)]
 struct Recent {
     admitted: VecDeque<(u64, u64)>,
-    units: u64,
+    units: u128,
 }
 
 impl Most {
@@ -25,19 +25,19 @@ impl Most {
     pub(super) fn add(&mut self, key: usize, t_us: u64, units: u64) {
         let recent = self.recent.entry(key).or_default();
         recent.admitted.push_back((t_us, units));
-        recent.units += units;
+        recent.units += u128::from(units);
         // A stretch holds its start and not its end.
         while let Some(&(first, units)) = recent.admitted.front()
             && t_us - first >= self.window_us
         {
-            recent.units -= units;
+            recent.units -= u128::from(units);
             recent.admitted.pop_front();
         }
         self.most = self.most.max(recent.units);
     }
 
     pub(super) fn units(&self) -> u64 {
-        self.most
+        u64::try_from(self.most).unwrap_or(u64::MAX)
     }
 
     pub(super) fn window_us(&self) -> u64 {

@@ -6,9 +6,10 @@ use super::arrivals::{Arrival, MOST};
 use crate::failure::{Failure, say};
 use crate::trace::{Op, Trace};
 
+#[derive(Default)]
 pub(super) struct Recorded {
-    /// Of keys.
-    pub(super) names: Vec<String>,
+    pub(super) keys: Names,
+    pub(super) tiers: Names,
     /// At least one, in the order of time.
     pub(super) arrivals: Vec<Arrival>,
 }
@@ -16,24 +17,16 @@ pub(super) struct Recorded {
 impl Recorded {
     /// All of it: it is played once for each limit.
     pub(super) fn read(mut trace: Trace) -> Result<Recorded, Failure> {
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let mut recorded = Recorded { names: Vec::new(), arrivals: Vec::new() };
+        let mut recorded = Recorded::default();
         while let Some(event) = trace.next_event()? {
             if event.op != Op::Check {
                 let sentence =
                     "only checks can be simulated; `tollgate replay` plays all of a trace";
                 return Err(sentence.to_owned().into());
             }
-            let key = match places.get(&*event.key) {
-                Some(place) => *place,
-                None => {
-                    let name = event.key.clone().into_owned();
-                    places.insert(name.clone(), recorded.names.len());
-                    recorded.names.push(name);
-                    recorded.names.len() - 1
-                }
-            };
-            recorded.arrivals.push(Arrival { t_us: event.t_us, key, cost: event.cost });
+            let key = recorded.keys.place(&event.key);
+            let tier = event.tier.as_deref().map(|tier| recorded.tiers.place(tier));
+            recorded.arrivals.push(Arrival { t_us: event.t_us, key, cost: event.cost, tier });
             if recorded.arrivals.len() > MOST {
                 return Err(format!(
                     "at most {MOST} requests can be simulated; `tollgate replay` takes any number"
@@ -48,9 +41,35 @@ impl Recorded {
         Ok(recorded)
     }
 
+    /// Who asks most often.
+    pub(super) fn busiest(&self) -> usize {
+        let mut counts = vec![0_u64; self.keys.names.len()];
+        self.arrivals.iter().for_each(|arrival| counts[arrival.key] += 1);
+        let most = counts.iter().max().copied();
+        counts.iter().position(|count| Some(*count) == most).unwrap_or(0)
+    }
+
     /// From the first request to just after the last.
     pub(super) fn span_us(&self) -> (u64, u64) {
         let first = self.arrivals.first().map_or(0, |first| first.t_us);
         (first, self.arrivals.last().map_or(first, |last| last.t_us) + 1)
+    }
+}
+
+/// Names that are written once.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) names: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Names {
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.places.get(name) {
+            return *place;
+        }
+        self.places.insert(name.to_owned(), self.names.len());
+        self.names.push(name.to_owned());
+        self.names.len() - 1
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tollgate::StoreError;
 use tollgate_server::decision_line::micros_up;
 
-use super::arrivals::Arrival;
+use super::arrivals::{Arrival, MOST};
 use super::most::Most;
-use crate::picture::Refusal;
-use crate::report::Checked;
+use crate::picture::at_a_glance;
+use crate::report::{Checked, Refusals};
 use crate::stage::{Ruling, Stage};
 use crate::timeline::Timeline;
 use crate::trace::{Event, Op};
@@ -28,14 +28,19 @@ pub(super) struct Rehearsal {
     pub(super) in_part: u64,
     pub(super) units: u64,
     pub(super) largest_cost: u64,
+    /// Whether somebody had other numbers than the policy's own.
+    pub(super) has_tiers: bool,
     /// Of the refused, how many came back as they were told, and how often.
     pub(super) retries: u64,
     /// Who was never admitted, however often they came.
     pub(super) given_up: u64,
     pub(super) refused_by: Vec<u64>,
-    pub(super) refusals: Vec<Refusal>,
+    /// Some of them, enough to draw.
+    pub(super) refusals: Refusals,
+    longest_wait_us: Option<u64>,
+    has_never: bool,
     pub(super) timeline: Timeline,
-    /// What was left to the first key.
+    /// What was left to the one who is watched.
     pub(super) level: Vec<(u64, f64)>,
     pub(super) most: Most,
 }
@@ -43,6 +48,9 @@ pub(super) struct Rehearsal {
 /// Who plays, and how long is looked.
 pub(super) struct Play<'a> {
     pub(super) names: &'a [String],
+    pub(super) tiers: &'a [String],
+    /// Whose level is looked at.
+    pub(super) watched: usize,
     pub(super) from_us: u64,
     /// The time after the last request that is still looked at.
     pub(super) until_us: u64,
@@ -62,51 +70,48 @@ impl Play<'_> {
         let mut looks = (0..=LOOKS)
             .map(|look| self.from_us + (self.until_us - self.from_us) * look / LOOKS)
             .peekable();
-        // Those who come back stand behind those who come for the first time at the same instant.
-        let mut back: BinaryHeap<Reverse<(u64, u64, u32, usize)>> = BinaryHeap::new();
-        let mut arrivals = arrivals.iter().copied().peekable();
+        // When, whose, and for the how many-th time. Those who come back stand behind those who come for the
+        // first time at the same instant.
+        let mut back: BinaryHeap<Reverse<(u64, usize, u32)>> = BinaryHeap::new();
+        let mut next = 0;
         loop {
-            let returns = back.peek().is_some_and(|Reverse((t_us, ..))| {
-                arrivals.peek().is_none_or(|first| *t_us < first.t_us)
-            });
-            let (arrival, attempt) = match (returns, arrivals.peek().copied()) {
-                (true, _) => match back.pop() {
-                    Some(Reverse((t_us, cost, attempt, key))) => {
-                        (Arrival { t_us, key, cost }, attempt)
-                    }
-                    None => break,
-                },
-                (false, Some(arrival)) => {
-                    arrivals.next();
-                    (arrival, 0)
-                }
-                (false, None) => break,
+            let first = arrivals.get(next).map(|arrival| arrival.t_us);
+            let returns =
+                back.peek().filter(|Reverse((t_us, ..))| first.is_none_or(|first| *t_us < first));
+            let (t_us, place, attempt) = match (returns, first) {
+                (Some(Reverse(returning)), _) => *returning,
+                (None, Some(first)) => (first, next, 0),
+                (None, None) => break,
             };
-            while let Some(look) = looks.next_if(|look| *look <= arrival.t_us) {
-                rehearsal.look(&stage, &self.names[0], look)?;
+            if attempt > 0 {
+                back.pop();
+            } else {
+                next += 1;
             }
-            let event = event(arrival.t_us, &self.names[arrival.key], arrival.cost, Op::Check);
+            while let Some(look) = looks.next_if(|look| *look <= t_us) {
+                rehearsal.look(&stage, &self.names[self.watched], look)?;
+            }
+            let Arrival { key, cost, tier, .. } = arrivals[place];
+            let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
+            let event = Event { tier, ..event(t_us, &self.names[key], cost, Op::Check) };
             let (turn, decision) = stage.play(&event)?;
-            let (t_us, key, cost) = (arrival.t_us, &*event.key, arrival.cost);
-            let checked = Checked { turn: &turn, t_us, key, cost, decision: &decision };
-            rehearsal.add(&checked, arrival.key, attempt);
+            let checked = Checked { turn: &turn, t_us, key: &event.key, cost, decision: &decision };
+            rehearsal.has_tiers |=
+                !turn.is_particular() && turn.policy().name() != ruling.spec().built.name();
+            rehearsal.add(&checked, key, attempt);
             if !checked.is_refused() {
                 continue;
             }
-            match decision.retry_after().map(micros_up) {
-                Some(wait) if attempt < self.retries && arrival.t_us + wait < self.until_us => {
-                    back.push(Reverse((
-                        arrival.t_us + wait,
-                        arrival.cost,
-                        attempt + 1,
-                        arrival.key,
-                    )));
-                }
-                _ => rehearsal.given_up += 1,
+            let may_return = attempt < self.retries && rehearsal.requests < MOST as u64;
+            let returns_us =
+                decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
+            match returns_us.filter(|returns_us| may_return && *returns_us < self.until_us) {
+                Some(returns_us) => back.push(Reverse((returns_us, place, attempt + 1))),
+                None => rehearsal.given_up += 1,
             }
         }
         for look in looks {
-            rehearsal.look(&stage, &self.names[0], look)?;
+            rehearsal.look(&stage, &self.names[self.watched], look)?;
         }
         Ok(rehearsal)
     }
@@ -124,10 +129,13 @@ impl Rehearsal {
             in_part: 0,
             units: 0,
             largest_cost: 0,
+            has_tiers: false,
             retries: 0,
             given_up: 0,
             refused_by: vec![0; limits],
-            refusals: Vec::new(),
+            refusals: Refusals::default(),
+            longest_wait_us: None,
+            has_never: false,
             timeline: Timeline::new(BINS),
             level: Vec::new(),
             most: Most::within(window),
@@ -145,18 +153,21 @@ impl Rehearsal {
             for limit in by.iter().filter(|_| !checked.turn.is_particular()) {
                 self.refused_by[limit] += 1;
             }
-            self.refusals.push(checked.refusal());
+            let wait_us = decision.retry_after().map(micros_up);
+            self.longest_wait_us = self.longest_wait_us.max(wait_us);
+            self.has_never |= wait_us.is_none();
+            self.refusals.add(|| checked.refusal());
         } else {
             self.admitted += 1;
             self.in_part += u64::from(!decision.is_allowed());
-            self.units += decision.granted();
+            self.units = self.units.saturating_add(decision.granted());
             if !checked.turn.is_particular() {
                 self.most.add(key, checked.t_us, decision.granted());
             }
         }
     }
 
-    /// What is left to the first key, as a share of its limit.
+    /// What is left to a key, as a share of its limit.
     fn look(&mut self, stage: &Stage<'_>, key: &str, t_us: u64) -> Result<(), StoreError> {
         let (_, peek) = stage.play(&event(t_us, key, 1, Op::Peek))?;
         let level = match (peek.remaining(), peek.limit()) {
@@ -172,7 +183,16 @@ impl Rehearsal {
         self.requests - self.admitted
     }
 
+    /// In words, if anybody was refused.
+    pub(super) fn longest_wait(&self) -> Option<String> {
+        match (self.has_never, self.longest_wait_us) {
+            (true, _) => Some("never".to_owned()),
+            (false, wait_us) => wait_us.map(|wait| at_a_glance(wait).to_string()),
+        }
+    }
+
+    /// As a number; there is none for never.
     pub(super) fn longest_wait_us(&self) -> Option<u64> {
-        self.refusals.iter().filter_map(|refusal| refusal.wait_us).max()
+        self.longest_wait_us.filter(|_| !self.has_never)
     }
 }

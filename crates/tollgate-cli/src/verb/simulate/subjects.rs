@@ -1,5 +1,6 @@
 //! Who is compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
+use tollgate::MAX_LOG;
 use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
 use crate::failure::Failure;
@@ -53,10 +54,18 @@ pub(super) fn every_algorithm(text: &str) -> Result<Vec<Subject>, Failure> {
         "even-slots",
         "min-interval",
     ] {
+        // Half a slot is at least a nanosecond, and so are slots at most.
+        if algorithm == "even-slots" && u128::from(units) > 500 * u128::from(per.0) {
+            continue;
+        }
         let numbers = match algorithm {
             "leaky-bucket" => format!("capacity = {units}, drip = {drip}, every = \"{every}\""),
             "fixed-window" => format!("limit = {units}, per = \"{per}\", align = \"epoch\""),
             "min-interval" => format!("every = \"{gap}\""),
+            // A log of so many would not be kept by anybody.
+            "rolling-window" if units > MAX_LOG => {
+                format!("limit = {units}, per = \"{per}\", buckets = 100")
+            }
             _ => format!("limit = {units}, per = \"{per}\""),
         };
         file.push_str(&format!(

@@ -8,7 +8,6 @@ use tollgate_server::config::{LimitSpec, Micros};
 
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::most_within;
-use crate::picture::at_a_glance;
 use crate::report::{Align, table};
 
 impl Simulation {
@@ -48,9 +47,7 @@ impl Simulation {
                 played.requests.to_string(),
                 played.admitted.to_string(),
                 played.refused().to_string(),
-                played
-                    .longest_wait_us()
-                    .map_or_else(|| "–".to_owned(), |wait| at_a_glance(wait).to_string()),
+                played.longest_wait().unwrap_or_else(|| "–".to_owned()),
                 played.most.units().to_string(),
                 bound(subject, played).map_or_else(|| "–".to_owned(), |bound| bound.to_string()),
             ]
@@ -60,14 +57,17 @@ impl Simulation {
     pub(super) fn json(&self) -> Value {
         let subjects: Vec<Value> =
             self.played.iter().map(|(subject, played)| of(subject, played)).collect();
-        json!({ "arrivals": self.lead, "seed": self.seed, "from_us": self.from_us, "until_us": self.until_us, "subjects": subjects })
+        json!({ "arrivals": self.lead, "from_us": self.from_us, "until_us": self.until_us, "subjects": subjects })
     }
 }
 
 /// The most that any limit of it lets one key have in the window that was watched.
 pub(super) fn bound(subject: &Subject, played: &Rehearsal) -> Option<u64> {
     let spec = &subject.spec;
-    let binds = |limit: &&LimitSpec| !limit.shadow && !spec.shadow && spec.rollout.is_everybody();
+    if played.has_tiers || spec.shadow || !spec.rollout.is_everybody() {
+        return None;
+    }
+    let binds = |limit: &&LimitSpec| !limit.shadow;
     let window = Micros(played.most.window_us());
     let limits = spec.limits.iter().filter(binds);
     limits.filter_map(|limit| most_within(limit, window, played.largest_cost)).min()
@@ -86,6 +86,7 @@ fn of(subject: &Subject, played: &Rehearsal) -> Value {
         .collect();
     let refusals: Vec<Value> = played
         .refusals
+        .kept()
         .iter()
         .map(|refusal| json!({ "t_us": refusal.t_us, "key": refusal.key, "refused_by": refusal.by, "retry_after_us": refusal.wait_us }))
         .collect();

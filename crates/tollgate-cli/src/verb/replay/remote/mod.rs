@@ -37,7 +37,9 @@ pub(super) fn play(
         // Whatever became of the trace, nothing of it stays.
         match (played, stage.clear().await) {
             (Err(failure), Err(also)) => Err(failure.and(also)),
-            (played, cleared) => cleared.and(played),
+            // What was decided is still told.
+            (Ok(played), Err(also)) => Ok(played.and(also)),
+            (played, Ok(())) => played,
         }
     })?
 }
