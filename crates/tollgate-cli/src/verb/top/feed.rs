@@ -1,6 +1,6 @@
 //! Looks at the server again and again, on a thread of its own.
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ impl Feed {
     ) -> Result<Feed, Failure> {
         let cannot = |error: std::io::Error| format!("the network cannot be used: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-        let (tell, news) = channel();
+        // Whoever does not read is not told more and more: then the server is not asked, either.
+        let (tell, news) = sync_channel(1);
         let look = Look { address, token, connection: None, tell };
         thread::spawn(move || {
             runtime.block_on(look.again_and_again(every));
@@ -69,7 +70,7 @@ struct Look {
     address: ServerAddress,
     token: Option<String>,
     connection: Option<Connection>,
-    tell: Sender<News>,
+    tell: SyncSender<News>,
 }
 
 impl Look {
@@ -134,5 +135,42 @@ impl Look {
         } else {
             News::Nothing(sentence)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A server that says "later" to everybody, and how often it did.
+    fn busy_server() -> (ServerAddress, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = ServerAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 4096]);
+                counted.fetch_add(1, Ordering::Relaxed);
+                let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 18\r\n\r\n";
+                let _ = stream.write_all(format!("{head}{{\"detail\":\"later\"}}").as_bytes());
+            }
+        });
+        (address, asked)
+    }
+
+    #[test]
+    fn who_does_not_read_does_not_ask() {
+        let (address, asked) = busy_server();
+        let feed = Feed::start(address, None, Duration::from_millis(10)).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        // One look waits to be read, and one waits for its place.
+        assert!(asked.load(Ordering::Relaxed) <= 2, "{asked:?}");
+        (0..5).for_each(|_| assert!(matches!(feed.next(), News::Away(_))));
     }
 }

@@ -62,7 +62,7 @@ fn policies(now: &Now) -> Vec<String> {
             rate(rates.shadow_deny),
             policy.totals.allow.to_string(),
             policy.totals.deny.to_string(),
-            policy.keys.to_string(),
+            now.snapshot.keys_of(policy),
         ]);
     }
     table.column_iter_mut().skip(1).for_each(|column| {
@@ -87,7 +87,7 @@ fn refused(snapshot: &Snapshot) -> Vec<String> {
 
 /// How the store is, and whether that is well.
 pub(super) fn store(store: &StoreState) -> (String, bool) {
-    let errors: u64 = store.errors.values().sum();
+    let errors = store.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     let kinds: Vec<&str> = store
         .errors
         .iter()
@@ -96,7 +96,7 @@ pub(super) fn store(store: &StoreState) -> (String, bool) {
         .collect();
     let mut text = match store.degraded {
         true => {
-            format!("store {}: DEGRADED, this node's share of the limits stands in", store.name)
+            format!("store {}: DEGRADED, each policy's on_store_error decides", store.name)
         }
         false => format!("store {}: well", store.name),
     };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::snapshot::{Snapshot, Totals};
+use super::snapshot::{PolicyTotals, Snapshot, Totals};
 
 /// How many looks are remembered for the picture.
 const REMEMBERED: usize = 240;
@@ -18,10 +18,10 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Between two counts; a count that fell began anew with its server.
+    /// Between two counts of the same server; of one that fell, nothing can be said.
     fn between(before: Totals, after: Totals, time: Duration) -> Rates {
         let per_second = |before: u64, after: u64| {
-            let grown = after.checked_sub(before).unwrap_or(after);
+            let grown = after.saturating_sub(before);
             if time.is_zero() { 0.0 } else { grown as f64 / time.as_secs_f64() }
         };
         Rates {
@@ -57,18 +57,20 @@ impl Watched {
         let time = before.map_or(Duration::ZERO, |before| {
             Duration::from_micros(snapshot.at_us.saturating_sub(before.at_us))
         });
-        // A server that was started again counts from nothing.
+        // A server that was started again counts from nothing, and only its uptime tells: counts fall with
+        // policies that a reload takes away, too.
         let before = before.filter(|before| snapshot.uptime_us >= before.uptime_us);
-        let was = |name: &str| {
-            let policies = before.into_iter().flat_map(|before| &before.policies);
-            policies.into_iter().find(|policy| policy.name == name).map(|policy| policy.totals)
-        };
         let totals = before.map_or_else(Totals::default, |before| before.totals);
         let rates = Rates::between(totals, snapshot.totals, time);
-        let by_policy = snapshot.policies.iter().map(|policy| {
-            Rates::between(was(&policy.name).unwrap_or_default(), policy.totals, time)
-        });
-        let by_policy = by_policy.collect();
+        let of_policy = |policy: &PolicyTotals| {
+            let was = match before {
+                None => Some(Totals::default()),
+                Some(before) => before.totals_of(&policy.name),
+            };
+            // Since when a policy that is new has counted, nobody knows: it has no rate yet.
+            was.map_or_else(Rates::default, |was| Rates::between(was, policy.totals, time))
+        };
+        let by_policy = snapshot.policies.iter().map(of_policy).collect();
         if self.looks > 1 {
             if self.history.len() == REMEMBERED {
                 self.history.pop_front();
@@ -142,6 +144,22 @@ pub(super) mod tests {
         anew.uptime_us = 1_000_000;
         watched.take(anew);
         assert_eq!(watched.now().unwrap().rates.allow, 5.0);
+    }
+
+    #[test]
+    fn a_reload_that_removes_a_policy_and_returns_it() {
+        let (mut watched, whole) = (Watched::default(), |seconds| snapshot(seconds, 10_000, 50));
+        watched.take(whole(10));
+        let mut without = whole(11);
+        (without.totals.allow, without.totals.deny) = (2, 0);
+        without.policies.remove(0);
+        watched.take(without);
+        let now = watched.now().unwrap();
+        assert_eq!((now.rates, now.by_policy.len()), (Rates::default(), 1), "nothing happened");
+        watched.take(whole(12));
+        assert_eq!(watched.now().unwrap().by_policy, [Rates::default(); 2], "it is new");
+        watched.take(snapshot(13, 10_007, 50));
+        assert_eq!(watched.now().unwrap().by_policy[0].allow, 7.0);
     }
 
     #[test]

@@ -24,6 +24,18 @@ pub(super) struct Snapshot {
     pub(super) refused: Refused,
 }
 
+impl Snapshot {
+    /// What a policy has decided so far, if there is one of this name.
+    pub(super) fn totals_of(&self, name: &str) -> Option<Totals> {
+        self.policies.iter().find(|policy| policy.name == name).map(|policy| policy.totals)
+    }
+
+    /// How many keys a policy knows, which only a store in the server's own memory can tell.
+    pub(super) fn keys_of(&self, policy: &PolicyTotals) -> String {
+        if self.store.name == "memory" { policy.keys.to_string() } else { "–".to_owned() }
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct StoreState {
     #[serde(deserialize_with = "harmless")]

@@ -142,6 +142,23 @@ fn a_server_that_is_not_there_yet() {
 }
 
 #[test]
+fn a_server_that_turns_out_to_be_closed() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let arguments = ["top", &*format!("http://{address}"), "--interval", "200ms"];
+    let mut terminal = Terminal::run(Place::new(), &arguments, &[]);
+    terminal.until("it waits", |screen| screen.contains("AWAY, trying again: http://127.0.0.1"));
+    let auth = "auth = [{ token = \"${MY_TOKEN}\", roles = [\"read\"] }]\n";
+    let place = Place::with_config(&CONFIG.replace("show_keys = true\n", auth));
+    let environment = [("TOLLGATE_HTTP", &*address.to_string()), ("MY_TOKEN", "t0ken")];
+    let _serving = Serving::start_with(place, &["serve", "-c", "tollgate.toml"], &environment);
+    assert_eq!(terminal.ended(), Some(2));
+    assert!(terminal.is_restored(), "{:?}", terminal.raw());
+    let raw = terminal.raw();
+    let last = raw.rsplit("\u{1b}[?1049l").next().unwrap();
+    assert!(last.contains("needs a token with the role `read`"), "{last:?}");
+}
+
+#[test]
 fn colours_where_they_are_wanted() {
     let serving = serve();
     for (environment, is_coloured) in [(&[][..], true), (&[("NO_COLOR", "1")], false)] {

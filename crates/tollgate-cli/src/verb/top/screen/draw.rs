@@ -86,7 +86,7 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, view: &View, rates: Rates, pale
     frame.render_widget(Line::from(parts.to_vec()), numbers);
     let all = usize::from(inside.width);
     let allow = view.watched.history(all, |rates| rates.allow);
-    let deny = view.watched.history(all, |rates| rates.deny + rates.shadow_deny);
+    let deny = view.watched.history(all, |rates| rates.deny);
     draw_history(frame, allowed, "allowed", &allow, palette.good());
     draw_history(frame, refused, "refused", &deny, palette.warn());
 }
@@ -206,15 +206,37 @@ mod tests {
     fn trouble_is_named() {
         let mut troubled = snapshot(70, 1, 1);
         troubled.store.degraded = true;
+        troubled.store.name = "redis".to_owned();
         troubled.store.errors.insert("timeout".to_owned(), 7);
         troubled.config.last_reload.success = false;
         troubled.config.last_reload.problems = vec!["tollgate.toml:3:1: unknown key".to_owned()];
         let mut view = view();
         let _ = view.take(News::Snapshot { snapshot: Box::new(troubled), json: String::new() });
         let shown = shown(&view, 120, 24);
-        assert!(shown.contains("store memory: DEGRADED"), "{shown}");
+        let health = "store redis: DEGRADED, each policy's on_store_error decides";
+        assert!(shown.contains(health), "{shown}");
+        let login = shown.lines().find(|line| line.contains("│login ")).unwrap();
+        let cells: Vec<&str> = login.split('│').nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells.last(), Some(&"–"), "only memory knows how many keys there are: {login}");
         assert!(shown.contains("7 failures so far (timeout)"), "{shown}");
         assert!(shown.contains("turned down: tollgate.toml:3:1: unknown key"), "{shown}");
+    }
+
+    #[test]
+    fn shadow_is_no_refusal_and_still_a_decision() {
+        let mut shadowy = snapshot(64, 71, 6);
+        shadowy.policies[0].totals.shadow_deny = 98;
+        shadowy.totals.shadow_deny = 98;
+        shadowy.store.errors = [("a", u64::MAX), ("b", 1)].map(|(n, c)| (n.to_owned(), c)).into();
+        let mut view = view();
+        let _ = view.take(News::Snapshot { snapshot: Box::new(shadowy), json: String::new() });
+        assert_eq!(view.watched.history(1, |rates| rates.shadow_deny), [98]);
+        let shown = shown(&view, 120, 24);
+        let row = |begin: &str| shown.lines().find(|line| line.contains(begin)).unwrap();
+        // One refusal of a hundred decisions, after five in the second before.
+        assert!(row("│demo ").contains(" 1% "), "{shown}");
+        assert!(row("│refused ").contains("█▁"), "{shown}");
+        assert!(shown.contains(&format!("{} failures so far (a, b)", u64::MAX)), "{shown}");
     }
 
     #[test]

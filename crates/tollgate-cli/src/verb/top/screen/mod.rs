@@ -32,12 +32,12 @@ pub(in crate::verb::top) fn run(address: &str, feed: &Feed) -> Result<ExitCode, 
     if view.take(first).is_end() {
         return Ok(ExitCode::SUCCESS);
     }
-    let screen = Screen::take().map_err(|error| {
-        format!("the terminal cannot be used: {error}; --once prints a plain table")
-    })?;
-    screen.show(&mut view, feed).map_err(|error| {
-        Failure::from(format!("the terminal cannot be used: {error}; --once prints a plain table"))
-    })
+    // The terminal is given back before anything is said.
+    let shown =
+        Screen::take().and_then(|screen| screen.show(&mut view, feed)).map_err(|error| {
+            format!("the terminal cannot be used: {error}; --once prints a plain table")
+        })?;
+    Ok(shown.map(|()| ExitCode::SUCCESS)?)
 }
 
 /// The terminal in our hands. It is given back as it was when this is dropped, and when anybody panics.
@@ -52,7 +52,9 @@ impl Screen {
         Ok(Screen { terminal, palette: Palette::of_environment() })
     }
 
-    fn show(mut self, view: &mut View, feed: &Feed) -> io::Result<ExitCode> {
+    /// Until somebody ends it, or until the server, which was away at first, turns out to be one that will
+    /// never answer: then a sentence says why.
+    fn show(mut self, view: &mut View, feed: &Feed) -> io::Result<Result<(), String>> {
         loop {
             let palette = &self.palette;
             self.terminal.draw(|frame| draw(frame, view, palette))?;
@@ -61,11 +63,14 @@ impl Screen {
                 && key.kind != KeyEventKind::Release
                 && view.press(key).is_end()
             {
-                return Ok(ExitCode::SUCCESS);
+                return Ok(Ok(()));
             }
             while let Some(news) = feed.now() {
+                if let News::Nothing(sentence) = news {
+                    return Ok(Err(sentence));
+                }
                 if view.take(news).is_end() {
-                    return Ok(ExitCode::SUCCESS);
+                    return Ok(Ok(()));
                 }
             }
         }

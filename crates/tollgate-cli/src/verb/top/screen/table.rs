@@ -15,7 +15,9 @@ pub(super) fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, pale
     let header = ["policy", "allowed/s", "refused/s", "shadow/s", "share", "keys"];
     let header = header.iter().enumerate().map(|(place, name)| aligned(place, (*name).to_owned()));
     let rows = view.rows();
-    let lines = rows.iter().map(|(policy, rates)| row(policy, *rates, palette));
+    let keys =
+        |policy| view.watched.now().map_or_else(String::new, |now| now.snapshot.keys_of(policy));
+    let lines = rows.iter().map(|(policy, rates)| row(policy, keys(policy), *rates, palette));
     let title = format!(" policies by {} ", view.order.name());
     let widths = [
         Constraint::Fill(1),
@@ -33,8 +35,8 @@ pub(super) fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, pale
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row<'r>(policy: &'r PolicyTotals, rates: Rates, palette: &Palette) -> Row<'r> {
-    let asked = rates.allow + rates.deny;
+fn row<'r>(policy: &'r PolicyTotals, keys: String, rates: Rates, palette: &Palette) -> Row<'r> {
+    let asked = rates.allow + rates.deny + rates.shadow_deny;
     let share =
         if asked > 0.0 { format!("{:.0}%", 100.0 * rates.deny / asked) } else { "–".into() };
     let cells = [
@@ -43,7 +45,7 @@ fn row<'r>(policy: &'r PolicyTotals, rates: Rates, palette: &Palette) -> Row<'r>
         rate(rates.deny),
         rate(rates.shadow_deny),
         share,
-        policy.keys.to_string(),
+        keys,
     ];
     let cells = cells.into_iter().enumerate().map(|(place, text)| aligned(place, text));
     let row = Row::new(cells);
