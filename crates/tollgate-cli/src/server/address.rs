@@ -19,7 +19,8 @@ impl ServerAddress {
     /// HTTP, and without a port the one that `tollgate serve` chooses. The complaint is a whole sentence.
     pub(crate) fn parse(text: &str) -> Result<ServerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
-        let (face, usual_port) = match scheme {
+        let scheme = scheme.to_ascii_lowercase();
+        let (face, usual_port) = match scheme.as_str() {
             "http" => (Face::Http, 8080),
             "grpc" => (Face::Grpc, 8081),
             "redis" => (Face::Resp, 6380),
@@ -110,6 +111,8 @@ mod tests {
             ("localhost:7/", "http://localhost:7"),
             ("grpc://[::1]", "grpc://[::1]:8081"),
             ("redis://[::1]:5", "redis://[::1]:5"),
+            ("HTTP://Example.com:9", "http://Example.com:9"),
+            ("Redis://h", "redis://h:6380"),
         ] {
             assert_eq!(
                 ServerAddress::parse(text).map(|address| address.to_string()),
@@ -122,6 +125,7 @@ mod tests {
     fn what_they_should_not() {
         for (text, part) in [
             ("https://h", "without TLS"),
+            ("HTTPS://h", "without TLS"),
             ("http://user:secret@h", "must not carry"),
             ("http://h/v1/check", "is not a server's address"),
             ("http://h:99999", "is not a server's address"),

@@ -76,16 +76,17 @@ async fn connect(load: &Load) -> Result<Vec<Caller>, NoAnswer> {
     Ok(callers)
 }
 
-/// Other machines are loaded only on purpose.
+/// Other machines are loaded only on purpose. What is surely here is loopback, however it is written.
 async fn stay_on_this_machine(load: &Load) -> Result<(), Failure> {
     let Load { address, .. } = load;
     let found = lookup_host(address.authority()).await;
     let cannot = |error| format!("{address}: {}", NoAnswer::Unreachable(error));
-    let is_here = found.map_err(cannot)?.all(|address| address.ip().is_loopback());
+    let is_here = found.map_err(cannot)?.all(|found| found.ip().to_canonical().is_loopback());
     if is_here || load.is_remote {
         return Ok(());
     }
-    Err(format!("{address} is not on this machine; say --remote to load it all the same").into())
+    let sentence = "is not a loopback address; say --remote to load it all the same";
+    Err(format!("{address} {sentence}").into())
 }
 
 impl Shared {
@@ -130,9 +131,9 @@ impl Shared {
             let called = timeout(GRACE, self.call(&mut caller, &mut keys, checks)).await;
             match called.unwrap_or(Err(NoAnswer::Late(GRACE))) {
                 Ok(answers) => {
-                    let latency = self.schedule.since(turn.since);
+                    let latencies = self.schedule.latencies(&turn);
                     self.answered.store(true, Ordering::Relaxed);
-                    self.tallies.answered(connection, requests, answers, latency);
+                    self.tallies.answered(connection, answers, latencies);
                 }
                 Err(no_answer) if self.may_go_on(&no_answer) => {
                     self.tallies.failed(connection, requests, checks, no_answer.to_string());

@@ -11,7 +11,7 @@ use tollgate_server::observe::Face;
 /// How long it runs if nothing is said.
 const USUAL: Duration = Duration::from_secs(5);
 /// How long it runs at most, whatever is said.
-const LONGEST: Duration = Duration::from_secs(3_600);
+pub(super) const LONGEST: Duration = Duration::from_secs(3_600);
 /// What stands for the key in a descriptor's value.
 pub(super) const KEY: &str = "{key}";
 
@@ -101,7 +101,7 @@ fn address(url: &str, protocol: Option<Protocol>) -> Result<ServerAddress, Strin
     });
     match (scheme, url.split_once("://")) {
         (Some(scheme), None) => ServerAddress::parse(&format!("{scheme}://{url}")),
-        (Some(scheme), Some((said, _))) if said != scheme => Err(format!(
+        (Some(scheme), Some((said, _))) if !said.eq_ignore_ascii_case(scheme) => Err(format!(
             "--face {scheme} contradicts {}; leave one of them out",
             quoted(&format!("{said}://"))
         )),

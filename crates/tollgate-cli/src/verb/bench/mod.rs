@@ -26,7 +26,10 @@ use crate::server::Token;
 /// Every connection asks as fast as it is answered; with --rate requests are due at fixed instants instead,
 /// and latency counts from the instant at which a request was due: a server that stalls does not hide it
 /// by being asked less. Checks are real and charge real keys (bench-0, bench-1, …) of the policy.
-/// Ctrl-C ends it early, with a report.
+/// Ctrl-C ends it early, with a report. Numbers per second are of the time until the last answer has come.
+///
+/// Of a policy in nary mode, a part that is granted counts as allowed over HTTP, and as refused over gRPC
+/// and the Redis protocol: their answers do not tell it from a refusal.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
     /// The server's address; the scheme says which protocol to speak
@@ -68,7 +71,7 @@ pub(crate) struct Bench {
     /// How many requests; whichever ends first ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Load a server on another machine: be sure that it is yours
+    /// Load a server that is not at a loopback address: be sure that it is yours
     #[arg(long)]
     remote: bool,
     #[command(flatten)]

@@ -108,7 +108,12 @@ impl Report {
 
     /// Nothing at all was decided.
     pub(super) fn complaint(&self) -> Option<String> {
-        let why = self.first_error.as_ref().filter(|_| self.decisions == 0)?;
+        let why = match &self.first_error {
+            _ if self.decisions > 0 => return None,
+            Some(why) => why,
+            None if self.interrupted => "it was interrupted before an answer came",
+            None => "it was over before a request was sent; allow more with --duration",
+        };
         Some(format!("{}: nothing was decided: {why}", self.target))
     }
 

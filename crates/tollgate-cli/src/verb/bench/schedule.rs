@@ -11,11 +11,13 @@ use tollgate::{Clock, MonotonicClock, Timestamp};
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Leave to send some requests.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     /// How many.
     pub(super) many: u64,
-    /// From when their latency counts.
-    pub(super) since: Timestamp,
+    /// The first one's number, from 0.
+    first: u64,
+    given_at: Timestamp,
 }
 
 /// Gives out turns until the time is over, enough were given, or somebody stops it.
@@ -48,25 +50,35 @@ impl Schedule {
         }
     }
 
-    /// The next turn, of at most so many requests; with a rate, when they are due.
+    /// The next turn, of at most so many requests; with a rate, of those that are due, as soon as one is.
     pub(super) async fn next(&self, most: u64) -> Option<Turn> {
-        if self.rate.is_some() {
-            let permits = u32::try_from(most).unwrap_or(u32::MAX);
-            // Closed when it is over.
-            self.due.acquire_many(permits).await.ok()?.forget();
-        }
+        let ready = match self.rate {
+            None => most,
+            Some(_) => {
+                // Closed when it is over.
+                self.due.acquire().await.ok()?.forget();
+                let others = usize::try_from(most.saturating_sub(1)).unwrap_or(usize::MAX);
+                let others = self.due.forget_permits(others);
+                u64::try_from(others).map_or(most, |others| others + 1)
+            }
+        };
         let now = self.clock.now();
         if self.is_over.load(Ordering::Acquire) || now >= self.end {
             return None;
         }
-        let before = self.given.fetch_add(most, Ordering::Relaxed);
-        let many = most.min(self.most.saturating_sub(before));
-        let since = match self.rate {
-            // The last of those that go out together: none of them was due later.
-            Some(rate) => self.start.after(due_after(before + many.saturating_sub(1), rate)),
-            None => now,
-        };
-        (many > 0).then_some(Turn { many, since })
+        let first = self.given.fetch_add(ready, Ordering::Relaxed);
+        let many = ready.min(self.most.saturating_sub(first));
+        (many > 0).then_some(Turn { many, first, given_at: now })
+    }
+
+    /// How long ago each request of a turn was due; without a rate, how long ago they went out.
+    pub(super) fn latencies(&self, turn: &Turn) -> impl Iterator<Item = Duration> {
+        let (now, start, rate) = (self.clock.now(), self.start, self.rate);
+        let (first, given_at) = (turn.first, turn.given_at);
+        (first..first.saturating_add(turn.many)).map(move |number| match rate {
+            Some(rate) => elapsed(start.after(due_after(number, rate)), now),
+            None => elapsed(given_at, now),
+        })
     }
 
     /// Makes requests due, one after the other. On a thread of its own, because timers of the runtime are
@@ -100,13 +112,10 @@ impl Schedule {
         self.due.close();
     }
 
-    /// How long it has gone on, at most until its end.
+    /// How long it has gone on. After the end the last answers are still waited for, and counted: this goes
+    /// on until they have come.
     pub(super) fn elapsed(&self) -> Duration {
         elapsed(self.start, self.clock.now())
-    }
-
-    pub(super) fn since(&self, instant: Timestamp) -> Duration {
-        elapsed(instant, self.clock.now())
     }
 
     /// How many requests were due in this time and had no turn: the server did not keep up.
@@ -138,6 +147,23 @@ fn due_within(elapsed: Duration, rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn each_request_counts_from_its_own_instant() {
+        // As if the first ten were due by now, half a millisecond apart.
+        let schedule = Schedule::new(Some(2_000), Duration::from_secs(60), None);
+        schedule.due.add_permits(10);
+        let turns = [schedule.next(4).await.unwrap(), schedule.next(1_024).await.unwrap()];
+        assert_eq!(turns.each_ref().map(|turn| (turn.first, turn.many)), [(0, 4), (4, 6)]);
+        thread::sleep(Duration::from_millis(10));
+        let latencies: Vec<Duration> = schedule.latencies(&turns[1]).collect();
+        let apart = latencies.windows(2).map(|pair| pair[0] - pair[1]);
+        assert_eq!(latencies.len(), 6);
+        assert!(
+            apart.into_iter().all(|apart| apart == Duration::from_micros(500)),
+            "{latencies:?}"
+        );
+    }
 
     #[test]
     fn what_is_due_is_due_in_time() {

@@ -7,9 +7,10 @@ use hdrhistogram::Histogram;
 
 use super::caller::Answers;
 
-/// Latencies are told apart from a microsecond to a minute, to three digits.
+/// Latencies are told apart from a microsecond on, to three digits, up to more than any can be: no load goes
+/// on for longer than an hour, and no answer is waited for much longer than that.
 const SHORTEST_NS: u64 = 1_000;
-const LONGEST_NS: u64 = 60_000_000_000;
+const LONGEST_NS: u64 = 4_000_000_000_000;
 const DIGITS: u8 = 3;
 /// Histograms are large, and more connections than this share them.
 const MOST_HISTOGRAMS: u64 = 8;
@@ -68,16 +69,14 @@ impl Tallies {
         Tallies((0..connections.min(MOST_HISTOGRAMS)).filter_map(of_some).collect())
     }
 
-    /// Counts a call of so many requests that were answered together.
+    /// Counts a call of requests that were answered together, each after its time.
     pub(super) fn answered(
         &self,
         connection: u64,
-        requests: u64,
         answers: Answers,
-        latency: Duration,
+        latencies: impl Iterator<Item = Duration>,
     ) {
         self.change(connection, |tally| {
-            tally.requests += requests;
             tally.allowed += answers.allowed;
             tally.refused += answers.refused;
             tally.unlimited += answers.unlimited;
@@ -85,8 +84,11 @@ impl Tallies {
             if answers.failed > 0 && tally.first_error.is_none() {
                 tally.first_error = Some("the server could not decide".to_owned());
             }
-            let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            tally.latency.saturating_record_n(nanos, requests);
+            for latency in latencies {
+                tally.requests += 1;
+                let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+                tally.latency.saturating_record(nanos);
+            }
         });
     }
 
@@ -124,5 +126,22 @@ impl Tallies {
             counts.iter_mut().zip(these).for_each(|(sum, this)| *sum += this);
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bars::bars;
+    use super::super::load::LONGEST;
+    use super::*;
+
+    #[test]
+    fn the_longest_latency_is_told_as_it_was() {
+        let tallies = Tallies::new(1);
+        let latencies = [Duration::from_millis(1), LONGEST + Duration::from_secs(10)];
+        tallies.answered(0, Answers { allowed: 2, ..Answers::default() }, latencies.into_iter());
+        let sum = tallies.sum().unwrap();
+        assert_eq!((sum.requests, sum.latency.max() / 10_000_000_000), (2, 361));
+        assert_eq!(bars(&sum.latency).iter().map(|bar| bar.count).sum::<u64>(), 2);
     }
 }

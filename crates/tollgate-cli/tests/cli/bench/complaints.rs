@@ -37,7 +37,8 @@ fn nobody_and_others() {
     complains(&format!("http://{nobody}"), &[], "cannot be reached: Connection refused");
     complains(&format!("redis://{nobody}"), &[], "cannot be reached: Connection refused");
     complains(&format!("grpc://{nobody}"), &GRPC, "cannot be reached: Connection refused");
-    complains("http://192.0.2.1:80", &[], "is not on this machine; say --remote");
+    complains("http://192.0.2.1:80", &[], "is not a loopback address; say --remote");
+    complains("http://0.0.0.0:80", &[], "is not a loopback address; say --remote");
     complains("https://127.0.0.1", &[], "https:// is not spoken here");
 }
 
@@ -62,8 +63,26 @@ fn questions_that_make_no_sense() {
 fn the_face_may_be_named_apart() {
     let serving = serve();
     let address = serving.url("resp").replace("redis://", "");
-    let run = bench(&address, &["--face", "redis", "--policy", "wide", "--requests", "10"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    for url in [&address, &format!("REDIS://{address}")] {
+        let run = bench(url, &["--face", "redis", "--policy", "wide", "--requests", "10"]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{url}");
+    }
+}
+
+#[test]
+fn loopback_in_other_words() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    complains(&format!("http://[::ffff:127.0.0.1]:{nobody}"), &[], "cannot be reached: ");
+}
+
+#[test]
+fn a_load_of_nothing() {
+    let serving = serve();
+    let run = bench(&serving.url("http"), &["--policy", "wide", "--duration", "1us"]);
+    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    let sentence =
+        "nothing was decided: it was over before a request was sent; allow more with --duration\n";
+    assert!(run.stderr.ends_with(sentence), "{}", run.stderr);
 }
 
 #[test]

@@ -65,6 +65,13 @@ fn a_rate_is_held_about() {
         // Never ahead of the schedule; behind only where the machine is very busy.
         assert!((100..=201).contains(&requests), "{face}: {requests}");
     }
+    // Less than a pipelineful is due at any time, and goes out all the same.
+    let arguments = ["--policy", "wide", "--rate", "100", "--pipeline", "1024", "--duration", "1s"];
+    let run = bench(&serving.url("resp"), &[&arguments[..], &["--json"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let [requests, answered] =
+        [&run.json()["requests"], &run.json()["allowed"]].map(|number| number.as_u64().unwrap());
+    assert!((50..=101).contains(&requests) && answered == requests, "{requests} {answered}");
     let few = report(
         &serving.url("resp"),
         &["--policy", "wide", "--rate", "1000", "--requests", "50", "--pipeline", "10"],
