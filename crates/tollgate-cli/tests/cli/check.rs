@@ -20,6 +20,21 @@ fn exit_codes() {
 }
 
 #[test]
+fn the_code_does_not_need_a_reader() {
+    let place = Place::with_limits("\"5/s\"");
+    for (cost, code) in [("5", 0), ("6", 1)] {
+        for more in [&[][..], &["--json"]] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let arguments = [&["check", "p", "alice", "--cost", cost], more].concat();
+            let output = place.command(&arguments).stdout(writer).output().unwrap();
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        }
+    }
+}
+
+#[test]
 fn a_cost_that_is_none() {
     let place = Place::with_limits("\"5/s\"");
     let cases: [(&[&str], &str); 5] = [

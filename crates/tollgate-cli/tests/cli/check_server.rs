@@ -10,7 +10,8 @@ use crate::support::{Place, Run};
 const CONFIG: &str = "[policies.p]\nlimits = [{ name = \"hour\", algorithm = \"gcra\", limit = 3, per = \"1h\" }]\n\
     tiers = { gold = { factor = 0.5 } }\n\
     [policies.part]\nmode = \"nary\"\nlimits = [\"5/h\"]\n\
-    [policies.quiet]\nshadow = true\nlimits = [\"1/h\"]\n";
+    [policies.quiet]\nshadow = true\nlimits = [\"1/h\"]\n\
+    [policies.kind]\nexempt = [\"vip\"]\nlimits = [\"1/h\"]\n";
 
 fn check(url: &str, arguments: &[&str]) -> Run {
     Place::new().run(&[&["check", "--server", url], arguments].concat())
@@ -40,7 +41,7 @@ fn a_key_is_spent() {
 }
 
 #[test]
-fn in_part_in_shadow_and_blocked() {
+fn in_part_in_shadow_exempt_and_blocked() {
     let config = format!(
         "[server]\nauth = [{{ token = \"${{MY_TOKEN}}\", roles = [\"admin\", \"check\"] }}]\n{CONFIG}"
     );
@@ -58,6 +59,11 @@ fn in_part_in_shadow_and_blocked() {
     let shadow = ask(&["quiet", "k", "--cost", "2"]);
     assert_eq!(shadow.code, Some(0));
     assert!(shadow.stdout.contains("; in shadow, gcra would have refused"), "{}", shadow.stdout);
+    let exempt = ask(&["kind", "vip"]);
+    assert_eq!((exempt.code, exempt.stderr.as_str()), (Some(0), ""));
+    let begins = "allowed by the policy alone, not by the store: the key is exempt, ";
+    assert!(exempt.stdout.starts_with(begins), "{}", exempt.stdout);
+    assert!(ask(&["kind", "other"]).stdout.starts_with("allowed; 0 left"));
     let lines = ["authorization: Bearer t0ken"];
     let blocked =
         serving.client().ask("PUT", "/v1/policies/p/keys/k/override", &lines, r#"{"block":true}"#);

@@ -61,3 +61,39 @@ fn any_algorithm_has_a_story() {
     let run = Place::new().run(&["explain", "4 parsecs"]);
     assert_eq!(run.code, Some(2));
 }
+
+#[test]
+fn a_candidate_in_shadow_changes_nothing_of_the_story() {
+    let live = "{ name = \"live\", algorithm = \"gcra\", limit = 10, per = \"1m\" }";
+    let candidate =
+        "{ name = \"next\", algorithm = \"gcra\", limit = 5, per = \"1m\", shadow = true }";
+    let story = |limits: &str| {
+        let run = Place::with_limits(limits).run(&["explain", "--policy", "p", "--json"]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        run.json()["story"].clone()
+    };
+    let alone = story(live);
+    assert_eq!(story(&format!("{live}, {candidate}")), alone);
+    assert_eq!(alone["steps"][0]["passed"], 10);
+    assert_eq!(story(candidate)["unbounded"], true);
+}
+
+#[test]
+fn what_may_overdraw_passes_in_one_piece() {
+    let place =
+        Place::with_limits("{ algorithm = \"gcra\", limit = 5, per = \"1m\", overdraft = true }");
+    assert_eq!(place.run(&["check", "p", "k", "--cost", "50"]).code, Some(0));
+    let run = place.run(&["explain", "--policy", "p"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(run.stdout.contains("at 0s: 5 passed"), "{}", run.stdout);
+    assert!(!run.stdout.contains("in one piece"), "{}", run.stdout);
+}
+
+#[test]
+fn a_story_ends_with_time() {
+    let run = Place::new().run(&["explain", "1/36500d"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(run.stdout.contains("at 36500d: 1 passed, the next in 36500d"), "{}", run.stdout);
+    assert!(!run.stdout.contains("73000d") && !run.stdout.contains("0 passed"), "{}", run.stdout);
+    assert!(run.stdout.ends_with("a cost above 1 never passes in one piece\n"), "{}", run.stdout);
+}

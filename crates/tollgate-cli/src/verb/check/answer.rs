@@ -62,6 +62,14 @@ impl Told {
                 [] => String::new(),
                 names => format!("; in shadow, {} would have refused", names.join(" and ")),
             };
+            if self.source == "policy" {
+                // The numbers are those of a fresh key, and say nothing about this one.
+                let why = "the key is exempt, nothing limits it, or the store does not answer";
+                return format!(
+                    "{} by the policy alone, not by the store: {why}{in_shadow}",
+                    good("allowed")
+                );
+            }
             let fresh = Micros(self.reset_after_us);
             return format!("{}{left}; as fresh again in {fresh}{in_shadow}", good("allowed"));
         }

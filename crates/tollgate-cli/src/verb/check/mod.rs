@@ -5,7 +5,7 @@ mod memory;
 mod remote;
 mod served;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::num::{IntErrorKind, ParseIntError};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,8 +70,7 @@ impl Check {
         let question = served::Question { policy, key, cost, tier };
         let answer = question.ask(&address, self.token.read()?.as_deref())?;
         if self.json {
-            writeln!(std::io::stdout(), "{}", answer.json)?;
-            Ok(code(&answer.told))
+            code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.told)
         } else {
             say_it(&answer.told)
         }
@@ -101,19 +100,22 @@ impl Check {
         }
         let mut out = std::io::stdout().lock();
         let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
-        serde_json::to_writer(&mut out, &answer).map_err(std::io::Error::from)?;
-        writeln!(out)?;
-        Ok(code(&told))
+        let written = serde_json::to_writer(&mut out, &answer).map_err(io::Error::from);
+        code_after(written.and_then(|()| writeln!(out)), &told)
     }
 }
 
 fn say_it(told: &Told) -> Result<ExitCode, Failure> {
-    writeln!(anstream::stdout(), "{}", told.sentence())?;
-    Ok(code(told))
+    code_after(writeln!(anstream::stdout(), "{}", told.sentence()), told)
 }
 
-fn code(told: &Told) -> ExitCode {
-    if told.is_refusal() { ExitCode::from(1) } else { ExitCode::SUCCESS }
+/// The code says it, too, whether or not anybody reads the words: a refusal stays one.
+fn code_after(written: io::Result<()>, told: &Told) -> Result<ExitCode, Failure> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ if told.is_refusal() => Ok(ExitCode::from(1)),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 impl Check {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate::{Decision, KeyedLimiter, MAX_LOG, ManualClock, Outcome, Policy};
+use tollgate::{Clock, Decision, KeyedLimiter, MAX_LOG, ManualClock, Outcome, Policy, Timestamp};
 
 use tollgate_server::decision_line::micros_up;
 
@@ -19,9 +19,9 @@ pub(super) struct Story {
     pub(super) unbounded: bool,
     /// What passed and when; the first is the fresh key at 0.
     pub(super) steps: Vec<Step>,
-    /// When, after silence, the key is as fresh again.
+    /// When, after silence, the key is as fresh again; nothing if that is beyond the end of time.
     pub(super) fresh_at_us: Option<u64>,
-    /// The largest cost that ever passes in one piece.
+    /// The largest cost that ever passes in one piece, where there is one.
     pub(super) most_at_once: Option<u64>,
     /// What reports of errors lead to, where the policy takes them.
     pub(super) errors: Option<Errors>,
@@ -87,12 +87,20 @@ impl Caller {
         }
         for _ in 0..RETRIES {
             let Some(wait) = last.retry_after() else { break };
-            self.pass(wait);
+            if !self.pass(wait) {
+                break;
+            }
             last = self.take_all(story);
         }
-        self.pass(last.reset_after());
-        story.fresh_at_us = Some(micros_up(self.elapsed));
-        story.most_at_once = last.limit();
+        if self.pass(last.reset_after()) {
+            story.fresh_at_us = Some(micros_up(self.elapsed));
+        }
+        story.most_at_once = last.limit().filter(|most| self.never_passes(most + 1));
+    }
+
+    /// Whether a cost is more than there can ever be: one that may overdraw is not, however large.
+    fn never_passes(&self, cost: u64) -> bool {
+        self.limiter.peek_n("", cost).retry_after().is_none()
     }
 
     fn take_all(&mut self, story: &mut Story) -> Decision {
@@ -109,9 +117,10 @@ impl Caller {
     /// Takes all there is, then asks for one more: how many passed, and the last answer.
     fn burst(&mut self) -> (u64, Decision) {
         let first = self.limiter.check_n("", 1);
-        if !first.is_allowed() || !first.shadow_refused_by().is_empty() {
-            return (u64::from(first.is_allowed()), first);
+        if !first.is_allowed() {
+            return (0, first);
         }
+        // What only shadow limits refuse passes, and is not in their numbers.
         let rest = first.remaining().unwrap_or(0);
         if rest > 0 {
             let _ = self.limiter.check_n("", rest);
@@ -139,8 +148,14 @@ impl Caller {
         self.policy.names(decision.refused_by()).map(str::to_owned).collect()
     }
 
-    fn pass(&mut self, wait: Duration) {
-        self.clock.advance(wait);
-        self.elapsed += wait;
+    /// Lets time pass, if there is so much left until the last instant that can be told.
+    fn pass(&mut self, wait: Duration) -> bool {
+        let left = Timestamp::MAX.as_nanos() - self.clock.now().as_nanos();
+        let is_told = wait <= Duration::from_nanos(left);
+        if is_told {
+            self.clock.advance(wait);
+            self.elapsed += wait;
+        }
+        is_told
     }
 }
