@@ -28,8 +28,8 @@ use crate::server::Token;
 /// by being asked less. Checks are real and charge real keys (bench-0, bench-1, …) of the policy.
 /// Ctrl-C ends it early, with a report. Numbers per second are of the time until the last answer has come.
 ///
-/// Of a policy in nary mode, a part that is granted counts as allowed over HTTP, and as refused over gRPC
-/// and the Redis protocol: their answers do not tell it from a refusal.
+/// In the Redis protocol a part that a policy in nary mode grants counts as refused: its replies do not tell
+/// one from the other.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
     /// The server's address; the scheme says which protocol to speak

@@ -55,6 +55,21 @@ fn a_cost_and_a_look() {
 }
 
 #[test]
+fn a_part_is_a_refusal_in_the_redis_protocol() {
+    for (face, more, expected) in [
+        ("http", &["--policy", "part"][..], (1, 9)),
+        ("resp", &["--policy", "part"], (0, 10)),
+        ("grpc", &["--domain", "d", "--descriptor", "guest={key}"], (1, 9)),
+    ] {
+        let serving = serve();
+        let cost = ["--cost", "6", "--keys", "1", "--requests", "10", "--connections", "1"];
+        let run = report(&serving.url(face), &[&cost[..], more].concat());
+        assert_eq!(pair(&run), expected, "{face}");
+        assert_eq!(counted(&serving, "part", face), (1, 9), "{face}");
+    }
+}
+
+#[test]
 fn a_rate_is_held_about() {
     let serving = serve();
     for face in ["http", "resp"] {

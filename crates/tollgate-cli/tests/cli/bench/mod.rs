@@ -11,7 +11,9 @@ use crate::support::{Place, Run};
 
 const CONFIG: &str = "[policies.p]\nlimits = [\"5/h\"]\n\
     [policies.wide]\nlimits = [\"1000000/s\"]\n\
-    [[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{ key = \"user\" }]\n";
+    [policies.part]\nmode = \"nary\"\nlimits = [\"5/h\"]\n\
+    [[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{ key = \"user\" }]\n\
+    [[rules]]\ndomain = \"d\"\npolicy = \"part\"\ndescriptor = [{ key = \"guest\" }]\n";
 
 fn serve() -> Serving {
     Serving::start(Place::with_config(CONFIG))
