@@ -66,7 +66,7 @@ fn any_algorithm_has_a_story() {
 fn a_candidate_in_shadow_changes_nothing_of_the_story() {
     let live = "{ name = \"live\", algorithm = \"gcra\", limit = 10, per = \"1m\" }";
     let candidate =
-        "{ name = \"next\", algorithm = \"gcra\", limit = 5, per = \"1m\", shadow = true }";
+        "{ name = \"next\", algorithm = \"gcra\", limit = 2, per = \"1h\", shadow = true }";
     let story = |limits: &str| {
         let run = Place::with_limits(limits).run(&["explain", "--policy", "p", "--json"]);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
