@@ -15,9 +15,9 @@ pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
 
 /// Writes a line of JSON on standard output, byte by byte as it is: what makes text harmless for a terminal
 /// would change it.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;
-    Ok(out.flush()?)
+    out.flush()
 }

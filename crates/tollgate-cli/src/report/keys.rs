@@ -160,7 +160,7 @@ mod tests {
 
     fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
         (0..times).for_each(|t_us| {
-            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }))
+            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }));
         });
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::{Failure, say};
+use crate::file::print_json;
 use tollgate_server::config::Normalised;
 
 use crate::meaning::{describe, describe_rule, surprises};
@@ -30,12 +31,10 @@ impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
         let warnings = surprises(&config);
-        let mut out = anstream::stdout().lock();
         if self.json {
-            let normalised = Normalised::new(&config, &warnings);
-            serde_json::to_writer(&mut out, &normalised).map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            print_json(&Normalised::new(&config, &warnings))?;
         } else {
+            let mut out = anstream::stdout().lock();
             for policy in &config.policies {
                 writeln!(out, "{}", described(&describe(policy)))?;
             }
@@ -43,7 +42,6 @@ impl Validate {
                 writeln!(out, "{}", described(&describe_rule(rule, &config.policies)))?;
             }
         }
-        out.flush()?;
         for warning in &warnings {
             say(&format!("warning: {warning}"));
         }

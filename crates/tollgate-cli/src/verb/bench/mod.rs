@@ -17,6 +17,7 @@ use tokio::runtime::Builder;
 
 use self::load::Load;
 use crate::failure::{Failure, say};
+use crate::file::print_json;
 use crate::server::Token;
 
 /// Load a running server and tell how fast it answers.
@@ -96,9 +97,7 @@ impl Bench {
             say(&format!("warning: {warning}"));
         }
         if self.json {
-            let mut out = std::io::stdout().lock();
-            serde_json::to_writer(&mut out, &report).map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            print_json(&report)?;
         } else {
             let mut out = anstream::stdout().lock();
             report.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use self::answer::Told;
 use crate::failure::{Failure, say};
+use crate::file::print_json;
 use crate::server::{ServerAddress, Token};
 use crate::stage::Ruling;
 use tollgate::Charge;
@@ -98,10 +99,8 @@ impl Check {
         if !self.json {
             return say_it(&told);
         }
-        let mut out = std::io::stdout().lock();
         let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
-        let written = serde_json::to_writer(&mut out, &answer).map_err(io::Error::from);
-        code_after(written.and_then(|()| writeln!(out)), &told)
+        code_after(print_json(&answer), &told)
     }
 }
 

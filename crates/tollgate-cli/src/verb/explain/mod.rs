@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use self::account::Account;
 use self::story::Story;
 use crate::failure::Failure;
+use crate::file::print_json;
 use crate::meaning::describe;
 use crate::style::described;
 use tollgate_server::config::{Config, PolicySpec};
@@ -43,10 +44,7 @@ impl Explain {
         };
         let story = Story::of(policy.built.clone());
         if self.json {
-            let mut out = std::io::stdout().lock();
-            let account = Account::new(policy, story)?;
-            serde_json::to_writer(&mut out, &account).map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            print_json(&Account::new(policy, story)?)?;
         } else {
             let mut out = anstream::stdout().lock();
             writeln!(out, "{}", described(&describe(&policy)))?;
