@@ -1,6 +1,7 @@
 //! `tollgate simulate`: made-up traffic meets limits, side by side, with a picture.
 
 mod arrivals;
+mod came;
 mod drawing;
 mod most;
 mod recorded;
@@ -9,20 +10,19 @@ mod subjects;
 mod summary;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use tollgate::StoreError;
-use tollgate_server::config::{Config, Micros, PolicySpec, did_you_mean};
+use tollgate_server::config::{Config, Micros};
 
-use self::arrivals::{Arrival, MOST, Shape, Traffic};
-use self::recorded::Recorded;
+use self::arrivals::Shape;
+use self::came::Came;
 use self::rehearsal::{Play, Rehearsal};
 use self::subjects::Subject;
 use crate::failure::Failure;
 use crate::file::{print_json, write_whole};
-use crate::report::counted;
 use crate::stage::Ruling;
 use crate::trace::Reading;
 
@@ -170,99 +170,4 @@ impl Simulate {
             "nothing here limits a rate, so there is nothing to see".to_owned().into()
         })
     }
-
-    /// Requests of some shape.
-    fn made_up(&self, shape: Shape, units: u64, per: Micros) -> Result<Came, Failure> {
-        let (keys, seed) = (self.keys.unwrap_or(1), self.seed.unwrap_or(1));
-        let (units, each) = match &self.rate {
-            Some(text) => PolicySpec::of_shorthand(text)
-                .ok()
-                .and_then(|spec| spec.limits.first().and_then(subjects::rate))
-                .ok_or_else(|| format!("--rate must be a rate such as \"15/s\" or \"100 per minute\"; found {text:?}"))?,
-            None => (units.saturating_mul(u64::from(keys)).saturating_mul(3).div_ceil(2), per),
-        };
-        let duration = match &self.duration {
-            Some(text) => Micros::parse(text).map_err(|rest| format!("--for {rest}"))?,
-            None => Micros(per.0.saturating_mul(10).min(Micros::MAX.0)),
-        };
-        let traffic = Traffic {
-            shape,
-            rate: units as f64 / each.duration().as_secs_f64(),
-            seconds: duration.duration().as_secs_f64(),
-            keys: usize::try_from(keys).unwrap_or(usize::MAX),
-            cost: self.reading.cost_of_nothing_read()?,
-            seed,
-        };
-        let expected = traffic.rate * traffic.seconds;
-        if expected > MOST as f64 {
-            return Err(format!(
-                "{units} per {each} for {duration} are {expected:.0} requests, more than {MOST}; shorten --for or lower --rate"
-            )
-            .into());
-        }
-        let arrivals = traffic.arrivals();
-        if arrivals.is_empty() {
-            return Err(format!(
-                "no request comes within {duration}; lengthen --for or raise --rate"
-            )
-            .into());
-        }
-        let lead = format!(
-            "{} by {}, {}, {units} per {each} on average for {duration}{}",
-            counted(arrivals.len(), "request"),
-            counted(traffic.keys, "key"),
-            shape.word(),
-            if seed == 1 { String::new() } else { format!(", seed {seed}") }
-        );
-        let names = (1..=keys).map(|number| format!("key-{number}")).collect();
-        let tiers = Vec::new();
-        Ok(Came { lead, names, tiers, watched: 0, arrivals, span_us: (0, duration.0) })
-    }
-
-    /// Requests as somebody recorded them.
-    fn read(&self, subjects: &[Subject]) -> Result<Came, Failure> {
-        let path = Path::new(&self.arrivals);
-        let of_made_up = [
-            ("--rate", self.rate.is_some()),
-            ("--for", self.duration.is_some()),
-            ("--keys", self.keys.is_some()),
-            ("--seed", self.seed.is_some()),
-        ];
-        if let Some((flag, _)) = of_made_up.iter().find(|(_, is_given)| *is_given) {
-            return Err(format!("{flag} is about made-up traffic; a file has its own").into());
-        }
-        if path.as_os_str() != "-" && !path.exists() {
-            let known = Shape::value_variants().iter().map(|shape| shape.word());
-            let list = known.clone().collect::<Vec<&str>>().join(", ");
-            let (text, hint) = (&self.arrivals, did_you_mean(&self.arrivals, known));
-            return Err(format!("--arrivals must be {list} or a file; found {text:?}{hint}").into());
-        }
-        let Some(subject) = subjects.first() else {
-            return Err("there is nothing to simulate".to_owned().into());
-        };
-        self.reading.refuse_different_keys(subjects.iter().map(|subject| &subject.spec))?;
-        let recorded = Recorded::read(self.reading.open(Some(path), &subject.spec)?)?;
-        let lead = format!(
-            "{} by {}, as in {}",
-            counted(recorded.arrivals.len(), "request"),
-            counted(recorded.keys.names.len(), "key"),
-            self.arrivals
-        );
-        let (span_us, watched) = (recorded.span_us(), recorded.busiest());
-        let Recorded { keys, tiers, arrivals } = recorded;
-        Ok(Came { lead, names: keys.names, tiers: tiers.names, watched, arrivals, span_us })
-    }
-}
-
-/// Traffic that is there.
-struct Came {
-    /// In one line.
-    lead: String,
-    /// Of keys.
-    names: Vec<String>,
-    tiers: Vec<String>,
-    /// Whose level is looked at: the busiest key.
-    watched: usize,
-    arrivals: Vec<Arrival>,
-    span_us: (u64, u64),
 }
