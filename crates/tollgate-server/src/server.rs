@@ -13,7 +13,7 @@ use tollgate_http::{ClientIp, TrustedProxies};
 use crate::access::{Access, Attempt, Guesses, Role};
 use crate::config::{Config, Invalid};
 use crate::engine::Engine;
-use crate::observe::Face;
+use crate::observe::{Face, Ticks};
 use crate::pace::Patience;
 use crate::reload::Reloads;
 use crate::timing::Timing;
@@ -51,7 +51,7 @@ pub struct Server {
     guesses: Guesses,
     at_once: Semaphore,
     live: Arc<Semaphore>,
-    live_every: Duration,
+    ticks: Ticks,
     phase: watch::Sender<Phase>,
     reloads: Reloads,
     patience: Patience,
@@ -88,7 +88,7 @@ impl Server {
             guesses: Guesses::default(),
             at_once: Semaphore::new(timing.room.requests),
             live: Arc::new(Semaphore::new(timing.room.live)),
-            live_every: timing.live_every,
+            ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
             reloads: Reloads::default(),
             patience: timing.patience,
@@ -125,10 +125,14 @@ impl Server {
         permit
     }
 
-    /// Room for one more who reads the live feed, and how often there is something to read.
-    pub(crate) fn admit_to_live(&self) -> Option<(OwnedSemaphorePermit, Duration)> {
-        let permit = Arc::clone(&self.live).try_acquire_owned().ok()?;
-        Some((permit, self.live_every))
+    /// Room for one more who reads the live feed.
+    pub(crate) fn admit_to_live(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.live).try_acquire_owned().ok()
+    }
+
+    /// When there is something new to read in the live feed.
+    pub(crate) fn ticks(&self) -> &Ticks {
+        &self.ticks
     }
 
     /// The client of a request, and whether the peer that sent it is a proxy to be believed.
@@ -141,7 +145,11 @@ impl Server {
     /// How long it has been running.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        self.engine.metrics().clock().now().since(self.started)
+        self.uptime_at(self.engine.metrics().clock().now())
+    }
+
+    pub(crate) fn uptime_at(&self, now: Timestamp) -> Duration {
+        now.since(self.started)
     }
 
     /// How far the server is with stopping; wait on it to end a connection in good order.

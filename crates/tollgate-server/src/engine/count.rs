@@ -44,33 +44,26 @@ impl Engine {
     /// Every policy in force, in the order of their names; and what callers made up, if anybody did.
     pub(crate) fn policy_counts(&self) -> Vec<PolicyCount> {
         let plan = self.plan();
+        let held = self.place.reservations();
+        let count = |name: &str, totals, limits| PolicyCount {
+            name: name.to_owned(),
+            totals,
+            keys: self.place.keys_of(name),
+            reservations: held.get(name).copied().unwrap_or_default(),
+            limits,
+        };
         let of_served = |served: &std::sync::Arc<Served>| {
             let limits = served.policy();
             let limits = limits.limits().iter();
             let limits = limits.map(|limit| (limit.name().to_owned(), limit.most()));
-            self.policy_count(served.name(), served.tally().totals(), limits.collect())
+            count(served.name(), served.tally().totals(), limits.collect())
         };
         let mut counts: Vec<PolicyCount> = plan.policies().map(of_served).collect();
         let (family, totals) = self.throttle.totals();
         if !totals.is_zero() {
-            counts.push(self.policy_count(family, totals, Vec::new()));
+            counts.push(count(family, totals, Vec::new()));
         }
         counts.sort_by(|a, b| a.name.cmp(&b.name));
         counts
-    }
-
-    fn policy_count(
-        &self,
-        name: &str,
-        totals: Totals,
-        limits: Vec<(String, Option<u64>)>,
-    ) -> PolicyCount {
-        PolicyCount {
-            name: name.to_owned(),
-            totals,
-            keys: self.place.keys_of(name),
-            reservations: self.place.reservations_of(name),
-            limits,
-        }
     }
 }

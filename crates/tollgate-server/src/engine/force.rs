@@ -43,6 +43,7 @@ impl Engine {
         }
         for name in gone {
             self.exceptions.forget(&name);
+            self.refused.forget(&name);
             self.place.remove(&name).await;
         }
         Ok(())

@@ -117,11 +117,12 @@ impl Engine {
     pub(crate) fn gauge(&self) {
         self.metrics.set_degraded(self.place.is_degraded());
         self.place.failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
-        let plan = self.plan();
+        let (plan, held) = (self.plan(), self.place.reservations());
         let mut gauges = self.metrics.of_policies();
         for served in plan.policies() {
             gauges.keys(served.name(), self.place.keys_of(served.name()));
-            gauges.reservations(served.name(), self.place.reservations_of(served.name()));
+            gauges
+                .reservations(served.name(), held.get(served.name()).copied().unwrap_or_default());
             for limit in served.policy().limits() {
                 if let Some(most) = limit.most() {
                     gauges.limit(served.name(), limit.name(), most);

@@ -1,5 +1,6 @@
 //! The store of this server: in memory or on Redis.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -87,11 +88,11 @@ impl Place {
         }
     }
 
-    /// How many reservations under a policy are not settled yet; a shared store does not tell.
-    pub(super) fn reservations_of(&self, policy: &str) -> usize {
+    /// How many reservations under each policy are not settled yet; a shared store does not tell.
+    pub(super) fn reservations(&self) -> HashMap<String, usize> {
         match self {
-            Place::Memory(store) => store.reservations_of(policy),
-            Place::Redis(_) => 0,
+            Place::Memory(store) => store.reservations(),
+            Place::Redis(_) => HashMap::new(),
         }
     }
 

@@ -56,19 +56,20 @@ struct LiveLimit {
 impl Live {
     pub(crate) fn of(server: &Server) -> Live {
         let (engine, metrics) = (&server.engine, server.engine.metrics());
+        // Policies before the sum of them: so the sum is never less.
         let policies = engine.policy_counts();
-        let mut totals = Totals::default();
-        policies.iter().for_each(|policy| totals.add(policy.totals));
+        // One reading: then the start is the same in every event.
+        let now = metrics.clock().now();
         let connected = |face: Face| (face.name(), metrics.connections(face).get());
         Live {
-            at_us: metrics.clock().now().as_nanos() / 1_000,
-            uptime_us: u64::try_from(server.uptime().as_micros()).unwrap_or(u64::MAX),
+            at_us: now.as_nanos() / 1_000,
+            uptime_us: u64::try_from(server.uptime_at(now).as_micros()).unwrap_or(u64::MAX),
             version: env!("CARGO_PKG_VERSION"),
             phase: server.phase().borrow().name(),
             store: LiveStore::of(server),
             config: server.reloads().said(),
             connections: Face::ALL.map(connected).into(),
-            totals,
+            totals: metrics.totals(),
             policies: policies.into_iter().map(LivePolicy::from).collect(),
             refused: engine.refused().top(),
         }

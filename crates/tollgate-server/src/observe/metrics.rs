@@ -1,5 +1,6 @@
 //! The numbers at `/metrics`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate::{Clock, Failure, MonotonicClock, Timestamp};
 
-use super::{Face, Tally};
+use super::{Face, Tally, Totals};
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =
@@ -62,6 +63,8 @@ pub struct Metrics {
     clock: MonotonicClock,
     registry: Mutex<Registry>,
     decisions: Family<Decided, Counter>,
+    /// Of every policy that was ever in force: what was decided stays decided when a policy goes.
+    tallies: Mutex<HashMap<String, Tally>>,
     decision_duration: [Histogram; 3],
     store_duration: Histogram,
     store_errors: Family<OfKind, Counter>,
@@ -150,6 +153,7 @@ impl Default for Metrics {
             clock: MonotonicClock::default(),
             registry: Mutex::new(registry),
             decisions,
+            tallies: Mutex::default(),
             decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
             store_duration,
             store_errors,
@@ -176,10 +180,20 @@ impl Metrics {
 
     /// The counters of a policy; the same ones whenever it is asked for by name.
     pub(crate) fn tally(&self, policy: &str) -> Tally {
-        Tally::new(|face, outcome| {
-            let labels = Decided { policy: policy.to_owned(), outcome, face: face.name() };
-            self.decisions.get_or_create(&labels).clone()
-        })
+        let counted = || {
+            Tally::new(|face, outcome| {
+                let labels = Decided { policy: policy.to_owned(), outcome, face: face.name() };
+                self.decisions.get_or_create(&labels).clone()
+            })
+        };
+        self.tallies.lock().entry(policy.to_owned()).or_insert_with(counted).clone()
+    }
+
+    /// Decisions of all policies since the start, those that are gone included.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
+        totals
     }
 
     pub(crate) fn decided(&self, face: Face, started: Timestamp) {

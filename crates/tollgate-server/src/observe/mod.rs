@@ -4,11 +4,13 @@ mod live;
 mod metrics;
 mod refused;
 mod tally;
+mod tick;
 
 pub(crate) use self::live::Live;
 pub use self::metrics::Metrics;
 pub(crate) use self::refused::{Refused, TopRefused};
 pub(crate) use self::tally::{Tally, Totals};
+pub(crate) use self::tick::Ticks;
 
 /// Who translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

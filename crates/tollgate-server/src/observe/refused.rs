@@ -57,6 +57,9 @@ pub(crate) struct TopRefused {
 struct RefusedKey {
     policy: String,
     key: String,
+    /// Whether the key is not UTF-8, and `key` only stands for it: with its bytes as `\xff`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    escaped: bool,
     /// At least so many, of late.
     refusals: u64,
 }
@@ -88,6 +91,11 @@ impl Refused {
         if sketch.shows_keys != shows_keys {
             *sketch = Sketch { shows_keys, ..Sketch::default() };
         }
+    }
+
+    /// Forgets the keys of a policy that is gone.
+    pub(crate) fn forget(&self, policy: &str) {
+        self.sketch.lock().counters.retain(|counter| counter.policy != policy);
     }
 
     /// Who was refused most.
@@ -141,17 +149,25 @@ impl Sketch {
             self.counters.iter().filter(|counter| counter.surely() > 0).collect();
         counters.sort_by_key(|counter| std::cmp::Reverse(counter.surely()));
         counters.truncate(MOST_TOLD);
-        let told = |counter: &&Counter| RefusedKey {
-            policy: counter.policy.clone(),
-            key: if self.shows_keys {
-                String::from_utf8_lossy(&counter.key).into_owned()
-            } else {
-                format!("{:016x}", counter.hash)
-            },
-            refusals: counter.surely(),
+        let told = |counter: &&Counter| {
+            let (key, escaped) = self.shown(counter);
+            let policy = counter.policy.clone();
+            RefusedKey { policy, key, escaped, refusals: counter.surely() }
         };
         let shown = if self.shows_keys { "raw" } else { "hashed" };
         TopRefused { shown, keys: counters.iter().map(told).collect() }
+    }
+
+    /// What stands for a key, and whether it is escaped.
+    fn shown(&self, counter: &Counter) -> (String, bool) {
+        if !self.shows_keys {
+            return (format!("{:016x}", counter.hash), false);
+        }
+        match std::str::from_utf8(&counter.key) {
+            Ok(text) => (text.to_owned(), false),
+            // A text with other characters in their place would be another key.
+            Err(_) => (counter.key.escape_ascii().to_string(), true),
+        }
     }
 }
 
@@ -210,7 +226,8 @@ mod tests {
         }
         let top = refused.top();
         assert_eq!(top.keys.len(), MOST_TOLD);
-        let first = RefusedKey { policy: "p".into(), key: "key-50".into(), refusals: 50 };
+        let first =
+            RefusedKey { policy: "p".into(), key: "key-50".into(), escaped: false, refusals: 50 };
         assert_eq!(top.keys[0], first);
         assert!(top.keys.is_sorted_by_key(|key| std::cmp::Reverse(key.refusals)));
     }
@@ -223,6 +240,15 @@ mod tests {
         let top = refused.top();
         assert_eq!(top.keys.iter().map(|key| key.refusals).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(top.keys[0].key, top.keys[1].key, "the same key has the same hash");
+    }
+
+    #[test]
+    fn policies_that_are_gone_are_forgotten() {
+        let refused = Refused::new(true);
+        refused.note("a", b"k");
+        refused.note("b", b"k");
+        refused.forget("a");
+        assert_eq!(refused.top().keys.iter().map(|key| &*key.policy).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
@@ -273,8 +299,9 @@ mod tests {
         assert_eq!(refused.top(), told, "nothing has changed");
         refused.show_keys(true);
         assert!(refused.top().keys.is_empty());
-        refused.note("p", b"\xffkey");
-        assert_eq!(refused.top().keys[0].key, "\u{fffd}key");
+        refused.note("p", b"\xffkey\xc3\xa9");
+        let told = &refused.top().keys[0];
+        assert_eq!((&*told.key, told.escaped), (r"\xffkey\xc3\xa9", true));
         refused.show_keys(false);
         assert!(refused.sketch.lock().counters.is_empty());
     }

@@ -184,6 +184,26 @@ impl<C: Clock> MemoryStore<C> {
         names.iter().map(|name| book.held_under(name)).sum()
     }
 
+    /// The same for all policies at once, by the name of each but those that share the keys of another. Asking
+    /// for many policies one by one would look at all of them for each.
+    #[must_use]
+    pub fn reservations(&self) -> HashMap<String, usize> {
+        let members = self.shared.members();
+        let mut held: HashMap<*const Table, usize> = HashMap::new();
+        {
+            let book = lock(&self.shared.book);
+            for (name, member) in members.iter() {
+                *held.entry(Arc::as_ptr(&member.table)).or_default() += book.held_under(name);
+            }
+        }
+        let bases = members.iter().filter(|(_, member)| member.is_base());
+        let of_base = |(name, base): (&Box<str>, &Member)| {
+            let held = held.get(&Arc::as_ptr(&base.table)).copied().unwrap_or_default();
+            (String::from(&**name), held)
+        };
+        bases.map(of_base).collect()
+    }
+
     /// Whether no key is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {

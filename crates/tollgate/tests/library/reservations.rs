@@ -116,6 +116,10 @@ async fn several_keys_are_held_together_or_not_at_all() {
     assert!(refused.answers.iter().all(|answer| !answer.decision.is_allowed()));
     assert_eq!((left(&store, "user", "alice"), left(&store, "all", "")), (1, 7));
     assert_eq!((store.reservations_of("user"), store.reservations_of("all")), (1, 1));
+    for (name, held) in store.reservations() {
+        assert_eq!(held, store.reservations_of(&name), "{name}");
+    }
+    assert_eq!(store.reservations().get("user"), Some(&1));
 
     let wrong = store.settle("order-1", Settlement::Commit(&[1])).await.unwrap_err();
     assert!(wrong.to_string().contains("holds 3 charges, but 1 costs"), "{wrong}");

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -54,21 +53,22 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 
 /// Somebody who reads events, until the server drains or the token is not good any more.
 ///
-/// Each event is made when the one before has gone out: whoever reads slowly hears less, and nothing piles
-/// up. Whoever does not read at all is idle, and parted from like others who are.
+/// Each event is fetched when the one before has gone out: whoever reads slowly hears less, and nothing piles
+/// up. Whoever does not read at all is idle, and parted from like others who are. All feeds tell the same
+/// event at the same time.
 struct Feed {
     server: Arc<Server>,
     token: Option<String>,
     phase: watch::Receiver<Phase>,
     pace: Option<Arc<Pace>>,
-    every: Duration,
-    is_first: bool,
+    /// The tick that was told of last.
+    told: Option<u64>,
     _room: OwnedSemaphorePermit,
 }
 
 impl Feed {
     fn new(server: Arc<Server>, parts: &Parts) -> Result<Feed, Problem> {
-        let Some((room, every)) = server.admit_to_live() else {
+        let Some(room) = server.admit_to_live() else {
             let detail =
                 "too many live feeds are being read; ask without `text/event-stream` instead";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(10));
@@ -77,8 +77,7 @@ impl Feed {
             phase: server.phase(),
             token: token_of(&parts.headers).map(str::to_owned),
             pace: parts.extensions.get().cloned(),
-            every,
-            is_first: true,
+            told: None,
             _room: room,
             server,
         })
@@ -86,12 +85,16 @@ impl Feed {
 
     /// The next event, when its time has come; `None` where the feed ends.
     async fn next(&mut self) -> Option<Bytes> {
-        if !std::mem::replace(&mut self.is_first, false) {
+        let ticks = self.server.ticks();
+        if let Some(next) = self.told.map(|told| told + 1) {
+            let wait = ticks.until(next, self.server.uptime());
             let draining = self.phase.wait_for(|phase| *phase >= Phase::Draining);
-            if timeout(self.every, draining).await.is_ok() {
+            if timeout(wait, draining).await.is_ok() {
                 return None;
             }
         }
+        // Where two clocks do not agree on a wait, it is over nevertheless.
+        let tick = ticks.at(self.server.uptime()).max(self.told.map_or(0, |told| told + 1));
         // A reload may have taken the token away.
         if self.server.still(self.token.as_deref(), Role::Read) != Attempt::Granted {
             return None;
@@ -99,8 +102,12 @@ impl Feed {
         if let Some(pace) = &self.pace {
             pace.answer_goes_on();
         }
-        let live = serde_json::to_string(&Live::of(&self.server)).ok()?;
-        Some(format!("data: {live}\n\n").into())
+        let (tick, event) = ticks.event(tick, || {
+            let live = serde_json::to_string(&Live::of(&self.server)).ok()?;
+            Some(format!("data: {live}\n\n").into())
+        })?;
+        self.told = Some(tick);
+        Some(event)
     }
 }
 

@@ -123,6 +123,70 @@ async fn keys_are_hashed_unless_the_configuration_says_otherwise() {
     assert!(!server.running.server().metrics_text().contains("often"), "never in metrics");
 }
 
+/// What callers of the Redis protocol send need not be text. What is shown must not be another key.
+#[tokio::test]
+async fn a_key_that_is_no_text_is_told_from_one_that_is() {
+    let server = AtWork::serving(&format!("[server]\nshow_keys = true\n{POLICIES}")).await;
+    let mut resp = TcpStream::connect(server.resp_address()).await.unwrap();
+    for _ in 0..3 {
+        resp.write_all(b"*3\r\n$8\r\nTG.CHECK\r\n$5\r\nplain\r\n$4\r\ncaf\xe9\r\n").await.unwrap();
+        assert!(resp.read(&mut [0; 100]).await.unwrap() > 0);
+    }
+    let live = server.http().await.get("/v1/live").await.json();
+    let expected = serde_json::json!([
+        { "policy": "plain", "key": r"caf\xe9", "escaped": true, "refusals": 1 }
+    ]);
+    assert_eq!(live["refused"]["keys"], expected);
+}
+
+#[tokio::test]
+async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("tollgate.toml");
+    let other = "[policies.other]\nlimits = [\"1/h\"]\n";
+    let both = format!("{POLICIES}{other}");
+    std::fs::write(&path, &both).unwrap();
+    let server = AtWork::serving_file(&path).await;
+    let mut client = server.http().await;
+    for name in ["plain", "other"] {
+        for _ in 0..3 {
+            check(&mut client, name, "k").await;
+        }
+    }
+    let before = client.get("/v1/live").await.json();
+    let decided = serde_json::json!({ "allow": 3, "deny": 3, "shadow_deny": 0, "error": 0 });
+    assert_eq!(before["totals"], decided);
+    for (text, generation, policies) in [(POLICIES, 2, 2), (&both, 3, 3)] {
+        std::fs::write(&path, text).unwrap();
+        server.running.reload();
+        eventually("the reload", async || {
+            client.get("/v1/live").await.json()["config"]["generation"].as_u64() >= Some(generation)
+        })
+        .await;
+        let live = client.get("/v1/live").await.json();
+        assert_eq!(live["policies"].as_array().unwrap().len(), policies);
+        assert_eq!(live["totals"], decided, "neither less nor more");
+        let refused = live["refused"]["keys"].as_array().unwrap();
+        let names: Vec<_> = refused.iter().map(|key| &key["policy"]).collect();
+        assert_eq!(names, ["plain"], "nobody is refused by what is gone");
+    }
+}
+
+#[tokio::test]
+async fn everybody_reads_the_same_events() {
+    let server = AtWork::serving(POLICIES).await;
+    let (mut one, mut other) = (subscriber(&server).await, subscriber(&server).await);
+    let mut told = [Vec::new(), Vec::new()];
+    for _ in 0..5 {
+        told[0].push(one.event().await.expect("another")["at_us"].as_u64());
+        told[1].push(other.event().await.expect("another")["at_us"].as_u64());
+    }
+    // They may have begun one apart.
+    let shared = told[0].iter().filter(|at| told[1].contains(at)).count();
+    assert!(shared >= 3, "{told:?}");
+    assert!(told.iter().all(|told| told.is_sorted_by(|a, b| a < b)), "{told:?}");
+}
+
 #[tokio::test]
 async fn events_one_after_the_other() {
     let server = AtWork::serving(POLICIES).await;
