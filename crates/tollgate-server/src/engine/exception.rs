@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::RwLock;
 use tollgate::{Policy, StoreError};
 
-use super::key::Key;
+use super::key::{Key, Standing};
 use super::{Engine, Served};
 use crate::config::LimitSpec;
 
@@ -119,6 +119,18 @@ impl Engine {
     pub async fn take_back(&self, served: &Served, key: &Key<'_>) {
         let _one_at_a_time = self.changing.lock().await;
         self.drop_exception(served, key).await;
+    }
+
+    /// What goes for a key instead of its policy, by an administrator's word or the file's: block before exempt
+    /// before limits of its own, as decisions are made.
+    #[must_use]
+    pub fn exception_of(&self, served: &Served, key: &Key<'_>) -> Option<&'static str> {
+        match (self.exceptions.of(served.name(), key), key.standing()) {
+            (Some(Exception::Block), _) | (_, Standing::Blocked) => Some("block"),
+            (Some(Exception::Exempt), _) | (_, Standing::Exempt) => Some("exempt"),
+            (Some(Exception::Override(_)), _) | (_, Standing::Override(_)) => Some("override"),
+            (None, Standing::Limited) => None,
+        }
     }
 
     async fn drop_exception(&self, served: &Served, key: &Key<'_>) {

@@ -18,7 +18,7 @@ use super::problem::Problem;
 use crate::access::Role;
 use crate::config::{NormalisedPolicy, read_limits};
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Exception, Instead, Key, Plan, Served};
+use crate::engine::{Ask, Instead, Key, Plan, Served};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -110,12 +110,7 @@ async fn on(
     let text = String::from_utf8_lossy(key.bytes());
     let answer = DecisionLine::in_full(served.name(), &reply.policy, &text, cost, &reply.answer);
     let mut answer = json!(answer);
-    answer["exception"] = match server.engine.exceptions().of(served.name(), key) {
-        None => serde_json::Value::Null,
-        Some(Exception::Block) => json!("block"),
-        Some(Exception::Exempt) => json!("exempt"),
-        Some(Exception::Override(_)) => json!("override"),
-    };
+    answer["exception"] = json!(server.engine.exception_of(served, key));
     Ok(json(StatusCode::OK, &answer))
 }
 

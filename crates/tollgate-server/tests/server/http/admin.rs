@@ -159,13 +159,22 @@ async fn block_exempt_override_and_back() {
 
 #[tokio::test]
 async fn blocked_in_the_file_is_blocked_and_can_be_reset() {
-    let policies = POLICIES.replace("[policies.plain]", "[policies.plain]\nblock = [\"mallory\"]");
+    let exceptions = "block = [\"mallory\", \"both\"]\nexempt = [\"friend\", \"both\"]\n\
+        overrides = { partner = [\"9/h\"] }";
+    let policies = POLICIES.replace("[policies.plain]", &format!("[policies.plain]\n{exceptions}"));
     let server = AtWork::serving(&policies).await;
     let mut client = server.http().await;
     let path = "/v1/policies/plain/keys/mallory/override";
     for body in [r#"{"exempt":true}"#, r#"{"limits":["9/s"]}"#] {
         assert_eq!(ask(&mut client, "root", "PUT", path, body).await.status, 200);
         assert_eq!(check(&mut client, "mallory", 1).await.status, 429, "block comes first");
+    }
+    for (key, exception) in
+        [("mallory", "block"), ("both", "block"), ("friend", "exempt"), ("partner", "override")]
+    {
+        let path = format!("/v1/policies/plain/keys/{key}");
+        let read = ask(&mut client, "reader", "GET", &path, "").await;
+        assert_eq!(read.json()["exception"], exception, "{key}");
     }
     check(&mut client, "eve", 3).await;
     let eve = "/v1/policies/plain/keys/eve";
