@@ -11,6 +11,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use super::Peer;
+use super::elsewhere::no_other_pages;
 use super::problem::Problem;
 use crate::access::{Attempt, Role, bearer};
 use crate::observe::Face;
@@ -28,8 +29,17 @@ pub(super) fn room(server: &Server) -> Result<SemaphorePermit<'_>, Problem> {
     })
 }
 
-/// Lets a request in, if its token opens the role.
+/// Lets a request in, if its token opens the role; where none is needed, if it comes from no other page.
 pub(super) fn open(server: &Server, parts: &Parts, role: Role) -> Result<(), Problem> {
+    // A page from elsewhere has no token.
+    if server.is_open() {
+        no_other_pages(parts, role)?;
+    }
+    open_to_proxies(server, parts, role)
+}
+
+/// The same for what proxies ask: they pass on what a browser says about a page of their own.
+pub(super) fn open_to_proxies(server: &Server, parts: &Parts, role: Role) -> Result<(), Problem> {
     let token = token_of(&parts.headers);
     match server.attempt(Face::Http, peer_of(parts), token, role) {
         Attempt::Granted => Ok(()),

@@ -6,6 +6,7 @@ mod authorize;
 mod connection;
 mod dashboard;
 mod decide;
+mod elsewhere;
 mod guard;
 mod live;
 mod openapi;
@@ -120,7 +121,7 @@ async fn reserve(State(server): Shared, request: Request) -> Response {
 async fn authorize(State(server): Shared, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let authorize = async {
-        open(&server, &parts, Role::Check)?;
+        guard::open_to_proxies(&server, &parts, Role::Check)?;
         let _room = room(&server)?;
         let peer = guard::peer_of(&parts);
         let (uri, headers) = (&parts.uri, &parts.headers);

@@ -5,6 +5,7 @@ mod admin;
 mod authorize;
 mod check;
 mod dashboard;
+mod elsewhere;
 mod live;
 mod report;
 mod reserve;
