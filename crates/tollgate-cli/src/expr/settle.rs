@@ -46,9 +46,9 @@ pub(super) fn settle(part: &mut Part, wanted: Kind) -> Result<(), Complaint> {
 fn plus(kinds: (Kind, Kind), wanted: Kind) -> Operator {
     match (kinds, wanted) {
         ((Kind::Text, _) | (_, Kind::Text), _) => Operator::Join,
-        ((Kind::Number, Kind::Number), _) | (_, Kind::Number) => Operator::Add,
+        // Before what is wanted, so that `n + 1` is the same alone and as a part of `n + 1 + 2`.
+        ((Kind::Number, _) | (_, Kind::Number), _) | (_, Kind::Number) => Operator::Add,
         (_, Kind::Text) => Operator::Join,
-        ((Kind::Number, _) | (_, Kind::Number), _) => Operator::Add,
         _ => Operator::Plus,
     }
 }
