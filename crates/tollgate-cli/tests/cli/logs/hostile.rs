@@ -60,9 +60,14 @@ fn large_keys() {
     assert!(run.stdout.contains("events             60"), "{}", run.stdout);
 }
 
-/// The first quote begins the request: a user cannot bring a time along.
+/// The first quote begins the request: a user cannot bring a time along. Nor can a client be charged to
+/// whose address it asks for as a host.
 #[test]
 fn forged_fields() {
+    let log =
+        "203.0.113.5 198.51.100.7 - - [01/Jan/1970:00:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let run = replay(&place(), &["--input", "combined", "--key", "client_ip + '|' + host"], log);
+    assert_eq!(told(&run), [serde_json::json!([1_000_000, "198.51.100.7|203.0.113.5", 1])]);
     let log = "192.0.2.1 - x] [01/Jan/1970:00:00:09 +0000] y [01/Jan/1970:00:00:01 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"\\\" 500 9 \\\"\"\n";
     let run = replay(&place(), &["--input", "combined", "--cost", "status"], log);
     assert_eq!(told(&run), [serde_json::json!([1_000_000, "192.0.2.1", 200])]);

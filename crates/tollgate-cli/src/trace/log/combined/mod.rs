@@ -150,11 +150,14 @@ fn number(digits: &str) -> Value<'_> {
     Ratio::parse(digits).map_or(Value::Missing, Value::Number)
 }
 
-/// Host, address, ident and user. A user may have spaces; a host is there only where it must be one.
+/// Host, address, ident and user. A user may have spaces; a host is there only where it must be one. It may
+/// look like an address, as it is what clients ask for: then the address that follows it is the client's.
 fn names(who: &str) -> Option<(Option<&str>, &str, &str, &str)> {
     let (first, rest) = who.split_once(' ')?;
     let (second, more) = rest.split_once(' ')?;
-    let has_host = second != "-" && more.contains(' ') && first.parse::<IpAddr>().is_err();
+    let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
+    let has_host =
+        second != "-" && more.contains(' ') && (is_address(second) || !is_address(first));
     if !has_host {
         return Some((None, first, second, more));
     }

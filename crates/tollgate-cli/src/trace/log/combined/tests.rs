@@ -33,6 +33,14 @@ fn lines_of_servers() {
         r#"1.2.3.4 - x [11/Oct/2000:00:00:00 +0000] y [t] "\x16\x03" 400 0 "" "-""#,
         "client_ip=1.2.3.4|user=x [11/Oct/2000:00:00:00 +0000] y|time=t|status=400|bytes=0|referer=",
     );
+    assert_fields(
+        r#"203.0.113.5 2001:db8::7 - john smith [t] "-" 408 0"#,
+        "client_ip=2001:db8::7|user=john smith|time=t|status=408|bytes=0|host=203.0.113.5",
+    );
+    assert_fields(
+        r#"203.0.113.5 ident user [t] "-" 408 0"#,
+        "client_ip=203.0.113.5|ident=ident|user=user|time=t|status=408|bytes=0",
+    );
     assert_fields(r#"1.2.3.4 - - [t] "-" 408 0"#, "client_ip=1.2.3.4|time=t|status=408|bytes=0");
 }
 
