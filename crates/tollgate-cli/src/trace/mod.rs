@@ -2,6 +2,7 @@
 
 mod event;
 mod input;
+mod lines;
 mod log;
 mod own;
 mod progress;

@@ -1,5 +1,7 @@
 //! A bad line stops the replay with its place; what was decided before is written.
 
+use std::io::Write;
+
 use crate::support::Place;
 
 #[test]
@@ -71,6 +73,26 @@ fn lines() {
         assert_eq!(run.code, Some(2), "{line}");
         assert_eq!(run.stderr, format!("<stdin>:2:{expected}\n"), "{line}");
         assert_eq!(run.stdout.lines().count(), 1, "{line}");
+    }
+}
+
+/// It is not waited for, and does not fill memory.
+#[test]
+fn a_line_without_an_end() {
+    let place = Place::with_limits("\"3/s\"");
+    for start in ["", "{\"t_us\":1,\"key\":\""] {
+        let mut child = place.command(&["replay", "--format", "jsonl"]).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(b"{\"t_us\":0}\n").unwrap();
+        stdin.write_all(start.as_bytes()).unwrap();
+        let chunk = vec![b'x'; 1 << 20];
+        let taken = (0..256).take_while(|_| stdin.write_all(&chunk).is_ok()).count();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, "<stdin>:2:1: this line is longer than 1048576 bytes\n");
+        assert!(taken < 16, "{taken} MiB were read");
     }
 }
 

@@ -12,9 +12,12 @@ pub(super) struct Csv {
     columns: Vec<String>,
     cells: Vec<Cell>,
 }
+    /// The column that goes on in the next line, if one does, as far as it is known.
+    open: Cell,
 
 /// A column's text in the line, without the quotes around it.
 struct Cell {
+#[derive(Clone, Copy, Default)]
     start: usize,
     end: usize,
     has_quotes: bool,
@@ -22,12 +25,18 @@ struct Cell {
 
 /// Why a line is not split.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Open;
+pub(super) enum Unsplit {
+    /// Its last column goes on in the next line.
+    Open,
+    /// A column went on to a quote that is not its end, so the one at its beginning is not its beginning.
+    Stray,
+}
 
 impl Csv {
     /// By a header line that names the columns, or any line, which then are f1, f2 and so on.
-    pub(super) fn new(first: &str, delimiter: u8, has_header: bool) -> Result<Csv, Open> {
-        let mut csv = Csv { delimiter, columns: Vec::new(), cells: Vec::new() };
+    pub(super) fn new(first: &[u8], delimiter: u8, has_header: bool) -> Result<Csv, Unsplit> {
+        let (columns, cells, open) = (Vec::new(), Vec::new(), Cell::default());
+        let mut csv = Csv { delimiter, columns, cells, open };
         csv.split(first)?;
         csv.columns = (0..csv.cells.len())
             .map(|place| match csv.row(first).text(place) {
@@ -38,49 +47,70 @@ impl Csv {
         Ok(csv)
     }
 
-    /// Finds the columns of a line; it is [`Open`] if the last goes on in the next line.
-    pub(super) fn split(&mut self, line: &str) -> Result<(), Open> {
+    /// Finds the columns of a line.
+    pub(super) fn split(&mut self, line: &[u8]) -> Result<(), Unsplit> {
         self.cells.clear();
-        let bytes = line.as_bytes();
-        let mut start = 0;
-        loop {
-            let cell = if bytes.get(start) == Some(&b'"') {
-                quoted(bytes, start + 1).ok_or(Open)?
-            } else {
-                Cell { start, end: self.next_delimiter(bytes, start), has_quotes: false }
-            };
-            // After a closing quote, only the delimiter should come.
-            let after = self.next_delimiter(bytes, cell.end);
-            self.cells.push(cell);
-            if after >= bytes.len() {
-                return Ok(());
-            }
-            start = after + 1;
-        }
+        self.split_from(line, Some(0))
     }
 
-    fn next_delimiter(&self, bytes: &[u8], from: usize) -> usize {
-        let rest = bytes.get(from..).unwrap_or(&[]);
+    /// Finds the rest of them, once a line that is open has become longer by the next.
+    pub(super) fn go_on(&mut self, line: &[u8]) -> Result<(), Unsplit> {
+        let cell = self.closed(line, self.open)?;
+        let after = self.next_delimiter(line, cell.end);
+        if line.get(cell.end + 1..after).is_some_and(|rest| !rest.trim_ascii().is_empty()) {
+            return Err(Unsplit::Stray);
+        }
+        let next = self.push(line, cell);
+        self.split_from(line, next)
+    }
+
+    fn split_from(&mut self, line: &[u8], mut next: Option<usize>) -> Result<(), Unsplit> {
+        while let Some(start) = next {
+            let cell = if line.get(start) == Some(&b'"') {
+                self.closed(line, Cell { start: start + 1, end: start + 1, has_quotes: false })?
+            } else {
+                Cell { start, end: self.next_delimiter(line, start), has_quotes: false }
+            };
+            next = self.push(line, cell);
+        }
+    }
+        Ok(())
+
+    /// Takes in a column; where the next begins, if there is one. What stands between a closing quote and
+    /// the delimiter is nothing.
+    fn push(&mut self, line: &[u8], cell: Cell) -> Option<usize> {
+        let after = self.next_delimiter(line, cell.end);
+        self.cells.push(cell);
+        (after < line.len()).then_some(after + 1)
+    }
+
+    fn next_delimiter(&self, line: &[u8], from: usize) -> usize {
+        let rest = line.get(from..).unwrap_or(&[]);
         let found = rest.iter().position(|byte| *byte == self.delimiter);
-        found.map_or(bytes.len(), |place| from + place)
+        found.map_or(line.len(), |place| from + place)
+    }
+
+    /// A column behind its opening quote, looked through up to its end so far, with the closing quote as its
+    /// end.
+    fn closed(&mut self, line: &[u8], mut cell: Cell) -> Result<Cell, Unsplit> {
+        loop {
+            let rest = line.get(cell.end..).unwrap_or(&[]);
+            let Some(place) = rest.iter().position(|byte| *byte == b'"') else {
+                self.open = Cell { end: line.len(), ..cell };
+                return Err(Unsplit::Open);
+            };
+            cell.end += place;
+            if line.get(cell.end + 1) != Some(&b'"') {
+                return Ok(cell);
+            }
+            cell.has_quotes = true;
+            cell.end += 2;
+        }
     }
 
     /// The line that was split last.
-    pub(super) fn row<'l>(&'l self, line: &'l str) -> CsvRow<'l> {
+    pub(super) fn row<'l>(&'l self, line: &'l [u8]) -> CsvRow<'l> {
         CsvRow { line, csv: self }
-    }
-}
-
-/// From behind the opening quote to the closing one.
-fn quoted(bytes: &[u8], start: usize) -> Option<Cell> {
-    let (mut at, mut has_quotes) = (start, false);
-    loop {
-        at += bytes.get(at..)?.iter().position(|byte| *byte == b'"')?;
-        if bytes.get(at + 1) != Some(&b'"') {
-            return Some(Cell { start, end: at, has_quotes });
-        }
-        has_quotes = true;
-        at += 2;
     }
 }
 
@@ -101,15 +131,16 @@ impl Names for Csv {
 
 /// The columns of a line.
 pub(super) struct CsvRow<'l> {
-    line: &'l str,
+    line: &'l [u8],
     csv: &'l Csv,
 }
 
 impl<'l> CsvRow<'l> {
     fn text(&self, place: usize) -> Option<Cow<'l, str>> {
+    /// What is no UTF-8 is shown as such.
         let cell = self.csv.cells.get(place)?;
-        let text = self.line.get(cell.start..cell.end)?;
-        Some(if cell.has_quotes { text.replace("\"\"", "\"").into() } else { text.into() })
+        let text = String::from_utf8_lossy(self.line.get(cell.start..cell.end)?);
+        Some(if cell.has_quotes { text.replace("\"\"", "\"").into() } else { text })
     }
 }
 
@@ -131,13 +162,24 @@ impl Row for CsvRow<'_> {
 mod tests {
     use super::*;
 
-    fn cells(line: &str) -> Option<Vec<String>> {
-        let mut csv = Csv::new("a", b',', true).unwrap();
-        csv.split(line).ok()?;
-        let row = csv.row(line);
-        Some(
-            (0..csv.cells.len()).filter_map(|place| row.text(place)).map(Cow::into_owned).collect(),
-        )
+    /// The columns of a line that may be several: it is made longer while it is open.
+    fn cells(text: &str) -> Result<Vec<String>, Unsplit> {
+        let mut csv = Csv::new(b"a", b',', true)?;
+        let line = text.as_bytes();
+        let breaks = text.match_indices('\n').map(|(at, _)| at);
+        let mut ends = breaks.chain([line.len()]).skip_while(|end| *end == 0);
+        let mut end = ends.next().unwrap_or(0);
+        let mut split = csv.split(&line[..end]);
+        while split == Err(Unsplit::Open)
+            && let Some(longer) = ends.next()
+        {
+            end = longer;
+            split = csv.go_on(&line[..end]);
+        }
+        split?;
+        let row = csv.row(&line[..end]);
+        let texts = (0..csv.cells.len()).filter_map(|place| row.text(place));
+        Ok(texts.map(Cow::into_owned).collect())
     }
 
     #[test]
@@ -150,17 +192,27 @@ mod tests {
             (r#""say ""hi""",x"#, vec![r#"say "hi""#, "x"]),
             (r#""a" b,c"#, vec!["a", "c"]),
             (r#"a"b,c"#, vec![r#"a"b"#, "c"]),
-            ("é,\"ü\nü\"", vec!["é", "ü\nü"]),
             (r#""","#, vec!["", ""]),
         ] {
-            let expected = expected.into_iter().map(str::to_owned).collect::<Vec<_>>();
-            // An opening quote that nothing closes is the only thing that is no line.
-            match cells(line) {
-                Some(found) => assert_eq!(found, expected, "{line}"),
-                None => assert!(line.matches('"').count() % 2 == 1, "{line}"),
-            }
+            (r#"a"b"",c"#, vec![r#"a"b"""#, "c"]),
+            ("é,\"ü\nü\"", vec!["é", "ü\nü"]),
+            ("\"a\"\"\n\n\"\"b\" ,c,\"d\ne\"", vec!["a\"\n\n\"b", "c", "d\ne"]),
+            assert_eq!(
+                cells(line),
+                Ok(expected.into_iter().map(str::to_owned).collect()),
+                "{line}"
+            );
         }
-        assert_eq!(cells(r#"a,"b"#), None);
+    }
+
+    #[test]
+    fn what_is_no_line() {
+        for line in [r#"""",b"#, r#"a,"b"#, "\"", "a,\"b\nc", "\"\"\"\n\"\""] {
+            assert_eq!(cells(line), Err(Unsplit::Open), "{line}");
+        }
+        for line in ["a,\"b\nc,d\n\"e\",f", "\"\nb\"c\"\n"] {
+            assert_eq!(cells(line), Err(Unsplit::Stray), "{line}");
+        }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! How the lines of a log are to be understood.
 
 use super::combined::Combined;
-use super::csv::{Csv, Open};
+use super::csv::{Csv, Unsplit};
 use super::entry::Entry;
 use super::json::Json;
-use super::lines::Lines;
 use super::plan::Plan;
 use crate::failure::Failure;
+use crate::trace::lines::Lines;
 use tollgate_server::config::cannot_read;
 
 /// How many lines a quoted field may go on for.
@@ -59,19 +59,22 @@ fn fill_from_csv(
     plan: &mut Plan,
     entry: &mut Entry,
 ) -> Result<Result<bool, String>, Failure> {
-    for _ in 0..MOST_HEIGHT {
-        match lines.text() {
-            Err(sentence) => return Ok(Err(sentence)),
-            Ok(text) => {
-                if csv.split(&text) != Err(Open) {
-                    return Ok(plan.fill(&csv.row(&text), entry));
-                }
-            }
-        }
+    let mut height = 1;
+    let mut split = match lines.bytes() {
+        Err(sentence) => return Ok(Err(sentence)),
+        Ok(line) => csv.split(line),
+    };
+    while split == Err(Unsplit::Open) && height < MOST_HEIGHT {
         let is_more = lines.extend().map_err(|error| cannot_read(lines.name(), &error))?;
         if !is_more {
             break;
         }
+        height += 1;
+        split = lines.bytes().map_or(Err(Unsplit::Stray), |line| csv.go_on(line));
     }
+    if split.is_ok() {
+        return Ok(lines.bytes().and_then(|line| plan.fill(&csv.row(line), entry)));
+    }
+    lines.give_back().map_err(|error| cannot_read(lines.name(), &error))?;
     Ok(Err("a column begins with a quote that nothing closes".to_owned()))
 }

@@ -7,7 +7,6 @@ mod entry;
 mod format;
 mod instant;
 mod json;
-mod lines;
 mod order;
 mod plan;
 mod settle;
@@ -22,11 +21,11 @@ use tollgate_server::config::cannot_read;
 
 use self::entry::Entry;
 use self::format::Format;
-use self::lines::Lines;
 use self::order::Order;
 use self::plan::Plan;
 use self::spread::Spread;
 use self::tally::Tally;
+use super::lines::Lines;
 use crate::failure::Failure;
 
 /// A log that is being read.

@@ -8,7 +8,6 @@ use super::csv::Csv;
 use super::format::Format;
 use super::instant::{Instants, Unit};
 use super::json::Json;
-use super::lines::Lines;
 use super::plan::Plan;
 use super::spread::Spread;
 use super::tally::Tally;
@@ -16,6 +15,7 @@ use super::{Log, Order};
 use crate::expr::{self, Expression, Names, Part};
 use crate::failure::Failure;
 use crate::trace::input::Input;
+use crate::trace::lines::Lines;
 
 /// Where times are looked for, the likeliest first.
 const TIMES: [&str; 6] = ["t_us", "time", "timestamp", "ts", "@timestamp", "date"];
@@ -68,7 +68,7 @@ pub(in crate::trace) fn open(
         }
         Kind::Csv => {
             let place = format!("{}:{}", lines.name(), lines.number);
-            let csv = Csv::new(&first, settings.delimiter, settings.has_header);
+            let csv = Csv::new(first.as_bytes(), settings.delimiter, settings.has_header);
             let mut csv = csv.map_err(|_| {
                 format!(
                     "{place}: the names of the columns must be on one line; a quote is not closed"
