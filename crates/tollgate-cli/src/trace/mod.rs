@@ -7,6 +7,7 @@ mod log;
 mod own;
 mod progress;
 mod reading;
+mod shown;
 
 pub(crate) use self::event::{Event, Op};
 pub(crate) use self::reading::Reading;

@@ -5,19 +5,20 @@ use std::borrow::Cow;
 use tollgate_server::config::did_you_mean;
 
 use crate::expr::{Kind, Names, Row, Value};
+use crate::trace::shown::shown;
 
 /// Which columns there are, and where they are in the last line.
 pub(super) struct Csv {
     delimiter: u8,
     columns: Vec<String>,
     cells: Vec<Cell>,
-}
     /// The column that goes on in the next line, if one does, as far as it is known.
     open: Cell,
+}
 
 /// A column's text in the line, without the quotes around it.
-struct Cell {
 #[derive(Clone, Copy, Default)]
+struct Cell {
     start: usize,
     end: usize,
     has_quotes: bool,
@@ -73,8 +74,8 @@ impl Csv {
             };
             next = self.push(line, cell);
         }
-    }
         Ok(())
+    }
 
     /// Takes in a column; where the next begins, if there is one. What stands between a closing quote and
     /// the delimiter is nothing.
@@ -121,8 +122,8 @@ impl Names for Csv {
             .position(|column| column == name)
             .map(|place| (place, Kind::Any))
             .ok_or_else(|| {
-                let columns = self.columns.iter().map(String::as_str);
-                let hint = did_you_mean(name, columns);
+                let columns: Vec<String> = self.columns.iter().map(|name| shown(name)).collect();
+                let hint = did_you_mean(name, columns.iter().map(String::as_str));
                 let known = crate::expr::quoted(&self.columns.join(", "));
                 format!("there is no column `{name}` in this log{hint} (it has {known})")
             })
@@ -136,8 +137,8 @@ pub(super) struct CsvRow<'l> {
 }
 
 impl<'l> CsvRow<'l> {
-    fn text(&self, place: usize) -> Option<Cow<'l, str>> {
     /// What is no UTF-8 is shown as such.
+    fn text(&self, place: usize) -> Option<Cow<'l, str>> {
         let cell = self.csv.cells.get(place)?;
         let text = String::from_utf8_lossy(self.line.get(cell.start..cell.end)?);
         Some(if cell.has_quotes { text.replace("\"\"", "\"").into() } else { text })
@@ -193,10 +194,10 @@ mod tests {
             (r#""a" b,c"#, vec!["a", "c"]),
             (r#"a"b,c"#, vec![r#"a"b"#, "c"]),
             (r#""","#, vec!["", ""]),
-        ] {
             (r#"a"b"",c"#, vec![r#"a"b"""#, "c"]),
             ("é,\"ü\nü\"", vec!["é", "ü\nü"]),
             ("\"a\"\"\n\n\"\"b\" ,c,\"d\ne\"", vec!["a\"\n\n\"b", "c", "d\ne"]),
+        ] {
             assert_eq!(
                 cells(line),
                 Ok(expected.into_iter().map(str::to_owned).collect()),

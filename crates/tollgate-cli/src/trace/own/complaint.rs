@@ -1,6 +1,7 @@
 //! What is wrong with a line of a trace, in our own words.
 
 use crate::trace::event::WHOLE;
+use crate::trace::shown::shown;
 
 /// The parser's complaint about a line, told anew.
 pub(super) fn complaint(line: &[u8], error: &serde_json::Error) -> String {
@@ -11,7 +12,7 @@ pub(super) fn complaint(line: &[u8], error: &serde_json::Error) -> String {
     if error.is_data() {
         let value = words.strip_prefix("invalid type: ").or(words.strip_prefix("invalid value: "));
         return match value.and_then(|value| value.rsplit_once(", expected ")) {
-            Some((value, must)) => format!("{must}; found {}", short(&found(value, &written))),
+            Some((value, must)) => format!("{must}; found {}", shown(&found(value, &written))),
             None => words.to_owned(),
         };
     }
@@ -20,7 +21,7 @@ pub(super) fn complaint(line: &[u8], error: &serde_json::Error) -> String {
     }
     // Numbers that JSON cannot write, such as NaN.
     match WHOLE.iter().find(|name| written.spoils(name)) {
-        Some(name) => format!("{}; found {}", must_be_whole(name), short(&written.word)),
+        Some(name) => format!("{}; found {}", must_be_whole(name), shown(&written.word)),
         None => r#"this line is not JSON; write an event such as {"t_us": 0, "key": "alice"}"#
             .to_owned(),
     }
@@ -41,15 +42,6 @@ fn found(value: &str, written: &Written) -> String {
             Some(string) => string.to_owned(),
             None => value.split('`').nth(1).unwrap_or(value).to_owned(),
         },
-    }
-}
-
-/// Cut where it would swamp the sentence.
-fn short(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

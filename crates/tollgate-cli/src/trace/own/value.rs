@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
 
 use super::complaint::must_be_whole;
+use crate::trace::shown::shown;
 use tollgate_server::config::did_you_mean;
 
 /// One of a few strings, without copying it.
@@ -32,7 +33,7 @@ impl Visitor<'_> for Word {
     fn visit_str<E: Error>(self, text: &str) -> Result<&'static str, E> {
         self.known.iter().find(|word| **word == text).copied().ok_or_else(|| {
             let hint = did_you_mean(text, self.known.iter().copied());
-            E::custom(format!("unknown {} `{text}` in an event{hint}", self.what))
+            E::custom(format!("unknown {} `{}` in an event{hint}", self.what, shown(text)))
         })
     }
 }

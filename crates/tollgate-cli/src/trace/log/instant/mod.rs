@@ -12,6 +12,7 @@ pub(in crate::trace) use self::unit::Unit;
 
 use self::written::{of_log, of_standard};
 use crate::expr::{Ratio, Value, quoted};
+use crate::trace::shown::shown;
 
 /// The last instant there is, in microseconds.
 const LATEST_US: u64 = Timestamp::MAX.as_nanos() / 1_000;
@@ -55,7 +56,7 @@ fn of_text(text: &str, unit: Unit) -> Result<u64, String> {
         format!("{} is not a time such as {examples}", quoted(text))
     };
     let micros = of_log(trimmed).or_else(|| of_standard(trimmed)).ok_or_else(not_a_time)?;
-    in_range(micros.into()).ok_or_else(|| out_of_range(text))
+    in_range(micros.into()).ok_or_else(|| out_of_range(&shown(trimmed)))
 }
 
 fn of_number(number: Ratio, unit: Unit) -> Result<u64, String> {
