@@ -1,5 +1,6 @@
 //! A line that is any JSON object; fields are named by their paths, such as `user.id` or `headers.0`.
 
+mod number;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -10,6 +11,7 @@ use serde::de::{DeserializeSeed, IgnoredAny};
 
 use self::walk::{Below, Object};
 use crate::expr::{Kind, Names, Row, Value, quoted};
+use crate::trace::shown::shown;
 
 /// How many different fields expressions may name: each is a bit of a word.
 const MOST_PATHS: usize = 64;
@@ -93,7 +95,11 @@ fn bits(paths: &[String]) -> u32 {
 }
 
 fn complaint(error: &serde_json::Error) -> String {
+    format!("this line is not a JSON object: {} at column {}", words(error), error.column())
+}
+
+/// What is wrong, without the place. It may quote the line.
+fn words(error: &serde_json::Error) -> String {
     let words = error.to_string();
-    let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
-    format!("this line is not a JSON object: {words} at column {}", error.column())
+    shown(words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words))
 }

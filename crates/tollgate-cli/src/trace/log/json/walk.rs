@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::Found;
-use crate::expr::{Ratio, Value};
+use serde_json::value::RawValue;
+
+use super::number::number;
+use super::{Found, words};
+use crate::expr::Value;
 
 /// Which fields can be found from here on, and how much of their paths has led here.
 #[derive(Clone, Copy)]
@@ -113,7 +117,16 @@ impl<'l> DeserializeSeed<'l> for Field<'_, 'l> {
         if self.member.field.is_none() && self.member.below.asked == 0 {
             return deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ());
         }
-        deserializer.deserialize_any(self)
+        if self.member.field.is_none() {
+            return deserializer.deserialize_any(self);
+        }
+        // Numbers are wanted digit by digit.
+        let written = <&RawValue>::deserialize(deserializer)?.get();
+        if written.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return self.set(number(written));
+        }
+        let mut value = serde_json::Deserializer::from_str(written);
+        value.deserialize_any(self).map_err(|error| D::Error::custom(words(&error)))
     }
 }
 
@@ -132,18 +145,18 @@ impl<'l> Visitor<'l> for Field<'_, 'l> {
         self.set(Value::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
-        self.set(Value::Number(Ratio::whole(number.into())))
+    // Numbers come here only where a field below them is asked for, which they do not have.
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
-        self.set(Value::Number(Ratio::whole(number.into())))
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    /// Numbers that are too large to work with are texts, which can still be keys.
-    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
-        let text = number.to_string();
-        self.set(Ratio::parse(&text).map_or(Value::Text(text.into()), Value::Number))
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
     fn visit_bool<E: Error>(self, truth: bool) -> Result<(), E> {
