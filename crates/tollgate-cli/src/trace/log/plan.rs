@@ -1,5 +1,7 @@
 //! What becomes of a line: whether it counts, when, whose and how much it is.
 
+use tollgate_server::engine::MAX_KEY;
+
 use super::entry::Entry;
 use super::instant::{Instants, Unit};
 use crate::expr::{Expression, Row, Value};
@@ -27,7 +29,11 @@ impl Plan {
         entry.t_us = self.time(row)?;
         entry.key.clear();
         match self.key.eval(row)?.into_text() {
-            Some(key) => entry.key.push_str(&key),
+            Some(key) if key.len() <= MAX_KEY => entry.key.push_str(&key),
+            Some(key) => {
+                let found = key.len();
+                return Err(format!("a key must be at most {MAX_KEY} bytes long; found {found}"));
+            }
             None => return Err(missing("--key", &self.key, row)),
         }
         entry.cost = match &self.cost {

@@ -47,17 +47,68 @@ fn lines_of_endless_length() {
     assert_eq!(run.code, Some(2));
 }
 
-/// Keys of a megabyte each do not add up in memory until lines are in order.
+/// No server takes them, and they must not add up in memory until lines are in order.
 #[test]
 fn large_keys() {
-    let log: String = (0..60)
-        .map(|second| {
-            line(second % 9, &format!("{second}{}", "k".repeat(900_000)), "GET / HTTP/1.1", "200 5")
-        })
-        .collect();
-    let run = place().run_with_input(&["replay", "--input", "combined"], &log);
+    let of_length = |length: usize| line(1, &"k".repeat(length), "GET / HTTP/1.1", "200 5");
+    let log = of_length(1_024) + &of_length(1_025) + &of_length(900_000).repeat(20);
+    let run = replay(&place(), &["--input", "combined"], &log);
     assert_eq!(run.code, Some(0));
-    assert!(run.stdout.contains("events             60"), "{}", run.stdout);
+    assert_eq!(
+        run.stderr,
+        "warning: 21 of 22 lines were skipped, the first is <stdin>:2: a key must be at most 1024 bytes long; found 1025\n"
+    );
+    let keys: Vec<usize> =
+        run.lines().iter().map(|line| line["key"].as_str().unwrap().len()).collect();
+    assert_eq!(keys, [1_024]);
+    let run = replay(&place(), &["--input", "combined", "--strict"], of_length(1_025));
+    assert_eq!(run.code, Some(2));
+}
+
+/// What a file says is shown, but not obeyed, and not at any length.
+#[test]
+fn complaints_that_quote_the_file() {
+    let escape = "\u{1b}[31m\u{202e}";
+    let long = "n".repeat(100_000);
+    let json = |text: &str| serde_json::to_string(text).unwrap();
+    let cases: [(&[&str], String, &str); 11] = [
+        (&[], format!("{{{}:1}}", json("\u{1b}[31mk")), "unknown key `\\u{1b}[31mk` in an event"),
+        (&[], format!("{{{}:1}}", json(&long)), "unknown key `nnnn"),
+        (&[], format!("{{\"op\":{}}}", json(escape)), "unknown op `\\u{1b}[31m\\u{202e}` in"),
+        (&[], format!("{{\"t_us\":{}}}", json(escape)), "; found \"\\u{1b}[31m"),
+        (&[], format!("{{\"t_us\":{}}}", json(&long)), "; found \"nnnn"),
+        (
+            &["--input", "csv", "--key", "user"],
+            "time,use\u{9b}r\n1,a\n".to_owned(),
+            "did you mean `use\\u{9b}r`?",
+        ),
+        (
+            &["--input", "csv", "--time", "nnn"],
+            format!("{long},{escape}\n"),
+            "there is no column `nnn`",
+        ),
+        (&["--input", "jsonl"], json(&(escape.to_owned() + &long)), "string \"\\u{1b}[31m"),
+        (&["--input", "jsonl"], format!("{{{}:1}}", json(escape)), "the fields of the first are"),
+        (
+            &["--input", "jsonl"],
+            format!("{{\"time\":{}}}", json(&format!("2300-01-01 00:00:00.{}", "0".repeat(9_999)))),
+            "the time 2300-01-01 00:00:00.000",
+        ),
+        (
+            &["--input", "jsonl", "--key", "'k'", "--cost", "time"],
+            format!("{{\"time\":{}}}", json(&(escape.to_owned() + &long))),
+            "is not a time",
+        ),
+    ];
+    for (flags, input, expected) in cases {
+        let run = replay(&place(), flags, input);
+        let said = &run.stderr;
+        assert_eq!(run.code, Some(2), "{flags:?}");
+        assert!(said.contains(expected), "{flags:?}: {said:.500}");
+        assert!(said.len() < 600 && said.lines().count() == 1, "{flags:?}: {said:.500}");
+        let is_plain = |letter: char| !letter.is_control() && letter != '\u{202e}';
+        assert!(said.trim_end().chars().all(is_plain), "{flags:?}: {said:?}");
+    }
 }
 
 /// The first quote begins the request: a user cannot bring a time along. Nor can a client be charged to
@@ -88,16 +139,39 @@ fn bytes_that_are_no_text() {
 
 #[test]
 fn quotes_that_nothing_closes() {
-    let csv = format!("time,who\n1,a\n2,\"b\n{}", "3,c\n".repeat(200));
-    let run = replay(&place(), &["--input", "csv", "--key", "who"], csv);
-    assert_eq!(run.code, Some(0));
-    assert!(
-        run.stderr
-            .contains("the first is <stdin>:3: a column begins with a quote that nothing closes"),
-        "{}",
-        run.stderr
-    );
-    assert!(run.lines().len() > 100, "what follows is read again");
+    let long = "x".repeat(600_000);
+    // So many lines are read, however many were looked at for the end of the column.
+    for (after, read) in [
+        ("3,c\n".repeat(200), 200),
+        ("3,c\n".repeat(9), 9),
+        ("3,c".to_owned(), 1),
+        ("3,c\n4,\"d\"\n5,e\n".to_owned(), 3),
+        ("3,c\n\"4\",\"d\ne\"\n5,e\n".to_owned(), 3),
+        (format!("3,c,{long}\n3,c,{long}\n3,c,{long}\n"), 3),
+    ] {
+        let csv = format!("time,who\n1,a\n2,\"b\n{after}");
+        let run = replay(&place(), &["--input", "csv", "--key", "who"], csv);
+        assert_eq!(run.code, Some(0));
+        let said = format!(
+            "1 of {} lines were skipped, the first is <stdin>:3: a column begins with a quote that nothing closes",
+            read + 2
+        );
+        assert!(run.stderr.contains(&said), "{}", run.stderr);
+        assert_eq!(run.lines().len(), read + 1);
+    }
+    // Each of them looks for its end in vain.
+    let csv = format!("time,who\n1,a\n{}2,b\nx\n", "2,\"b\n".repeat(301));
+    let run = replay(&place(), &["--input", "csv", "--key", "who"], &csv);
+    assert!(run.stderr.contains("302 of 304 lines were skipped"), "{}", run.stderr);
+}
+
+/// Two numbers that no float tells apart.
+#[test]
+fn numbers_of_many_digits() {
+    let log = "{\"ts\":1,\"id\":18446744073709551617}\n{\"ts\":2,\"id\":18446744073709551618}\n";
+    let run = replay(&place(), &["--input", "jsonl", "--key", "id"], log);
+    let keys: Vec<serde_json::Value> = told(&run).iter().map(|event| event[1].clone()).collect();
+    assert_eq!(keys, ["18446744073709551617", "18446744073709551618"]);
 }
 
 #[test]
