@@ -34,24 +34,24 @@ pub(crate) struct Reading {
     /// The field of the time [default: the first of t_us, time, timestamp, ts, @timestamp, date]
     #[arg(long, value_name = "FIELD")]
     time: Option<String>,
-    /// What times that are numbers count
-    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Unit::Auto)]
-    time_unit: Unit,
+    /// What times that are numbers count [default: auto]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    time_unit: Option<Unit>,
     /// Spread the lines of a second evenly over it, where times are whole seconds
     #[arg(long)]
     spread: bool,
     /// Stop at the first line that cannot be read, instead of counting it
     #[arg(long)]
     strict: bool,
-    /// What separates the columns of a CSV file: one character, or tab
-    #[arg(long, value_name = "CHAR", default_value = ",", value_parser = delimiter)]
-    delimiter: u8,
+    /// What separates the columns of a CSV file: one character, or tab [default: ,]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
     /// The first line of a CSV file is no header; its columns are f1, f2 and so on
     #[arg(long)]
     no_header: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     /// JSON lines of our own: {"t_us": 0, "key": "alice", "cost": 1}
     Trace,
@@ -104,6 +104,7 @@ impl Reading {
             Format::Jsonl => Kind::Json,
             Format::Csv => Kind::Csv,
         };
+        self.refuse_flags_of_other_logs()?;
         let log = log::open(&self.settings(kind), Input::open(path, shows_progress)?, spec)?;
         Ok(Trace { source: log.map_or(Source::Nothing, Source::Log) })
     }
@@ -116,10 +117,10 @@ impl Reading {
             tier: self.tier.as_deref(),
             condition: self.condition.as_deref(),
             time: self.time.as_deref(),
-            time_unit: self.time_unit,
+            time_unit: self.time_unit.unwrap_or(Unit::Auto),
             is_spread: self.spread,
             is_strict: self.strict,
-            delimiter: self.delimiter,
+            delimiter: self.delimiter.unwrap_or(b','),
             has_header: !self.no_header,
         }
     }
@@ -176,12 +177,32 @@ impl Reading {
             ("--where", self.condition.is_some()),
             ("--tier", self.tier.is_some()),
             ("--time", self.time.is_some()),
-            ("--time-unit", self.time_unit != Unit::Auto),
+            ("--time-unit", self.time_unit.is_some()),
             ("--spread", self.spread),
+            ("--strict", self.strict),
+            ("--delimiter", self.delimiter.is_some()),
             ("--no-header", self.no_header),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(is_about_logs(flag)),
+            None => Ok(()),
+        }
+    }
+
+    /// Only columns have a delimiter and names of their own, and the time in brackets has no unit.
+    fn refuse_flags_of_other_logs(&self) -> Result<(), Failure> {
+        let is_csv = self.input == Format::Csv;
+        let is_in_brackets = self.input == Format::Combined && self.time.is_none();
+        let refused = [
+            (self.delimiter.is_some() && !is_csv, "--delimiter is about --input csv"),
+            (self.no_header && !is_csv, "--no-header is about --input csv"),
+            (
+                self.time_unit.is_some() && is_in_brackets,
+                "--time-unit is about times that are numbers, which the time in brackets is not; name another field with --time",
+            ),
+        ];
+        match refused.iter().find(|(is_given, _)| *is_given) {
+            Some((_, sentence)) => Err((*sentence).to_owned().into()),
             None => Ok(()),
         }
     }

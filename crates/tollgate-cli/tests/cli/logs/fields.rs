@@ -159,7 +159,7 @@ fn mistakes_are_told_before_a_line_is_read() {
     let no_usr = format!(
         "--key:1:7: there is no field `usr` in this kind of log; did you mean `user`? (it has {fields}, and extra_1 to extra_9 after them)"
     );
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--input", "combined", "--key", "lower(usr)"], &no_usr),
         (
             &["--input", "combined", "--cost", "bytes /"],
@@ -189,6 +189,22 @@ fn mistakes_are_told_before_a_line_is_read() {
         (
             &["--spread"],
             "--spread is about access logs; say which kind with --input combined, jsonl or csv",
+        ),
+        (
+            &["--strict"],
+            "--strict is about access logs; say which kind with --input combined, jsonl or csv",
+        ),
+        (
+            &["--delimiter", ","],
+            "--delimiter is about access logs; say which kind with --input combined, jsonl or csv",
+        ),
+        (&["--input", "combined", "--delimiter", ";"], "--delimiter is about --input csv\n"),
+        (&["--input", "jsonl", "--delimiter", ","], "--delimiter is about --input csv\n"),
+        (&["--input", "combined", "--no-header"], "--no-header is about --input csv\n"),
+        (&["--input", "jsonl", "--no-header"], "--no-header is about --input csv\n"),
+        (
+            &["--input", "combined", "--time-unit", "ms"],
+            "--time-unit is about times that are numbers, which the time in brackets is not; name another field with --time\n",
         ),
         (
             &["--input", "csv", "--delimiter", ";;"],

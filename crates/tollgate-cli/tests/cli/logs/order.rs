@@ -88,6 +88,15 @@ fn times_by_name_size_and_flag() {
     }
     assert_eq!(time(&["--time", "a.b"], r#"{"time":1,"a":{"b":2}}"#), 2_000_000);
     assert_eq!(time(&["--time", "at_ms"], r#"{"at_ms":2}"#), 2_000);
+    let combined = line(9, "a", "GET / HTTP/1.1", "200 1 \"-\" \"-\" 1700000000.250");
+    for (flags, expected) in [
+        (&[][..], 9_000_000u64),
+        (&["--time", "extra_1"], 1_700_000_000_250_000),
+        (&["--time", "extra_1", "--time-unit", "ms"], 1_700_000_000_250),
+    ] {
+        let flags = [COMBINED, flags].concat();
+        assert_eq!(events(&place, &flags, &combined)[0][0], expected, "{flags:?}");
+    }
     assert_eq!(time(&["--time-unit", "us"], r#"{"time":2}"#), 2);
     assert_eq!(time(&["--time-unit", "ns"], r#"{"time":2999}"#), 2);
 }
