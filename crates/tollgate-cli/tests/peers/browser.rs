@@ -69,7 +69,15 @@ impl Browser {
         call(self.port, method, &format!("/session/{}{path}", self.session), body)
     }
 
-    /// Runs the body of a function in the page.
+    /// Opens a page in one more tab, which is the one that is looked at from now on.
+    #[track_caller]
+    pub(crate) fn open_tab(&self, url: &str) {
+        let tab = self.command("POST", "/window/new", &json!({ "type": "tab" }));
+        self.command("POST", "/window", &json!({ "handle": tab["handle"] }));
+        self.command("POST", "/url", &json!({ "url": url }));
+    }
+
+    /// Runs the body of a function in the page, and waits for what it promises.
     #[track_caller]
     pub(crate) fn run(&self, script: &str, arguments: &[Value]) -> Value {
         self.command("POST", "/execute/sync", &json!({ "script": script, "args": arguments }))

@@ -3,7 +3,7 @@
 import { ask, noAnswer, problem } from "./api.js";
 import { by, keyText, say } from "./dom.js";
 import { duration } from "./format.js";
-import { showLevels } from "./levels.js";
+import { isBlocked, showLevels } from "./levels.js";
 import { subject } from "./subject.js";
 
 const number = (id) => Number(by(id).value);
@@ -40,7 +40,9 @@ async function perform(deed) {
   if (!said.ok) throw new Error(problem(said));
   showLevels(said.json, about);
   const { remaining, limit, exception, reset_after_us: reset } = said.json;
-  const left = remaining === null ? "" : ` It has ${remaining} of ${limit} left${reset ? `, all of it in ${duration(reset)}` : ""}.`;
+  // Some limits count no units.
+  const of = limit === null ? "" : ` of ${limit}`;
+  const left = remaining === null || isBlocked(said.json) ? "" : ` It has ${remaining}${of} left${reset ? `, all of it in ${duration(reset)}` : ""}.`;
   by("admin-said").replaceChildren(`${words} `, keyText(key), `.${left}${exception ? ` It is ${EXCEPTIONS[exception]}.` : ""}`);
 }
 

@@ -12,12 +12,15 @@ export function authorized(headers = {}) {
 // What the server says: status, header fields and JSON. Fails only if nobody answers.
 export async function ask(method, path, body) {
   const headers = authorized({ accept: "application/json" });
+  const mine = token;
   const said = await fetch(path, {
     method, headers, cache: "no-store", redirect: "error",
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   let json = {};
   try { json = await said.json(); } catch { /* Whatever it is, the status says enough. */ }
+  // What one token may read is not shown to whoever has forgotten it.
+  if (token !== mine) throw new Error("The token has changed.");
   return { status: said.status, ok: said.ok, headers: said.headers, json };
 }
 

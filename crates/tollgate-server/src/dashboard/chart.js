@@ -20,9 +20,11 @@ function top(most) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * size).find((step) => step >= most);
 }
 
+// The highest point of the picture.
+const highest = (points) => Math.max(0, ...points.map(([, rates]) => LAYERS.reduce((sum, [name]) => sum + rates[name], 0)));
+
 export function draw(points) {
-  const sums = points.map(([, rates]) => LAYERS.reduce((sum, [name]) => sum + rates[name], 0));
-  const scale = top(Math.max(0, ...sums));
+  const scale = top(highest(points));
   const floor = points.map(() => 0);
   LAYERS.forEach(([name], layer) => {
     const at = (value, index) =>
@@ -39,8 +41,12 @@ export function draw(points) {
 // The same in words, now and then: it changes all the time.
 export function describe(points) {
   const [, now] = points.at(-1);
-  const highest = Math.max(...points.map(([, rates]) => rates.allow + rates.deny));
   const seconds = Math.round(points[0][0]);
-  say(by("chart-text"), `In the last ${seconds} seconds: at most ${rate(highest)} decisions per second; ` +
+  say(by("chart-text"), `In the last ${seconds} seconds: at most ${rate(highest(points))} decisions per second; ` +
     `now ${rate(now.allow)} allowed, ${rate(now.deny)} refused, ${rate(now.shadow_deny)} refused in shadow.`);
+}
+
+export function forgetChart() {
+  draw([]);
+  for (const id of ["chart-top", "chart-text"]) say(by(id), "");
 }

@@ -12,16 +12,21 @@ export function rate(number) {
 
 export const share = (part, all) => (all > 0 ? `${exact.format((100 * part) / all)} %` : "–");
 
-export function duration(us) {
-  const seconds = us / 1e6;
-  if (seconds === 0) return "now";
-  if (seconds < 1) return `${Math.ceil(us / 1e3)} ms`;
-  if (seconds < 60) return `${exact.format(Math.ceil(seconds * 10) / 10)} s`;
-  const all = Math.ceil(seconds);
-  const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  const first = parts.findIndex(([size]) => all >= size);
-  return parts.slice(first, first + 2)
-    .map(([size, unit], at) => [Math.floor(at ? (all % parts[first][0]) / size : all / size), unit])
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+// In two units at most. Rounded up, because whoever waits as long as told should have waited long enough.
+export function duration(us, round = Math.ceil) {
+  if (us <= 0) return "now";
+  const ms = round(us / 1e3);
+  if (ms < 1_000) return `${ms} ms`;
+  const tenths = round(us / 1e5);
+  if (tenths < 600) return `${exact.format(tenths / 10)} s`;
+  const unitOf = (seconds) => UNITS.findIndex(([size]) => seconds >= size);
+  const [smaller] = UNITS[unitOf(Math.max(60, us / 1e6)) + 1];
+  const seconds = round(us / 1e6 / smaller) * smaller;
+  const first = unitOf(seconds);
+  return UNITS.slice(first, first + 2)
+    .map(([size, unit], at) => [Math.floor(at ? (seconds % UNITS[first][0]) / size : seconds / size), unit])
     .filter(([number]) => number > 0)
     .map(([number, unit]) => `${number} ${unit}`).join(" ");
 }

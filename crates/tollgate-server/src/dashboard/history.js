@@ -5,9 +5,11 @@ const SPAN_US = 120e6;
 const SMOOTH = 3;
 export const OUTCOMES = ["allow", "deny", "shadow_deny", "error"];
 
-const none = { allow: 0, deny: 0, shadow_deny: 0, error: 0 };
 const totalsOf = (live, policy) =>
-  policy === undefined ? live.totals : (live.policies.find(({ name }) => name === policy)?.totals ?? none);
+  policy === undefined ? live.totals : live.policies.find(({ name }) => name === policy)?.totals;
+
+// Whether both were told by the same process, which started only once.
+export const isSameRun = (a, b) => Math.abs((a.at_us - a.uptime_us) - (b.at_us - b.uptime_us)) < 1e4;
 
 export class History {
   events = [];
@@ -15,12 +17,16 @@ export class History {
   add(live) {
     const last = this.events.at(-1);
     // Another process counts from zero.
-    if (last && (live.uptime_us < last.uptime_us || live.at_us <= last.at_us)) this.events = [];
+    if (last && (!isSameRun(last, live) || live.at_us <= last.at_us)) this.events = [];
     this.events.push(live);
     while (live.at_us - this.events[0].at_us > SPAN_US) this.events.shift();
   }
 
-  // Decisions between two events. A reload can take a policy away, and then sums shrink.
+  forget() {
+    this.events = [];
+  }
+
+  // Decisions between two events that know the policy.
   static between(a, b, policy) {
     const [before, after] = [totalsOf(a, policy), totalsOf(b, policy)];
     return Object.fromEntries(OUTCOMES.map((name) => [name, Math.max(0, after[name] - before[name])]));
@@ -32,12 +38,22 @@ export class History {
     return Object.fromEntries(OUTCOMES.map((name) => [name, seconds > 0 ? counts[name] / seconds : 0]));
   }
 
+  // The first and the last of some events; null while a policy is too new for two of them. A policy that a reload
+  // has brought back counts on from where it was.
+  static ends(events, policy) {
+    const first = events.find((live) => totalsOf(live, policy));
+    const last = events.at(-1);
+    return first === undefined || first === last ? null : [first, last, policy];
+  }
+
   now(policy) {
-    return History.rates(this.events.at(-1 - SMOOTH) ?? this.events[0], this.events.at(-1), policy);
+    const ends = History.ends(this.events.slice(-1 - SMOOTH), policy);
+    return ends && History.rates(...ends);
   }
 
   lately(policy) {
-    return History.between(this.events[0], this.events.at(-1), policy);
+    const ends = History.ends(this.events, policy);
+    return ends && History.between(...ends);
   }
 
   // [seconds ago, rates] of every event but the first.

@@ -11,8 +11,19 @@ let shown = null;
 let moving;
 let reading;
 
+// A blocked key has nothing left, whatever its limits would say.
+export const isBlocked = ({ exception, source, allowed }) => exception === "block" || (source === "policy" && !allowed);
+
+export function forgetLevels() {
+  clearTimeout(moving);
+  clearTimeout(reading);
+  shown = null;
+  by("levels").replaceChildren();
+}
+
 // Shows a decision that was just made about a subject.
 export function showLevels(decision, about) {
+  if (isBlocked(decision)) return forgetLevels();
   const isSame = shown && JSON.stringify(shown.about) === JSON.stringify(about) &&
     shown.limits.length === decision.limits.length;
   shown = { about, limits: decision.limits, since: performance.now(), rows: isSame ? shown.rows : rows(decision.limits) };
@@ -45,13 +56,17 @@ function move() {
   let isFull = true;
   shown.limits.forEach((said, at) => {
     const { fill, bar, text } = shown.rows[at];
-    if (said.limit === null || said.remaining === null) {
-      fill.style.transform = `scaleX(${said.allowed ? 1 : 0})`;
-      bar.setAttribute("aria-valuenow", said.allowed ? 1 : 0);
-      return say(text, said.allowed ? "open" : "closed");
+    const wait = said.next_unit_us === null ? null : said.next_unit_us - elapsed;
+    // It counts no units: it lets the next one pass, or not.
+    if (said.limit === null) {
+      const passes = said.remaining !== 0 || (wait !== null && wait <= 0);
+      isFull &&= passes;
+      fill.style.transform = `scaleX(${passes ? 1 : 0})`;
+      bar.classList.toggle("empty", !passes);
+      bar.setAttribute("aria-valuenow", passes ? 1 : 0);
+      return say(text, passes ? "passes" : `refuses${wait === null ? "" : `, for ${duration(wait)}`}`);
     }
     const level = levelAt(said, elapsed);
-    const wait = said.next_unit_us === null ? null : said.next_unit_us - elapsed;
     isFull &&= level >= said.limit;
     fill.style.transform = `scaleX(${said.limit ? level / said.limit : 0})`;
     bar.classList.toggle("empty", level < 1);
@@ -71,6 +86,6 @@ function readAgain() {
     const { about } = shown;
     if (document.hidden) return readAgain();
     const said = await ask("POST", "v1/peek", about).catch(() => null);
-    if (said?.ok && shown.about === about) showLevels(said.json, about);
+    if (said?.ok && shown?.about === about) showLevels(said.json, about);
   }, Math.max(250, Math.min(LONGEST_US, ...waits) / 1e3 + 20));
 }

@@ -6,12 +6,16 @@ import { clock, count, duration, rate, share } from "./format.js";
 const MOST_POLICIES = 200;
 const rows = new Map();
 
+const RATES = { allow: "rate-allow", deny: "rate-deny", shadow_deny: "rate-shadow", error: "rate-error" };
+// One event makes no rate.
+const rateOf = (now, outcome) => (now ? rate(now[outcome]) : "–");
+
 export function showRates(now) {
-  say(by("rate-allow"), rate(now.allow));
-  say(by("rate-deny"), rate(now.deny));
-  say(by("rate-shadow"), rate(now.shadow_deny));
-  say(by("rate-error"), rate(now.error));
+  for (const [outcome, id] of Object.entries(RATES)) say(by(id), rateOf(now, outcome));
 }
+
+// The part of all decisions that were refused; errors are no decisions.
+const refusedShare = (lately) => (lately ? share(lately.deny, lately.allow + lately.deny + lately.shadow_deny) : "–");
 
 export function showPolicies(history, live, onChoose) {
   const shown = live.policies.slice(0, MOST_POLICIES);
@@ -24,10 +28,8 @@ export function showPolicies(history, live, onChoose) {
     const row = rows.get(name);
     if (by("policies").children[at] !== row) by("policies").insertBefore(row, by("policies").children[at] ?? null);
     const now = history.now(name);
-    const lately = history.lately(name);
-    const all = lately.allow + lately.deny + lately.shadow_deny;
     const limits = policy.limits.map(({ name, limit }) => (limit === null ? name : `${name} ${count(limit)}`));
-    [rate(now.allow), rate(now.deny), rate(now.shadow_deny), share(lately.deny, all),
+    [...["allow", "deny", "shadow_deny"].map((outcome) => rateOf(now, outcome)), refusedShare(history.lately(name)),
       live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join(", ")]
       .forEach((text, column) => say(row.cells[column + 1], text));
   });
@@ -45,17 +47,20 @@ function policyRow(name, onChoose) {
 
 let lastRefused = "";
 
-export function showRefused({ shown, keys }, onChoose) {
-  const text = JSON.stringify([shown, keys]);
+// `isNamed` says of a policy and a key whether the playground can ask about it.
+export function showRefused({ shown, keys }, isNamed, onChoose) {
+  const isRaw = shown === "raw";
+  // One that is no text is shown as something that is, which is another key.
+  const named = keys.map(({ policy, key, escaped }) => isRaw && !escaped && isNamed(policy, key));
+  const text = JSON.stringify([shown, keys, named]);
   if (text === lastRefused) return;
   lastRefused = text;
   by("refused-none").hidden = keys.length > 0;
   by("refused-table").hidden = keys.length === 0;
-  say(by("refused-key"), shown === "raw" ? "Key" : "Key (hashed)");
-  const isRaw = shown === "raw";
+  say(by("refused-key"), isRaw ? "Key" : "Key (hashed)");
   const focused = document.activeElement?.closest?.("#refused tr")?.rowIndex;
-  by("refused").replaceChildren(...keys.map(({ policy, key, refusals }) => {
-    const text = isRaw && !policy.includes(".")
+  by("refused").replaceChildren(...keys.map(({ policy, key, refusals }, at) => {
+    const text = named[at]
       ? make("button", { type: "button", class: "link", title: "Look at it in the playground", onclick: () => onChoose(policy, key) }, keyText(key))
       : make("code", {}, keyText(key));
     return make("tr", {}, make("td", {}, policy), make("td", { class: "key" }, text), make("td", {}, count(refusals)));
@@ -74,7 +79,7 @@ export function showState(live) {
     ...(errors.length ? [`; failures so far: ${errors.map(([kind, times]) => `${kind} ${count(times)}`).join(", ")}`] : []),
     ...(store.overflowed ? [make("span", { class: "odd" }, `; full: ${count(store.overflowed)} charges to shared places`)] : [])]);
   const phase = live.phase === "serving" ? "serving" : make("strong", { class: "odd" }, `stopping (${live.phase})`);
-  fill("server", [phase, `, up for ${duration(live.uptime_us)}`]);
+  fill("server", [phase, `, up for ${duration(live.uptime_us, Math.floor)}`]);
   say(by("version"), live.version);
   fill("connections", [Object.entries(connections).map(([face, open]) => `${face} ${count(open)}`).join(", ")]);
   const { last_reload: last, needs_restart: restart } = config;
@@ -94,7 +99,7 @@ function fill(id, contents) {
 
 // Numbers that nobody renews are not shown as if they were true.
 export function showStale(live) {
-  for (const outcome of ["allow", "deny", "shadow", "error"]) say(by(`rate-${outcome}`), "–");
+  showRates(null);
   if (!live) return;
   say(by("notice"), `What is shown was true at ${clock(live.at_us)}.`);
   by("notice").hidden = false;
@@ -108,4 +113,12 @@ export function notice(live) {
   if (live.phase !== "serving") lines.push("The server is about to stop.");
   say(by("notice"), lines.join(" "));
   by("notice").hidden = lines.length === 0;
+}
+
+// For those who may not read any more.
+export function forgetOverview() {
+  rows.clear();
+  lastRefused = "";
+  for (const id of ["policies", "refused", "store", "server", "connections", "config", "version", "notice"]) by(id).replaceChildren();
+  for (const id of ["policies-more", "refused-table", "refused-none", "notice"]) by(id).hidden = true;
 }

@@ -3,7 +3,7 @@
 import { ask, hasToken, noAnswer, problem } from "./api.js";
 import { by, keyText, make, say } from "./dom.js";
 import { duration } from "./format.js";
-import { showLevels } from "./levels.js";
+import { isBlocked, showLevels } from "./levels.js";
 import { askForKey, subject } from "./subject.js";
 
 const LONGEST_RUN_MS = 30_000;
@@ -32,7 +32,7 @@ function log(decision) {
     maybe: `✓ allowed, refused in shadow by ${names}`,
     no: `✕ refused${names ? ` by ${names}` : ""}`,
   }[kind];
-  const left = decision.remaining === null ? "" : `, ${decision.remaining} left`;
+  const left = decision.remaining === null || isBlocked(decision) ? "" : `, ${decision.remaining} left`;
   const retry = kind !== "no" ? "" : decision.retry_after_us === null ? ", no wait helps" : `, retry in ${duration(decision.retry_after_us)}`;
   const source = decision.source === "authoritative" ? "" : ` (decided by: ${decision.source})`;
   by("log").prepend(make("li", { class: kind }, `${words}${left}${retry}${source} `, keyText(decision.key)));
@@ -79,6 +79,11 @@ async function start() {
 function verdict({ allowed, granted, remaining, retry_after_us: retry }) {
   if (allowed || granted > 0) return remaining === null ? "Allowed." : `Allowed, ${remaining} left.`;
   return retry === null ? "Refused, and no wait helps." : `Refused, retry in ${duration(retry)}.`;
+}
+
+export function forgetPlayground() {
+  if (run) run.isOn = false;
+  for (const id of ["verdict", "log", "answer"]) by(id).replaceChildren();
 }
 
 function running(isOn) {

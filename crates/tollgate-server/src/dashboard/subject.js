@@ -9,14 +9,23 @@ const FIRST = { client_ip: "127.0.0.1" };
 const chosen = () => policies.find(({ name }) => name === by("policy").value);
 const inputs = () => [...by("key-fields").querySelectorAll("input")];
 
+// Whether the policies in force are known now.
 export async function loadPolicies() {
   const said = await ask("GET", "v1/policies").catch(() => null);
-  if (!said?.ok) return;
+  if (!said?.ok) return false;
   policies = said.json.policies;
   const before = by("policy").value;
   by("policy").replaceChildren(...policies.map(({ name }) => make("option", {}, name)));
   if (policies.some(({ name }) => name === before)) by("policy").value = before;
-  if (by("policy").value !== before || inputs().length === 0) askForKey();
+  // The policy of the same name may take other fields now.
+  askForKey();
+  return true;
+}
+
+export function forgetPolicies() {
+  policies = [];
+  for (const id of ["policy", "key-fields", "tier"]) by(id).replaceChildren();
+  by("tier-label").hidden = true;
 }
 
 // An input for each field that forms the key, or one for the key itself.
@@ -24,35 +33,49 @@ export function askForKey(values = []) {
   const policy = chosen();
   const known = Object.fromEntries(inputs().map(({ name, value }) => [name, value]));
   const names = policy?.key?.length ? policy.key : ["key"];
-  by("key-fields").replaceChildren(...names.map((name, at) => {
-    const input = make("input", { name, autocomplete: "off", spellcheck: "false", dir: "auto" });
-    input.value = values[at] ?? known[name] ?? FIRST[name] ?? "alice";
-    return make("label", {}, name === "key" ? "Key" : name, input);
-  }));
+  // Whoever is typing is left in peace, unless other fields are needed.
+  if (JSON.stringify(names) !== JSON.stringify(inputs().map(({ name }) => name))) {
+    by("key-fields").replaceChildren(...names.map((name) => make("label", {}, name === "key" ? "Key" : name,
+      make("input", { name, autocomplete: "off", spellcheck: "false", dir: "auto" }))));
+  }
+  inputs().forEach((input, at) => { input.value = values[at] ?? known[input.name] ?? FIRST[input.name] ?? "alice"; });
   const tiers = Object.keys(policy?.tiers ?? {});
+  const tier = by("tier").value;
   by("tier-label").hidden = tiers.length === 0;
   by("tier").replaceChildren(make("option", { value: "" }, "none"), ...tiers.map((tier) => make("option", {}, tier)));
+  if (tiers.includes(tier)) by("tier").value = tier;
 }
 
 export function choose(policy, key) {
   by("policy").value = policy;
-  askForKey(key === undefined ? [] : valuesOf(key));
+  askForKey(key === undefined ? [] : (valuesOf(policy, key) ?? []));
   by("playground").scrollIntoView();
   inputs()[0]?.focus();
 }
 
-// The values of a composed key, as answers show it: `5:alice,`, lengths in bytes.
-function valuesOf(key) {
-  if (!chosen()?.key?.length) return [key];
+// What to type for a key of a policy as answers show it, one value for each field that forms it: a key of
+// several is written `9:127.0.0.1,5:alice,`, lengths in bytes. Null where nothing typed makes this key.
+export function valuesOf(name, key) {
+  const fields = policies.find((policy) => policy.name === name)?.key;
+  if (!fields) return null;
+  const values = fields.length > 1 ? decomposed(key, fields.length) : [key];
+  // No input takes the end of a line.
+  return values?.every((value) => !/[\r\n]/.test(value)) ? values : null;
+}
+
+function decomposed(key, count) {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const values = [];
   let bytes = new TextEncoder().encode(key);
-  for (;;) {
+  while (values.length < count) {
     const colon = bytes.indexOf(58);
-    if (colon < 0) return values;
-    const end = colon + 1 + Number(new TextDecoder().decode(bytes.slice(0, colon)));
-    values.push(new TextDecoder().decode(bytes.slice(colon + 1, end)));
+    const digits = decoder.decode(bytes.slice(0, Math.max(0, colon)));
+    const end = colon + 1 + Number(digits);
+    if (!/^\d+$/.test(digits) || bytes[end] !== 44) return null;
+    values.push(decoder.decode(bytes.slice(colon + 1, end)));
     bytes = bytes.slice(end + 1);
   }
+  return bytes.length === 0 ? values : null;
 }
 
 // As the body of a check.

@@ -4,7 +4,7 @@ use super::Scene;
 
 /// A server that knows a reader who may also check, and an administrator.
 fn guarded() -> Scene {
-    let auth = "[server]\nauth = [{ token = \"${READER}\", roles = [\"read\", \"check\"] }, \
+    let auth = "[server]\nshow_keys = true\nauth = [{ token = \"${READER}\", roles = [\"read\", \"check\"] }, \
         { token = \"${ADMIN}\", roles = [\"admin\"] }]\n";
     let secrets = [("READER", "open-the-book"), ("ADMIN", "open-sesame")];
     Scene::with(auth, secrets.map(|(name, token)| (name.to_owned(), token.to_owned())).into())
@@ -38,8 +38,24 @@ fn a_token_opens_the_page_and_stays_in_memory() {
     );
     assert!(!kept.to_string().contains("open-the-book"), "{kept}");
     assert!(browser.text("#curl").contains("-H \"Authorization: Bearer $TOKEN\""));
+    assert!(browser.text("footer").contains("OpenAPI"));
+    assert!(!browser.text("footer").contains("Metrics"), "a link sends no token");
+
+    // What was read with it goes with it.
+    scene.about("rare", "whose-key");
+    scene.exhaust();
+    browser.await_text("#refused", "whose-key");
     browser.click("#token-forget");
     browser.await_text("#connection", "this needs a token");
+    let left = "return document.documentElement.outerHTML + \
+        [...document.querySelectorAll('input')].map(({ value }) => value)";
+    let left = browser.run(left, &[]);
+    assert!(!left.to_string().contains("whose-key"), "{left}");
+    assert_eq!(browser.text("#policies"), "");
+    // And is there again with the next one.
+    scene.show_token("open-the-book");
+    browser.await_text("#refused", "whose-key");
+    browser.await_text("#policy", "rare");
     scene.ends_well();
 }
 
@@ -85,8 +101,10 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
     let said = scene.administer("grant");
     assert!(said.starts_with("Gave units back to a/b?c#d%2e. It has 3 of 5 left"), "{said}");
 
-    assert!(scene.administer("block").ends_with("It is blocked."));
+    assert_eq!(scene.administer("block"), "Blocked a/b?c#d%2e. It is blocked.");
+    assert_eq!(browser.text("#levels"), "", "nothing is left to a blocked key");
     assert_eq!(scene.check(), "Refused, and no wait helps.");
+    assert_eq!(browser.text("#levels"), "");
     assert!(scene.administer("exempt").ends_with("It is exempt."));
     scene.exhausts_not();
     browser.fill("#own", "7/h, 9/d");
@@ -98,6 +116,10 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
     let said = scene.administer("takeback");
     assert!(said.starts_with("The policy goes again for"), "{said}");
     assert!(!said.contains("It is"), "{said}");
+
+    // One that the file blocks.
+    scene.about("rare", "mallory");
+    assert_eq!(scene.administer("look"), "Looked at mallory. It is blocked.");
 
     // A key made of fields.
     browser.choose("#policy", "login");

@@ -12,19 +12,26 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::server::Server;
 
-/// What a page needs to be tried with: a budget that comes back while one looks, one that does not, and a key
-/// made of fields.
+/// What a page needs to be tried with: a budget that comes back while one looks, one that does not, a key
+/// made of fields, and limits that count no units.
 const POLICIES: &str = r#"
 [policies.slow]
 headers = "ietf"
 limits = [{ name = "burst", algorithm = "gcra", limit = 1, per = "4s", capacity = 5 }]
 
 [policies.rare]
+block = ["mallory"]
 limits = [{ name = "daily", algorithm = "gcra", limit = 5, per = "1d" }]
 
 [policies.login]
 key = ["client_ip", "user"]
 limits = ["3/h"]
+
+[policies.spaced]
+limits = [{ name = "gap", algorithm = "min-interval", every = "1h" }]
+
+[policies.trips]
+limits = [{ name = "failures", algorithm = "error-rate", threshold = "50%", per = "1h", min_samples = 1, cool_down = "1h" }]
 
 [policies.watched]
 shadow = true
@@ -89,6 +96,15 @@ impl Scene {
         self.browser.click(&format!("[data-do={deed}]"));
         self.browser.await_text("#admin-said", ".");
         self.browser.text("#admin-said")
+    }
+
+    /// Makes the page believe that nobody sees it, or that somebody does again.
+    #[track_caller]
+    fn hide(&self, is_hidden: bool) {
+        let script = "const [isHidden] = arguments; \
+            Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden }); \
+            document.dispatchEvent(new Event('visibilitychange'))";
+        self.browser.run(script, &[is_hidden.into()]);
     }
 
     fn forget(&self, selector: &str) {

@@ -95,6 +95,28 @@ fn a_run_goes_on_until_it_is_stopped() {
     scene.ends_well();
 }
 
+/// Some limits count nothing: they let the next one pass, or not.
+#[test]
+fn limits_without_units_pass_or_refuse() {
+    let scene = Scene::new().live();
+    scene.about("spaced", "alice");
+    assert!(scene.check().starts_with("Allowed"));
+    scene.browser.await_text("#levels", "refuses, for 1 h");
+    assert_eq!(scene.level(), 0.0);
+    let said = scene.administer("look");
+    assert!(said.starts_with("Looked at alice. It has 0 left, all of it in"), "{said}");
+
+    scene.about("trips", "alice");
+    assert!(scene.check().starts_with("Allowed"));
+    scene.browser.await_text("#levels", "passes");
+    let report = "return fetch('/v1/report', { method: 'POST', \
+        body: JSON.stringify({ policy: 'trips', key: 'alice', outcome: 'error' }) }).then(({ status }) => status)";
+    assert_eq!(scene.browser.run(report, &[]), 200);
+    assert!(scene.check().starts_with("Refused"));
+    scene.browser.await_text("#levels", "refuses, for 1 h");
+    scene.ends_well();
+}
+
 /// What the server does not take is told in its words.
 #[test]
 fn mistakes_are_told() {

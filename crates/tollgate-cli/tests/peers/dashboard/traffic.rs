@@ -56,6 +56,21 @@ pub(super) fn check_by_http(port: u16, policy: &str, key: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
+/// Asks the Redis face for one decision about any bytes.
+pub(super) fn check_by_resp(port: u16, policy: &str, key: &[u8]) {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+    let mut question = b"*3\r\n".to_vec();
+    for word in [b"TG.CHECK", policy.as_bytes(), key] {
+        question.extend(format!("${}\r\n", word.len()).into_bytes());
+        question.extend(word);
+        question.extend(b"\r\n");
+    }
+    stream.write_all(&question).expect("it reads");
+    let mut answer = [0; 256];
+    let read = stream.read(&mut answer).expect("an answer arrives");
+    assert_eq!(answer[..read].first(), Some(&b'*'), "five numbers");
+}
+
 /// A client of the Redis face that asks for one decision after the other on one connection.
 pub(super) fn by_resp(port: u16, command: &'static str) -> Box<dyn FnMut() + Send> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
