@@ -196,12 +196,10 @@ impl<C: Clock> MemoryStore<C> {
                 *held.entry(Arc::as_ptr(&member.table)).or_default() += book.held_under(name);
             }
         }
+        let held_by =
+            |base: &Member| held.get(&Arc::as_ptr(&base.table)).copied().unwrap_or_default();
         let bases = members.iter().filter(|(_, member)| member.is_base());
-        let of_base = |(name, base): (&Box<str>, &Member)| {
-            let held = held.get(&Arc::as_ptr(&base.table)).copied().unwrap_or_default();
-            (String::from(&**name), held)
-        };
-        bases.map(of_base).collect()
+        bases.map(|(name, base)| (String::from(&**name), held_by(base))).collect()
     }
 
     /// Whether no key is remembered.
