@@ -13,7 +13,19 @@ pub(crate) fn describe(policy: &PolicySpec) -> String {
         lines.push(format!("    bound: {}.", bound(limit)));
     }
     lines.extend(policy.tiers.iter().flat_map(of_tier));
+    lines.extend(of_keys(policy));
     lines.join("\n")
+}
+
+/// What goes for single keys.
+fn of_keys(policy: &PolicySpec) -> impl Iterator<Item = String> {
+    let exempt = policy.exempt.iter().map(|key| format!("  exempt: {key:?}."));
+    let blocked = policy.block.iter().map(|key| format!("  blocked: {key:?}."));
+    let own = policy.overrides.iter().map(|(key, limits)| {
+        let limits: Vec<String> = limits.iter().map(sentence).collect();
+        format!("  instead for {key:?}: {}", limits.join(" "))
+    });
+    exempt.chain(blocked).chain(own)
 }
 
 /// What goes for one tier.
@@ -33,7 +45,10 @@ fn of_tier(tier: &TierSpec) -> Vec<String> {
 
 /// What it does; settings are mentioned where they are not the default.
 fn opening(policy: &PolicySpec) -> String {
-    let mut opening = match (policy.limits.len(), policy.mode) {
+    // Those in shadow take no part, unless all are.
+    let live = policy.limits.iter().filter(|limit| !limit.shadow).count();
+    let limits = if live == 0 { policy.limits.len() } else { live };
+    let mut opening = match (limits, policy.mode) {
         (0, _) if policy.factor.is_zero() => {
             "admits everything: its factor of 0 disables its limits.".to_owned()
         }

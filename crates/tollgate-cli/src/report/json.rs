@@ -41,6 +41,8 @@ impl Report<'_> {
             "from_us": ledger.span_us.map(|(from, _)| from),
             "until_us": ledger.span_us.map(|(_, until)| until),
             "refused_by": by_limit(&ledger.refused_by),
+            "blocked": ledger.blocked,
+            "refused_by_limits_of_keys": ledger.refused_by_own,
             "shadow_refused_by": by_limit(&ledger.shadow_refused_by),
             "keys": ledger.keys.number().count,
             "keys_refused": ledger.keys_refused().count,

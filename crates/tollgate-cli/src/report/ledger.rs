@@ -2,6 +2,7 @@
 
 use tollgate::{Decision, Policy};
 use tollgate_server::decision_line::micros_up;
+use tollgate_server::engine::Standing;
 
 use super::distinct::Distinct;
 use super::keys::{Fate, KeyRecord, Keys, Number};
@@ -34,6 +35,9 @@ pub(crate) struct Ledger {
     /// By the place of the limit in the policy.
     pub(crate) refused_by: Vec<u64>,
     pub(crate) shadow_refused_by: Vec<u64>,
+    /// Refused by no limit of the policy: keys that are blocked, and those with limits of their own.
+    pub(crate) blocked: u64,
+    pub(crate) refused_by_own: u64,
     pub(crate) keys: Keys<KeyRecord>,
     pub(crate) timeline: Timeline,
     /// The times of the first and the last check.
@@ -60,7 +64,11 @@ impl Checked<'_> {
             t_us: self.t_us,
             key: self.key.to_owned(),
             // No limit refuses who is on the list.
-            by: if limits.is_empty() { "the block list".to_owned() } else { limits.join(" and ") },
+            by: if matches!(self.turn.standing(), Standing::Blocked) {
+                "the block list".to_owned()
+            } else {
+                limits.join(" and ")
+            },
             wait_us: self.decision.retry_after().map(micros_up),
         }
     }
@@ -78,6 +86,8 @@ impl Ledger {
             in_shadow: 0,
             refused_by: vec![0; limits],
             shadow_refused_by: vec![0; limits],
+            blocked: 0,
+            refused_by_own: 0,
             keys: Keys::default(),
             timeline: Timeline::new(BINS),
             span_us: None,
@@ -111,9 +121,10 @@ impl Ledger {
         }
         self.timeline.add(t_us, !is_refused);
         self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
+        let is_exempt = matches!(turn.standing(), Standing::Exempt);
         let fate = match is_refused {
             true => Fate::Refused { wait_us: decision.retry_after().map(micros_up) },
-            false if decision.shadow_refused_by().is_empty() => Fate::Admitted,
+            false if is_exempt || decision.shadow_refused_by().is_empty() => Fate::Admitted,
             false => Fate::InShadow,
         };
         self.in_shadow += u64::from(fate == Fate::InShadow);
@@ -130,9 +141,14 @@ impl Ledger {
             Some(sample) => sample.add(key, t_us, cost),
             None => {}
         }
-        if !turn.is_particular() {
-            count(&mut self.refused_by, decision.refused_by().iter());
-            count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
+        match turn.standing() {
+            Standing::Limited => {
+                count(&mut self.refused_by, decision.refused_by().iter());
+                count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
+            }
+            Standing::Blocked => self.blocked += u64::from(is_refused),
+            Standing::Override(_) => self.refused_by_own += u64::from(is_refused),
+            Standing::Exempt => {}
         }
         if is_refused {
             self.refused += 1;

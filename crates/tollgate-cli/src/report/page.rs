@@ -68,6 +68,12 @@ impl Report<'_> {
         if ledger.in_shadow > 0 {
             totals.push(line("of the allowed, refused in shadow", ledger.in_shadow));
         }
+        if ledger.blocked > 0 {
+            totals.push(line("of the refused, blocked keys", ledger.blocked));
+        }
+        if ledger.refused_by_own > 0 {
+            totals.push(line("of the refused, by limits of single keys", ledger.refused_by_own));
+        }
         page.table(&["", "checks", "share"], totals);
         self.limits(&mut page, "Refused by limit", &ledger.refused_by);
         self.limits(

@@ -19,6 +19,7 @@ impl Report<'_> {
     pub(crate) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         self.write_totals(out)?;
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
+        self.write_particular(out)?;
         let in_shadow = "would have been refused in shadow by limit";
         self.write_limits(out, in_shadow, &self.ledger.shadow_refused_by)?;
         self.write_keys(out)?;
@@ -72,6 +73,19 @@ impl Report<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What no limit of the policy refused.
+    fn write_particular(&self, out: &mut impl Write) -> io::Result<()> {
+        let ledger = &self.ledger;
+        let words = [
+            (ledger.blocked, "of blocked keys"),
+            (ledger.refused_by_own, "by limits of single keys"),
+        ];
+        words
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .try_for_each(|(count, words)| writeln!(out, "refused  {count:>12}   {words}"))
     }
 
     fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {

@@ -71,6 +71,15 @@ fn a_report_names_the_list() {
     let run = place.run(&["replay", "t", "--json", "--plot", "p.svg"]);
     let report = run.json();
     assert_eq!(report["most_refused_keys"][0]["refused"], 8);
+    let number = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!((number("blocked"), number("refused_by_limits_of_keys")), (24, 10));
+    let by_limit: u64 = report["refused_by"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|count| count.as_u64().unwrap())
+        .sum();
+    assert_eq!(number("refused"), 24 + 10 + by_limit, "every refusal is accounted for");
     let svg = std::fs::read_to_string(place.path("p.svg")).unwrap();
     assert!(svg.contains("eve refused by the block list, retry never"), "{svg}");
     // Keys with rules of their own are not what the limit's numbers are for.
@@ -110,6 +119,15 @@ fn simulate_and_diff_know_them_too() {
     let eve =
         changes["most_changed_keys"].as_array().unwrap().iter().find(|key| key["key"] == "eve");
     assert!(eve.is_some_and(|eve| eve["newly_admitted"].as_u64() >= Some(3)), "{changes}");
+}
+
+#[test]
+fn validate_tells_them() {
+    let run = Place::with_config(CONFIG).run(&["validate"]);
+    for part in ["exempt: \"vip\".", "blocked: \"eve\".", "instead for \"alice\": 1 request per 1h"]
+    {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
 }
 
 /// Leases are between servers; a rehearsal has none.

@@ -34,7 +34,11 @@ impl OwnTrace {
         let line =
             self.lines.bytes().map_err(|sentence| format!("{name}:{number}:1: {sentence}"))?;
         let event: Event<'_> = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
-            format!("{name}:{number}:{}: {}", error.column().max(1), complaint(line, &error))
+            let is_log = number == 1 && !line.trim_ascii_start().starts_with(b"{");
+            let hint =
+                if is_log { "; an access log needs --input combined, jsonl or csv" } else { "" };
+            let column = error.column().max(1);
+            format!("{name}:{number}:{column}: {}{hint}", complaint(line, &error))
         })?;
         if matches!(event.op, Op::Report(_)) && !self.takes_reports {
             return Err(format!(

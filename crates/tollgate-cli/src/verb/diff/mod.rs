@@ -175,7 +175,7 @@ impl Diff {
             is.add(&after);
             changes.add(&before, &after);
         }
-        if is_empty {
+        if is_empty && trace.remarks().is_empty() {
             say("warning: the trace is empty");
         }
         let source =

@@ -72,7 +72,7 @@ impl Tried {
             "{} {refused:>12}  of {}{}",
             styled(BAD, "newly refused "),
             self.changes.keys_refused(),
-            by(&self.new.built, &self.changes.refused_by)
+            by("by", &self.new.built, &self.changes.refused_by)
         )?;
         let admitted = all.newly_admitted;
         writeln!(
@@ -80,7 +80,7 @@ impl Tried {
             "{} {admitted:>12}  of {}{}",
             styled(GOOD, "newly admitted"),
             self.changes.keys_admitted(),
-            by(&self.old.built, &self.changes.admitted_by)
+            by("formerly refused by", &self.old.built, &self.changes.admitted_by)
         )?;
         self.write_keys(out)?;
         self.remarks
@@ -110,9 +110,9 @@ impl Tried {
 }
 
 /// By which limits.
-fn by(policy: &Policy, counts: &[u64]) -> String {
+fn by(word: &str, policy: &Policy, counts: &[u64]) -> String {
     let limits = policy.limits().iter().zip(counts).filter(|(_, count)| **count > 0);
     let parts: Vec<String> =
-        limits.map(|(limit, count)| format!("{count} by {}", limit.name())).collect();
+        limits.map(|(limit, count)| format!("{count} {word} {}", limit.name())).collect();
     if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) }
 }

@@ -2,7 +2,7 @@
 
 use tollgate_server::config::{Config, PolicySpec};
 
-use crate::meaning::{describe, sentence};
+use crate::meaning::describe;
 
 /// A policy that one file describes otherwise than the other.
 pub(super) struct Rewording {
@@ -44,17 +44,9 @@ pub(super) fn rewordings(old: &Config, new: &Config) -> Vec<Rewording> {
     names.map(reword).filter(differs).collect()
 }
 
-/// All that a policy says: in words, and the lists that words leave out.
+/// All that a policy says.
 fn said(policy: &PolicySpec) -> Vec<String> {
     let mut lines: Vec<String> = describe(policy).lines().map(str::to_owned).collect();
-    let lists = [("exempt", &policy.exempt), ("blocked", &policy.block)];
-    for (word, keys) in lists {
-        lines.extend(keys.iter().map(|key| format!("  {word}: {key:?}")));
-    }
-    for (key, limits) in &policy.overrides {
-        let limits: Vec<String> = limits.iter().map(sentence).collect();
-        lines.push(format!("  instead for {key:?}: {}", limits.join(" ")));
-    }
     if let Some((size, ttl)) = policy.lease {
         lines.push(format!("  leases of {size} for {ttl}"));
     }

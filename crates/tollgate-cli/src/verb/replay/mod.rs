@@ -158,7 +158,8 @@ impl Played {
     fn or_nothing(self) -> Result<Played, Failure> {
         match self.complaint {
             Some(failure) if self.is_empty => return Err(failure),
-            None if self.is_empty => say("warning: the trace is empty"),
+            // What the reader has to say explains it better.
+            None if self.is_empty && self.remarks.is_empty() => say("warning: the trace is empty"),
             _ => {}
         }
         Ok(self)

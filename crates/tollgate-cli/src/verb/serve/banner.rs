@@ -73,8 +73,9 @@ impl fmt::Display for Banner {
             )?;
         }
         if let Some(resp) = self.resp {
-            writeln!(f, "  redis-cli -p {} TG.CHECK {policy} alice", resp.port())?;
-            writeln!(f, "  redis-cli -p {} CL.THROTTLE bob 4 30 60", resp.port())?;
+            let token = if self.needs_token { " -a \"$TOKEN\"" } else { "" };
+            writeln!(f, "  redis-cli -p {}{token} TG.CHECK {policy} alice", resp.port())?;
+            writeln!(f, "  redis-cli -p {}{token} CL.THROTTLE bob 4 30 60", resp.port())?;
         }
         if self.file.is_none() {
             writeln!(f, "\nYour own limits: tollgate serve -c tollgate.toml")?;

@@ -13,7 +13,7 @@ impl Simulation {
             title: self.lead.clone(),
             times: Times::of(self.from_us),
             span_us: (self.from_us, self.until_us),
-            level_of: Some(format!("what is left to {}", self.watched)),
+            level_of: Some(format!("what is left to {}, of all there is", self.watched)),
             rows: self.played.iter().map(|(subject, played)| row(subject, played)).collect(),
         }
     }

@@ -3,7 +3,7 @@
 use tollgate::MAX_LOG;
 use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 
 /// A policy under the name it has in the picture.
 pub(super) struct Subject {
@@ -23,7 +23,17 @@ pub(super) fn of_file(mut config: Config, names: &[String]) -> Result<Vec<Subjec
         if config.policies.is_empty() {
             return Err(format!("{}: there is no policy in it", config.file).into());
         }
-        std::mem::take(&mut config.policies)
+        let (held, checked): (Vec<PolicySpec>, Vec<PolicySpec>) =
+            std::mem::take(&mut config.policies)
+                .into_iter()
+                .partition(|spec| spec.built.reserves_only());
+        for spec in &held {
+            let name = &spec.name;
+            say(&format!(
+                "warning: policy `{name}` is left out: what it limits is held, and nobody holds here"
+            ));
+        }
+        checked
     } else {
         names.iter().map(|name| config.choose(Some(name))).collect::<Result<_, _>>()?
     };

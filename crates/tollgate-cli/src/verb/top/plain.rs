@@ -121,7 +121,7 @@ pub(super) fn config(config: &Configuration, at_us: u64) -> (String, bool) {
     let ago = span(Duration::from_micros(at_us.saturating_sub(reload.at_us)));
     let mut text = format!("configuration {}, number {}", config.file, config.generation);
     if reload.success {
-        text.push_str(&format!(", in force since {ago}"));
+        text.push_str(&format!(", in force for {ago}"));
     } else {
         let problem = reload.problems.first().map_or("", |problem| problem);
         text.push_str(&format!("; the one offered {ago} ago was turned down: {problem}"));
