@@ -249,6 +249,16 @@ impl Policy {
         }
     }
 
+    /// Whether recording a verdict would charge any limit anything.
+    #[must_use]
+    pub fn charges(&self, view: View<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> bool {
+        let units = |(start, limit): (usize, &Limit)| {
+            let part = view.part(start, limit.words());
+            self.units(limit, part, now.as_nanos(), cost, verdict)
+        };
+        cost > 0 && self.parts().any(|part| units(part) > 0)
+    }
+
     /// How much a limit is charged.
     #[inline]
     pub(crate) fn units(

@@ -19,6 +19,7 @@ mod random_trace;
 mod redis_check;
 mod redis_errors;
 mod redis_replay;
+mod redis_tiers;
 mod replay;
 mod report;
 mod rules;

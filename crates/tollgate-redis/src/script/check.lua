@@ -47,10 +47,15 @@ end
 
 for i, charge in ipairs(charges) do
   if refused and (count > 1 or verb == 'hold') and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
-  local writes = (charge.redated or charge.moves) and charge.cost > 0
+  -- What another member of the family wrote is moved when something is charged, and not before.
+  local writes = (charge.redated and not charge.elsewhere[1] or charge.moves) and charge.cost > 0
+  -- A refusal moves nothing to other numbers, not even for the sake of limits in shadow.
+  local stays = charge.found and charge.elsewhere[1] and not charge.moves and charge.grants == 0
   for _, limit in ipairs(charge.limits) do
     local n = charge.grants
-    if limit.shadow then
+    if limit.shadow and stays then
+      n = 0
+    elseif limit.shadow then
       -- A shadow limit is charged what it alone would have admitted.
       n = (charge.mode == 'uniform' or fits(limit, charge.cost)) and charge.cost
         or charge.mode == 'nary' and min(charge.cost, room(limit)) or 0

@@ -191,8 +191,16 @@ impl Family {
         look(policy, crossed.view())
     }
 
-    /// Makes a state one of this member's.
-    pub(super) fn enter(&self, under: Variant, words: &mut [u64], logs: &mut Logs, now: Timestamp) {
+    /// Makes a state one of this member's. What is more than its limits hold is kept where `owes` says so: a
+    /// check admits nothing on top of that, so that only limits in shadow could have it.
+    pub(super) fn enter(
+        &self,
+        under: Variant,
+        words: &mut [u64],
+        logs: &mut Logs,
+        now: Timestamp,
+        owes: bool,
+    ) {
         let (under, policy) = self.find(under);
         if !self.is_tagged() || words[0] == under.0 {
             return;
@@ -203,7 +211,10 @@ impl Family {
         let (_, by, memory) = self.written(words);
         let memory = View::new(memory, logs);
         if !by.fresh_in(memory, now).is_zero() {
-            policy.cross(self.crossing, by, memory, &mut crossed, now);
+            match self.crossing {
+                Crossing::Units if !owes => policy.carry(by, memory, &mut crossed, now),
+                crossing => policy.cross(crossing, by, memory, &mut crossed, now),
+            }
         }
         let (by, memory) = self.writing(words);
         by.clear(&mut State::new(memory, logs));
@@ -223,7 +234,7 @@ impl Family {
         cost: u64,
     ) {
         if self.crossing == Crossing::Time {
-            self.enter(under, words, logs, now);
+            self.enter(under, words, logs, now, true);
         }
         let (policy, words) = self.writing(words);
         policy.refund(&mut State::new(words, logs), now, cost);

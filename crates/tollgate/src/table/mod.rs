@@ -349,6 +349,9 @@ impl Locked<'_> {
         if !verdict.writes(self.shard.policy(key.under), cost) {
             return;
         }
+        if self.shard.stays_with_another(key, now, cost, verdict) {
+            return;
+        }
         self.find_place(key, now);
         self.shard.record(key, now, cost, verdict);
     }

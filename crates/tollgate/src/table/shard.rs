@@ -135,6 +135,30 @@ impl Shard {
         self.find(fingerprint).is_some()
     }
 
+    /// Whether a key is left as another member of the family wrote it: a refusal moves nothing to other
+    /// numbers, not even for the sake of limits in shadow, and nor does what charges nothing.
+    pub(super) fn stays_with_another(
+        &self,
+        key: Key,
+        now: Timestamp,
+        cost: u64,
+        verdict: Verdict,
+    ) -> bool {
+        let family = &self.rest.family;
+        let Some(at) = self.find(key.fingerprint).filter(|_| self.is_tagged()) else {
+            return false;
+        };
+        let (variant, ..) = family.written(&self.buckets.words()[self.layout.key(at)]);
+        if variant == family.find(key.under).0 {
+            return false;
+        }
+        // What is nothing to this member is no loss.
+        self.look(key, now, |policy, view| {
+            let is_lost = || verdict.grants() == 0 && !policy.fresh_in(view, now).is_zero();
+            !policy.charges(view, now, cost, verdict) || is_lost()
+        })
+    }
+
     /// Checks the key whose words start there.
     #[inline]
     pub(super) fn check_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
@@ -212,17 +236,17 @@ impl Shard {
 
     /// Charges the key, or the overflow entry if the key has no place.
     pub(super) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
-        self.write(key, now, |policy, state| policy.record(state, now, cost, verdict));
+        self.write(key, now, false, |policy, state| policy.record(state, now, cost, verdict));
     }
 
     /// The same for what was used already.
     pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
-        self.write(key, now, |policy, state| policy.debit(state, now, cost));
+        self.write(key, now, true, |policy, state| policy.debit(state, now, cost));
     }
 
     /// The same for how it ended.
     pub(super) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: u64) {
-        self.write(key, now, |policy, state| policy.report(state, now, outcome, times));
+        self.write(key, now, true, |policy, state| policy.report(state, now, outcome, times));
         // A breaker that closes is fresh at once.
         self.rest.frees_at = self.rest.frees_at.min(now);
     }
@@ -236,7 +260,7 @@ impl Shard {
         verdict: Verdict,
         until: Timestamp,
     ) -> Held {
-        self.write(key, now, |policy, state| policy.hold(state, now, cost, verdict, until))
+        self.write(key, now, false, |policy, state| policy.hold(state, now, cost, verdict, until))
     }
 
     /// Makes what was held what was used. A key without a place gets nothing back: what it shares was paid
@@ -253,7 +277,7 @@ impl Shard {
         if !known && !may_owe {
             return;
         }
-        self.write(key, now, |policy, state| {
+        self.write(key, now, true, |policy, state| {
             let carried = (!std::ptr::eq(policy, &**then)).then(|| held.carried(then, policy));
             let held = carried.as_ref().unwrap_or(held);
             if known {
@@ -271,7 +295,7 @@ impl Shard {
         if !self.knows(key.fingerprint) {
             return;
         }
-        self.write(key, now, |policy, state| {
+        self.write(key, now, true, |policy, state| {
             policy.let_go(state, now, &held.carried(then, policy));
         });
         self.rest.frees_at = self.rest.frees_at.min(now);
@@ -283,6 +307,7 @@ impl Shard {
         &mut self,
         key: Key,
         now: Timestamp,
+        owes: bool,
         write: impl FnOnce(&Policy, &mut State<'_>) -> T,
     ) -> T {
         let found = self.find(key.fingerprint);
@@ -294,7 +319,7 @@ impl Shard {
                 &mut overflow[..]
             }
         };
-        family.enter(key.under, words, logs, now);
+        family.enter(key.under, words, logs, now, owes);
         let (policy, words) = family.writing(words);
         let mut state = State::new(words, logs);
         let written = write(policy, &mut state);
