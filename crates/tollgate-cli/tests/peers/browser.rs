@@ -18,8 +18,9 @@ pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const SPACE: &str = " ";
 pub(crate) const DOWN: &str = "\u{e015}";
 
-/// What Chromium is started with: nothing that talks to hosts of its own accord.
-const ARGUMENTS: [&str; 10] = [
+/// What Chromium is started with: nothing that talks to hosts of its own accord, and no page that thinks nobody
+/// looks at it because the machine is busy.
+const ARGUMENTS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -29,6 +30,8 @@ const ARGUMENTS: [&str; 10] = [
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
     "--window-size=1280,1400",
 ];
 
