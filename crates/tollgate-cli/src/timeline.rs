@@ -1,5 +1,7 @@
 //! Counts over time, in a bounded number of bins whatever the span.
 
+use serde_json::{Value, json};
+
 /// Widths that people read easily. Each divides the next, so that bins can be merged.
 const WIDTHS_US: [u64; 19] = [
     1_000,
@@ -78,6 +80,12 @@ impl Timeline {
     pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
         let width = self.width_us();
         (self.first..).map(move |number| number * width).zip(self.bins.iter().copied())
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self) -> Value {
+        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted });
+        json!({ "bin_us": self.width_us(), "bins": self.bins().map(bin).collect::<Vec<Value>>() })
     }
 
     pub(crate) fn most_offered(&self) -> u64 {

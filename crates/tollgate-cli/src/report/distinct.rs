@@ -18,9 +18,7 @@ impl Default for Distinct {
 
 impl Distinct {
     pub(crate) fn add(&mut self, key: &str) {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hash_of(key);
         let place = usize::try_from(hash >> (u64::BITS - BITS)).unwrap_or(0);
         // One more than the zeros that follow: at most 51, so it fits.
         let zeros =
@@ -45,6 +43,13 @@ impl Distinct {
         let rounded = estimate.round() as usize;
         rounded
     }
+}
+
+/// The same in every run, so that reports are.
+pub(super) fn hash_of(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

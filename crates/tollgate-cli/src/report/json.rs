@@ -1,6 +1,7 @@
 //! A report for programs.
 
 use serde_json::{Map, Value, json};
+use tollgate::Policy;
 use tollgate_server::config::{LimitSpec, NormalisedLimit};
 
 use super::keys::KeyRecord;
@@ -10,15 +11,7 @@ use super::{Report, TOP};
 impl Report<'_> {
     pub(crate) fn json(&self) -> Value {
         let ledger = &self.ledger;
-        let by_limit = |counts: &[u64]| -> Map<String, Value> {
-            let limits = self.spec.built.limits().iter().zip(counts);
-            limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect()
-        };
-        let bins: Vec<Value> = ledger
-            .timeline
-            .bins()
-            .map(|(t_us, bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted }))
-            .collect();
+        let by_limit = |counts| by_limit(&self.spec.built, counts);
         fn numbers(found: &Option<LimitSpec>) -> Option<NormalisedLimit<'_>> {
             found.as_ref().map(NormalisedLimit::new)
         }
@@ -50,7 +43,7 @@ impl Report<'_> {
             "most_refused_keys": self.top(|record| record.refused),
             "keys_most_refused_in_shadow": self.top(|record| record.in_shadow),
             "busiest_keys": self.top(|record| record.checks),
-            "timeline": { "bin_us": ledger.timeline.width_us(), "bins": bins },
+            "timeline": ledger.timeline.json(),
             "smallest_limits": smallest,
             "smallest_limits_of_all_keys": self.extent == Extent::Whole,
             "remarks": self.remarks,
@@ -67,9 +60,15 @@ impl Report<'_> {
                 "first_refused_us": when(record.first_refused_us),
                 "last_refused_us": when(record.last_refused_us),
                 "in_shadow": record.in_shadow,
-                "longest_retry_after_us": record.longest_wait_us().and_then(when),
+                "longest_retry_after_us": record.longest.us().and_then(when),
             })
         };
         self.ledger.keys.top(TOP, of).into_iter().map(line).collect()
     }
+}
+
+/// Counts by the names of a policy's limits.
+pub(crate) fn by_limit(policy: &Policy, counts: &[u64]) -> Map<String, Value> {
+    let limits = policy.limits().iter().zip(counts);
+    limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::distinct::Distinct;
+use super::longest::Longest;
 use super::when::counted;
 
 /// So many keys are told apart. Before there are more, the lighter half is forgotten: whoever is refused much
@@ -109,9 +110,7 @@ pub(crate) struct KeyRecord {
     pub(crate) in_shadow: u64,
     pub(crate) first_refused_us: u64,
     pub(crate) last_refused_us: u64,
-    /// The longest wait that was advised, as long as one was.
-    longest_wait_us: u64,
-    is_hopeless: bool,
+    pub(crate) longest: Longest,
 }
 
 impl KeyRecord {
@@ -125,14 +124,8 @@ impl KeyRecord {
             }
             self.refused += 1;
             self.last_refused_us = t_us;
-            self.longest_wait_us = self.longest_wait_us.max(wait_us.unwrap_or(0));
-            self.is_hopeless |= wait_us.is_none();
+            self.longest.add(wait_us);
         }
-    }
-
-    /// The longest wait that was advised; never, if once none was.
-    pub(crate) fn longest_wait_us(&self) -> Option<u64> {
-        (!self.is_hopeless).then_some(self.longest_wait_us)
     }
 }
 

@@ -5,6 +5,7 @@ mod distinct;
 mod json;
 mod keys;
 mod ledger;
+mod longest;
 mod page;
 mod refusals;
 mod smallest;
@@ -13,8 +14,10 @@ mod text;
 mod when;
 
 pub(crate) use self::distinct::Distinct;
+pub(crate) use self::json::by_limit;
 pub(crate) use self::keys::{Keys, Number, Record};
 pub(crate) use self::ledger::{Checked, Ledger};
+pub(crate) use self::longest::Longest;
 pub(crate) use self::page::shown;
 pub(crate) use self::refusals::Refusals;
 pub(crate) use self::table::{Align, table};

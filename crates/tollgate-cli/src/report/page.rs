@@ -1,7 +1,6 @@
 //! A report as a picture, and as a page.
 
 use super::keys::KeyRecord;
-use super::text::wait;
 use super::when::share;
 use super::{Report, TOP};
 use crate::meaning::{describe, in_short};
@@ -122,7 +121,7 @@ impl Report<'_> {
                 share(record.refused, record.checks),
                 only_if_refused(times.show(record.first_refused_us)),
                 only_if_refused(times.show(record.last_refused_us)),
-                only_if_refused(wait(record.longest_wait_us())),
+                only_if_refused(record.longest.to_string()),
             ]
         };
         let head = [

@@ -103,7 +103,7 @@ impl Report<'_> {
                 Cell::new(format!("of {}", record.checks)),
                 Cell::new(times.show(record.first_refused_us)),
                 Cell::new(times.show(record.last_refused_us)),
-                Cell::new(wait(record.longest_wait_us())),
+                Cell::new(record.longest),
                 Cell::new(format!("{key:?}")),
             ]
         };
@@ -180,9 +180,4 @@ impl Report<'_> {
         let head = [("each alone", Left), ("nobody", Left), ("at most 1 % of checks", Left)];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
-}
-
-/// As people read it.
-pub(super) fn wait(wait_us: Option<u64>) -> String {
-    wait_us.map_or_else(|| "never".to_owned(), |wait| at_a_glance(wait).to_string())
 }

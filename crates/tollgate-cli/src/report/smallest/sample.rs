@@ -1,7 +1,8 @@
 //! What keys asked for: of all keys, or of the busiest and some of the others.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::report::distinct::hash_of;
 
 /// The most checks that are remembered.
 const MOST: usize = 1_250_000;
@@ -41,9 +42,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn add(&mut self, key: &str, t_us: u64, cost: u64) {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let key = hasher.finish();
+        let key = hash_of(key);
         if self.extent == Extent::Beginning || !self.takes(key) {
             return;
         }

@@ -1,12 +1,11 @@
 //! Differences as a page, and for programs.
 
-use serde_json::{Map, Value, json};
-use tollgate::Policy;
+use serde_json::{Value, json};
 
 use super::changes::{Change, Side};
 use super::{Rewording, Tried};
 use crate::picture::{Page, Picture, Row, Times};
-use crate::report::{TOP, share, shown};
+use crate::report::{TOP, by_limit, share, shown};
 
 impl Tried {
     pub(super) fn page(&self, rewordings: &[Rewording]) -> String {
@@ -116,9 +115,4 @@ impl Tried {
             "remarks": self.remarks,
         })
     }
-}
-
-fn by_limit(policy: &Policy, counts: &[u64]) -> Map<String, Value> {
-    let limits = policy.limits().iter().zip(counts);
-    limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect()
 }

@@ -10,8 +10,7 @@ use tollgate_server::decision_line::micros_up;
 
 use super::arrivals::{Arrival, MOST};
 use super::most::Most;
-use crate::picture::at_a_glance;
-use crate::report::{Checked, Refusals};
+use crate::report::{Checked, Longest, Refusals};
 use crate::stage::{Ruling, Stage};
 use crate::timeline::Timeline;
 use crate::trace::{Event, Op};
@@ -37,8 +36,7 @@ pub(super) struct Rehearsal {
     pub(super) refused_by: Vec<u64>,
     /// Some of them, enough to draw.
     pub(super) refusals: Refusals,
-    longest_wait_us: Option<u64>,
-    has_never: bool,
+    longest: Longest,
     pub(super) timeline: Timeline,
     /// What was left to the one who is watched.
     pub(super) level: Vec<(u64, f64)>,
@@ -134,8 +132,7 @@ impl Rehearsal {
             given_up: 0,
             refused_by: vec![0; limits],
             refusals: Refusals::default(),
-            longest_wait_us: None,
-            has_never: false,
+            longest: Longest::default(),
             timeline: Timeline::new(BINS),
             level: Vec::new(),
             most: Most::within(window),
@@ -153,9 +150,7 @@ impl Rehearsal {
             for limit in by.iter().filter(|_| !checked.turn.is_particular()) {
                 self.refused_by[limit] += 1;
             }
-            let wait_us = decision.retry_after().map(micros_up);
-            self.longest_wait_us = self.longest_wait_us.max(wait_us);
-            self.has_never |= wait_us.is_none();
+            self.longest.add(decision.retry_after().map(micros_up));
             self.refusals.add(|| checked.refusal());
         } else {
             self.admitted += 1;
@@ -183,16 +178,8 @@ impl Rehearsal {
         self.requests - self.admitted
     }
 
-    /// In words, if anybody was refused.
-    pub(super) fn longest_wait(&self) -> Option<String> {
-        match (self.has_never, self.longest_wait_us) {
-            (true, _) => Some("never".to_owned()),
-            (false, wait_us) => wait_us.map(|wait| at_a_glance(wait).to_string()),
-        }
-    }
-
-    /// As a number; there is none for never.
-    pub(super) fn longest_wait_us(&self) -> Option<u64> {
-        self.longest_wait_us.filter(|_| !self.has_never)
+    /// What was advised, if anybody was refused.
+    pub(super) fn longest_wait(&self) -> Option<Longest> {
+        (self.refused() > 0).then_some(self.longest)
     }
 }

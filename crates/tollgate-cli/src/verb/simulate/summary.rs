@@ -8,7 +8,7 @@ use tollgate_server::config::{LimitSpec, Micros};
 
 use super::{Rehearsal, Simulation, Subject};
 use crate::meaning::most_within;
-use crate::report::{Align, table};
+use crate::report::{Align, by_limit, table};
 
 impl Simulation {
     pub(super) fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
@@ -47,7 +47,7 @@ impl Simulation {
                 played.requests.to_string(),
                 played.admitted.to_string(),
                 played.refused().to_string(),
-                played.longest_wait().unwrap_or_else(|| "–".to_owned()),
+                played.longest_wait().map_or_else(|| "–".to_owned(), |wait| wait.to_string()),
                 played.most.units().to_string(),
                 bound(subject, played).map_or_else(|| "–".to_owned(), |bound| bound.to_string()),
             ]
@@ -74,16 +74,6 @@ pub(super) fn bound(subject: &Subject, played: &Rehearsal) -> Option<u64> {
 }
 
 fn of(subject: &Subject, played: &Rehearsal) -> Value {
-    let limits = subject.spec.built.limits().iter().zip(&played.refused_by);
-    let refused_by: serde_json::Map<String, Value> =
-        limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect();
-    let bins: Vec<Value> = played
-        .timeline
-        .bins()
-        .map(
-            |(t_us, bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted }),
-        )
-        .collect();
     let refusals: Vec<Value> = played
         .refusals
         .kept()
@@ -99,10 +89,10 @@ fn of(subject: &Subject, played: &Rehearsal) -> Value {
         "units": played.units,
         "retries": played.retries,
         "given_up": played.given_up,
-        "refused_by": refused_by,
-        "longest_retry_after_us": played.longest_wait_us(),
+        "refused_by": by_limit(&subject.spec.built, &played.refused_by),
+        "longest_retry_after_us": played.longest_wait().and_then(|wait| wait.us()),
         "most": { "window_us": played.most.window_us(), "units": played.most.units(), "bound": bound(subject, played) },
-        "timeline": { "bin_us": played.timeline.width_us(), "bins": bins },
+        "timeline": played.timeline.json(),
         "refusals": refusals,
     })
 }
