@@ -144,10 +144,10 @@ impl Shard {
         cost: u64,
         verdict: Verdict,
     ) -> bool {
+        // Most tables have one member, and look nothing up for this.
+        let found = if self.is_tagged() { self.find(key.fingerprint) } else { None };
+        let Some(at) = found else { return false };
         let family = &self.rest.family;
-        let Some(at) = self.find(key.fingerprint).filter(|_| self.is_tagged()) else {
-            return false;
-        };
         let (variant, ..) = family.written(&self.buckets.words()[self.layout.key(at)]);
         if variant == family.find(key.under).0 {
             return false;
