@@ -94,7 +94,7 @@ async fn after_a_lost_reply_it_is_not_repeated() {
         let server = RedisServer::start();
         let proxy = Proxy::start(server.port());
         let builder = asking(&proxy.url()).serving(serving(on_store_error));
-        let store = store(builder, still_bucket(100)).await;
+        let store = store(builder.deadline(SECOND), still_bucket(100)).await;
         debit(&store, 1).await.unwrap();
         proxy.swallow_replies();
         let answer = debit(&store, 40).await;

@@ -118,7 +118,7 @@ async fn leases_that_run_out_in_use_come_back_too() {
 async fn a_large_cost_takes_no_large_lease() {
     let server = RedisServer::start();
     let node = leasing(&server, still_bucket(100), 10, PATIENT).await;
-    let other = store(asking(&server.url()), still_bucket(100)).await;
+    let other = store(asking(&server.url()).deadline(PATIENT), still_bucket(100)).await;
     for _ in 0..3 {
         check(&node, one("key")).await;
     }

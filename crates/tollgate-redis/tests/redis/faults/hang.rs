@@ -25,7 +25,7 @@ async fn stopped_for(time: Duration) {
     over_admission(&calls, &Bound { extra: 2 * bound.capacity, ..bound }).unwrap();
     answered_in_time(&calls, DEADLINE).unwrap();
     let back = recovery(&calls, healed).unwrap();
-    assert!(opened <= millis(600), "{opened:?}");
+    assert!(opened <= 2 * SECOND, "{opened:?}");
     // Connections that were given up are closed: the store's and the one that asks are left.
     let clients: u32 = server.info("clients", "connected_clients").unwrap().trim().parse().unwrap();
     assert!(clients <= 3, "{clients} connections");

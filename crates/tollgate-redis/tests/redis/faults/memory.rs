@@ -44,7 +44,7 @@ async fn full_and_free_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eviction_is_warned_of() {
     let server = RedisServer::start();
-    let store = store(asking(&server.url()), still_bucket(10)).await;
+    let store = store(asking(&server.url()).deadline(PATIENT), still_bucket(10)).await;
     assert_eq!(store.greet().await.unwrap(), Vec::<String>::new());
     server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
     let warnings = store.greet().await.unwrap();

@@ -122,12 +122,14 @@ async fn a_mute_connection_is_given_up_at_once() {
 /// Replies that are slow, but in time, are no failures.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_within_the_deadline() {
-    let scene = Scene::new().await;
-    let log = Log::new();
-    scene.proxy.delay(millis(10));
-    for _ in 0..20 {
-        let call = log.check(&scene.store, one("key")).await;
-        assert!(call.is_from_store() && call.took() >= millis(10), "{call:?}");
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = asking(&proxy.url()).serving(DENY).deadline(SECOND);
+    let (store, log) = (store(builder, still_bucket(100)).await, Log::new());
+    proxy.delay(millis(100));
+    for _ in 0..5 {
+        let call = log.check(&store, one("key")).await;
+        assert!(call.is_from_store() && call.took() >= millis(100), "{call:?}");
     }
 }
 

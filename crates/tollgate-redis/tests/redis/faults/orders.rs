@@ -5,10 +5,10 @@ use tollgate::{Failure, Source, Store, Verb};
 use tollgate_conformance::real::RedisServer;
 use tollgate_redis::{OnStoreError, RedisStore, Serving};
 
-use crate::scene::{asking, one, still_bucket, until_degraded};
+use crate::scene::{SECOND, asking, one, still_bucket, until_degraded};
 
 async fn served_as(server: &RedisServer, on_store_error: OnStoreError) -> RedisStore {
-    let store = asking(&server.url()).start().unwrap();
+    let store = asking(&server.url()).deadline(SECOND).start().unwrap();
     let serving = Serving { on_store_error, lease: None };
     store.set_policy_as(still_bucket(3), serving).await.unwrap();
     store

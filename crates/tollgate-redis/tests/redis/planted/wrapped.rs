@@ -113,12 +113,13 @@ async fn through_an_outage(
 /// Two calls for ten units each; the reply to the second is lost, and the network then well again.
 async fn lose_a_reply(server: &RedisServer, bug: Bug) -> Result<(), String> {
     let proxy = Proxy::start(server.port());
-    let real = store(asking(&proxy.url()).serving(DENY), still_bucket(1_000)).await;
+    let builder = asking(&proxy.url()).serving(DENY).deadline(SECOND);
+    let real = store(builder, still_bucket(1_000)).await;
     let (store, log) = (Bugged(real, bug), Log::new());
     log.check(&store, units("key", 10)).await;
     proxy.swallow_replies();
     let heal = async {
-        sleep(DEADLINE / 2).await;
+        sleep(SECOND / 2).await;
         proxy.pass();
     };
     tokio::join!(log.check(&store, units("key", 10)), heal);

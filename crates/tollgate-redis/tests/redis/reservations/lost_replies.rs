@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -10,7 +11,7 @@ use tollgate_conformance::real::{Proxy, RedisServer};
 use tollgate_redis::{OnStoreError, RedisStore, Serving};
 
 use super::{commit, hold};
-use crate::scene::{HOUR, PATIENT, asking, millis, remaining, store};
+use crate::scene::{DEADLINE, HOUR, PATIENT, SECOND, asking, millis, remaining, store};
 
 const LIMIT: u64 = 1_000_000;
 const HOLDERS: u64 = 8;
@@ -21,9 +22,9 @@ fn window() -> Policy {
 }
 
 /// A node that fails when Redis does.
-async fn behind(proxy: &Proxy) -> RedisStore {
+async fn behind(proxy: &Proxy, deadline: Duration) -> RedisStore {
     let serving = Serving { on_store_error: OnStoreError::Deny, lease: None };
-    store(asking(&proxy.url()).serving(serving), window()).await
+    store(asking(&proxy.url()).serving(serving).deadline(deadline), window()).await
 }
 
 /// What is used, as another node sees it.
@@ -36,7 +37,8 @@ async fn used(server: &RedisServer) -> u64 {
 async fn asked_for_again_it_is_the_same_reservation() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let store = behind(&proxy).await;
+    // A lost reply costs this much, and a new connection must be made within it.
+    let store = behind(&proxy, SECOND).await;
     // From now on the server knows the script.
     hold(&store, "before", "other", 1).await.unwrap();
     proxy.swallow_replies();
@@ -59,10 +61,10 @@ async fn asked_for_again_it_is_the_same_reservation() {
 async fn what_is_used_is_what_was_committed() {
     let server = RedisServer::start();
     let proxy = Arc::new(Proxy::start(server.port()));
-    let store = behind(&proxy).await;
+    let store = behind(&proxy, DEADLINE).await;
     // From now on the server knows the scripts.
-    hold(&store, "before", "other", 1).await.unwrap();
-    commit(&store, "before", 0).await.unwrap();
+    while hold(&store, "before", "other", 1).await.is_err() {}
+    while commit(&store, "before", 0).await.is_err() {}
     let stop = Arc::new(AtomicBool::new(false));
     let weather = {
         let (proxy, stop) = (Arc::clone(&proxy), Arc::clone(&stop));
@@ -121,7 +123,7 @@ async fn what_is_used_is_what_was_committed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_nothing_is_held() {
     let server = RedisServer::start();
-    let store = store(asking(&server.url()), window()).await;
+    let store = store(asking(&server.url()).deadline(SECOND), window()).await;
     hold(&store, "before", "key", 1).await.unwrap();
     server.kill();
     assert!(hold(&store, "after", "key", 1).await.unwrap_err().failure().is_some());
