@@ -73,7 +73,8 @@ async fn back_records_live_no_longer_than_they_matter() {
     }
     for key in keys(&server) {
         let ttl_ms = server.command(&[b"PTTL", &*key]).as_int();
-        assert!((1..=2_000).contains(&ttl_ms), "{ttl_ms} ms");
+        // Some may be gone by now; none is kept for ever, which is −1.
+        assert!(ttl_ms != -1 && ttl_ms <= 2_000, "{ttl_ms} ms");
     }
 }
 

@@ -22,7 +22,9 @@ async fn flushed_all_the_time(server: &RedisServer, policy: Policy) -> Vec<Call>
     let calls = traffic.stop().await;
     let authoritative = |call: &Call| call.source() == Some(Source::Authoritative);
     assert!(calls.iter().all(authoritative), "{:?}", calls.iter().find(|c| !authoritative(c)));
-    assert_eq!(calls.iter().map(Call::granted).sum::<u64>(), CAPACITY, "of {} calls", calls.len());
+    // A slow machine may not have asked for all there is.
+    let (granted, asked) = (calls.iter().map(Call::granted).sum::<u64>(), calls.len() as u64);
+    assert_eq!(granted, CAPACITY.min(asked), "of {asked} calls");
     println!("SCRIPT FLUSH every 100 ms: {:?}, all authoritative", latencies(&calls));
     calls
 }
