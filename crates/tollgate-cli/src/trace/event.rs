@@ -16,13 +16,31 @@ pub(crate) struct Event<'a> {
     pub(crate) cost: u64,
     pub(crate) op: Op,
     pub(crate) tier: Option<Cow<'a, str>>,
+    /// The keys that the policies after the first make of the same line, where each makes its own.
+    pub(crate) other_keys: Cow<'a, [String]>,
 }
 
 impl Event<'_> {
     /// The same, independent of the line it was read from.
     pub(crate) fn into_owned(self) -> Event<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
-        Event { key: owned(self.key), tier: self.tier.map(owned), ..self }
+        Event {
+            key: owned(self.key),
+            tier: self.tier.map(owned),
+            other_keys: Cow::Owned(self.other_keys.into_owned()),
+            ..self
+        }
+    }
+
+    /// What it is to the policy at this place, of those that the trace is read for.
+    pub(crate) fn under(&self, place: usize) -> Event<'_> {
+        let other = place.checked_sub(1).and_then(|place| self.other_keys.get(place));
+        Event {
+            key: Cow::Borrowed(other.map_or(&*self.key, String::as_str)),
+            tier: self.tier.as_deref().map(Cow::Borrowed),
+            other_keys: Cow::Borrowed(&[]),
+            ..*self
+        }
     }
 }
 
@@ -111,6 +129,7 @@ impl<'de> Visitor<'de> for EventVisitor {
             cost: cost.unwrap_or(1),
             op,
             tier,
+            other_keys: Cow::Borrowed(&[]),
         })
     }
 }

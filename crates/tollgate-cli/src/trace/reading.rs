@@ -72,32 +72,38 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl Reading {
-    /// Opens a trace for a policy; `-` or nothing is standard input, and what begins as gzip does is
-    /// decompressed. On a terminal, a bar shows how far it is.
-    pub(crate) fn open(&self, path: Option<&Path>, spec: &PolicySpec) -> Result<Trace, Failure> {
-        self.begin(path, true, spec)
+    /// Opens a trace for policies, each of which makes its own key of a line unless `--key` says one for all.
+    /// `-` or nothing is standard input, and what begins as gzip does is decompressed. On a terminal, a bar
+    /// shows how far it is.
+    pub(crate) fn open(
+        &self,
+        path: Option<&Path>,
+        specs: &[&PolicySpec],
+    ) -> Result<Trace, Failure> {
+        self.begin(path, true, specs)
     }
 
     /// The same without a bar, for those who write on the terminal themselves.
     pub(crate) fn open_quietly(
         &self,
         path: Option<&Path>,
-        spec: &PolicySpec,
+        specs: &[&PolicySpec],
     ) -> Result<Trace, Failure> {
-        self.begin(path, false, spec)
+        self.begin(path, false, specs)
     }
 
     fn begin(
         &self,
         path: Option<&Path>,
         shows_progress: bool,
-        spec: &PolicySpec,
+        specs: &[&PolicySpec],
     ) -> Result<Trace, Failure> {
         let kind = match self.input {
             Format::Trace => {
                 self.refuse_flags_of_logs()?;
                 let input = Input::open(path, shows_progress)?;
-                let source = Source::Own(OwnTrace::new(input, spec.built.takes_reports()));
+                let takes_reports = specs.first().is_some_and(|spec| spec.built.takes_reports());
+                let source = Source::Own(OwnTrace::new(input, takes_reports));
                 return Ok(Trace { source });
             }
             Format::Combined => Kind::Combined,
@@ -105,7 +111,7 @@ impl Reading {
             Format::Csv => Kind::Csv,
         };
         self.refuse_flags_of_other_logs()?;
-        let log = log::open(&self.settings(kind), Input::open(path, shows_progress)?, spec)?;
+        let log = log::open(&self.settings(kind), Input::open(path, shows_progress)?, specs)?;
         Ok(Trace { source: log.map_or(Source::Nothing, Source::Log) })
     }
 
@@ -125,28 +131,9 @@ impl Reading {
         }
     }
 
-    /// Policies that are tried on the same traffic must mean the same by a key.
-    pub(crate) fn refuse_different_keys<'s>(
-        &self,
-        mut specs: impl Iterator<Item = &'s PolicySpec>,
-    ) -> Result<(), Failure> {
-        if matches!(self.input, Format::Trace) || self.key.is_some() {
-            return Ok(());
-        }
-        let Some(first) = specs.next() else { return Ok(()) };
-        let fields = |spec: &PolicySpec| match &*spec.key {
-            [] => "whatever the caller says".to_owned(),
-            fields => fields.join(" and "),
-        };
-        match specs.find(|spec| spec.key != first.key) {
-            Some(other) => Err(format!(
-                "one policy makes its key of {}, the other of {}; say with --key what to try both with",
-                fields(first),
-                fields(other)
-            )
-            .into()),
-            None => Ok(()),
-        }
+    /// Whether policies may mean different things by the key of one line: a trace says its keys itself.
+    pub(crate) fn has_keys_by_policy(&self) -> bool {
+        !matches!(self.input, Format::Trace) && self.key.is_none()
     }
 
     /// What each request of traffic that is not read but made up costs.

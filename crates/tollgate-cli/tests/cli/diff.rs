@@ -153,7 +153,7 @@ fn complaints_are_sentences() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""), "words need no traffic");
 }
 
-/// A log has no keys of its own; policies that make them of different fields cannot share one.
+/// A log has no keys of its own: each policy makes them of its own fields, as a replay does for one.
 #[test]
 fn keys_of_different_fields() {
     let log: String = (0..8)
@@ -167,21 +167,32 @@ fn keys_of_different_fields() {
         .file("both.toml", &of("\"client_ip\", \"user\""))
         .file("user.toml", &of("\"user\""))
         .file("none.toml", "[policies.q]\nlimits = [\"1/s\"]\n");
-    let run =
-        place.run(&["diff", "both.toml", "user.toml", "--trace", "log", "--input", "combined"]);
-    assert_eq!(run.code, Some(2));
-    assert!(
-        run.stderr.contains("client_ip and user, the other of user; say with --key"),
-        "{}",
-        run.stderr
-    );
     let with = ["--trace", "log", "--input", "combined", "--json", "-p", "p"];
-    let run =
-        place.run(&[&["diff", "both.toml", "user.toml", "--key", "user"], &with[..]].concat());
-    assert_eq!((run.code, &run.json()["trace"]["newly_refused"]), (Some(1), &json!(0)));
+    let of = |old: &str, new: &str, flags: &[&str]| {
+        let run = place.run(&[&["diff", old, new], &with[..], flags].concat());
+        assert_eq!(run.stderr, "");
+        assert_eq!(run.code, Some(1));
+        run.json()["trace"].take()
+    };
+    let merged = of("both.toml", "user.toml", &[]);
+    assert_eq!(
+        (&merged["newly_refused"], &merged["newly_admitted"], &merged["keys_newly_refused"]),
+        (&json!(3), &json!(0), &json!(1))
+    );
+    let told = "the old policy makes its keys of client_ip and user, the new one of user";
+    assert!(merged["remarks"].to_string().contains(told), "{}", merged["remarks"]);
+    assert_eq!(merged["most_changed_keys"][0]["key"], "bob");
+    let parted = of("user.toml", "both.toml", &[]);
+    assert_eq!((&parted["newly_refused"], &parted["newly_admitted"]), (&json!(0), &json!(3)));
+    // Each side is what a replay of it says.
+    for (config, side) in [("both.toml", "old"), ("user.toml", "new")] {
+        let replay = ["replay", "log", "-c", config, "--input", "combined", "--json"];
+        assert_eq!(merged[side]["refused"], place.run(&replay).json()["refused"], "{side}");
+    }
+    let same = of("both.toml", "user.toml", &["--key", "user"]);
+    assert_eq!((&same["newly_refused"], &same["old"]["refused"]), (&json!(0), &json!(3)));
     // A policy that goes leaves its idea of a key behind.
-    let run = place.run(&[&["diff", "user.toml", "none.toml"], &with[..]].concat());
-    assert_eq!(run.json()["trace"]["newly_admitted"], json!(3));
+    assert_eq!(of("user.toml", "none.toml", &[])["newly_admitted"], json!(3));
 }
 
 /// Whatever is said of single keys and their limits is a change.

@@ -230,6 +230,52 @@ fn a_summary_for_people() {
     assert!(!run.stdout.contains('\u{1b}'), "no colours in pipes");
 }
 
+/// Policies of one file may make their keys of different fields; each is simulated with its own.
+#[test]
+fn each_policy_has_its_own_keys() {
+    let log: String = (0..12)
+        .map(|n| {
+            format!(
+                "10.0.0.{} - bob [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 9\n",
+                n % 4
+            )
+        })
+        .collect();
+    let place = Place::with_config(
+        "[policies.users]\nkey = [\"user\"]\nlimits = [\"2/s\"]\n\
+         [policies.addresses]\nkey = [\"client_ip\"]\nlimits = [\"2/s\"]\n\
+         [policies.both]\nkey = [\"client_ip\", \"user\"]\nlimits = [\"1/s\"]\n",
+    )
+    .file("log", &log);
+    let of = ["simulate", "-c", "tollgate.toml", "--arrivals", "log", "--input", "combined"];
+    let simulated = |flags: &[&str]| {
+        let run = place.run(&[&of[..], &["--json"], flags].concat());
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.json()
+    };
+    let own = simulated(&[]);
+    let admitted = |simulation: &Value| -> Vec<u64> {
+        let subjects = simulation["subjects"].as_array().unwrap();
+        subjects.iter().map(|subject| number(&subject["admitted"])).collect()
+    };
+    // One user, four addresses, and four pairs of both.
+    assert_eq!(admitted(&own), [2, 8, 4]);
+    assert_eq!(own["arrivals"], "12 requests by one key or 4 keys, as in log");
+    // The most that one key had is of one key, too, and not of the first policy's.
+    let most = |place: usize| number(&own["subjects"][place]["most"]["units"]);
+    assert_eq!([most(0), most(1), most(2)], [2, 2, 1]);
+    for (place_of, policy) in ["users", "addresses", "both"].into_iter().enumerate() {
+        let replay = ["replay", "log", "-p", policy, "--input", "combined", "--json"];
+        let replayed = place.run(&replay).json();
+        assert_eq!(replayed["allowed"], own["subjects"][place_of]["admitted"], "{policy}");
+    }
+    assert_eq!(admitted(&simulated(&["--key", "user"])), [2, 2, 1], "one key for all");
+    let run = place.run(&[&of[..], &["--plot", "p.svg"]].concat());
+    assert_eq!(run.code, Some(0));
+    let picture = std::fs::read_to_string(place.path("p.svg")).unwrap();
+    assert!(picture.contains("what is left to the busiest key of each"), "{picture:.2000}");
+}
+
 #[test]
 fn complaints_are_sentences() {
     let place = Place::with_config(

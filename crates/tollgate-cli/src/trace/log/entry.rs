@@ -12,6 +12,8 @@ pub(super) struct Entry {
     pub(super) cost: u64,
     pub(super) has_tier: bool,
     pub(super) tier: String,
+    /// The keys of the policies after the first, where each makes its own.
+    pub(super) other_keys: Vec<String>,
 }
 
 /// Room that is kept, in bytes. Keys that need more are rare, and must not add up.
@@ -20,12 +22,14 @@ const ROOM: usize = 1 << 10;
 impl Entry {
     /// Whether its room is worth keeping.
     pub(super) fn is_small(&self) -> bool {
-        self.key.capacity() + self.tier.capacity() <= ROOM
+        let others: usize = self.other_keys.iter().map(String::capacity).sum();
+        self.key.capacity() + self.tier.capacity() + others <= ROOM
     }
 
     /// The text it holds on to, in bytes.
     pub(super) fn size(&self) -> usize {
-        self.key.len() + self.tier.len()
+        let others: usize = self.other_keys.iter().map(String::len).sum();
+        self.key.len() + self.tier.len() + others
     }
 
     pub(super) fn event(&self) -> Event<'_> {
@@ -35,6 +39,7 @@ impl Entry {
             cost: self.cost,
             op: Op::Check,
             tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
+            other_keys: Cow::Borrowed(&self.other_keys),
         }
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Plan {
     /// The first of these fields that a line has is its time.
     pub(super) times: Vec<(usize, Unit)>,
     pub(super) key: Expression,
+    /// Of the policies after the first, where each makes its own.
+    pub(super) other_keys: Vec<Expression>,
     /// 1 where nothing is said.
     pub(super) cost: Option<Expression>,
     pub(super) tier: Option<Expression>,
@@ -27,14 +29,10 @@ impl Plan {
             return Ok(false);
         }
         entry.t_us = self.time(row)?;
-        entry.key.clear();
-        match self.key.eval(row)?.into_text() {
-            Some(key) if key.len() <= MAX_KEY => entry.key.push_str(&key),
-            Some(key) => {
-                let found = key.len();
-                return Err(format!("a key must be at most {MAX_KEY} bytes long; found {found}"));
-            }
-            None => return Err(missing("--key", &self.key, row)),
+        write_key(&self.key, row, &mut entry.key)?;
+        entry.other_keys.resize_with(self.other_keys.len(), String::new);
+        for (expression, key) in self.other_keys.iter().zip(&mut entry.other_keys) {
+            write_key(expression, row, key)?;
         }
         entry.cost = match &self.cost {
             None => 1,
@@ -62,6 +60,19 @@ impl Plan {
             names.join(" or ")
         ))
     }
+}
+
+fn write_key(expression: &Expression, row: &dyn Row, room: &mut String) -> Result<(), String> {
+    room.clear();
+    match expression.eval(row)?.into_text() {
+        Some(key) if key.len() <= MAX_KEY => room.push_str(&key),
+        Some(key) => {
+            let found = key.len();
+            return Err(format!("a key must be at most {MAX_KEY} bytes long; found {found}"));
+        }
+        None => return Err(missing("--key", expression, row)),
+    }
+    Ok(())
 }
 
 fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {

@@ -43,11 +43,11 @@ pub(in crate::trace) struct Settings<'s> {
     pub(in crate::trace) has_header: bool,
 }
 
-/// Opens a log for a policy; nothing if there is not a single line in it.
+/// Opens a log for policies; nothing if there is not a single line in it.
 pub(in crate::trace) fn open(
     settings: &Settings<'_>,
     input: Input,
-    spec: &PolicySpec,
+    specs: &[&PolicySpec],
 ) -> Result<Option<Ahead>, Failure> {
     let mut lines = Lines::new(input);
     let is_there = lines.advance();
@@ -58,12 +58,12 @@ pub(in crate::trace) fn open(
     let mut tally = Tally::default();
     let (format, plan) = match settings.kind {
         Kind::Combined => {
-            let plan = settings.plan(&mut CombinedNames, spec, &mut tally)?;
+            let plan = settings.plan(&mut CombinedNames, specs, &mut tally)?;
             (Format::Combined, plan)
         }
         Kind::Json => {
             let mut json = Json::new(first);
-            let plan = settings.plan(&mut json, spec, &mut tally)?;
+            let plan = settings.plan(&mut json, specs, &mut tally)?;
             (Format::Json(json), plan)
         }
         Kind::Csv => {
@@ -74,7 +74,7 @@ pub(in crate::trace) fn open(
                     "{place}: the names of the columns must be on one line; a quote is not closed"
                 )
             })?;
-            let plan = settings.plan(&mut csv, spec, &mut tally)?;
+            let plan = settings.plan(&mut csv, specs, &mut tally)?;
             (Format::Csv(csv), plan)
         }
     };
@@ -100,7 +100,7 @@ impl Settings<'_> {
     fn plan(
         &self,
         names: &mut dyn Names,
-        spec: &PolicySpec,
+        specs: &[&PolicySpec],
         tally: &mut Tally,
     ) -> Result<Plan, Failure> {
         let mut read = |flag, text: Option<&str>, wanted| {
@@ -110,12 +110,18 @@ impl Settings<'_> {
         let key = read("--key", self.key, expr::Kind::Text)?;
         let cost = read("--cost", self.cost, expr::Kind::Number)?;
         let tier = read("--tier", self.tier, expr::Kind::Text)?;
-        let key = match key {
-            Some(key) => key,
-            None => self.default_key(names, spec, tally)?,
+        // What is said goes for all of them; else each has its own.
+        let (key, other_keys) = match (key, specs) {
+            (Some(key), _) => (key, Vec::new()),
+            (None, []) => return Err("a log is read for a policy".to_owned().into()),
+            (None, [first, others @ ..]) => {
+                let mut of = |spec: &&PolicySpec| self.default_key(names, spec, tally);
+                (of(first)?, others.iter().map(of).collect::<Result<_, _>>()?)
+            }
         };
         let times = self.times(names)?;
-        Ok(Plan { condition, times, key, cost, tier, instants: Instants::default() })
+        let instants = Instants::default();
+        Ok(Plan { condition, times, key, other_keys, cost, tier, instants })
     }
 
     fn times(&self, names: &mut dyn Names) -> Result<Vec<(usize, Unit)>, Failure> {
@@ -174,6 +180,8 @@ impl Settings<'_> {
             ));
         } else if !matches!(self.kind, Kind::Combined) && !names.has("key") {
             tally.settled.push(format!("{said}; --key tells them apart"));
+            // Several policies may have nothing else to say.
+            tally.settled.dedup();
         }
         Ok(Expression::of(part))
     }

@@ -130,7 +130,7 @@ impl Diff {
         match (in_old, in_new) {
             (true, false) => new.key.clone_from(&old.key),
             (false, true) => old.key.clone_from(&new.key),
-            _ => self.reading.refuse_different_keys([&old, &new].into_iter())?,
+            _ => {}
         }
         Ok(Some((old, new)))
     }
@@ -144,7 +144,14 @@ impl Diff {
         let failed = |error: StoreError| Failure::from(error.to_string());
         let rulings = (Ruling::new(old)?, Ruling::new(new)?);
         let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::default());
-        let mut trace = self.reading.open(self.trace.as_deref(), rulings.1.spec())?;
+        let (old, new) = (rulings.0.spec(), rulings.1.spec());
+        let is_same_key = old.key == new.key;
+        let specs = if is_same_key { &[new][..] } else { &[new, old] };
+        let mut trace = self.reading.open(self.trace.as_deref(), specs)?;
+        let other_key = (self.reading.has_keys_by_policy() && !is_same_key).then(|| {
+            let (was, is) = (made_of(old), made_of(new));
+            format!("the old policy makes its keys of {was}, the new one of {is}, as they are told here; --key makes them the same")
+        });
         let stages =
             (Stage::set(&rulings.0).map_err(failed)?, Stage::set(&rulings.1).map_err(failed)?);
         let mut is_empty = true;
@@ -159,8 +166,9 @@ impl Diff {
                 }
             };
             is_empty = false;
+            let before = event.under(1);
             let decisions =
-                (stages.0.play(&event).map_err(failed)?, stages.1.play(&event).map_err(failed)?);
+                (stages.0.play(&before).map_err(failed)?, stages.1.play(&event).map_err(failed)?);
             if event.op != Op::Check {
                 continue;
             }
@@ -170,7 +178,7 @@ impl Diff {
             ) -> Checked<'c> {
                 Checked { turn, t_us: event.t_us, key: &event.key, cost: event.cost, decision }
             }
-            let (before, after) = (checked(&event, &decisions.0), checked(&event, &decisions.1));
+            let (before, after) = (checked(&before, &decisions.0), checked(&event, &decisions.1));
             was.add(&before);
             is.add(&after);
             changes.add(&before, &after);
@@ -183,12 +191,21 @@ impl Diff {
         let remarks = trace
             .remarks()
             .into_iter()
+            .chain(other_key)
             .chain(stages.0.remark().or(stages.1.remark()))
             .chain(changes.keys.has_forgotten().then(|| FORGOTTEN.to_owned()))
             .collect();
         drop(stages);
         let (old, new) = (rulings.0.into_spec(), rulings.1.into_spec());
         Ok(Tried { source, old, new, was, is, changes, remarks })
+    }
+}
+
+/// Of which fields a policy makes its keys.
+fn made_of(spec: &PolicySpec) -> String {
+    match &*spec.key {
+        [] => "whatever the caller says".to_owned(),
+        fields => fields.join(" and "),
     }
 }
 

@@ -99,7 +99,7 @@ impl Replay {
             let sentence = "--plot and --html show a report; leave out --format jsonl for them";
             return Err(sentence.to_owned().into());
         }
-        let trace = self.reading.open_quietly(self.trace.as_deref(), ruling.spec())?;
+        let trace = self.reading.open_quietly(self.trace.as_deref(), &[ruling.spec()])?;
         let mut lines = Jsonl::new(io::stdout().lock());
         let played = play(store, ruling, trace, &mut lines)?.or_nothing()?;
         lines.flush()?;
@@ -108,7 +108,7 @@ impl Replay {
     }
 
     fn in_all(&self, store: &Address, ruling: &Arc<Ruling>) -> Result<(), Failure> {
-        let trace = self.reading.open(self.trace.as_deref(), ruling.spec())?;
+        let trace = self.reading.open(self.trace.as_deref(), &[ruling.spec()])?;
         let mut ledger = Ledger::new(&ruling.spec().built);
         let played = play(store, ruling, trace, &mut ledger)?.or_nothing()?;
         let source = match &self.trace {

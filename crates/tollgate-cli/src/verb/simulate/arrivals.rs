@@ -38,8 +38,6 @@ impl Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) t_us: u64,
-    /// An index into the names of keys.
-    pub(super) key: usize,
     pub(super) cost: u64,
     /// An index into the names of tiers.
     pub(super) tier: Option<usize>,
@@ -57,8 +55,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// All of it, in the order of time.
-    pub(super) fn arrivals(&self) -> Vec<Arrival> {
+    /// All of it, in the order of time, and which key each request has.
+    pub(super) fn arrivals(&self) -> (Vec<Arrival>, Vec<usize>) {
         let mut random = Rng::with_seed(self.seed);
         let mut times = match self.shape {
             Shape::Steady => self.steady(self.rate),
@@ -70,13 +68,11 @@ impl Traffic {
         times.retain(|seconds| (0.0..self.seconds).contains(seconds));
         times.sort_by(f64::total_cmp);
         let popular = Popularity::new(self.keys);
-        let mut arrival = |seconds: f64| Arrival {
-            t_us: micros(seconds),
-            key: popular.draw(&mut random),
-            cost: self.cost,
-            tier: None,
+        let mut arrival = |seconds: f64| {
+            let arrival = Arrival { t_us: micros(seconds), cost: self.cost, tier: None };
+            (arrival, popular.draw(&mut random))
         };
-        times.into_iter().map(&mut arrival).collect()
+        times.into_iter().map(&mut arrival).unzip()
     }
 
     fn steady(&self, rate: f64) -> Vec<f64> {
@@ -181,11 +177,13 @@ mod tests {
     #[test]
     fn every_shape_keeps_its_rate_its_order_and_its_seed() {
         for shape in [Shape::Steady, Shape::Poisson, Shape::Bursty, Shape::Diurnal, Shape::Herd] {
-            let arrivals = traffic(shape, 7).arrivals();
-            assert_eq!(arrivals, traffic(shape, 7).arrivals(), "{shape:?}");
+            let made_up = traffic(shape, 7).arrivals();
+            assert_eq!(made_up, traffic(shape, 7).arrivals(), "{shape:?}");
+            let (arrivals, keys) = made_up;
             assert!(arrivals.is_sorted_by_key(|arrival| arrival.t_us), "{shape:?}");
             assert!((9_000..11_000).contains(&arrivals.len()), "{shape:?}: {}", arrivals.len());
-            assert!(arrivals.iter().all(|arrival| arrival.t_us < 200_000_000 && arrival.key < 4));
+            assert!(arrivals.iter().all(|arrival| arrival.t_us < 200_000_000));
+            assert!(keys.len() == arrivals.len() && keys.iter().all(|key| *key < 4));
         }
         assert_ne!(traffic(Shape::Poisson, 7).arrivals(), traffic(Shape::Poisson, 8).arrivals());
     }
@@ -194,7 +192,7 @@ mod tests {
     fn shapes_are_what_they_are_called() {
         let most_in_a_second = |shape| {
             let mut seconds = [0; 200];
-            for arrival in traffic(shape, 3).arrivals() {
+            for arrival in traffic(shape, 3).arrivals().0 {
                 seconds[usize::try_from(arrival.t_us / 1_000_000).unwrap()] += 1;
             }
             seconds.into_iter().max().unwrap()
@@ -203,7 +201,7 @@ mod tests {
         assert!((60..120).contains(&most_in_a_second(Shape::Poisson)));
         assert!(most_in_a_second(Shape::Bursty) > 250);
         assert!(most_in_a_second(Shape::Herd) > 1_000);
-        let arrivals = traffic(Shape::Diurnal, 3).arrivals();
+        let (arrivals, _) = traffic(Shape::Diurnal, 3).arrivals();
         let within = |from: u64, until: u64| {
             arrivals
                 .iter()
@@ -216,7 +214,7 @@ mod tests {
     #[test]
     fn the_first_key_asks_most() {
         let mut counts = [0; 4];
-        traffic(Shape::Steady, 1).arrivals().iter().for_each(|arrival| counts[arrival.key] += 1);
+        traffic(Shape::Steady, 1).arrivals().1.iter().for_each(|key| counts[*key] += 1);
         assert!(counts.is_sorted_by(|more, fewer| more > fewer), "{counts:?}");
         assert!((4_500..5_100).contains(&counts[0]), "{counts:?}");
     }

@@ -7,6 +7,7 @@ use tollgate_server::config::{Micros, PolicySpec, did_you_mean};
 
 use super::Simulate;
 use super::arrivals::{Arrival, MOST, Shape, Traffic};
+use super::callers::Callers;
 use super::recorded::Recorded;
 use super::subjects::{self, Subject};
 use crate::failure::Failure;
@@ -16,18 +17,24 @@ use crate::report::counted;
 pub(super) struct Came {
     /// In one line.
     pub(super) lead: String,
-    /// Of keys.
-    pub(super) names: Vec<String>,
+    /// As each kind of key tells them apart.
+    pub(super) callers: Vec<Callers>,
+    /// For each subject, which of these it means.
+    pub(super) kinds: Vec<usize>,
     pub(super) tiers: Vec<String>,
-    /// Whose level is looked at: the busiest key.
-    pub(super) watched: usize,
     pub(super) arrivals: Vec<Arrival>,
     pub(super) span_us: (u64, u64),
 }
 
 impl Simulate {
     /// Requests of some shape.
-    pub(super) fn made_up(&self, shape: Shape, units: u64, per: Micros) -> Result<Came, Failure> {
+    pub(super) fn made_up(
+        &self,
+        shape: Shape,
+        units: u64,
+        per: Micros,
+        subjects: &[Subject],
+    ) -> Result<Came, Failure> {
         let (keys, seed) = (self.keys.unwrap_or(1), self.seed.unwrap_or(1));
         let (units, each) = match &self.rate {
             Some(text) => PolicySpec::of_shorthand(text)
@@ -55,7 +62,7 @@ impl Simulate {
             )
             .into());
         }
-        let arrivals = traffic.arrivals();
+        let (arrivals, places) = traffic.arrivals();
         if arrivals.is_empty() {
             return Err(format!(
                 "no request comes within {duration}; lengthen --for or raise --rate"
@@ -70,8 +77,9 @@ impl Simulate {
             if seed == 1 { String::new() } else { format!(", seed {seed}") }
         );
         let names = (1..=keys).map(|number| format!("key-{number}")).collect();
-        let tiers = Vec::new();
-        Ok(Came { lead, names, tiers, watched: 0, arrivals, span_us: (0, duration.0) })
+        let callers = vec![Callers { names, places, watched: 0 }];
+        let (kinds, tiers) = (vec![0; subjects.len()], Vec::new());
+        Ok(Came { lead, callers, kinds, tiers, arrivals, span_us: (0, duration.0) })
     }
 
     /// Requests as somebody recorded them.
@@ -92,19 +100,36 @@ impl Simulate {
             let (text, hint) = (&self.arrivals, did_you_mean(&self.arrivals, known));
             return Err(format!("--arrivals must be {list} or a file; found {text:?}{hint}").into());
         }
-        let Some(subject) = subjects.first() else {
+        if subjects.is_empty() {
             return Err("there is nothing to simulate".to_owned().into());
-        };
-        self.reading.refuse_different_keys(subjects.iter().map(|subject| &subject.spec))?;
-        let recorded = Recorded::read(self.reading.open(Some(path), &subject.spec)?)?;
+        }
+        let (firsts, kinds) = kinds_of_keys(subjects, self.reading.has_keys_by_policy());
+        let recorded = Recorded::read(self.reading.open(Some(path), &firsts)?, firsts.len())?;
+        let mut keys: Vec<String> =
+            recorded.callers.iter().map(|callers| counted(callers.names.len(), "key")).collect();
+        keys.dedup();
         let lead = format!(
             "{} by {}, as in {}",
             counted(recorded.arrivals.len(), "request"),
-            counted(recorded.keys.names.len(), "key"),
+            keys.join(" or "),
             self.arrivals
         );
-        let (span_us, watched) = (recorded.span_us(), recorded.busiest());
-        let Recorded { keys, tiers, arrivals } = recorded;
-        Ok(Came { lead, names: keys.names, tiers: tiers.names, watched, arrivals, span_us })
+        let span_us = recorded.span_us();
+        let Recorded { callers, tiers, arrivals } = recorded;
+        Ok(Came { lead, callers, kinds, tiers: tiers.names, arrivals, span_us })
     }
+}
+
+/// The first policy of each kind of key, and for each subject the place of its kind among them.
+fn kinds_of_keys(subjects: &[Subject], has_several: bool) -> (Vec<&PolicySpec>, Vec<usize>) {
+    let mut firsts: Vec<&PolicySpec> = Vec::new();
+    let mut kinds = Vec::with_capacity(subjects.len());
+    for Subject { spec, .. } in subjects {
+        let known = firsts.iter().position(|first| !has_several || first.key == spec.key);
+        kinds.push(known.unwrap_or(firsts.len()));
+        if known.is_none() {
+            firsts.push(spec);
+        }
+    }
+    (firsts, kinds)
 }

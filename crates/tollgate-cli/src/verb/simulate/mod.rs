@@ -1,6 +1,7 @@
 //! `tollgate simulate`: made-up traffic meets limits, side by side, with a picture.
 
 mod arrivals;
+mod callers;
 mod came;
 mod drawing;
 mod most;
@@ -123,28 +124,31 @@ impl Simulate {
         }
         let (units, per) = self.pace(&subjects)?;
         let came = match Shape::from_str(&self.arrivals, true) {
-            Ok(shape) => self.made_up(shape, units, per)?,
+            Ok(shape) => self.made_up(shape, units, per, &subjects)?,
             Err(_) => self.read(&subjects)?,
         };
-        let Came { lead, names, tiers, watched, arrivals, span_us: (from_us, until_us) } = came;
-        let watched_name = names.get(watched).cloned().unwrap_or_default();
-        let play = Play {
-            names: &names,
-            tiers: &tiers,
-            watched,
-            from_us,
-            until_us,
-            retries: self.retries,
-        };
-        let rehearse = |Subject { name, spec }: Subject| {
+        let Came { lead, callers, kinds, tiers, arrivals, span_us: (from_us, until_us) } = came;
+        let rehearse = |(Subject { name, spec }, kind): (Subject, usize)| {
+            let play = Play {
+                callers: &callers[kind],
+                tiers: &tiers,
+                from_us,
+                until_us,
+                retries: self.retries,
+            };
             let ruling = Ruling::new(spec)?;
             let rehearsal = play
                 .rehearse(&ruling, &arrivals, per.duration())
                 .map_err(|error| Failure::from(error.to_string()))?;
             Ok((Subject { name, spec: ruling.into_spec() }, rehearsal))
         };
-        let played = subjects.into_iter().map(rehearse).collect::<Result<_, Failure>>()?;
-        Ok(Simulation { lead, watched: watched_name, from_us, until_us, played })
+        let played =
+            subjects.into_iter().zip(kinds).map(rehearse).collect::<Result<_, Failure>>()?;
+        let watched = match &*callers {
+            [only] => only.watched_name().to_owned(),
+            _ => "the busiest key of each".to_owned(),
+        };
+        Ok(Simulation { lead, watched, from_us, until_us, played })
     }
 
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {

@@ -3,30 +3,36 @@
 use std::collections::HashMap;
 
 use super::arrivals::{Arrival, MOST};
+use super::callers::Callers;
 use crate::failure::{Failure, say};
 use crate::trace::{Op, Trace};
 
 #[derive(Default)]
 pub(super) struct Recorded {
-    pub(super) keys: Names,
+    /// As each kind of key tells them apart.
+    pub(super) callers: Vec<Callers>,
     pub(super) tiers: Names,
     /// At least one, in the order of time.
     pub(super) arrivals: Vec<Arrival>,
 }
 
 impl Recorded {
-    /// All of it: it is played once for each limit.
-    pub(super) fn read(mut trace: Trace) -> Result<Recorded, Failure> {
+    /// All of it, with so many kinds of keys: it is played once for each limit.
+    pub(super) fn read(mut trace: Trace, kinds: usize) -> Result<Recorded, Failure> {
         let mut recorded = Recorded::default();
+        let mut keys: Vec<(Names, Vec<usize>)> = Vec::new();
+        keys.resize_with(kinds, Default::default);
         while let Some(event) = trace.next_event()? {
             if event.op != Op::Check {
                 let sentence =
                     "only checks can be simulated; `tollgate replay` plays all of a trace";
                 return Err(sentence.to_owned().into());
             }
-            let key = recorded.keys.place(&event.key);
+            for (kind, (names, places)) in keys.iter_mut().enumerate() {
+                places.push(names.place(&event.under(kind).key));
+            }
             let tier = event.tier.as_deref().map(|tier| recorded.tiers.place(tier));
-            recorded.arrivals.push(Arrival { t_us: event.t_us, key, cost: event.cost, tier });
+            recorded.arrivals.push(Arrival { t_us: event.t_us, cost: event.cost, tier });
             if recorded.arrivals.len() > MOST {
                 return Err(format!(
                     "at most {MOST} requests can be simulated; `tollgate replay` takes any number"
@@ -38,15 +44,9 @@ impl Recorded {
         if recorded.arrivals.is_empty() {
             return Err("there is no request to simulate".to_owned().into());
         }
+        recorded.callers =
+            keys.into_iter().map(|(names, places)| Callers::recorded(names, places)).collect();
         Ok(recorded)
-    }
-
-    /// Who asks most often.
-    pub(super) fn busiest(&self) -> usize {
-        let mut counts = vec![0_u64; self.keys.names.len()];
-        self.arrivals.iter().for_each(|arrival| counts[arrival.key] += 1);
-        let most = counts.iter().max().copied();
-        counts.iter().position(|count| Some(*count) == most).unwrap_or(0)
     }
 
     /// From the first request to just after the last.

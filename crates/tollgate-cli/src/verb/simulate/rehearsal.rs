@@ -9,6 +9,7 @@ use tollgate::StoreError;
 use tollgate_server::decision_line::micros_up;
 
 use super::arrivals::{Arrival, MOST};
+use super::callers::Callers;
 use super::most::Most;
 use crate::report::{Checked, Longest, Refusals};
 use crate::stage::{Ruling, Stage};
@@ -45,10 +46,8 @@ pub(super) struct Rehearsal {
 
 /// Who plays, and how long is looked.
 pub(super) struct Play<'a> {
-    pub(super) names: &'a [String],
+    pub(super) callers: &'a Callers,
     pub(super) tiers: &'a [String],
-    /// Whose level is looked at.
-    pub(super) watched: usize,
     pub(super) from_us: u64,
     /// The time after the last request that is still looked at.
     pub(super) until_us: u64,
@@ -87,11 +86,12 @@ impl Play<'_> {
                 next += 1;
             }
             while let Some(look) = looks.next_if(|look| *look <= t_us) {
-                rehearsal.look(&stage, &self.names[self.watched], look)?;
+                rehearsal.look(&stage, self.callers.watched_name(), look)?;
             }
-            let Arrival { key, cost, tier, .. } = arrivals[place];
+            let Arrival { cost, tier, .. } = arrivals[place];
+            let key = self.callers.places[place];
             let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
-            let event = Event { tier, ..event(t_us, &self.names[key], cost, Op::Check) };
+            let event = Event { tier, ..event(t_us, &self.callers.names[key], cost, Op::Check) };
             let (turn, decision) = stage.play(&event)?;
             let checked = Checked { turn: &turn, t_us, key: &event.key, cost, decision: &decision };
             rehearsal.has_tiers |=
@@ -109,14 +109,15 @@ impl Play<'_> {
             }
         }
         for look in looks {
-            rehearsal.look(&stage, &self.names[self.watched], look)?;
+            rehearsal.look(&stage, self.callers.watched_name(), look)?;
         }
         Ok(rehearsal)
     }
 }
 
 fn event(t_us: u64, key: &str, cost: u64, op: Op) -> Event<'_> {
-    Event { t_us, key: Cow::Borrowed(key), cost, op, tier: None }
+    let other_keys = Cow::Borrowed(&[][..]);
+    Event { t_us, key: Cow::Borrowed(key), cost, op, tier: None, other_keys }
 }
 
 impl Rehearsal {
