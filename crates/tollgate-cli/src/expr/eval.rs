@@ -8,6 +8,7 @@ use super::part::{Operator, Part, What};
 use super::ratio::Ratio;
 use super::value::Value;
 
+pub(super) const DIVIDED_BY_ZERO: &str = "a number is divided by zero";
 const TOO_LARGE: &str = "a number is too large to work with";
 
 /// Works a part out. What is missing makes what it is part of missing, except where `or_else` mends it and
@@ -85,7 +86,7 @@ fn calculate<'v>(
     let result = match operator {
         Operator::Minus => one.minus(other),
         Operator::Times => one.times(other),
-        Operator::Over if other.is_zero() => return Err("a number is divided by zero".to_owned()),
+        Operator::Over if other.is_zero() => return Err(DIVIDED_BY_ZERO.to_owned()),
         Operator::Over => one.over(other),
         _ => one.plus(other),
     };

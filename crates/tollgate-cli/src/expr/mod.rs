@@ -1,8 +1,9 @@
 //! A small language for what a line of a log means: `segments(path, 2) + " " + client_ip`.
 //!
 //! A text is read once ([`parse`]), what its signs mean to fields of no known kind is settled by what is
-//! wanted of it ([`settle`]), and then it is worked out for every line ([`eval`]).
+//! wanted of it ([`settle`]), what is the same in every line is tried ([`constant`]), and then it is worked out for every line ([`eval`]).
 
+mod constant;
 mod eval;
 mod function;
 mod kind;
@@ -53,6 +54,7 @@ impl Expression {
         let mut read = || {
             let mut root = parse::parse(text, names)?;
             settle::settle(&mut root, wanted)?;
+            constant::check(&root)?;
             Ok(Expression { root })
         };
         read().map_err(|complaint: Complaint| complaint.told(flag, text))
@@ -66,6 +68,11 @@ impl Expression {
     /// What it is for a line; or why that cannot be said, in one sentence.
     pub(crate) fn eval<'v>(&'v self, row: &'v dyn Row) -> Result<Value<'v>, String> {
         eval::eval(&self.root, row)
+    }
+
+    /// What it is in every line, if no line has a say in it.
+    pub(crate) fn constant(&self) -> Option<Value<'_>> {
+        constant::value(&self.root)?.ok()
     }
 
     /// The first field that keeps it from having a value.

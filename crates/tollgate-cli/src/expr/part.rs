@@ -88,7 +88,7 @@ impl Part {
     }
 
     /// The parts it is made of.
-    fn parts(&self) -> &[Part] {
+    pub(super) fn parts(&self) -> &[Part] {
         match &self.what {
             What::Text(_) | What::Number(_) | What::Truth(_) | What::Field(..) => &[],
             What::Negate(part) | What::Not(part) => std::slice::from_ref(part),

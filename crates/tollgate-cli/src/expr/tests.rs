@@ -203,12 +203,30 @@ fn complaints_have_a_place() {
 #[test]
 fn trouble_with_a_line() {
     for (text, expected) in [
-        ("1 / 0", "a number is divided by zero"),
+        ("1 / (status - 503)", "a number is divided by zero"),
         ("number(path)", "\"/api/v1/users/7\" is not a number"),
         ("cached * 2", "true is not a number"),
-        ("net(client_ip, 33)", "a network has 0 to 32 bits, or 1 to 128 of IPv6; found 33 and 64"),
-        ("segments(path, 1000)", "1000 is not from 0 to 255"),
-        ("99999999999999999999 * 99999999999999999999", "a number is too large to work with"),
+        ("segments(path, status)", "503 is not from 0 to 255"),
+    ] {
+        assert_eq!(worked_out(text, Kind::Text).unwrap_err(), expected, "{text}");
+    }
+}
+
+/// What no line can mend is told before there are lines, with its place.
+#[test]
+fn trouble_with_every_line() {
+    let too_large = "99999999999999999999 * 99999999999999999999";
+    for (text, expected) in [
+        ("1 / 0", "--x:1:5: a number is divided by zero"),
+        ("status / 0", "--x:1:10: a number is divided by zero"),
+        ("if user == 'x' then size / (2 - 2) else 1", "--x:1:29: a number is divided by zero"),
+        ("or_else(user, number('x'))", "--x:1:15: \"x\" is not a number"),
+        (
+            "net(client_ip, 33)",
+            "--x:1:16: a network has 0 to 32 bits, or 1 to 128 of IPv6; found 33 and 64",
+        ),
+        ("segments(path, 1000)", "--x:1:16: 1000 is not from 0 to 255"),
+        (too_large, "--x:1:1: a number is too large to work with"),
     ] {
         assert_eq!(worked_out(text, Kind::Text).unwrap_err(), expected, "{text}");
     }

@@ -20,9 +20,11 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The end of a sentence that says that nothing could be read.
-    pub(super) fn doubt(&self) -> String {
+    /// The end of a sentence that says that nothing could be read. Where lines have times, the format is right,
+    /// and what was said before is all that is wrong.
+    pub(super) fn doubt(&self, has_times: bool) -> String {
         match self {
+            Format::Combined | Format::Csv(_) if has_times => String::new(),
             Format::Combined => ": is --input combined right?".to_owned(),
             Format::Csv(_) => ": is --input csv right?".to_owned(),
             Format::Json(json) => match json.fields_of_first() {

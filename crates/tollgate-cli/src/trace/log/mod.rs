@@ -58,8 +58,8 @@ impl Log {
                 Ok(true) => {}
                 Ok(false) => {
                     self.is_end = true;
-                    self.complaint =
-                        self.tally.nothing_read(&self.format.doubt()).map(Failure::from);
+                    let doubt = self.format.doubt(self.plan.has_found_time);
+                    self.complaint = self.tally.nothing_read(&doubt).map(Failure::from);
                 }
                 Err(failure) => {
                     self.is_end = true;

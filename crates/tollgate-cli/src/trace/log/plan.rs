@@ -4,7 +4,7 @@ use tollgate_server::engine::MAX_KEY;
 
 use super::entry::Entry;
 use super::instant::{Instants, Unit};
-use crate::expr::{Expression, Row, Value};
+use crate::expr::{Expression, Ratio, Row, Value};
 
 /// What the flags say, ready for lines.
 pub(super) struct Plan {
@@ -18,17 +18,23 @@ pub(super) struct Plan {
     pub(super) cost: Option<Expression>,
     pub(super) tier: Option<Expression>,
     pub(super) instants: Instants,
+    /// Whether a line was found to have a time: then the log is what it is said to be.
+    pub(super) has_found_time: bool,
 }
 
 impl Plan {
     /// Fills an entry; whether the line counts at all. A complaint is why it cannot be read.
     pub(super) fn fill(&mut self, row: &dyn Row, entry: &mut Entry) -> Result<bool, String> {
         if let Some(condition) = &self.condition
-            && !condition.eval(row)?.to_truth()?
+            && !condition
+                .eval(row)
+                .and_then(|value| value.to_truth())
+                .map_err(in_flag("--where"))?
         {
             return Ok(false);
         }
         entry.t_us = self.time(row)?;
+        self.has_found_time = true;
         write_key(&self.key, row, &mut entry.key)?;
         entry.other_keys.resize_with(self.other_keys.len(), String::new);
         for (expression, key) in self.other_keys.iter().zip(&mut entry.other_keys) {
@@ -39,8 +45,8 @@ impl Plan {
             Some(cost) => whole(cost, row)?,
         };
         entry.tier.clear();
-        let tier = self.tier.as_ref().map(|tier| tier.eval(row)).transpose()?;
-        let tier = tier.and_then(Value::into_text);
+        let tier = self.tier.as_ref().map(|tier| tier.eval(row)).transpose();
+        let tier = tier.map_err(in_flag("--tier"))?.and_then(Value::into_text);
         entry.has_tier = tier.is_some();
         entry.tier.push_str(tier.as_deref().unwrap_or(""));
         Ok(true)
@@ -64,7 +70,7 @@ impl Plan {
 
 fn write_key(expression: &Expression, row: &dyn Row, room: &mut String) -> Result<(), String> {
     room.clear();
-    match expression.eval(row)?.into_text() {
+    match expression.eval(row).map_err(in_flag("--key"))?.into_text() {
         Some(key) if key.len() <= MAX_KEY => room.push_str(&key),
         Some(key) => {
             let found = key.len();
@@ -76,10 +82,19 @@ fn write_key(expression: &Expression, row: &dyn Row, room: &mut String) -> Resul
 }
 
 fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {
-    let number = cost.eval(row)?.to_number().map_err(|sentence| format!("--cost: {sentence}"))?;
-    let number = number.ok_or_else(|| missing("--cost", cost, row))?;
+    let number = cost.eval(row).and_then(|value| value.to_number()).map_err(in_flag("--cost"))?;
+    whole_number(number.ok_or_else(|| missing("--cost", cost, row))?)
+}
+
+/// As a cost is counted.
+pub(super) fn whole_number(number: Ratio) -> Result<u64, String> {
     u64::try_from(number.ceil())
         .map_err(|_| format!("a cost must be from 0 to {}; found {number}", u64::MAX))
+}
+
+/// Says which expression it was that had no value.
+fn in_flag(flag: &str) -> impl Fn(String) -> String {
+    move |sentence| format!("{flag}: {sentence}")
 }
 
 fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> String {

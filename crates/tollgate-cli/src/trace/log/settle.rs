@@ -8,7 +8,7 @@ use super::csv::Csv;
 use super::format::Format;
 use super::instant::{Instants, Unit};
 use super::json::Json;
-use super::plan::Plan;
+use super::plan::{Plan, whole_number};
 use super::spread::Spread;
 use super::tally::Tally;
 use super::{Log, Order};
@@ -109,6 +109,10 @@ impl Settings<'_> {
         let condition = read("--where", self.condition, expr::Kind::Truth)?;
         let key = read("--key", self.key, expr::Kind::Text)?;
         let cost = read("--cost", self.cost, expr::Kind::Number)?;
+        let same_cost = cost.as_ref().and_then(Expression::constant);
+        if let Some(number) = same_cost.and_then(|cost| cost.to_number().ok().flatten()) {
+            whole_number(number).map_err(|sentence| format!("--cost: {sentence}"))?;
+        }
         let tier = read("--tier", self.tier, expr::Kind::Text)?;
         // What is said goes for all of them; else each has its own.
         let (key, other_keys) = match (key, specs) {
@@ -121,7 +125,7 @@ impl Settings<'_> {
         };
         let times = self.times(names)?;
         let instants = Instants::default();
-        Ok(Plan { condition, times, key, other_keys, cost, tier, instants })
+        Ok(Plan { condition, times, key, other_keys, cost, tier, instants, has_found_time: false })
     }
 
     fn times(&self, names: &mut dyn Names) -> Result<Vec<(usize, Unit)>, Failure> {

@@ -67,6 +67,26 @@ fn a_field_that_no_line_has() {
     );
 }
 
+/// Lines that are as they should be are not blamed for an expression that has no value in any of them.
+#[test]
+fn an_expression_that_no_line_can_answer() {
+    let cases = [
+        (["--cost", "1 / bytes"], "--cost: a number is divided by zero"),
+        (["--cost", "number(path)"], "--cost: \"/\" is not a number"),
+        (
+            ["--key", "user"],
+            "there is no `user` in this line, which --key needs; or_else(user, …) mends that",
+        ),
+    ];
+    for (flags, why) in cases {
+        let log = line(1, "a", "GET / HTTP/1.1", "200 0").repeat(3);
+        let flags = [&["--input", "combined"], &flags[..]].concat();
+        let run = replay(&Place::with_limits("\"5/s\""), &flags, log);
+        let said = format!("<stdin>:1: {why}; none of 3 lines can be read\n");
+        assert_eq!((run.code, run.stderr), (Some(2), said));
+    }
+}
+
 #[test]
 fn what_a_line_lacks() {
     let why = |flags: &[&str], log: &str| {
@@ -92,7 +112,7 @@ fn what_a_line_lacks() {
     );
     assert_eq!(
         why(&["--key", "user", "--cost", "1 / n"], r#"{"time":2,"user":"u","n":0}"#),
-        "a number is divided by zero"
+        "--cost: a number is divided by zero"
     );
     assert_eq!(
         why(user, r#"{"user":"u","n":1}"#),

@@ -156,7 +156,7 @@ fn mistakes_are_told_before_a_line_is_read() {
     let no_usr = format!(
         "--key:1:7: there is no field `usr` in this kind of log; did you mean `user`? (it has {fields}, and extra_1 to extra_9 after them)"
     );
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["--input", "combined", "--key", "lower(usr)"], &no_usr),
         (
             &["--input", "combined", "--cost", "bytes /"],
@@ -165,6 +165,26 @@ fn mistakes_are_told_before_a_line_is_read() {
         (
             &["--input", "combined", "--cost", "agent"],
             "--cost:1:1: here must be a number; this is text; number(…) reads a number from a text",
+        ),
+        (
+            &["--input", "combined", "--cost", "bytes / 0"],
+            "--cost:1:9: a number is divided by zero\n",
+        ),
+        (
+            &["--input", "combined", "--cost", "if status > 399 then bytes / (2 - 2) else 1"],
+            "--cost:1:31: a number is divided by zero\n",
+        ),
+        (
+            &["--input", "combined", "--where", "status < number('x')"],
+            "--where:1:10: \"x\" is not a number\n",
+        ),
+        (
+            &["--input", "combined", "--key", "client_ip + 1 / 0"],
+            "--key:1:17: a number is divided by zero\n",
+        ),
+        (
+            &["--input", "combined", "--cost", "2 - 5"],
+            "--cost: a cost must be from 0 to 18446744073709551615; found -3\n",
         ),
         (
             &["--input", "combined", "--where", "bytes"],
