@@ -14,6 +14,7 @@ mod timeline;
 mod trace;
 mod verb;
 mod visible;
+mod words;
 
 use std::process::ExitCode;
 

@@ -281,8 +281,13 @@ fn complaints_are_sentences() {
     let place = Place::with_config(
         "policies.p.limits = [{ algorithm = \"concurrency\", limit = 3, lease = \"1s\" }]\npolicies.e.limits = [{ algorithm = \"error-rate\", threshold = \"50%\", per = \"1m\", min_samples = 5, cool_down = \"5s\" }]",
     ).file("trace", "{\"t_us\":0}\n{\"t_us\":1,\"op\":\"reset\"}\n").file("empty", "\n");
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["10/parsec"], "unknown period \"parsec\""),
+        (
+            &["20/s leaky-bucket"],
+            "`leaky-bucket` takes more than a rate; here a limit is a rate such as \"20/s\", alone or followed by gcra, fixed-window, sliding-window, rolling-window, quota or even-slots; others go into a file, which -c names\n",
+        ),
+        (&["10/month", "--all"], "a month is not always as long; here a limit is a rate"),
         (&["10/s", "--arrivals", "burts"], "or a file; found \"burts\"; did you mean `bursty`?"),
         (&["10/s", "--rate", "fast"], "--rate must be a rate such as"),
         (&["10/s", "--for", "ages"], "--for must be a duration"),
@@ -307,6 +312,15 @@ fn complaints_are_sentences() {
         assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{arguments:?}");
         assert!(run.stderr.contains(complaint), "{arguments:?}: {}", run.stderr);
     }
+    // What is said to be possible is, and `explain` says the same.
+    for algorithm in
+        ["gcra", "fixed-window", "sliding-window", "rolling-window", "quota", "even-slots"]
+    {
+        let run = place.run(&["simulate", &format!("20/s {algorithm}")]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+    let run = place.run(&["explain", "20/s min-interval"]);
+    assert!(run.stderr.contains("a rate; here a limit is a rate such as"), "{}", run.stderr);
     // What was found out is not lost with the picture.
     let run = place.run(&["simulate", "10/s", "--plot", "no/such/place.svg"]);
     assert_eq!(run.code, Some(2));

@@ -14,7 +14,8 @@ use crate::failure::Failure;
 use crate::file::print_json;
 use crate::meaning::describe;
 use crate::style::described;
-use tollgate_server::config::{Config, PolicySpec};
+use crate::words::limit_in_words;
+use tollgate_server::config::Config;
 
 /// Tell what a limit does: its numbers, what becomes of a burst, when to retry.
 ///
@@ -40,7 +41,7 @@ impl Explain {
         let policy = if self.limit.is_empty() {
             Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?
         } else {
-            PolicySpec::of_shorthand(&self.limit.join(" "))?
+            limit_in_words(&self.limit.join(" "))?
         };
         let story = Story::of(policy.built.clone());
         if self.json {

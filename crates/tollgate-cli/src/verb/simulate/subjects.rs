@@ -4,6 +4,7 @@ use tollgate::MAX_LOG;
 use tollgate_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
 use crate::failure::{Failure, say};
+use crate::words::limit_in_words;
 
 /// A policy under the name it has in the picture.
 pub(super) struct Subject {
@@ -13,7 +14,7 @@ pub(super) struct Subject {
 
 /// A policy of one limit in a few words, under these words.
 pub(super) fn in_words(text: &str) -> Result<Subject, Failure> {
-    let spec = PolicySpec { name: text.to_owned(), ..PolicySpec::of_shorthand(text)? };
+    let spec = PolicySpec { name: text.to_owned(), ..limit_in_words(text)? };
     Ok(Subject { name: text.to_owned(), spec })
 }
 
@@ -42,7 +43,7 @@ pub(super) fn of_file(mut config: Config, names: &[String]) -> Result<Vec<Subjec
 
 /// Every algorithm that limits a rate, with the rate of this one limit.
 pub(super) fn every_algorithm(text: &str) -> Result<Vec<Subject>, Failure> {
-    let spec = PolicySpec::of_shorthand(text)?;
+    let spec = limit_in_words(text)?;
     let Some((units, per)) = spec.limits.first().and_then(rate) else {
         return Err(format!("`{text}` has no rate; write one such as \"10/s\"").into());
     };
