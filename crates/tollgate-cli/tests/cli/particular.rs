@@ -103,6 +103,37 @@ fn one_check_each() {
     }
 }
 
+/// Whether a file decides or a server that was started with it: words, JSON and code are the same.
+#[test]
+fn a_file_says_what_a_server_says() {
+    let config = CONFIG.replace("tiers = { ", "tiers = { free = { factor = 0 }, ")
+        + "[policies.none]\nfactor = 0\nlimits = [\"1/s\"]\n";
+    let serving = Serving::start(Place::with_config(&config));
+    let (place, url) = (Place::with_config(&config), serving.url("http"));
+    let asked: [&[&str]; 7] = [
+        &["p", "eve"],
+        &["p", "vip"],
+        &["p", "vip", "--cost", "900"],
+        &["p", "10.1.2.3"],
+        &["p", "alice", "--cost", "0"],
+        &["p", "carol", "--tier", "free"],
+        &["none", "k"],
+    ];
+    for arguments in asked {
+        for flags in [&[][..], &["--json"]] {
+            let here = place.run(&[&["check"], arguments, flags].concat());
+            let there = place.run(&[&["check", "--server", &*url], arguments, flags].concat());
+            assert_eq!(
+                (here.code, here.stdout, here.stderr),
+                (there.code, there.stdout, there.stderr),
+                "{arguments:?}"
+            );
+        }
+    }
+    let exempt = place.run(&["check", "p", "vip"]).stdout;
+    assert!(exempt.starts_with("allowed by the policy alone, not by the store"), "{exempt}");
+}
+
 #[test]
 fn simulate_and_diff_know_them_too() {
     let place = Place::with_config(CONFIG)

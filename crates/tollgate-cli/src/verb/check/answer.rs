@@ -1,7 +1,7 @@
 //! An answer as people read it, whoever decided.
 
 use serde::Deserialize;
-use tollgate::{Decision, Policy};
+use tollgate::{Answer, Policy};
 
 use crate::style::{BAD, GOOD, styled};
 use crate::visible::visible;
@@ -19,13 +19,14 @@ pub(super) struct Told {
     refused_by: Vec<String>,
     #[serde(default)]
     shadow_refused_by: Vec<String>,
-    /// Who decided, where that is somebody else.
+    /// Who decided.
     #[serde(default)]
     pub(super) source: String,
 }
 
 impl Told {
-    pub(super) fn new(policy: &Policy, decision: &Decision) -> Told {
+    pub(super) fn new(policy: &Policy, answer: &Answer) -> Told {
+        let decision = &answer.decision;
         let names = |set| policy.names(set).map(str::to_owned).collect();
         Told {
             allowed: decision.is_allowed(),
@@ -35,7 +36,7 @@ impl Told {
             reset_after_us: micros_up(decision.reset_after()),
             refused_by: names(decision.refused_by()),
             shadow_refused_by: names(decision.shadow_refused_by()),
-            source: String::new(),
+            source: answer.source.name().to_owned(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::failure::{Failure, say};
 use crate::file::print_json;
 use crate::server::{ServerAddress, Token};
 use crate::stage::Ruling;
-use tollgate::Charge;
+use tollgate::{Answer, Charge, Source, Timestamp};
 use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
 use tollgate_server::decision_line::DecisionLine;
 
@@ -85,7 +85,11 @@ impl Check {
         self.warn_of_tier(spec);
         let turn = ruling.turn_of(&self.key, self.tier.as_deref());
         let policy = turn.policy();
-        let mut answer = match (turn.standing().answer(policy, cost), config.store.address()?) {
+        let at_once = turn.standing().answer(policy, cost).or_else(|| {
+            let decision = turn.answer(Timestamp::default(), cost)?;
+            Some(Answer { decision, limits: Vec::new(), source: Source::Policy })
+        });
+        let mut answer = match (at_once, config.store.address()?) {
             (Some(answer), _) => answer,
             // What limits nothing takes no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
@@ -95,7 +99,7 @@ impl Check {
             (None, _) => memory::decide(policy, cost)?,
         };
         answer.decision = turn.told(&self.key, cost, answer.decision);
-        let told = Told::new(policy, &answer.decision);
+        let told = Told::new(policy, &answer);
         if !self.json {
             return say_it(&told);
         }
