@@ -3,7 +3,7 @@
 use super::keys::KeyRecord;
 use super::when::share;
 use super::{Report, TOP};
-use crate::meaning::{describe, in_short};
+use crate::meaning::describe;
 use crate::picture::{Page, Picture, Row, Times, at_a_glance};
 
 impl Report<'_> {
@@ -142,8 +142,8 @@ impl Report<'_> {
             return;
         }
         page.section("The smallest limits that would have refused");
-        let words = |found: &Option<_>| found.as_ref().map_or_else(|| "–".to_owned(), in_short);
         let rows = self.smallest.iter().map(|found| {
+            let words = |limit: &Option<_>| found.words(limit.as_ref());
             vec![found.limit.clone(), words(&found.nobody), words(&found.one_percent)]
         });
         page.table(&["each alone", "nobody", "at most 1 % of checks"], rows);

@@ -8,7 +8,6 @@ use super::keys::KeyRecord;
 use super::table::{Align, table};
 use super::when::{share, spark};
 use super::{Report, TOP};
-use crate::meaning::in_short;
 use crate::picture::{Times, at_a_glance};
 use crate::style::{BAD, GOOD, STRONG, WARN, styled};
 
@@ -168,13 +167,9 @@ impl Report<'_> {
             "{}",
             styled(STRONG, format!("the smallest limits that would have refused{of}"))
         )?;
-        let words = |found: &Option<_>| found.as_ref().map_or_else(|| "–".to_owned(), in_short);
         let rows = self.smallest.iter().map(|found| {
-            vec![
-                Cell::new(&found.limit),
-                Cell::new(words(&found.nobody)),
-                Cell::new(words(&found.one_percent)),
-            ]
+            let words = |limit: &Option<_>| Cell::new(found.words(limit.as_ref()));
+            vec![Cell::new(&found.limit), words(&found.nobody), words(&found.one_percent)]
         });
         use Align::Left;
         let head = [("each alone", Left), ("nobody", Left), ("at most 1 % of checks", Left)];

@@ -175,6 +175,31 @@ fn nothing_is_suggested_where_other_numbers_would_mean_something_else() {
     );
 }
 
+/// Where no number would have been enough it is said why, and what has no such number is left out.
+#[test]
+fn what_no_number_mends_is_said_in_words() {
+    let place = Place::with_limits(
+        "{ name = \"gap\", algorithm = \"gcra\", limit = 9, per = \"1s\", min_interval = \"2s\" }, \"1/s even-slots\", \"5/s quota\"",
+    );
+    let trace: String = (0..9).map(|n| format!("{{\"t_us\":{n}}}\n")).collect();
+    let place = place.file("t", &trace);
+    let run = place.run(&["replay", "t", "--html", "r.html"]);
+    let (_, suggested) = run.stdout.split_once("the smallest limits").unwrap();
+    let page = std::fs::read_to_string(place.path("r.html")).unwrap();
+    let (_, page) = page.split_once("The smallest limits").unwrap();
+    for text in [suggested, page.split_once("</table>").unwrap().0] {
+        let none = "none: its min_interval of 2s alone refuses more";
+        assert_eq!(text.matches(none).count(), 2, "{text}");
+        assert!(text.contains("quota") && !text.contains("even-slots"), "{text}");
+        assert!(!text.contains('–'), "{text}");
+    }
+    let report = place.run(&["replay", "t", "--json"]).json();
+    let names: Vec<&Value> =
+        report["smallest_limits"].as_array().unwrap().iter().map(|limit| &limit["limit"]).collect();
+    assert_eq!(names, ["gap", "quota"]);
+    assert!(report["smallest_limits"][0]["nobody"].is_null());
+}
+
 #[test]
 fn pictures_and_pages_show_hostile_keys_as_text() {
     let hostile = [

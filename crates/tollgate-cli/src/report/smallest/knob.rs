@@ -15,7 +15,9 @@ impl Knob {
     pub(super) fn of(algorithm: &AlgorithmSpec, span_us: u64) -> Option<Knob> {
         let has_none = matches!(
             algorithm,
-            AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. }
+            AlgorithmSpec::ErrorRate { .. }
+                | AlgorithmSpec::Concurrency { .. }
+                | AlgorithmSpec::EvenSlots { .. }
         );
         (!has_none).then(|| Knob { algorithm: algorithm.clone(), span_us })
     }

@@ -6,10 +6,11 @@ mod sample;
 
 pub(crate) use self::sample::{Extent, Sample};
 
-use tollgate_server::config::{LimitSpec, PolicySpec, policy_of};
+use tollgate_server::config::{LimitSpec, Micros, PolicySpec, policy_of};
 
 use self::knob::Knob;
 use self::play::Demand;
+use crate::meaning::in_short;
 
 /// What would have been enough for one limit, were it the only one.
 pub(crate) struct Smallest {
@@ -18,6 +19,19 @@ pub(crate) struct Smallest {
     pub(crate) nobody: Option<LimitSpec>,
     /// At most one check in a hundred is.
     pub(crate) one_percent: Option<LimitSpec>,
+    /// What no number of the limit's changes.
+    min_interval: Option<Micros>,
+}
+
+impl Smallest {
+    /// What was found, or why nothing was.
+    pub(crate) fn words(&self, found: Option<&LimitSpec>) -> String {
+        match (found, self.min_interval) {
+            (Some(limit), _) => in_short(limit),
+            (None, Some(gap)) => format!("none: its min_interval of {gap} alone refuses more"),
+            (None, None) => "none may be as large".to_owned(),
+        }
+    }
 }
 
 /// For each limit of the policy whose numbers can be turned.
@@ -46,6 +60,7 @@ pub(crate) fn smallest(spec: &PolicySpec, sample: Sample) -> Vec<Smallest> {
                 limit: limit.name.clone(),
                 nobody: nobody.join().ok().flatten(),
                 one_percent: one_percent.join().ok().flatten(),
+                min_interval: limit.min_interval,
             };
         searches.into_iter().map(found).collect()
     })
