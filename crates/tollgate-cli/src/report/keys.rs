@@ -106,7 +106,7 @@ impl fmt::Display for Number {
 pub(crate) struct KeyRecord {
     pub(crate) checks: u64,
     pub(crate) refused: u64,
-    /// What limits in shadow would have refused.
+    /// What limits in shadow would have refused, whatever the others said.
     pub(crate) in_shadow: u64,
     pub(crate) first_refused_us: u64,
     pub(crate) last_refused_us: u64,
@@ -115,9 +115,9 @@ pub(crate) struct KeyRecord {
 
 impl KeyRecord {
     /// A check.
-    pub(super) fn add(&mut self, t_us: u64, fate: Fate) {
+    pub(super) fn add(&mut self, t_us: u64, fate: Fate, is_in_shadow: bool) {
         self.checks += 1;
-        self.in_shadow += u64::from(fate == Fate::InShadow);
+        self.in_shadow += u64::from(is_in_shadow);
         if let Fate::Refused { wait_us } = fate {
             if self.refused == 0 {
                 self.first_refused_us = t_us;
@@ -133,8 +133,6 @@ impl KeyRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Admitted,
-    /// Admitted, though a limit in shadow would have refused.
-    InShadow,
     /// Refused, to come back in some time, or never.
     Refused {
         wait_us: Option<u64>,
@@ -153,7 +151,7 @@ mod tests {
 
     fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
         (0..times).for_each(|t_us| {
-            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }));
+            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }, false));
         });
     }
 
@@ -163,7 +161,7 @@ mod tests {
         for (key, refused) in [("b", 2), ("a", 2), ("most", 9), ("few", 1)] {
             refuse(&mut keys, key, refused);
         }
-        keys.note("none", |record| record.add(1, Fate::Admitted));
+        keys.note("none", |record| record.add(1, Fate::Admitted, false));
         let top: Vec<&str> =
             keys.top(3, |record| record.refused).into_iter().map(|(key, _)| key).collect();
         assert_eq!(top, ["most", "a", "b"]);
@@ -179,11 +177,11 @@ mod tests {
         let mut keys = Keys::<KeyRecord>::default();
         refuse(&mut keys, "early", 50);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&number.to_string(), |record| record.add(0, Fate::Admitted));
+            keys.note(&number.to_string(), |record| record.add(0, Fate::Admitted, false));
         }
         refuse(&mut keys, "late", 40);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&format!("x{number}"), |record| record.add(0, Fate::Admitted));
+            keys.note(&format!("x{number}"), |record| record.add(0, Fate::Admitted, false));
         }
         assert!(keys.has_forgotten() && keys.records.len() <= MOST_KEYS);
         let Number { count, is_estimate } = keys.number();

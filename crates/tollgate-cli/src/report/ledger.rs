@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
     pub(crate) allowed: u64,
     pub(crate) in_part: u64,
     pub(crate) refused: u64,
-    /// Admitted, though limits in shadow would have refused.
+    /// Limits in shadow would have refused, whatever the others said.
     pub(crate) in_shadow: u64,
     /// By the place of the limit in the policy.
     pub(crate) refused_by: Vec<u64>,
@@ -121,14 +121,15 @@ impl Ledger {
         }
         self.timeline.add(t_us, !is_refused);
         self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
-        let is_exempt = matches!(turn.standing(), Standing::Exempt);
+        // Whoever is on a list meets no limits.
+        let meets_limits = matches!(turn.standing(), Standing::Limited | Standing::Override(_));
+        let is_in_shadow = meets_limits && !decision.shadow_refused_by().is_empty();
         let fate = match is_refused {
             true => Fate::Refused { wait_us: decision.retry_after().map(micros_up) },
-            false if is_exempt || decision.shadow_refused_by().is_empty() => Fate::Admitted,
-            false => Fate::InShadow,
+            false => Fate::Admitted,
         };
-        self.in_shadow += u64::from(fate == Fate::InShadow);
-        self.keys.note(key, |record| record.add(t_us, fate));
+        self.in_shadow += u64::from(is_in_shadow);
+        self.keys.note(key, |record| record.add(t_us, fate, is_in_shadow));
         if is_refused {
             self.refused_keys.add(key);
         }

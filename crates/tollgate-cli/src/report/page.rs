@@ -18,7 +18,7 @@ impl Report<'_> {
         }
         let drawn = ledger.some_refusals().len() as u64;
         if ledger.in_shadow > 0 {
-            notes.push(format!("{} more in shadow", share(ledger.in_shadow, ledger.checks)));
+            notes.push(format!("{} in shadow", share(ledger.in_shadow, ledger.checks)));
         }
         if drawn < ledger.refused {
             notes.push(format!("{drawn} of {} refusals are drawn", ledger.refused));
@@ -65,7 +65,7 @@ impl Report<'_> {
             totals.insert(1, line("in part", ledger.in_part));
         }
         if ledger.in_shadow > 0 {
-            totals.push(line("of the allowed, refused in shadow", ledger.in_shadow));
+            totals.push(line("would have been refused in shadow", ledger.in_shadow));
         }
         if ledger.blocked > 0 {
             totals.push(line("of the refused, blocked keys", ledger.blocked));

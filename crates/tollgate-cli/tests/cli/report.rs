@@ -65,9 +65,8 @@ fn the_report_says_what_the_decisions_say() {
             key.2 = if key.1 == 0 { t_us } else { key.2 };
             (key.1, key.3) = (key.1 + 1, t_us);
             key.4 = key.4.max(number(&line["retry_after_us"]));
-        } else if !line["shadow_refused_by"].is_null() {
-            key.5 += 1;
         }
+        key.5 += u64::from(!line["shadow_refused_by"].is_null());
     }
     assert_eq!(report["keys"], json!(keys.len()));
     assert_eq!(report["keys_refused"], json!(keys.values().filter(|key| key.1 > 0).count()));
@@ -276,6 +275,28 @@ fn what_shadow_would_refuse_is_told() {
     let report = place.run(&["replay", "t", "--json"]).json();
     assert_eq!((number(&report["refused"]), number(&report["in_shadow"])), (0, 16));
     assert_eq!(number(&report["keys_most_refused_in_shadow"][0]["in_shadow"]), 8);
+}
+
+/// What a limit in shadow would refuse does not depend on what the others refuse.
+#[test]
+fn shadow_is_counted_beside_refusals() {
+    let limits =
+        "\"5/h\", { name = \"new\", algorithm = \"gcra\", limit = 2, per = \"1h\", shadow = true }";
+    let trace: String = (0..8).map(|n| format!("{{\"t_us\":{n}}}\n")).collect();
+    let place = Place::with_limits(limits).file("t", &trace);
+    let run = place.run(&["replay", "t", "--html", "r.html"]);
+    for part in ["refused             3   37.5 %", "in shadow           6   75.0 %"] {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+    let page = std::fs::read_to_string(place.path("r.html")).unwrap();
+    assert!(page.contains("<td>would have been refused in shadow</td><td>6</td><td>75.0 %</td>"));
+    let report = place.run(&["replay", "t", "--json"]).json();
+    assert_eq!((number(&report["refused"]), number(&report["in_shadow"])), (3, 6));
+    assert_eq!(number(&report["shadow_refused_by"]["new"]), 6);
+    assert_eq!(number(&report["keys_most_refused_in_shadow"][0]["in_shadow"]), 6);
+    let lines = place.run(&["replay", "t", "--format", "jsonl"]).lines();
+    let in_shadow = lines.iter().filter(|line| !line["shadow_refused_by"].is_null()).count();
+    assert_eq!(in_shadow, 6);
 }
 
 /// A cost that never passes is no short wait; costs of billions are costs.

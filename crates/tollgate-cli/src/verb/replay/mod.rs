@@ -14,7 +14,7 @@ use tollgate::Decision;
 use self::jsonl::Jsonl;
 use crate::failure::{Failure, say};
 use crate::file::{print_json, write_whole};
-use crate::report::{Checked, Ledger, Report};
+use crate::report::{Checked, Ledger, Reader, Report};
 use crate::stage::{Ruling, Turn};
 use crate::trace::{Event, Op, Reading, Trace};
 use tollgate_server::config::Config;
@@ -115,8 +115,10 @@ impl Replay {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
-        let report = Report::new(ruling.spec(), &source, ledger, played.remarks);
-        if self.json || self.format == Format::Json {
+        let is_json = self.json || self.format == Format::Json;
+        let reader = if is_json { Reader::Program } else { Reader::Person };
+        let report = Report::new(ruling.spec(), &source, ledger, played.remarks, reader);
+        if is_json {
             print_json(&report.json())?;
         } else {
             report.write_text(&mut anstream::stdout().lock())?;
