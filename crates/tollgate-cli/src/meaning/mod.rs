@@ -8,5 +8,5 @@ mod surprise;
 
 pub(crate) use self::limit::{bound, in_short, most_within, sentence};
 pub(crate) use self::policy::describe;
-pub(crate) use self::rule::describe as describe_rule;
+pub(crate) use self::rule::{budgets, describe as describe_rule};
 pub(crate) use self::surprise::surprises;

@@ -17,7 +17,9 @@ pub(crate) fn describe(rule: &RuleSpec, policies: &[PolicySpec]) -> String {
     let what = match &rule.then {
         Then::Unlimited => "are not limited.".to_owned(),
         Then::Refuse => "are always refused.".to_owned(),
-        Then::Policy(name) => format!("go to policy {name}, {}.", budgets(rule, name, policies)),
+        Then::Policy(name) => {
+            format!("go to policy {name}, {}.", in_words(&budgets(rule, name, policies)))
+        }
     };
     let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" It is called {name}."));
     let replaces = if rule.replaces.is_empty() {
@@ -29,15 +31,23 @@ pub(crate) fn describe(rule: &RuleSpec, policies: &[PolicySpec]) -> String {
     format!("{whose} {what}{name}{replaces}")
 }
 
-fn budgets(rule: &RuleSpec, policy: &str, policies: &[PolicySpec]) -> String {
+fn in_words(names: &[&str]) -> String {
+    match names {
+        [] => "with one budget for all of them".to_owned(),
+        names => format!("one budget for each {}", names.join(" and ")),
+    }
+}
+
+/// The entries whose values have budgets of their own.
+pub(crate) fn budgets<'a>(
+    rule: &'a RuleSpec,
+    policy: &str,
+    policies: &'a [PolicySpec],
+) -> Vec<&'a str> {
     let own = policies.iter().find(|spec| spec.name == policy).map(|spec| &spec.key);
-    let names: Vec<&str> = match (own, &rule.key) {
+    match (own, &rule.key) {
         (Some(own), _) if !own.is_empty() => own.iter().map(String::as_str).collect(),
         (_, Some(key)) => key.iter().map(String::as_str).collect(),
         (_, None) => rule.descriptor.iter().map(|entry| entry.key.as_str()).collect(),
-    };
-    match &*names {
-        [] => "with one budget for all of them".to_owned(),
-        names => format!("one budget for each {}", names.join(" and ")),
     }
 }

@@ -31,7 +31,10 @@ fn the_sample_of_the_manual() {
     assert!(run.stdout.contains("  tier staff: no limits;"), "{}", run.stdout);
     assert!(!run.stderr.contains("not applied"), "{}", run.stderr);
     let json = place.run(&["validate", "--json"]).json();
-    let expected = json!({ "mode": "binary", "limits": [
+    let expected = json!({ "mode": "binary", "key": ["client_ip", "user"], "exempt": ["10.0.0.0/8"],
+      "overrides": { "alice": { "limits": [
+        { "name": "gcra", "algorithm": "gcra", "limit": 100, "per_us": 1_000_000, "capacity": 100 },
+    ]}}, "limits": [
         { "name": "burst", "algorithm": "gcra", "limit": 10, "per_us": 1_000_000, "capacity": 20 },
         { "name": "hourly", "algorithm": "rolling-window", "limit": 1000, "per_us": 3_600_000_000u64, "buckets": 3600,
           "min_interval_us": 100_000 },
@@ -41,6 +44,81 @@ fn the_sample_of_the_manual() {
           "min_interval_us": 50_000 },
     ]}}});
     assert_eq!(json["policies"]["login"], expected);
+}
+
+/// Programs are told what people are told.
+#[test]
+fn lists_and_rules_for_programs() {
+    let config = r#"
+[policies.zed]
+key = ["user"]
+headers = "none"
+on_store_error = "deny"
+factor = 0.5
+limits = ["10/s"]
+exempt = ["vip", "10.0.0.0/8"]
+block = ["eve"]
+overrides = { zoe = ["4/s"], alice = [{ name = "own", algorithm = "fixed-window", limit = 5, per = "1h" }] }
+[policies.abe]
+limits = ["9/s"]
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "path", value = "/api/*" }, { key = "user" }]
+policy = "zed"
+[[rules]]
+name = "rest"
+domain = "edge"
+descriptor = [{ key = "path", value = "/" }]
+policy = "abe"
+key = []
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "admin" }]
+unlimited = true
+replaces = ["rest"]
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "robot" }]
+refuse = true
+"#;
+    let place = Place::with_config(config);
+    let run = place.run(&["validate", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let json = run.json();
+    let zed = &json["policies"]["zed"];
+    for (name, value) in [
+        ("key", json!(["user"])),
+        ("headers", json!("none")),
+        ("on_store_error", json!("deny")),
+        ("factor", json!("0.5")),
+        ("exempt", json!(["vip", "10.0.0.0/8"])),
+        ("block", json!(["eve"])),
+        ("mode", json!("binary")),
+    ] {
+        assert_eq!(zed[name], value, "{name}");
+    }
+    assert_eq!(
+        zed["overrides"]["alice"]["limits"],
+        json!([{ "name": "own", "algorithm": "fixed-window", "limit": 5, "per_us": 3_600_000_000u64 }])
+    );
+    assert!(zed["overrides"]["zoe"]["limits"][0].is_object());
+    let abe = &json["policies"]["abe"];
+    assert_eq!(abe.as_object().unwrap().keys().collect::<Vec<_>>(), ["limits", "mode"]);
+    assert_eq!(
+        json["rules"],
+        json!([
+            { "domain": "edge", "policy": "zed", "key": ["user"],
+              "descriptor": [{ "key": "path", "value": "/api/*" }, { "key": "user" }] },
+            { "domain": "edge", "policy": "abe", "key": [], "name": "rest",
+              "descriptor": [{ "key": "path", "value": "/" }] },
+            { "domain": "edge", "unlimited": true, "replaces": ["rest"],
+              "descriptor": [{ "key": "admin" }] },
+            { "domain": "edge", "refuse": true, "descriptor": [{ "key": "robot" }] },
+        ])
+    );
+    // In the order of the file.
+    assert!(run.stdout.find("\"zed\"") < run.stdout.find("\"abe\""), "{}", run.stdout);
+    assert!(run.stdout.find("\"zoe\"") < run.stdout.find("\"alice\""), "{}", run.stdout);
 }
 
 #[test]

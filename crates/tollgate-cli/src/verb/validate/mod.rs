@@ -1,12 +1,14 @@
 //! `tollgate validate`: what a file means, and what it does that surprises.
 
+mod json;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use self::json::Account;
 use crate::failure::{Failure, say};
 use crate::file::print_json;
-use tollgate_server::config::Normalised;
 
 use crate::meaning::{describe, describe_rule, surprises};
 use crate::style::described;
@@ -22,7 +24,7 @@ pub(crate) struct Validate {
     /// The same, as the other commands take it
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
-    /// Print the normalised policies as JSON
+    /// Print the normalised policies and the rules as JSON
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +34,7 @@ impl Validate {
         let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
         let warnings = surprises(&config);
         if self.json {
-            print_json(&Normalised::new(&config, &warnings))?;
+            print_json(&Account::new(&config, &warnings))?;
         } else {
             let mut out = anstream::stdout().lock();
             for policy in &config.policies {
