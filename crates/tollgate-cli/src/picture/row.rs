@@ -7,6 +7,7 @@ use tollgate_server::config::Micros;
 use super::axis::{Axis, Times};
 use super::svg::Svg;
 use super::{ASIDE, LEFT, PLOT};
+use crate::report::Longest;
 use crate::timeline::Timeline;
 
 /// One policy, or one side of a comparison.
@@ -40,14 +41,16 @@ const GAP: f64 = 20.0;
 /// What all rows share, so that they can be compared.
 pub(super) struct Scales {
     most_offered: u64,
-    longest_wait_us: u64,
-    has_refusals: bool,
-    has_never: bool,
+    /// Nothing where nobody was refused.
+    longest: Option<Longest>,
 }
 
 impl Scales {
     pub(super) fn of(rows: &[Row]) -> Scales {
-        let refusals = || rows.iter().flat_map(|row| &row.refusals);
+        let refusals = rows.iter().flat_map(|row| &row.refusals);
+        let longest = refusals.fold(None, |longest: Option<Longest>, refusal| {
+            Some(longest.unwrap_or_default().and(refusal.wait_us))
+        });
         Scales {
             most_offered: rows
                 .iter()
@@ -55,35 +58,34 @@ impl Scales {
                 .max()
                 .unwrap_or(0)
                 .max(1),
-            longest_wait_us: refusals().filter_map(|refusal| refusal.wait_us).max().unwrap_or(0),
-            has_refusals: refusals().next().is_some(),
-            has_never: refusals().any(|refusal| refusal.wait_us.is_none()),
+            longest,
         }
     }
 
     pub(super) fn row_height(&self) -> f64 {
-        BARS + GAP + if self.has_refusals { STRIP } else { 0.0 }
+        BARS + GAP + if self.longest.is_some() { STRIP } else { 0.0 }
     }
 
     /// What the dots mean, if there are any.
     pub(super) fn refusals(&self) -> Option<String> {
-        let longest = match (self.longest_wait_us, self.has_never) {
+        let longest = self.longest?;
+        let to = match (longest.in_time_us(), longest.is_never()) {
             (0, true) => "forever".to_owned(),
             (wait, true) => format!("to {}, or forever", at_a_glance(wait)),
             (wait, false) => format!("to {}", at_a_glance(wait)),
         };
-        self.has_refusals
-            .then(|| format!("refused; the higher, the longer the advised wait ({longest})"))
+        Some(format!("refused; the higher, the longer the advised wait ({to})"))
     }
 
     /// How long a wait is, from 0 to 1.
     fn wait(&self, wait_us: Option<u64>) -> f64 {
-        match wait_us {
-            Some(_) if self.longest_wait_us == 0 => 0.0,
-            Some(wait) => {
-                wait as f64 / self.longest_wait_us as f64 * if self.has_never { 0.8 } else { 1.0 }
+        let longest = self.longest.unwrap_or_default();
+        match (wait_us, longest.in_time_us()) {
+            (None, _) => 1.0,
+            (Some(_), 0) => 0.0,
+            (Some(wait), most) => {
+                wait as f64 / most as f64 * if longest.is_never() { 0.8 } else { 1.0 }
             }
-            None => 1.0,
         }
     }
 }

@@ -17,9 +17,24 @@ impl Longest {
         self.is_never |= wait_us.is_none();
     }
 
+    /// The longest of these and one more.
+    pub(crate) fn and(mut self, wait_us: Option<u64>) -> Longest {
+        self.add(wait_us);
+        self
+    }
+
     /// As a number; there is none for never.
     pub(crate) fn us(&self) -> Option<u64> {
         (!self.is_never).then_some(self.us)
+    }
+
+    /// The longest of those that would have helped.
+    pub(crate) fn in_time_us(&self) -> u64 {
+        self.us
+    }
+
+    pub(crate) fn is_never(&self) -> bool {
+        self.is_never
     }
 }
 

@@ -66,22 +66,16 @@ impl Tried {
             row("refused", Color::Red, was.refused, is.refused),
         ];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))?;
-        let refused = all.newly_refused;
-        writeln!(
-            out,
-            "{} {refused:>12}  of {}{}",
-            styled(BAD, "newly refused "),
-            self.changes.keys_refused(),
-            by("by", &self.new.built, &self.changes.refused_by)
-        )?;
-        let admitted = all.newly_admitted;
-        writeln!(
-            out,
-            "{} {admitted:>12}  of {}{}",
-            styled(GOOD, "newly admitted"),
-            self.changes.keys_admitted(),
-            by("formerly refused by", &self.old.built, &self.changes.admitted_by)
-        )?;
+        let mut line = |title, count: u64, keys, by: String| {
+            writeln!(out, "{title} {count:>12}  of {keys}{by}")
+        };
+        let changes = &self.changes;
+        let now = by("by", &self.new.built, &changes.refused_by);
+        let title = styled(BAD, "newly refused ");
+        line(title, all.newly_refused, changes.keys_refused(), now)?;
+        let before = by("formerly refused by", &self.old.built, &changes.admitted_by);
+        let title = styled(GOOD, "newly admitted");
+        line(title, all.newly_admitted, changes.keys_admitted(), before)?;
         self.write_keys(out)?;
         self.remarks
             .iter()
