@@ -26,6 +26,7 @@ mod rules;
 mod schema;
 mod serve;
 mod simulate;
+mod standard_output;
 mod support;
 mod terminal;
 mod tiers;

@@ -15,7 +15,7 @@ use tollgate_server::config::{Config, PolicySpec, policy_of};
 use self::changes::{Changes, Side};
 use self::wording::{Rewording, rewordings};
 use crate::failure::{Failure, say};
-use crate::file::{print_json, write_whole};
+use crate::file::{Words, print_json, write_whole};
 use crate::report::{Checked, FORGOTTEN};
 use crate::stage::{Ruling, Stage, Turn};
 use crate::trace::{Event, Op, Reading};
@@ -41,7 +41,7 @@ pub(crate) struct Diff {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
-    /// Write a page with pictures into this file
+    /// Write a page with pictures into this file; - for standard output
     #[arg(long, value_name = "FILE", requires = "trace")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -61,6 +61,7 @@ struct Tried {
 
 impl Diff {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let words = Words::beside(&[("--html", self.html.as_ref())], self.json)?;
         let (old, new) = (Config::load(Some(&self.old))?, Config::load(Some(&self.new))?);
         let rewordings = rewordings(&old, &new);
         let mut complaint = None;
@@ -74,7 +75,7 @@ impl Diff {
         if self.json {
             print_json(&as_json(&rewordings, tried.as_ref()))?;
         } else {
-            text::write(&mut anstream::stdout().lock(), &rewordings, tried.as_ref())?;
+            text::write(&mut words.stream(), &rewordings, tried.as_ref())?;
         }
         match (&self.html, &tried) {
             (Some(path), Some(tried)) => write_whole(path, &tried.page(&rewordings))?,

@@ -13,7 +13,7 @@ use tollgate::Decision;
 
 use self::jsonl::Jsonl;
 use crate::failure::{Failure, say};
-use crate::file::{print_json, write_whole};
+use crate::file::{Words, print_json, write_whole};
 use crate::report::{Checked, Ledger, Reader, Report};
 use crate::stage::{Ruling, Turn};
 use crate::trace::{Event, Op, Reading, Trace};
@@ -50,10 +50,10 @@ pub(crate) struct Replay {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Draw what came and what was admitted over time into this SVG file
+    /// Draw what came and what was admitted over time into this SVG file; - for standard output
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write the report as a page into this file
+    /// Write the report as a page into this file; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -108,6 +108,9 @@ impl Replay {
     }
 
     fn in_all(&self, store: &Address, ruling: &Arc<Ruling>) -> Result<(), Failure> {
+        let is_json = self.json || self.format == Format::Json;
+        let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
+        let words = Words::beside(&files, is_json)?;
         let trace = self.reading.open(self.trace.as_deref(), &[ruling.spec()])?;
         let mut ledger = Ledger::new(&ruling.spec().built);
         let played = play(store, ruling, trace, &mut ledger)?.or_nothing()?;
@@ -115,13 +118,12 @@ impl Replay {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
-        let is_json = self.json || self.format == Format::Json;
         let reader = if is_json { Reader::Program } else { Reader::Person };
         let report = Report::new(ruling.spec(), &source, ledger, played.remarks, reader);
         if is_json {
             print_json(&report.json())?;
         } else {
-            report.write_text(&mut anstream::stdout().lock())?;
+            report.write_text(&mut words.stream())?;
         }
         // After the report: if they cannot be written, it is not lost.
         if let Some(path) = &self.plot {

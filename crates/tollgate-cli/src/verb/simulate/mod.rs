@@ -23,7 +23,7 @@ use self::came::Came;
 use self::rehearsal::{Play, Rehearsal};
 use self::subjects::Subject;
 use crate::failure::Failure;
-use crate::file::{print_json, write_whole};
+use crate::file::{Words, print_json, write_whole};
 use crate::stage::Ruling;
 use crate::trace::Reading;
 
@@ -69,10 +69,10 @@ pub(crate) struct Simulate {
     /// Other traffic of the same kind [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Draw the picture into this SVG file
+    /// Draw the picture into this SVG file; - for standard output
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write a page with the picture and the numbers into this file
+    /// Write a page with the picture and the numbers into this file; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print everything as JSON
@@ -96,11 +96,13 @@ struct Simulation {
 
 impl Simulate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
+        let words = Words::beside(&files, self.json)?;
         let simulation = self.simulate()?;
         if self.json {
             print_json(&simulation.json())?;
         } else {
-            let mut out = anstream::stdout().lock();
+            let mut out = words.stream();
             simulation.write_summary(&mut out)?;
             if self.plot.is_none() && self.html.is_none() {
                 writeln!(out, "For the picture: --plot out.svg, or --html out.html")?;
