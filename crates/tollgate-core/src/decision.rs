@@ -192,6 +192,13 @@ impl Decision {
         self.no_sooner(retry_after.map(|wait| wait.max(Duration::from_nanos(1))))
     }
 
+    /// For a key that nothing is admitted for, whatever its limits would say: refused for good and by none of
+    /// them, with nothing left and no more to come.
+    pub fn shut_out(self) -> Self {
+        let room = Room::Counted { remaining: 0, next_unit: NEVER, reset: 0 };
+        Self { room, refused_by: LimitSet::default(), ..self.standing_back(None) }
+    }
+
     /// The same numbers where nobody is to be refused: the whole cost is granted, and what refused it is
     /// told as what would have. Says what the policy in shadow says.
     pub fn in_shadow(mut self, cost: u64) -> Self {

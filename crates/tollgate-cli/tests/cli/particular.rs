@@ -87,6 +87,17 @@ fn a_report_names_the_list() {
 }
 
 #[test]
+fn a_blocked_key_has_nothing_left() {
+    let place = Place::with_config(CONFIG);
+    for cost in ["0", "1", "1000"] {
+        let said = place.run(&["check", "p", "eve", "--json", "--cost", cost]).json();
+        assert_eq!((&said["allowed"], &said["remaining"]), (&false.into(), &0.into()), "{said}");
+        assert!(said["retry_after_us"].is_null() && said["next_unit_us"].is_null(), "{said}");
+        assert_eq!(said["refused_by"].as_array().map(Vec::len), Some(0), "{said}");
+    }
+}
+
+#[test]
 fn one_check_each() {
     let place = Place::with_config(CONFIG);
     let cases = [

@@ -92,10 +92,13 @@ pub(crate) fn outcome(policy: &Policy, decision: &Decision) -> Outcome {
     }
 }
 
-/// Refused, and no wait helps.
+/// Refused, and no wait helps. Nothing is left, of any limit: else numbers would promise what is not given.
 pub(super) fn blocked(policy: &Policy, cost: u64) -> Answer {
     let mut answer = of_fresh_key(policy, cost);
-    answer.decision = answer.decision.standing_back(None);
+    answer.decision = answer.decision.shut_out();
+    for limit in &mut answer.limits {
+        limit.remaining = Some(0);
+    }
     answer
 }
 

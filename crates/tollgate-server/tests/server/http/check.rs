@@ -36,6 +36,7 @@ limits = ["1/h"]
 key = ["client_ip"]
 exempt = ["10.0.0.0/8"]
 block = ["192.0.2.1"]
+headers = "ietf"
 limits = ["1/h"]
 
 [policies.bytes]
@@ -255,6 +256,14 @@ async fn exempt_and_blocked() {
     assert_eq!(blocked.status, 429);
     assert_eq!(blocked.json()["retry_after_us"], Value::Null);
     assert_eq!(blocked.json()["source"], "policy");
+    // Nothing is left of what nobody gets, whoever asks and however, and nothing will be.
+    let looked = client.post("/v1/peek", &body("address", "192.0.2.1", 0)).await;
+    for said in [blocked.json(), looked.json()] {
+        assert_eq!((&said["allowed"], &said["remaining"]), (&json!(false), &json!(0)), "{said}");
+        assert_eq!(said["limits"][0]["remaining"], 0, "{said}");
+        assert_eq!((&said["retry_after_us"], &said["next_unit_us"]), (&Value::Null, &Value::Null));
+    }
+    assert_eq!(blocked.header("ratelimit").map(|field| field.contains(";r=0")), Some(true));
 }
 
 /// Lists are about addresses, budgets about the /64 they share.
