@@ -130,12 +130,13 @@ pub(crate) fn address_of(host: &str, port: impl std::fmt::Display) -> String {
     if bare { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// An address without its password.
-pub(crate) fn masked(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://…@{rest}"),
-        (None, Some((_, rest))) => format!("…@{rest}"),
-        _ => url.to_owned(),
+/// A store's address as it can be shown: without user and password.
+#[must_use]
+pub fn masked(url: &str) -> String {
+    let Some((login, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    match login.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…@{host}"),
+        None => format!("…@{host}"),
     }
 }
 
@@ -153,6 +154,16 @@ mod tests {
         assert_eq!(sentinel.kind, Kind::Sentinel { service: "main".into() });
         assert_eq!((&*sentinel.doors.login, &*sentinel.doors.tail), (":pw@", "/1"));
         assert!(parse("rediss://a:1").doors.tls);
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        assert_eq!(masked("redis://h:1/2"), "redis://h:1/2");
+        for url in ["redis://:secret@h:1", "redis://me:s@cr/et@h:1", "redis://s://t@h:1"] {
+            assert_eq!(masked(url), "redis://…@h:1", "{url}");
+        }
+        assert_eq!(masked("redis:/:secret@h"), "…@h");
+        assert_eq!(masked(":secret@redis://h"), "…@redis://h");
     }
 
     #[test]

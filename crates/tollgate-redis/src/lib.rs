@@ -19,6 +19,7 @@ mod shape;
 mod stand_in;
 mod store;
 
+pub use address::masked;
 pub use entry::{Lease, Serving};
 pub use family::MOST_BY_UNITS;
 pub use settings::RedisStoreBuilder;

@@ -2,7 +2,7 @@
 
 use tollgate::{Failure, StoreError};
 
-use tollgate_server::config::masked;
+use tollgate_redis::masked;
 
 /// One sentence with the address, never with its password.
 pub(crate) fn sentence(url: &str, error: &StoreError) -> String {

@@ -41,7 +41,7 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub use self::address::{Address, masked, not_an_address};
+pub use self::address::{Address, not_an_address};
 pub use self::build::policy as policy_of;
 pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
