@@ -52,6 +52,7 @@ fn numbers_move_under_traffic_of_all_kinds() {
     await_that("a share of refusals", || {
         row("slow").contains('%') && row("slow").contains("burst 5")
     });
+    assert!(browser.text("#policies-span").starts_with("The refused share is of the decisions"));
     await_that("what callers make up", || row("cl.throttle").contains('%'));
     let drawn = || {
         browser.run("return [...document.querySelectorAll('#chart path')].map((path) => path.getAttribute('d'))", &[])
