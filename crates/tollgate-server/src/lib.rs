@@ -6,6 +6,7 @@
 //! ```
 
 pub mod access;
+mod authorities;
 pub mod config;
 pub mod decision_line;
 pub mod engine;
@@ -23,6 +24,7 @@ mod snapshot;
 mod timing;
 mod tls;
 
+pub use self::authorities::Authorities;
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
 /// For those who feed it with anything.

@@ -1,16 +1,16 @@
 //! TLS, and certificates asked of clients.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::{Config, Invalid, TlsSpec, cannot_read};
+use crate::authorities::{Authorities, certificates, read};
+use crate::config::{Config, Invalid, TlsSpec};
 use crate::observe::Face;
 
 /// What a face greets connections with; nothing is plain text.
@@ -79,9 +79,8 @@ fn acceptor(spec: &TlsSpec, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> 
     let verifier = match &spec.client_ca {
         None => WebPkiClientVerifier::no_client_auth(),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(certificates(path)?);
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            let roots = Arc::new(Authorities::read(path)?.roots);
+            WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
                 .build()
                 .map_err(|error| format!("{}: {error}", path.display()))?
         }
@@ -93,18 +92,4 @@ fn acceptor(spec: &TlsSpec, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> 
         .map_err(|error| format!("{} and {}: {error}", spec.cert.display(), spec.key.display()))?;
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
-    std::fs::read(path).map_err(|error| cannot_read(&path.display().to_string(), &error).into())
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
-    let pem = read(path)?;
-    let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().unwrap_or_default();
-    if chain.is_empty() {
-        return Err(format!("{}: holds no certificate in PEM", path.display()).into());
-    }
-    Ok(chain)
 }

@@ -81,6 +81,10 @@ fn files() {
             "[store]\nkey_secret = \"${}\"",
             "2:14: `key_secret` must name environment variables as `${NAME}`",
         ),
+        (
+            "[store]\nurl = \"redis-cluster://:hunter2@x\"\nca = \"ca.pem\"",
+            "3:6: `ca` is for a store with TLS; write rediss-cluster:// instead of redis-cluster://",
+        ),
         ("[store]\nmax_keys = 0", "2:12: `max_keys` must be at least 1; found 0"),
         (
             "[server]\nhttp = \"0.0.0.0:80\"",

@@ -20,6 +20,7 @@ mod redis_check;
 mod redis_errors;
 mod redis_replay;
 mod redis_tiers;
+mod redis_tls;
 mod replay;
 mod report;
 mod rules;

@@ -37,6 +37,11 @@ impl Setting {
         self.text.strip_prefix("file:").map(|path| self.directory.join(path))
     }
 
+    /// The file of this name, where the setting is one.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.join(&self.text)
+    }
+
     /// What stands in the file.
     pub(crate) fn text(&self) -> &str {
         &self.text

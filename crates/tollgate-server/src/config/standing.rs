@@ -14,6 +14,7 @@ pub(crate) struct Standing {
 #[derive(PartialEq, Eq)]
 struct Store {
     address: Option<Address>,
+    ca: Option<Option<Vec<u8>>>,
     key_secret: Option<String>,
     deadline: Micros,
     numbers: (u64, u64),
@@ -44,6 +45,7 @@ impl Store {
     fn of(spec: &StoreSpec) -> Store {
         Store {
             address: spec.address().ok(),
+            ca: spec.ca().ok(),
             key_secret: spec.key_secret().ok(),
             deadline: spec.deadline,
             numbers: (spec.nodes, spec.max_keys),

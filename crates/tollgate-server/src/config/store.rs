@@ -3,6 +3,8 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
+
 use super::address::{Address, not_an_address};
 use super::elsewhere::{self, Setting};
 use super::field::Field;
@@ -11,6 +13,7 @@ use super::key::{Key, MAX_UNITS, Shape};
 use super::micros::Micros;
 use super::source::Source;
 use super::table::Table;
+use crate::authorities::Authorities;
 
 /// Says where state lives, whatever the file says.
 const OVERRIDE: &str = "TOLLGATE_STORE_URL";
@@ -22,6 +25,11 @@ pub(crate) const KEYS: &[Key] = &[
         "memory: | redis://… | rediss://… | redis-cluster://h1,h2,h3 | redis-sentinel://…/service; ${ENV} or file:…",
     )
     .default("\"memory:\""),
+    Key::new(
+        "ca",
+        Shape::Text,
+        "rediss://…: the authority of the servers' certificates, a PEM file, instead of the public ones.",
+    ),
     Key::new("max_keys", Shape::Whole { least: 1, most: MAX_UNITS }, "memory: keys held at most.")
         .default("1000000"),
     Key::new("snapshot", Shape::Text, "memory: the file that state is written to on shutdown."),
@@ -45,6 +53,7 @@ pub(crate) const KEYS: &[Key] = &[
 /// What the section says.
 pub struct StoreSpec {
     url: Option<Setting>,
+    ca: Option<Setting>,
     key_secret: Option<Setting>,
     /// redis: how long an answer may take.
     pub deadline: Micros,
@@ -63,6 +72,7 @@ impl StoreSpec {
     pub fn unsaid() -> StoreSpec {
         StoreSpec {
             url: None,
+            ca: None,
             key_secret: None,
             deadline: Micros(50_000),
             nodes: 1,
@@ -94,6 +104,25 @@ impl StoreSpec {
         matches!(self.address(), Ok(Address::Redis(_))).then_some(tollgate_redis::MOST_BY_UNITS)
     }
 
+    /// A Redis store at this address, with all that is said here about it.
+    pub fn redis(&self, url: &str) -> Result<RedisStoreBuilder, Invalid> {
+        let builder = RedisStore::builder(url)
+            .deadline(self.deadline.duration())
+            .nodes(self.nodes)
+            .key_secret(&self.key_secret()?);
+        Ok(match self.ca()? {
+            Some(pem) => builder.root_certificate(&pem),
+            None => builder,
+        })
+    }
+
+    /// The authority of a store with TLS, in PEM, where it is not a public one.
+    pub(crate) fn ca(&self) -> Result<Option<Vec<u8>>, Invalid> {
+        let Some(setting) = &self.ca else { return Ok(None) };
+        let read = Authorities::read(&setting.path());
+        read.map(|read| Some(read.pem)).map_err(|error| setting.complain(format!("names {error}")))
+    }
+
     /// The secret by which keys are hashed; empty if there is none.
     pub fn key_secret(&self) -> Result<String, Invalid> {
         self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)
@@ -109,8 +138,9 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
         Some(Setting::new(source, &field, text))
     };
     let otherwise = StoreSpec::unsaid();
-    StoreSpec {
+    let spec = StoreSpec {
         url: setting("url"),
+        ca: setting("ca"),
         key_secret: setting("key_secret"),
         deadline: table.verified("deadline", Field::micros).unwrap_or(otherwise.deadline),
         nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
@@ -119,7 +149,19 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
         snapshot_every: table
             .verified("snapshot_every", Field::micros)
             .unwrap_or(otherwise.snapshot_every),
+    };
+    // Whoever names an authority counts on TLS.
+    if let (Some(field), Ok(Address::Redis(url))) = (table.field("ca"), spec.address())
+        && !url.starts_with("rediss")
+    {
+        let scheme = url.split(':').next().unwrap_or_default();
+        let tls = scheme.replacen("redis", "rediss", 1);
+        table.complain_at(
+            field.at(),
+            format!("`ca` is for a store with TLS; write {tls}:// instead of {scheme}://"),
+        );
     }
+    spec
 }
 
 /// Whether a URL names something that could be a store.

@@ -32,10 +32,8 @@ impl Place {
                 let max_keys = usize::try_from(spec.max_keys).unwrap_or(usize::MAX);
                 Ok(Place::Memory(MemoryStore::new(max_keys, TscClock::default())))
             }
-            Address::Redis(url) => RedisStore::builder(&url)
-                .deadline(spec.deadline.duration())
-                .nodes(spec.nodes)
-                .key_secret(&spec.key_secret()?)
+            Address::Redis(url) => spec
+                .redis(&url)?
                 .start()
                 .map(Place::Redis)
                 .map_err(|error| Invalid::from(error.to_string())),

@@ -1,7 +1,7 @@
 //! A decision by a Redis store, or by what stands in for it.
 
 use tollgate::{Answer, Charge, Clock, MonotonicClock, Source, Store, StoreError, Verb};
-use tollgate_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
+use tollgate_redis::{OnStoreError, RedisStoreBuilder, Serving};
 
 use crate::failure::{Failure, say};
 use crate::stage::Ruling;
@@ -14,12 +14,8 @@ pub(super) fn decide(
     ruling: &Ruling,
     charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
-    let settings = RedisStore::builder(url)
-        .deadline(spec.deadline.duration())
-        .nodes(spec.nodes)
-        .key_secret(&spec.key_secret()?);
-    let asked = block_on(ask(settings, ruling, charge))?;
-    let (answer, trouble) = asked.map_err(|error| sentence(url, &error))?;
+    let asked = block_on(ask(spec.redis(url)?, ruling, charge))?;
+    let (answer, trouble) = asked.map_err(|error| why(url, &error))?;
     warn(url, answer.source, trouble);
     Ok(answer)
 }
@@ -56,6 +52,15 @@ fn serving(policy: &PolicySpec) -> Serving {
     Serving { on_store_error, lease: None }
 }
 
+/// What is wrong, and what the configuration can say about it.
+fn why(url: &str, error: &StoreError) -> String {
+    let sentence = sentence(url, error);
+    match sentence.contains("UnknownIssuer") {
+        true => format!("{sentence}, or name the authority's file as `ca` in [store]"),
+        false => sentence,
+    }
+}
+
 /// An answer that is not the store's says so.
 fn warn(url: &str, source: Source, trouble: Option<StoreError>) {
     let decided = match source {
@@ -64,6 +69,6 @@ fn warn(url: &str, source: Source, trouble: Option<StoreError>) {
         _ => return,
     };
     let late = || StoreError::failed(tollgate::Failure::Timeout, "no answer within the deadline");
-    let why = sentence(url, &trouble.unwrap_or_else(late));
-    say(&format!("warning: {decided}, because {why}"));
+    let trouble = trouble.unwrap_or_else(late);
+    say(&format!("warning: {decided}, because {}", why(url, &trouble)));
 }
