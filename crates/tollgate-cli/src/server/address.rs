@@ -5,32 +5,36 @@ use std::fmt;
 use tollgate_server::config::quoted;
 use tollgate_server::observe::Face;
 
+/// A face, what it is called in plain text and in TLS, and its usual port.
+type Usual = (Face, [&'static str; 2], u16);
+
+const FACES: [Usual; 3] = [
+    (Face::Http, ["http", "https"], 8080),
+    (Face::Grpc, ["grpc", "grpcs"], 8081),
+    (Face::Resp, ["redis", "rediss"], 6380),
+];
+
 /// A face of a server at a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerAddress {
     pub(crate) face: Face,
+    /// Whether TLS is spoken there.
+    pub(crate) tls: bool,
     /// A name or an address; one of IPv6 without its brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl ServerAddress {
-    /// `http://127.0.0.1:8080`, `grpc://127.0.0.1:8081` or `redis://127.0.0.1:6380`. Without a scheme it is
-    /// HTTP, and without a port the one that `tollgate serve` chooses. The complaint is a whole sentence.
+    /// `http://127.0.0.1:8080`, `grpc://127.0.0.1:8081` or `redis://127.0.0.1:6380`; with one more `s` it is TLS.
+    /// Without a scheme it is HTTP, and without a port the one that `tollgate serve` chooses. The complaint is
+    /// a whole sentence.
     pub(crate) fn parse(text: &str) -> Result<ServerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
-        let (face, usual_port) = match scheme.as_str() {
-            "http" => (Face::Http, 8080),
-            "grpc" => (Face::Grpc, 8081),
-            "redis" => (Face::Resp, 6380),
-            "https" | "grpcs" | "rediss" => {
-                return Err(format!(
-                    "{scheme}:// is not spoken here: name a listener without TLS, such as one on loopback"
-                ));
-            }
-            _ => return Err(not_an_address(text)),
-        };
+        let is_it = |(.., [plain, tls], _): &&Usual| [*plain, *tls].contains(&scheme.as_str());
+        let &(face, [_, tls], usual_port) =
+            FACES.iter().find(is_it).ok_or_else(|| not_an_address(text))?;
         if rest.contains('@') {
             let sentence = "an address must not carry a user or a password; put the token into TOLLGATE_TOKEN or a file for --token-file";
             return Err(sentence.to_owned());
@@ -41,7 +45,7 @@ impl ServerAddress {
             None => usual_port,
             Some(port) => port.parse().map_err(|_| not_an_address(text))?,
         };
-        Ok(ServerAddress { face, host: host.to_owned(), port })
+        Ok(ServerAddress { face, tls: scheme == tls, host: host.to_owned(), port })
     }
 
     /// The address, if it is one of HTTP: for what only HTTP answers.
@@ -55,6 +59,12 @@ impl ServerAddress {
         }
     }
 
+    /// What an address of this face begins with, in TLS or in plain text.
+    pub(crate) fn scheme(&self, tls: bool) -> &'static str {
+        let usual = FACES.iter().find(|(face, ..)| *face == self.face);
+        usual.map_or("", |(_, schemes, _)| schemes[usize::from(tls)])
+    }
+
     /// `host:port`, as sockets and header fields have it.
     pub(crate) fn authority(&self) -> String {
         match self.host.contains(':') {
@@ -66,12 +76,7 @@ impl ServerAddress {
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.face {
-            Face::Http => "http",
-            Face::Grpc => "grpc",
-            Face::Resp => "redis",
-        };
-        write!(f, "{scheme}://{}", self.authority())
+        write!(f, "{}://{}", self.scheme(self.tls), self.authority())
     }
 }
 
@@ -113,6 +118,9 @@ mod tests {
             ("redis://[::1]:5", "redis://[::1]:5"),
             ("HTTP://Example.com:9", "http://Example.com:9"),
             ("Redis://h", "redis://h:6380"),
+            ("HTTPS://h", "https://h:8080"),
+            ("grpcs://h:1", "grpcs://h:1"),
+            ("rediss://h", "rediss://h:6380"),
         ] {
             assert_eq!(
                 ServerAddress::parse(text).map(|address| address.to_string()),
@@ -124,8 +132,8 @@ mod tests {
     #[test]
     fn what_they_should_not() {
         for (text, part) in [
-            ("https://h", "without TLS"),
-            ("HTTPS://h", "without TLS"),
+            ("httpss://h", "is not a server's address"),
+            ("redi://h", "is not a server's address"),
             ("http://user:secret@h", "must not carry"),
             ("http://h/v1/check", "is not a server's address"),
             ("http://h:99999", "is not a server's address"),

@@ -1,21 +1,16 @@
 //! One HTTP connection to a server, with a limit on everything.
 
-use std::io;
-use std::time::Duration;
-
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::dial::PATIENCE;
 use super::token::bearer;
-use super::{NoAnswer, ServerAddress};
+use super::{NoAnswer, Server};
 
-/// Nothing that works takes this long.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer that is read, in bytes.
 const MOST_BYTES: usize = 16 * 1_024 * 1_024;
 
@@ -33,19 +28,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) async fn open(
-        address: &ServerAddress,
-        token: Option<&str>,
-    ) -> Result<Connection, NoAnswer> {
-        let authority = address.authority();
-        let stream = dial(&authority).await?;
+    pub(crate) async fn open(server: &Server) -> Result<Connection, NoAnswer> {
+        let stream = server.dial().await?;
         let (sender, driver) =
             handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
         // Whatever goes wrong with it, the next request says so.
         tokio::spawn(async move { drop(driver.await) });
-        let host = HeaderValue::from_str(&authority)
+        let host = HeaderValue::from_str(&server.address.authority())
             .map_err(|_| NoAnswer::Broken("has a name that HTTP cannot carry".to_owned()))?;
-        Ok(Connection { sender, host, token: token.and_then(bearer) })
+        Ok(Connection { sender, host, token: server.token.as_deref().and_then(bearer) })
     }
 
     /// The whole answer to a request. An empty body is none.
@@ -76,15 +67,6 @@ impl Connection {
             body.map_err(|error| NoAnswer::Broken(format!("broke off its answer: {error}")))?;
         Ok(Said { status: head.status, body: body.to_bytes() })
     }
-}
-
-/// A connected socket that sends at once whatever is written.
-pub(crate) async fn dial(authority: &str) -> Result<TcpStream, NoAnswer> {
-    let late = |_| NoAnswer::Unreachable(io::Error::from(io::ErrorKind::TimedOut));
-    let dialled = timeout(PATIENCE, TcpStream::connect(authority)).await.map_err(late)?;
-    let stream = dialled.map_err(NoAnswer::Unreachable)?;
-    stream.set_nodelay(true).map_err(NoAnswer::Unreachable)?;
-    Ok(stream)
 }
 
 fn broken(error: &hyper::Error) -> NoAnswer {

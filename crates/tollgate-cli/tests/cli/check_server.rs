@@ -123,7 +123,6 @@ fn whoever_answers_something_else() {
             "p",
             "cannot be reached: Connection refused; check the address",
         ),
-        (http.replace("http", "https"), "p", "https:// is not spoken here"),
         (format!("{http}/v1/check"), "p", "is not a server's address; write http://HOST:PORT"),
         (serving.url("resp"), "p", "only HTTP answers this"),
     ];
@@ -144,6 +143,11 @@ fn a_file_and_a_server_are_two_things() {
     assert_eq!(
         (token.code, token.stderr.as_str()),
         (Some(2), "--token-file is for a server; name it with --server\n")
+    );
+    let ca = place.run(&["check", "--ca", "ca.pem", "p", "k"]);
+    assert_eq!(
+        (ca.code, ca.stderr.as_str()),
+        (Some(2), "--ca is for a server; name it with --server\n")
     );
 }
 

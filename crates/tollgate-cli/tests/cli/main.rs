@@ -31,6 +31,7 @@ mod standard_output;
 mod support;
 mod terminal;
 mod tiers;
+mod tls;
 mod top;
 mod validate;
 mod without_store;

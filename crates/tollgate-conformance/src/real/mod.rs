@@ -27,3 +27,4 @@ pub use proxy::Proxy;
 pub use redis::RedisServer;
 pub use reply::Reply;
 pub use sentinel::Sentinel;
+pub use tls::Certificates;

@@ -12,13 +12,15 @@ use super::settings::Settings;
 
 /// The certificate and key of a server, in files, and the authority's certificate.
 #[derive(Debug)]
-pub(super) struct Certificates {
+pub struct Certificates {
     dir: TempDir,
     ca_pem: String,
 }
 
 impl Certificates {
-    pub(super) fn new() -> Self {
+    /// A new authority, and a certificate of it for `127.0.0.1` and `localhost`.
+    #[expect(clippy::new_without_default, reason = "every one is another")]
+    pub fn new() -> Self {
         let (ca_pem, certificate, key) = generate().expect("the certificates are well-formed");
         let dir = TempDir::with_prefix("tollgate-tls-").expect("a directory can be made");
         for (name, pem) in [("ca", &ca_pem), ("certificate", &certificate), ("key", &key)] {
@@ -27,13 +29,19 @@ impl Certificates {
         Self { dir, ca_pem }
     }
 
-    pub(super) fn ca_pem(&self) -> &str {
+    /// The authority's certificate.
+    pub fn ca_pem(&self) -> &str {
         &self.ca_pem
+    }
+
+    /// The file of the `ca`, the `certificate` or its `key`, in PEM, for as long as this lives.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
     }
 
     /// The settings of a server that shows this certificate and asks clients for none.
     pub(super) fn configure(&self, settings: Settings) -> Settings {
-        let path = |name: &str| format!("\"{}\"", self.dir.path().join(name).display());
+        let path = |name: &str| format!("\"{}\"", self.path(name));
         settings.with(&[
             ("tls-cert-file", &path("certificate")),
             ("tls-key-file", &path("key")),

@@ -37,13 +37,15 @@ struct Shared {
 /// Does it, and says how it went.
 pub(super) async fn drive(load: Load, shows_progress: bool) -> Result<Report, Failure> {
     stay_on_this_machine(&load).await?;
-    let address = load.address.clone();
-    let failed = |no_answer: NoAnswer| Failure::from(format!("{address}: {no_answer}"));
     let cannot = |error| format!("signals cannot be listened for: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let callers = tokio::select! {
-        callers = connect(&load) => callers.map_err(failed)?,
+        callers = connect(&load) => callers,
         _ = interrupt.recv() => return Err("interrupted before all connections were made".to_owned().into()),
+    };
+    let callers = match callers {
+        Ok(callers) => callers,
+        Err(no_answer) => return Err(load.server.complaint(&no_answer).await.into()),
     };
     let shared = Arc::new(Shared {
         schedule: Schedule::new(load.rate, load.duration, load.requests),
@@ -62,7 +64,9 @@ pub(super) async fn drive(load: Load, shows_progress: bool) -> Result<Report, Fa
     let elapsed = shared.schedule.elapsed();
     shared.schedule.stop();
     progress.end();
-    outcome.map_err(failed)?;
+    if let Err(no_answer) = outcome {
+        return Err(shared.load.server.complaint(&no_answer).await.into());
+    }
     let tally = shared.tallies.sum().ok_or_else(|| "there is no room to count".to_owned())?;
     let unsent = shared.schedule.unsent(elapsed);
     Ok(Report::new(&shared.load, &tally, elapsed, unsent, is_interrupted))
@@ -78,7 +82,7 @@ async fn connect(load: &Load) -> Result<Vec<Caller>, NoAnswer> {
 
 /// Other machines are loaded only on purpose. What is surely here is loopback, however it is written.
 async fn stay_on_this_machine(load: &Load) -> Result<(), Failure> {
-    let Load { address, .. } = load;
+    let address = &load.server.address;
     let found = lookup_host(address.authority()).await;
     let cannot = |error| format!("{address}: {}", NoAnswer::Unreachable(error));
     let is_here = found.map_err(cannot)?.all(|found| found.ip().to_canonical().is_loopback());

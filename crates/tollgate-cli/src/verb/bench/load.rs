@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Bench;
 use crate::failure::Failure;
-use crate::server::ServerAddress;
+use crate::server::{Server, ServerAddress};
 use tollgate_server::config::{Micros, quoted};
 use tollgate_server::observe::Face;
 
@@ -26,8 +26,7 @@ pub(super) enum Protocol {
 /// The whole load.
 #[derive(Debug)]
 pub(super) struct Load {
-    pub(super) address: ServerAddress,
-    pub(super) token: Option<String>,
+    pub(super) server: Server,
     pub(super) policy: String,
     pub(super) keys: u64,
     pub(super) cost: u64,
@@ -49,7 +48,7 @@ impl Load {
         misplaced(asked, address.face)?;
         let descriptor = asked.descriptor.iter().map(|entry| entry_of(entry));
         Ok(Load {
-            token: asked.token.read()?,
+            server: Server::new(address, &asked.token, &asked.trust)?,
             policy: asked.policy.clone(),
             keys: asked.keys,
             cost: asked.cost,
@@ -61,18 +60,17 @@ impl Load {
             duration: duration(asked)?,
             requests: asked.requests,
             is_remote: asked.remote,
-            address,
         })
     }
 
     /// How many requests go out at once: checks of one HTTP request are one request.
     pub(super) fn requests_at_once(&self) -> u64 {
-        if self.address.face == Face::Http { 1 } else { self.at_once }
+        if self.server.address.face == Face::Http { 1 } else { self.at_once }
     }
 
     /// In a few words, for the head of a report.
     pub(super) fn title(&self) -> String {
-        let what = match self.address.face {
+        let what = match self.server.address.face {
             Face::Grpc => format!("domain {}", self.domain),
             _ => format!("policy {}", self.policy),
         };
@@ -81,7 +79,7 @@ impl Load {
         };
         let mut parts =
             vec![what, plural(self.keys, "key"), plural(self.connections, "connection")];
-        match (self.at_once, self.address.face) {
+        match (self.at_once, self.server.address.face) {
             (1, _) => {}
             (many, Face::Http) => parts.push(format!("{many} checks per request")),
             (many, _) => parts.push(format!("{many} checks at once on each")),
@@ -89,23 +87,26 @@ impl Load {
         if let Some(rate) = self.rate {
             parts.push(format!("{rate} due per second"));
         }
-        format!("{}: {}", self.address, parts.join(", "))
+        format!("{}: {}", self.server.address, parts.join(", "))
     }
 }
 
 fn address(url: &str, protocol: Option<Protocol>) -> Result<ServerAddress, String> {
-    let scheme = protocol.map(|protocol| match protocol {
-        Protocol::Http => "http",
-        Protocol::Grpc => "grpc",
-        Protocol::Redis => "redis",
-    });
-    match (scheme, url.split_once("://")) {
-        (Some(scheme), None) => ServerAddress::parse(&format!("{scheme}://{url}")),
-        (Some(scheme), Some((said, _))) if !said.eq_ignore_ascii_case(scheme) => Err(format!(
+    let Some(protocol) = protocol else { return ServerAddress::parse(url) };
+    let (scheme, face) = match protocol {
+        Protocol::Http => ("http", Face::Http),
+        Protocol::Grpc => ("grpc", Face::Grpc),
+        Protocol::Redis => ("redis", Face::Resp),
+    };
+    let Some((said, _)) = url.split_once("://") else {
+        return ServerAddress::parse(&format!("{scheme}://{url}"));
+    };
+    match ServerAddress::parse(url)? {
+        address if address.face == face => Ok(address),
+        _ => Err(format!(
             "--face {scheme} contradicts {}; leave one of them out",
             quoted(&format!("{said}://"))
         )),
-        _ => ServerAddress::parse(url),
     }
 }
 

@@ -18,11 +18,12 @@ use tokio::runtime::Builder;
 use self::load::Load;
 use crate::failure::{Failure, say};
 use crate::file::print_json;
-use crate::server::Token;
+use crate::server::{Token, Trust};
 
 /// Load a running server and tell how fast it answers.
 ///
-/// tollgate bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380
+/// tollgate bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380;
+/// with TLS https://…, grpcs://… or rediss://…
 ///
 /// Every connection asks as fast as it is answered; with --rate requests are due at fixed instants instead,
 /// and latency counts from the instant at which a request was due: a server that stalls does not hide it
@@ -77,6 +78,8 @@ pub(crate) struct Bench {
     remote: bool,
     #[command(flatten)]
     token: Token,
+    #[command(flatten)]
+    trust: Trust,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,

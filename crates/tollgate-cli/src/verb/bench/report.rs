@@ -66,10 +66,10 @@ impl Report {
     ) -> Report {
         let per_second = |count: u64| tenths(count as f64 / elapsed.as_secs_f64().max(1e-9));
         Report {
-            target: load.address.to_string(),
-            face: load.address.face.name(),
+            target: load.server.address.to_string(),
+            face: load.server.address.face.name(),
             title: load.title(),
-            policy: (load.address.face != Face::Grpc).then(|| load.policy.clone()),
+            policy: (load.server.address.face != Face::Grpc).then(|| load.policy.clone()),
             keys: load.keys,
             connections: load.connections,
             rate: load.rate,
@@ -83,7 +83,7 @@ impl Report {
             errors: tally.errors,
             first_error: tally.first_error.clone(),
             unsent,
-            is_unlimited: load.address.face == Face::Grpc && tally.unlimited > 0,
+            is_unlimited: load.server.address.face == Face::Grpc && tally.unlimited > 0,
             interrupted,
             latency_us: Latency::of(tally),
             histogram: bars(&tally.latency),

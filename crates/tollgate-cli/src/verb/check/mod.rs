@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use self::answer::Told;
 use crate::failure::{Failure, say};
 use crate::file::print_json;
-use crate::server::{ServerAddress, Token};
+use crate::server::{Server, ServerAddress, Token, Trust};
 use crate::stage::Ruling;
 use tollgate::{Answer, Charge, Source, Timestamp};
 use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
@@ -42,11 +42,13 @@ pub(crate) struct Check {
     /// The configuration [default: ./tollgate.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A running server that decides instead, such as http://127.0.0.1:8080
+    /// A running server that decides instead, such as http://127.0.0.1:8080, or https://… for TLS
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     server: Option<String>,
     #[command(flatten)]
     token: Token,
+    #[command(flatten)]
+    trust: Trust,
     /// Print the decision as JSON
     #[arg(long)]
     json: bool,
@@ -60,16 +62,19 @@ impl Check {
             None if self.token.is_given() => {
                 Err("--token-file is for a server; name it with --server".to_owned().into())
             }
+            None if self.trust.is_given() => {
+                Err("--ca is for a server; name it with --server".to_owned().into())
+            }
             None => self.decide(cost),
         }
     }
 
     /// By a server's policies.
     fn ask(&self, server: &str, cost: u64) -> Result<ExitCode, Failure> {
-        let address = ServerAddress::parse_http(server)?;
+        let server = Server::new(ServerAddress::parse_http(server)?, &self.token, &self.trust)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
         let question = served::Question { policy, key, cost, tier };
-        let answer = question.ask(&address, self.token.read()?.as_deref())?;
+        let answer = question.ask(&server)?;
         if self.json {
             code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.told)
         } else {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::answer::Told;
 use crate::failure::{Failure, say};
-use crate::server::{Connection, NoAnswer, Said, ServerAddress};
+use crate::server::{Connection, NoAnswer, Said, Server};
 use crate::store::block_on;
 
 /// One question to a server.
@@ -24,27 +24,29 @@ pub(super) struct Answer {
 }
 
 impl Question<'_> {
-    pub(super) fn ask(
-        &self,
-        address: &ServerAddress,
-        token: Option<&str>,
-    ) -> Result<Answer, Failure> {
-        let failed = |no_answer: NoAnswer| Failure::from(format!("{address}: {no_answer}"));
-        let said = block_on(self.send(address, token))?.map_err(failed)?;
-        let answer = read(&said).ok_or_else(|| failed(NoAnswer::of(&said, "POST /v1/check")))?;
+    pub(super) fn ask(&self, server: &Server) -> Result<Answer, Failure> {
+        let asked = async {
+            match self.send(server).await {
+                Ok(answer) => Ok(answer),
+                Err(no_answer) => Err(server.complaint(&no_answer).await),
+            }
+        };
+        let answer = block_on(asked)??;
         if let Some(decided) = standing_in(&answer.told.source) {
             say(&format!("warning: {decided}, because the server's store does not answer"));
         }
         Ok(answer)
     }
 
-    async fn send(&self, address: &ServerAddress, token: Option<&str>) -> Result<Said, NoAnswer> {
+    async fn send(&self, server: &Server) -> Result<Answer, NoAnswer> {
         let mut question = json!({ "policy": self.policy, "key": self.key, "cost": self.cost });
         if let Some(tier) = self.tier {
             question["tier"] = tier.into();
         }
-        let mut connection = Connection::open(address, token).await?;
-        connection.ask(Method::POST, "/v1/check", Bytes::from(question.to_string())).await
+        let mut connection = Connection::open(server).await?;
+        let said =
+            connection.ask(Method::POST, "/v1/check", Bytes::from(question.to_string())).await?;
+        read(&said).ok_or_else(|| NoAnswer::of(&said, "POST /v1/check"))
     }
 }
 

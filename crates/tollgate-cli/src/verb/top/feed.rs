@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::snapshot::Snapshot;
 use crate::failure::Failure;
-use crate::server::{Connection, NoAnswer, ServerAddress};
+use crate::server::{Connection, NoAnswer, Server};
 
 const QUESTION: &str = "GET /v1/live";
 
@@ -34,16 +34,12 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn start(
-        address: ServerAddress,
-        token: Option<String>,
-        every: Duration,
-    ) -> Result<Feed, Failure> {
+    pub(super) fn start(server: Server, every: Duration) -> Result<Feed, Failure> {
         let cannot = |error: std::io::Error| format!("the network cannot be used: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         // Whoever does not read is not told more and more: then the server is not asked, either.
         let (tell, news) = sync_channel(1);
-        let look = Look { address, token, connection: None, tell };
+        let look = Look { server, connection: None, tell };
         thread::spawn(move || {
             runtime.block_on(look.again_and_again(every));
             runtime.shutdown_background();
@@ -67,8 +63,7 @@ impl Feed {
 }
 
 struct Look {
-    address: ServerAddress,
-    token: Option<String>,
+    server: Server,
     connection: Option<Connection>,
     tell: SyncSender<News>,
 }
@@ -95,7 +90,7 @@ impl Look {
                         was_answered = true;
                         news
                     }
-                    Err(no_answer) => self.no_news(&no_answer, was_answered),
+                    Err(no_answer) => self.no_news(&no_answer, was_answered).await,
                 },
                 _ = interrupt.recv() => News::End,
                 _ = terminate.recv() => News::End,
@@ -111,7 +106,7 @@ impl Look {
     async fn look(&mut self) -> Result<News, NoAnswer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => Connection::open(&self.address, self.token.as_deref()).await?,
+            None => Connection::open(&self.server).await?,
         };
         let said = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
         if said.status != StatusCode::OK {
@@ -127,8 +122,8 @@ impl Look {
 
     /// Who has answered before may do so again, whatever is there just now. Who never has and hangs up is
     /// not the one to ask.
-    fn no_news(&self, no_answer: &NoAnswer, was_answered: bool) -> News {
-        let sentence = format!("{}: {no_answer}", self.address);
+    async fn no_news(&self, no_answer: &NoAnswer, was_answered: bool) -> News {
+        let sentence = self.server.complaint(no_answer).await;
         let hung_up = matches!(no_answer, NoAnswer::Broken(_));
         if was_answered || (no_answer.may_pass() && !hung_up) {
             News::Away(sentence)
@@ -146,11 +141,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::server::ServerAddress;
 
     /// A server that says "later" to everybody, and how often it did.
-    fn busy_server() -> (ServerAddress, Arc<AtomicUsize>) {
+    fn busy_server() -> (Server, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = ServerAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        let server = Server::plain(address);
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
         thread::spawn(move || {
@@ -161,13 +158,13 @@ mod tests {
                 let _ = stream.write_all(format!("{head}{{\"detail\":\"later\"}}").as_bytes());
             }
         });
-        (address, asked)
+        (server, asked)
     }
 
     #[test]
     fn who_does_not_read_does_not_ask() {
-        let (address, asked) = busy_server();
-        let feed = Feed::start(address, None, Duration::from_millis(10)).unwrap();
+        let (server, asked) = busy_server();
+        let feed = Feed::start(server, Duration::from_millis(10)).unwrap();
         thread::sleep(Duration::from_millis(500));
         // One look waits to be read, and one waits for its place.
         assert!(asked.load(Ordering::Relaxed) <= 2, "{asked:?}");

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use self::feed::{Feed, News};
 use self::rates::Watched;
 use crate::failure::{Failure, say};
-use crate::server::{ServerAddress, Token};
+use crate::server::{Server, ServerAddress, Token, Trust};
 use tollgate_server::config::Micros;
 
 /// Watch a running server: decisions per second, policies, refused keys, store and configuration.
@@ -21,7 +21,7 @@ use tollgate_server::config::Micros;
 /// On a terminal it stays until q is pressed; ? shows the other keys. Elsewhere it prints one table.
 #[derive(clap::Args)]
 pub(crate) struct Top {
-    /// The server's HTTP address
+    /// The server's HTTP address; https://… for TLS
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     /// How often to look
@@ -32,6 +32,8 @@ pub(crate) struct Top {
     once: bool,
     #[command(flatten)]
     token: Token,
+    #[command(flatten)]
+    trust: Trust,
     /// Print what the server says as lines of JSON, one per look; with --once, one line
     #[arg(long)]
     json: bool,
@@ -40,19 +42,21 @@ pub(crate) struct Top {
 impl Top {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let address = ServerAddress::parse_http(&self.url)?;
+        let name = address.to_string();
         let interval = Micros::parse(&self.interval)
             .ok()
             .filter(|interval| (100_000..=3_600_000_000).contains(&interval.0));
         let interval = interval.ok_or_else(|| {
             format!("--interval must be from 100ms to 1h, such as 2s; found {}", self.interval)
         })?;
-        let feed = Feed::start(address.clone(), self.token.read()?, interval.duration())?;
+        let server = Server::new(address, &self.token, &self.trust)?;
+        let feed = Feed::start(server, interval.duration())?;
         if self.json {
             self.lines(&feed)
         } else if self.once || !std::io::stdout().is_terminal() {
             once(&feed)
         } else {
-            screen::run(&address.to_string(), &feed)
+            screen::run(&name, &feed)
         }
     }
 

@@ -39,7 +39,7 @@ fn nobody_and_others() {
     complains(&format!("grpc://{nobody}"), &GRPC, "cannot be reached: Connection refused");
     complains("http://192.0.2.1:80", &[], "is not a loopback address; say --remote");
     complains("http://0.0.0.0:80", &[], "is not a loopback address; say --remote");
-    complains("https://127.0.0.1", &[], "https:// is not spoken here");
+    complains("https://192.0.2.1", &[], "is not a loopback address; say --remote");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn nothing_is_drawn_where_there_is_nothing_to_see() {
     let serving = serve();
     let url = serving.url("resp").replace("redis", "http");
     let place = Place::new();
-    let mut terminal = Terminal::run(place, &["top", "https://127.0.0.1"], &[]);
+    let mut terminal = Terminal::run(place, &["top", "gopher://127.0.0.1"], &[]);
     assert_eq!(terminal.ended(), Some(2));
     assert!(terminal.is_restored() && !terminal.raw().contains("1049h"));
     let mut terminal = Terminal::run(Place::new(), &["top", &url], &[]);

@@ -1,18 +1,21 @@
 //! `ShouldRateLimit` of Envoy's rate limit service.
 
 use std::error::Error;
+use std::future::ready;
 use std::io;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use tollgate_server::envoy::{
     Code, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitServiceClient,
 };
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+use tower::service_fn;
 
 use super::Answers;
-use crate::server::NoAnswer;
+use crate::server::{NoAnswer, Server};
 use crate::verb::bench::keys::Keys;
 use crate::verb::bench::load::{KEY, Load};
 use crate::visible::visible;
@@ -36,17 +39,19 @@ pub(in crate::verb::bench) struct GrpcCaller {
 impl GrpcCaller {
     pub(super) async fn connect(load: &Load) -> Result<GrpcCaller, NoAnswer> {
         let stranger = || NoAnswer::Stranger(STRANGER.to_owned());
-        let endpoint = Endpoint::from_shared(format!("http://{}", load.address.authority()))
+        let Server { address, token, .. } = &load.server;
+        let scheme = if address.tls { "https" } else { "http" };
+        let endpoint = Endpoint::from_shared(format!("{scheme}://{}", address.authority()))
             .map_err(|_| stranger())?
             .connect_timeout(PATIENCE)
-            .timeout(PATIENCE)
-            .tcp_nodelay(true);
-        let channel = endpoint.connect().await.map_err(|error| {
-            let cause =
-                cause_of(&error).map(|cause| io::Error::new(cause.kind(), cause.to_string()));
-            cause.map_or_else(stranger, NoAnswer::Unreachable)
-        })?;
-        let token = load.token.as_ref().map(|token| format!("Bearer {token}").parse());
+            .timeout(PATIENCE);
+        // Dialled here, as for every face, and handed over once: when it breaks, a new caller dials again.
+        let mut wire = Some(TokioIo::new(load.server.dial().await?));
+        let hand_over = service_fn(move |_| {
+            ready(wire.take().ok_or(io::Error::from(io::ErrorKind::NotConnected)))
+        });
+        let channel = endpoint.connect_with_connector(hand_over).await.map_err(|_| stranger())?;
+        let token = token.as_ref().map(|token| format!("Bearer {token}").parse());
         Ok(GrpcCaller {
             client: RateLimitServiceClient::new(channel),
             token: token.transpose().map_err(|_| stranger())?,
@@ -113,16 +118,4 @@ fn busy(reason: String) -> NoAnswer {
 
 fn refused(status: ::http::StatusCode, reason: String) -> NoAnswer {
     NoAnswer::Refused { status: Some(status), reason }
-}
-
-/// The system's own word for it, if it has said one.
-fn cause_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(cause) = error.downcast_ref() {
-            return Some(cause);
-        }
-        next = error.source();
-    }
-    None
 }

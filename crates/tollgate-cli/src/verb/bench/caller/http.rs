@@ -35,7 +35,7 @@ struct Decisions {
 
 impl HttpCaller {
     pub(super) async fn connect(load: &Load) -> Result<HttpCaller, NoAnswer> {
-        let connection = Connection::open(&load.address, load.token.as_deref()).await?;
+        let connection = Connection::open(&load.server).await?;
         Ok(HttpCaller { connection, policy: load.policy.clone(), cost: load.cost })
     }
 

@@ -29,7 +29,7 @@ pub(super) enum Caller {
 
 impl Caller {
     pub(super) async fn connect(load: &Load) -> Result<Caller, NoAnswer> {
-        Ok(match load.address.face {
+        Ok(match load.server.address.face {
             Face::Http => Caller::Http(http::HttpCaller::connect(load).await?),
             Face::Grpc => Caller::Grpc(grpc::GrpcCaller::connect(load).await?),
             Face::Resp => Caller::Resp(resp::RespCaller::connect(load).await?),

@@ -4,12 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Answers;
 use super::reply::{Reply, read};
-use crate::server::{NoAnswer, dial};
+use crate::server::{NoAnswer, Wire};
 use crate::verb::bench::keys::Keys;
 use crate::verb::bench::load::Load;
 use crate::visible::visible;
@@ -18,7 +17,7 @@ use crate::visible::visible;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(in crate::verb::bench) struct RespCaller {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     policy: String,
     cost: String,
     questions: Vec<u8>,
@@ -29,7 +28,7 @@ pub(in crate::verb::bench) struct RespCaller {
 
 impl RespCaller {
     pub(super) async fn connect(load: &Load) -> Result<RespCaller, NoAnswer> {
-        let stream = dial(&load.address.authority()).await?;
+        let stream = load.server.dial().await?;
         let mut caller = RespCaller {
             stream,
             policy: load.policy.clone(),
@@ -38,7 +37,7 @@ impl RespCaller {
             replies: Vec::new(),
             at: 0,
         };
-        if let Some(token) = &load.token {
+        if let Some(token) = &load.server.token {
             write_command(&mut caller.questions, &["AUTH", token]);
             caller.ask(1, &mut Answers::default()).await?;
         }
@@ -60,6 +59,7 @@ impl RespCaller {
     async fn ask(&mut self, many: u64, answers: &mut Answers) -> Result<(), NoAnswer> {
         let asked = async {
             self.stream.write_all(&self.questions).await.map_err(broken)?;
+            self.stream.flush().await.map_err(broken)?;
             self.questions.clear();
             for _ in 0..many {
                 answers.count_reply(self.next().await?)?;
