@@ -170,4 +170,7 @@ async fn what_takes_a_restart_is_named() {
     scene.write("tollgate.toml", &yearly(6));
     scene.generation(3).await;
     assert_eq!(scene.said().needs_restart, [""; 0]);
+    scene.write("tollgate.toml", &format!("[store]\nca = \"ca.pem\"\n{}", yearly(6)));
+    scene.generation(4).await;
+    assert_eq!(scene.said().needs_restart, ["store"]);
 }
