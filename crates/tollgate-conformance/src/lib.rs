@@ -14,6 +14,7 @@ pub mod property;
 pub mod real;
 pub mod reference;
 mod subject;
+pub mod units;
 
 pub use build::policy;
 pub use case::{Case, Event};

@@ -5,8 +5,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Decision, LimitDecision, ManualClock, MemoryStore, Outcome, Policy, Store, Timestamp,
-    Verb,
+    Charge, Cost, Decision, LimitDecision, ManualClock, MemoryStore, Outcome, Policy, Store,
+    Timestamp, Verb,
 };
 use tollgate_core::{Logs, State};
 
@@ -36,30 +36,30 @@ impl Subject for Core {
         let mut latest = Timestamp::ZERO;
         let call = |event: &Event| {
             latest = latest.max(Timestamp::from_nanos(event.at_ns));
-            let (now, cost) = (latest, event.cost);
+            let (now, cost) = (latest, Cost::from(event.cost));
             let (mut other_words, mut other_logs) = (words.clone(), logs.clone());
             let mut state = State::new(&mut words, &mut logs);
             if sweep && policy.fresh_in(state.view(), now).is_zero() {
                 policy.clear(&mut state);
             }
             match event.verb {
-                SpecVerb::Debit => policy.debit(&mut state, now, cost),
-                SpecVerb::ReportOk => policy.report(&mut state, now, Outcome::Ok, cost),
-                SpecVerb::ReportError => policy.report(&mut state, now, Outcome::Error, cost),
-                SpecVerb::Refund => policy.refund(&mut state, now, cost),
+                SpecVerb::Debit => policy.debit(&mut state, now, &cost),
+                SpecVerb::ReportOk => policy.report(&mut state, now, Outcome::Ok, &cost),
+                SpecVerb::ReportError => policy.report(&mut state, now, Outcome::Error, &cost),
+                SpecVerb::Refund => policy.refund(&mut state, now, &cost),
                 SpecVerb::Reset => policy.clear(&mut state),
                 SpecVerb::Check | SpecVerb::Peek => {}
             }
-            let verdict = policy.judge(state.view(), now, cost);
+            let verdict = policy.judge(state.view(), now, &cost);
             if event.verb == SpecVerb::Check {
-                policy.record(&mut state, now, cost, verdict);
+                policy.record(&mut state, now, &cost, verdict);
             }
-            let decision = policy.answer(state.view(), now, cost, verdict);
-            let limits: Vec<_> = policy.each(state.view(), now, cost, verdict).collect();
+            let decision = policy.answer(state.view(), now, &cost, verdict);
+            let limits: Vec<_> = policy.each(state.view(), now, &cost, verdict).collect();
             if event.verb == SpecVerb::Check && !sweep {
                 // The short cut that limiters take must not say anything else.
                 let mut other = State::new(&mut other_words, &mut other_logs);
-                assert_eq!(policy.check(&mut other, now, cost), decision);
+                assert_eq!(policy.check(&mut other, now, event.cost), decision);
                 assert_eq!((other_words, other_logs), (words.clone(), logs.clone()));
             }
             answer(&decision, &limits)
@@ -94,7 +94,7 @@ impl Subject for Memory {
                 SpecVerb::Refund => Verb::Refund,
                 SpecVerb::Reset => Verb::Reset,
             };
-            let charge = Charge { policy: "policy", key: b"alice", cost: event.cost };
+            let charge = Charge { policy: "policy", key: b"alice", cost: event.cost.into() };
             let answers = now_or_never(store.apply(verb, &[charge])).expect("the policy is known");
             answer(&answers[0].decision, &answers[0].limits)
         };

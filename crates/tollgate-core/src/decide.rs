@@ -8,7 +8,8 @@ use crate::algorithm::{Meter, NEVER};
 use crate::decision::{Room, UNBOUNDED, bounded};
 use crate::limit::ends;
 use crate::{
-    Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Outcome, Policy, State, Timestamp, View,
+    Cost, Decision, Limit, LimitDecision, LimitSet, Logs, Mode, Outcome, Policy, State, Timestamp,
+    View,
 };
 
 /// How many steps a wait over limits that shrink again may take before it is given as it stands.
@@ -90,6 +91,15 @@ impl OneWord<'_> {
     }
 }
 
+/// How long until a limit admits its part of a cost; one that is not asked for anything admits it now.
+#[inline]
+fn wait(limit: &Limit, part: View<'_>, at: u64, cost: &Cost) -> u64 {
+    match cost.of(limit.unit()) {
+        0 => 0,
+        units => limit.wait(part, at, units),
+    }
+}
+
 /// What the limits of a policy said to a cost, before anything was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
@@ -107,7 +117,7 @@ impl Verdict {
         self.admits
     }
 
-    /// How much is granted; in uniform mode, recorded.
+    /// How much is granted; in uniform mode, recorded. Of several units, the largest number.
     #[must_use]
     pub fn grants(&self) -> u64 {
         self.grants
@@ -141,8 +151,8 @@ impl Verdict {
     /// Whether recording it changes anything.
     #[must_use]
     #[inline]
-    pub fn writes(&self, policy: &Policy, cost: u64) -> bool {
-        cost > 0
+    pub fn writes(&self, policy: &Policy, cost: &Cost) -> bool {
+        !cost.is_zero()
             && policy.words() > 0
             && (self.grants > 0 || policy.limits().iter().any(Limit::is_shadow))
     }
@@ -167,24 +177,25 @@ impl Policy {
     #[inline(never)]
     fn check_all(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
         if self.reserves_only() {
-            return self.refuse_check(state.view(), now, cost);
+            return self.refuse_check(state.view(), now, &cost.into());
         }
-        let verdict = self.judge(state.view(), now, cost);
-        self.record(state, now, cost, verdict);
-        self.answer(state.view(), now, cost, verdict)
+        let cost = Cost::from(cost);
+        let verdict = self.judge(state.view(), now, &cost);
+        self.record(state, now, &cost, verdict);
+        self.answer(state.view(), now, &cost, verdict)
     }
 
     /// Decides and charges nothing: what `check` would say, with the numbers as they stand.
     #[inline]
-    pub fn peek(&self, view: View<'_>, now: Timestamp, cost: u64) -> Decision {
+    pub fn peek(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Decision {
         self.answer(view, now, cost, self.judge(view, now, cost))
     }
 
     /// The answer to a check of a policy that [reserves only](Self::reserves_only): never, with the numbers
     /// as they stand.
-    pub fn refuse_check(&self, view: View<'_>, now: Timestamp, cost: u64) -> Decision {
+    pub fn refuse_check(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Decision {
         let mut decision = self.peek(view, now, cost);
-        if cost == 0 {
+        if cost.is_zero() {
             return decision;
         }
         for (i, limit) in self.limits().iter().enumerate() {
@@ -198,24 +209,23 @@ impl Policy {
     /// Asks every limit, records nothing.
     #[inline]
     #[must_use]
-    pub fn judge(&self, view: View<'_>, now: Timestamp, cost: u64) -> Verdict {
+    pub fn judge(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Verdict {
         let at = now.as_nanos();
         let (mut unfit, mut shadow_refused) = (LimitSet::default(), LimitSet::default());
         let mut admits = true;
-        if cost > 0 {
-            for (i, (start, limit)) in self.parts().enumerate() {
-                let part = view.part(start, limit.words());
-                if limit.wait(part, at, cost) == 0 {
-                    continue;
-                }
-                unfit.insert(i);
-                if !limit.is_shadow() {
-                    admits = false;
-                } else if self.admits_by() != Mode::Nary || limit.remaining(part, at) == Some(0) {
-                    shadow_refused.insert(i);
-                }
+        for (i, (start, limit)) in self.parts().enumerate() {
+            let part = view.part(start, limit.words());
+            if wait(limit, part, at, cost) == 0 {
+                continue;
+            }
+            unfit.insert(i);
+            if !limit.is_shadow() {
+                admits = false;
+            } else if self.admits_by() != Mode::Nary || limit.remaining(part, at) == Some(0) {
+                shadow_refused.insert(i);
             }
         }
+        let cost = cost.most();
         let grants = match self.admits_by() {
             _ if admits => cost,
             Mode::Binary => 0,
@@ -237,41 +247,45 @@ impl Policy {
 
     /// Charges what the verdict grants.
     #[inline]
-    pub fn record(&self, state: &mut State<'_>, now: Timestamp, cost: u64, verdict: Verdict) {
-        if cost == 0 {
+    pub fn record(&self, state: &mut State<'_>, now: Timestamp, cost: &Cost, verdict: Verdict) {
+        if cost.is_zero() {
             return;
         }
         let at = now.as_nanos();
         for (start, limit) in self.parts() {
             let part = state.part(start, limit.words());
-            let units = self.units(limit, part.view(), at, cost, verdict);
+            let units = self.charged(limit, part.view(), at, cost, verdict);
             limit.charge(part, at, units);
         }
     }
 
     /// Whether recording a verdict would charge any limit anything.
     #[must_use]
-    pub fn charges(&self, view: View<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> bool {
+    pub fn charges(&self, view: View<'_>, now: Timestamp, cost: &Cost, verdict: Verdict) -> bool {
         let units = |(start, limit): (usize, &Limit)| {
             let part = view.part(start, limit.words());
-            self.units(limit, part, now.as_nanos(), cost, verdict)
+            self.charged(limit, part, now.as_nanos(), cost, verdict)
         };
-        cost > 0 && self.parts().any(|part| units(part) > 0)
+        !cost.is_zero() && self.parts().any(|part| units(part) > 0)
     }
 
     /// How much a limit is charged.
     #[inline]
-    pub(crate) fn units(
+    pub(crate) fn charged(
         &self,
         limit: &Limit,
         view: View<'_>,
         at: u64,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
     ) -> u64 {
+        let cost = cost.of(limit.unit());
         match limit.is_shadow() {
-            false => verdict.grants,
             true => self.shadow_units(limit, view, at, cost),
+            // What is granted in part is of the one unit that all limits count.
+            false if self.admits_by() == Mode::Nary => verdict.grants,
+            false if verdict.grants > 0 => cost,
+            false => 0,
         }
     }
 
@@ -287,7 +301,13 @@ impl Policy {
 
     /// The numbers of a decision, from the state after the verdict was recorded (or was not).
     #[inline]
-    pub fn answer(&self, view: View<'_>, now: Timestamp, cost: u64, verdict: Verdict) -> Decision {
+    pub fn answer(
+        &self,
+        view: View<'_>,
+        now: Timestamp,
+        cost: &Cost,
+        verdict: Verdict,
+    ) -> Decision {
         let at = now.as_nanos();
         let (mut limit, mut remaining, mut next_unit, mut reset) = (UNBOUNDED, UNBOUNDED, NEVER, 0);
         for (live, part) in self.live(view) {
@@ -332,12 +352,12 @@ impl Policy {
 
     /// The part of an answer that only a refusal needs.
     #[cold]
-    fn refuse(&self, decision: &mut Decision, view: View<'_>, at: u64, cost: u64) {
+    fn refuse(&self, decision: &mut Decision, view: View<'_>, at: u64, cost: &Cost) {
         if self.is_shadow() {
             *decision = decision.in_shadow(cost);
             return;
         }
-        let wait = |at| self.longest(view, |limit, part| limit.wait(part, at, cost));
+        let wait = |at| self.longest(view, |limit, part| wait(limit, part, at, cost));
         decision.retry = settle(at, self.recurs(), wait);
     }
 
@@ -346,7 +366,7 @@ impl Policy {
         &'a self,
         view: View<'a>,
         now: Timestamp,
-        cost: u64,
+        cost: &'a Cost,
         verdict: Verdict,
     ) -> impl Iterator<Item = LimitDecision> + 'a {
         let at = now.as_nanos();
@@ -354,7 +374,7 @@ impl Policy {
             let part = view.part(start, limit.words());
             let (most, room) = (limit.most().unwrap_or(UNBOUNDED), limit.room(part, at));
             let allowed = !verdict.unfit.contains(i);
-            let retry = if allowed { 0 } else { limit.wait(part, at, cost) };
+            let retry = if allowed { 0 } else { wait(limit, part, at, cost) };
             LimitDecision {
                 allowed,
                 limit: bounded(most),
@@ -366,27 +386,30 @@ impl Policy {
         })
     }
 
-    /// Charges `cost` units that were used already, whatever there is room for: shadow limits too, and
+    /// Charges units that were used already, whatever there is room for: shadow limits too, and
     /// into debt if need be. Debts are bounded: gcra and leaky buckets owe at most what returns within
     /// 40 years, or 100 with overdraft, counters at most 2^53 − 1 units.
-    pub fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
+    pub fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: &Cost) {
         for (start, limit) in self.parts() {
-            limit.debit(state.part(start, limit.words()), now.as_nanos(), cost);
+            let units = cost.of(limit.unit());
+            limit.debit(state.part(start, limit.words()), now.as_nanos(), units);
         }
     }
 
     /// Takes into account how something that was admitted ended, so many times. Only limits by the share of
     /// errors care.
-    pub fn report(&self, state: &mut State<'_>, now: Timestamp, outcome: Outcome, times: u64) {
+    pub fn report(&self, state: &mut State<'_>, now: Timestamp, outcome: Outcome, times: &Cost) {
         for (start, limit) in self.parts() {
+            let times = times.of(limit.unit());
             limit.report(state.part(start, limit.words()), now.as_nanos(), outcome, times);
         }
     }
 
-    /// Gives back up to `cost` units.
-    pub fn refund(&self, state: &mut State<'_>, now: Timestamp, cost: u64) {
+    /// Gives back up to so much.
+    pub fn refund(&self, state: &mut State<'_>, now: Timestamp, cost: &Cost) {
         for (start, limit) in self.parts() {
-            limit.refund(state.part(start, limit.words()), now.as_nanos(), cost);
+            let units = cost.of(limit.unit());
+            limit.refund(state.part(start, limit.words()), now.as_nanos(), units);
         }
     }
 

@@ -2,6 +2,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use crate::Cost;
 use crate::algorithm::NEVER;
 use crate::arith::{div_ceil, mul};
 use crate::limit::ends;
@@ -143,7 +144,8 @@ impl Decision {
     }
 
     /// How much was admitted: all or nothing in binary mode, what fitted in nary, and always the
-    /// cost (as recorded) in uniform.
+    /// cost (as recorded) in uniform. Of a cost in several units, the largest number; [`Cost::granted`]
+    /// tells the rest.
     #[must_use]
     #[inline]
     pub fn granted(&self) -> u64 {
@@ -201,11 +203,11 @@ impl Decision {
 
     /// The same numbers where nobody is to be refused: the whole cost is granted, and what refused it is
     /// told as what would have. Says what the policy in shadow says.
-    pub fn in_shadow(mut self, cost: u64) -> Self {
+    pub fn in_shadow(mut self, cost: &Cost) -> Self {
         if !self.allowed {
             self.shadow_refused_by.extend(self.refused_by);
             self.refused_by = LimitSet::default();
-            (self.allowed, self.granted, self.retry) = (true, cost, 0);
+            (self.allowed, self.granted, self.retry) = (true, cost.most(), 0);
         }
         self
     }
@@ -289,7 +291,7 @@ mod tests {
                     let turned = live.check(&mut State::new(&mut a, &mut a_logs), now, cost);
                     let meant = shadow.check(&mut State::new(&mut b, &mut b_logs), now, cost);
                     refusals += u64::from(!turned.is_allowed());
-                    assert_eq!(turned.in_shadow(cost), meant, "{mode:?} {n}");
+                    assert_eq!(turned.in_shadow(&cost.into()), meant, "{mode:?} {n}");
                 }
                 assert!(refusals > 100, "{refusals}");
             }

@@ -68,8 +68,8 @@ pub enum PolicyError {
     ManyLimits(usize),
     /// Two limits share a name.
     TwinName(Box<str>),
-    /// The limit counts in another unit than the limits before it.
-    MixedUnits(Box<str>),
+    /// Nary mode with limits that count different units: what is half of a cost in each is anybody's guess.
+    NotNary,
     /// Uniform mode with an algorithm that cannot record refusals; names the limit.
     NotUniform(Box<str>),
     /// A limit whose numbers, by this factor, are no limit.
@@ -90,9 +90,8 @@ impl fmt::Display for PolicyError {
             Self::TwinName(name) => {
                 write!(f, "two limits of one policy are named `{name}`; give each its own `name`")
             }
-            Self::MixedUnits(name) => write!(
-                f,
-                "limit `{name}` counts in another unit than the limits before it; one policy takes one unit"
+            Self::NotNary => f.write_str(
+                "limits that count different units cannot be nary: a part of a cost is a part of which unit?",
             ),
             Self::NotUniform(name) => write!(
                 f,

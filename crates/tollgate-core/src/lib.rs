@@ -25,6 +25,9 @@ extern crate alloc;
 mod algorithm;
 mod arith;
 mod carry;
+mod cost;
+#[cfg(feature = "serde")]
+mod cost_text;
 mod decide;
 mod decision;
 mod definition;
@@ -52,6 +55,7 @@ pub use algorithm::rolling_window::RollingWindow;
 pub use algorithm::sliding_window::SlidingWindow;
 pub use algorithm::{Algorithm, State, View};
 pub use carry::Crossing;
+pub use cost::{Cost, CostError};
 pub use decide::{OneWord, Verdict};
 pub use decision::{Decision, LimitDecision, LimitSet};
 pub use error::{LimitError, PolicyError};

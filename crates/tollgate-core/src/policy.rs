@@ -32,12 +32,14 @@ pub struct Policy {
     keeps_logs: bool,
     /// One limit that can refuse, without a gap, in binary mode.
     plain: bool,
+    /// Its limits count different units.
+    counts_several: bool,
     /// A limit of what is held at once can refuse.
     reserves_only: bool,
 }
 
 impl Policy {
-    /// A policy of up to 16 limits with distinct names and one unit. Without limits it admits all.
+    /// A policy of up to 16 limits with distinct names. Without limits it admits all.
     pub fn new(
         name: &str,
         limits: impl IntoIterator<Item = impl Into<Limit>>,
@@ -49,9 +51,6 @@ impl Policy {
         for (i, limit) in limits.iter().enumerate() {
             if limits[..i].iter().any(|earlier| earlier.name() == limit.name()) {
                 return Err(PolicyError::TwinName(limit.name().into()));
-            }
-            if limit.unit() != limits[0].unit() {
-                return Err(PolicyError::MixedUnits(limit.name().into()));
             }
         }
         Ok(Self::unchecked(name, limits))
@@ -65,6 +64,7 @@ impl Policy {
             words: limits.iter().map(Limit::words).sum(),
             recurs: limits.iter().any(|limit| !limit.is_shadow() && limit.algorithm().recurs()),
             keeps_logs: limits.iter().any(|limit| limit.algorithm().keeps_log()),
+            counts_several: limits.iter().any(|limit| limit.unit() != limits[0].unit()),
             limits: limits.into(),
             plain: false,
             reserves_only: false,
@@ -113,6 +113,9 @@ impl Policy {
         if let (Mode::Uniform, Some(limit)) = (mode, unfit) {
             return Err(PolicyError::NotUniform(limit.name().into()));
         }
+        if mode == Mode::Nary && self.counts_several {
+            return Err(PolicyError::NotNary);
+        }
         self.mode = mode;
         Ok(self.find_plain())
     }
@@ -157,6 +160,13 @@ impl Policy {
     pub fn refuses(&self, decision: &Decision) -> bool {
         let in_part = self.mode == Mode::Nary && decision.granted() > 0;
         !decision.is_allowed() && !in_part
+    }
+
+    /// Whether its limits count different units, so that a cost is a number for each of them.
+    #[must_use]
+    #[inline]
+    pub fn counts_several(&self) -> bool {
+        self.counts_several
     }
 
     /// How many words the state of one key takes, all zero when fresh.

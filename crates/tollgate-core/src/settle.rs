@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::{Decision, Limit, Policy, State, Timestamp, Verdict};
+use crate::{Cost, Decision, Limit, Policy, State, Timestamp, Verdict};
 
 /// What was charged to each limit of a policy for one reservation, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,22 +49,29 @@ impl Held {
 
     /// Whether settling so much changes nothing.
     #[must_use]
-    pub fn is_just(&self, used: u64) -> bool {
-        self.parts.iter().flatten().all(|part| part.units == used && part.ends == 0)
+    pub fn is_just(&self, policy: &Policy, used: &Cost) -> bool {
+        self.of_limits(policy, used).all(|(part, used)| part.units == used && part.ends == 0)
     }
 
     /// Whether some limit holds less than so much, and will have to be debited.
     #[must_use]
-    pub fn is_less_than(&self, used: u64) -> bool {
-        self.parts.iter().flatten().any(|part| part.units < used && part.ends == 0)
+    pub fn is_less_than(&self, policy: &Policy, used: &Cost) -> bool {
+        self.of_limits(policy, used).any(|(part, used)| part.units < used && part.ends == 0)
     }
 
     /// The same without what would be given back if so much were used.
     #[must_use]
-    pub fn at_most(&self, used: u64) -> Self {
-        let cut = |part: Part| Part { units: part.units.min(used), ..part };
-        let parts = self.parts.iter().map(|part| part.map(cut));
-        Self { at: self.at, parts: parts.collect() }
+    pub fn at_most(&self, policy: &Policy, used: &Cost) -> Self {
+        let cut = |(limit, part): (&Limit, &Option<Part>)| {
+            part.map(|part| Part { units: part.units.min(used.of(limit.unit())), ..part })
+        };
+        Self { at: self.at, parts: policy.limits().iter().zip(&self.parts).map(cut).collect() }
+    }
+
+    /// What the limits hold, and what of it was used.
+    fn of_limits(&self, policy: &Policy, used: &Cost) -> impl Iterator<Item = (Part, u64)> {
+        let limits = policy.limits().iter().zip(&self.parts);
+        limits.filter_map(|(limit, part)| Some(((*part)?, used.of(limit.unit()))))
     }
 
     /// Whether it holds something of a limit of what is held at once.
@@ -77,9 +84,12 @@ impl Held {
     /// algorithm goes on holding it, others hold nothing.
     #[must_use]
     pub fn carried(&self, old: &Policy, new: &Policy) -> Self {
+        let counts_several = old.counts_several() || new.counts_several();
         let carry = |limit: &Limit| {
             let kept = old.limits().iter().position(|before| before.keeps_state_of(limit))?;
-            *self.parts.get(kept)?
+            // What is held of another unit is no part of what will be said to be used.
+            let is_same = !counts_several || old.limits()[kept].unit() == limit.unit();
+            *self.parts.get(kept).filter(|_| is_same)?
         };
         Self { at: self.at, parts: new.limits().iter().map(carry).collect() }
     }
@@ -92,7 +102,7 @@ impl Policy {
         &self,
         state: &mut State<'_>,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
     ) -> Held {
@@ -100,9 +110,10 @@ impl Policy {
         let mut parts = Vec::with_capacity(self.limits().len());
         for (start, limit) in self.parts() {
             let part = state.part(start, limit.words());
-            let units = self.units(limit, part.view(), at, cost, verdict);
+            let units = self.charged(limit, part.view(), at, cost, verdict);
             let ends = limit.hold(part, at, units, until.as_nanos());
-            parts.push((units > 0 || cost == 0).then_some(Part { units, ends }));
+            let is_held = units > 0 || cost.of(limit.unit()) == 0;
+            parts.push(is_held.then_some(Part { units, ends }));
         }
         Held { at: now, parts: parts.into() }
     }
@@ -112,7 +123,7 @@ impl Policy {
         &self,
         state: &mut State<'_>,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
     ) -> (Decision, Option<Held>) {
         let verdict = self.judge(state.view(), now, cost);
         let held = self.hold(state, now, cost, verdict, Timestamp::MAX);
@@ -126,17 +137,18 @@ impl Policy {
     /// a bucket has now, however much of it time has paid off and others have made since.
     /// Limits that count events stay as they are: the event took place. What is held at once is held no
     /// more, whatever was used.
-    pub fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &Held, actual: u64) {
+    pub fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &Held, used: &Cost) {
         for ((start, limit), part) in self.parts().zip(&held.parts) {
             let Some(Part { units, ends }) = *part else { continue };
             let mut state = state.part(start, limit.words());
             if limit.free(state.reborrow(), now.as_nanos(), units, ends) {
                 continue;
             }
-            if actual > units {
-                limit.debit(state, now.as_nanos(), actual - units);
-            } else if actual < units {
-                limit.give_back(state, held.at.as_nanos(), now.as_nanos(), units - actual);
+            let used = used.of(limit.unit());
+            if used > units {
+                limit.debit(state, now.as_nanos(), used - units);
+            } else if used < units {
+                limit.give_back(state, held.at.as_nanos(), now.as_nanos(), units - used);
             }
         }
     }

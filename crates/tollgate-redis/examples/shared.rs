@@ -12,7 +12,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         node.set_policy(policy.clone()).await?;
     }
     for turn in 0..7 {
-        let charge = Charge { policy: "shared-example", key: b"alice", cost: 1 };
+        let charge = Charge::new("shared-example", b"alice", 1);
         let answer = nodes[turn % 2].apply(Verb::Check, &[charge]).await?.remove(0);
         match answer.decision.is_allowed() {
             true => println!("node {}: allowed, {:?} left", turn % 2, answer.decision.remaining()),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use redis::Value;
 use tokio::time::{Instant, timeout_at};
-use tollgate::{Answer, Failure, Outcome, Policy, StoreError, Timestamp, Verb};
+use tollgate::{Answer, Cost, Failure, Outcome, Policy, StoreError, Timestamp, Verb};
 
 use crate::entry::{Entry, REMEMBERED};
 use crate::held::{Held, answer_all};
 use crate::keyspace::RecordKey;
 use crate::link::{Ask, TraceTime};
 use crate::script::{ADJUST, CHECK, CHECK_ANY, REMEMBER, REPLACE, REPORT, Script};
-use crate::shape::{Carried, Elsewhere};
+use crate::shape::{Carried, Costs, Elsewhere};
 use crate::store::Inner;
 
 /// How often a check is asked again because the edges of a calendar were others.
@@ -30,7 +30,14 @@ const A_YEAR_MS: &str = "31536000000";
 pub(crate) struct Line {
     pub(crate) entry: Arc<Entry>,
     pub(crate) record: RecordKey,
-    pub(crate) cost: u64,
+    pub(crate) cost: Cost,
+}
+
+impl Line {
+    /// What each limit is asked for.
+    pub(crate) fn costs(&self) -> Costs<'_> {
+        Costs { policy: &self.entry.policy, cost: &self.cost }
+    }
 }
 
 /// How the policy script is to treat the charges.
@@ -315,10 +322,10 @@ fn carry(
 
 /// The answers to a check, from what was found before it.
 pub(crate) fn answer_lines(verb: Verb, lines: &[Line], found: &mut [Found]) -> Vec<Answer> {
-    let mut states: Vec<(&Policy, &mut Held, u64)> = lines
+    let mut states: Vec<(&Policy, &mut Held, &Cost)> = lines
         .iter()
         .zip(found)
-        .map(|(line, found)| (&line.entry.policy, &mut found.held, line.cost))
+        .map(|(line, found)| (&line.entry.policy, &mut found.held, &line.cost))
         .collect();
     answer_all(verb, &mut states)
 }
@@ -352,7 +359,7 @@ fn call(
         let before = keys.len();
         keys.extend(line.entry.elsewhere().map(|there| line.record.under(there.mark)));
         let elsewhere = Elsewhere { definitions: keys.len() - before, carried };
-        line.entry.shape.write_args(&mut args, line.cost, mode, &elsewhere, expected);
+        line.entry.shape.write_args(&mut args, line.costs(), mode, &elsewhere, expected);
     }
     let script: &'static Script = match around {
         Some(Around { script, reservation, tail, .. }) => {
@@ -361,7 +368,7 @@ fn call(
             script
         }
         None if how == How::Apply(Verb::Debit) => {
-            lines.iter().for_each(|line| line.entry.shape.write_debit(&mut args, line.cost));
+            lines.iter().for_each(|line| line.entry.shape.write_debit(&mut args, line.costs()));
             &ADJUST
         }
         None if let How::Apply(Verb::Report(outcome)) = how => {
@@ -378,12 +385,12 @@ fn call(
 fn short(how: How, lines: &[Line], trace: &Option<TraceTime>) -> Option<Ask> {
     let [line] = lines else { return None };
     let eligible = how == How::Apply(Verb::Check)
-        && line.cost > 0
+        && !line.cost.is_zero()
         && !line.entry.has_older_records()
         && !line.entry.has_siblings();
     let plain = line.entry.shape.decided_in_short().filter(|_| eligible)?;
     // More than ever fits is refused whatever it takes.
-    let span = line.cost.saturating_mul(plain.unit_us);
+    let span = line.cost.most().saturating_mul(plain.unit_us);
     let span_us = span.min(plain.depth_us + 1);
     let (key, depth_us, at) = (line.record.clone(), plain.depth_us, trace.clone());
     Some(Ask::Short { key, span_us, depth_us, at })

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tollgate::{Answer, Charge, OnStoreError, Source, StoreError, Verb};
+use tollgate::{Answer, Charge, Cost, OnStoreError, Source, StoreError, Verb};
 
 use crate::decide::Line;
 use crate::stand_in::{AT_ONCE, Unsettled, may_try_later, wave_through};
@@ -39,7 +39,7 @@ impl Inner {
     }
 
     fn wave_through(&self, charge: &Charge<'_>) -> Result<Answer, StoreError> {
-        Ok(wave_through(&self.entry(charge.policy)?.policy, charge.cost))
+        Ok(wave_through(&self.entry(charge.policy)?.policy, &charge.cost))
     }
 
     /// Tells the store what was admitted without it, now that it answers again.
@@ -72,9 +72,14 @@ impl Inner {
     async fn settle_one(&self, unsettled: &Unsettled) {
         let Ok(entry) = self.entry(&unsettled.policy) else { return };
         let record = self.keyspace.record(entry.mark, &unsettled.key);
-        let line = Line { entry, record, cost: unsettled.units };
-        match self.fill(&line, Instant::now() + self.deadline).await {
-            Ok((_, charged)) => self.local.settled(unsettled, charged).await,
+        let line = Line { entry, record, cost: unsettled.cost.clone() };
+        let by = Instant::now() + self.deadline;
+        let filled = match line.cost.plain() {
+            Some(_) => self.fill(&line, by).await.map(|(_, charged)| Cost::from(charged)),
+            None => self.fill_each(&line, by).await,
+        };
+        match filled {
+            Ok(charged) => self.local.settled(unsettled, charged).await,
             Err(error) if may_try_later(&error) => self.local.put_back(unsettled),
             // It may have been charged, so it is not told twice. It stays used here.
             Err(_) => {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::together::{retry_together, withhold_unless_all_admit};
-use tollgate::{Answer, Crossing, Policy, Source, Timestamp, Verb};
+use tollgate::{Answer, Cost, Crossing, Policy, Source, Timestamp, Verb};
 use tollgate_core::{Held as HeldUnits, Logs, State, Verdict, View};
 
 use crate::shape::{NotOurs, Shape};
@@ -44,7 +44,7 @@ impl Held {
 
     pub(crate) fn refund(&mut self, policy: &Policy, units: u64) {
         let now = self.now;
-        policy.refund(&mut self.state(), now, units);
+        policy.refund(&mut self.state(), now, &units.into());
     }
 
     /// The same key under another definition. What is fresh by one is fresh by all.
@@ -70,20 +70,20 @@ impl Held {
     }
 
     /// The answer to a question about this state alone.
-    pub(crate) fn answer(&mut self, policy: &Policy, verb: Verb, cost: u64) -> Answer {
+    pub(crate) fn answer(&mut self, policy: &Policy, verb: Verb, cost: &Cost) -> Answer {
         let answers = answer_all(verb, &mut [(policy, self, cost)]);
         answers.into_iter().next().expect("one question, one answer")
     }
 }
 
 /// Applies one check to states, exactly as a store in this process would.
-pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, u64)]) -> Vec<Answer> {
+pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, &Cost)]) -> Vec<Answer> {
     for (policy, held, cost) in lines.iter_mut() {
         let now = held.now;
         match verb {
-            Verb::Debit => policy.debit(&mut held.state(), now, *cost),
-            Verb::Report(outcome) => policy.report(&mut held.state(), now, outcome, *cost),
-            Verb::Refund => policy.refund(&mut held.state(), now, *cost),
+            Verb::Debit => policy.debit(&mut held.state(), now, cost),
+            Verb::Report(outcome) => policy.report(&mut held.state(), now, outcome, cost),
+            Verb::Refund => policy.refund(&mut held.state(), now, cost),
             Verb::Reset => policy.clear(&mut held.state()),
             Verb::Check | Verb::Peek => {}
         }
@@ -102,18 +102,19 @@ pub(crate) fn answer_all(verb: Verb, lines: &mut [(&Policy, &mut Held, u64)]) ->
 /// Holds the charges of one reservation in the same way: the answers and, if something is held, how much of
 /// each key in the limits that can refuse, and what of each limit.
 pub(crate) fn hold_all(
-    lines: &mut [(&Policy, &mut Held, u64)],
+    lines: &mut [(&Policy, &mut Held, &Cost)],
     ttl: Duration,
 ) -> (Vec<Answer>, Option<Vec<(u64, HeldUnits)>>) {
     let verdicts = judge(lines, true);
     let holds =
-        |((policy, ..), verdict): (&(&Policy, &mut Held, u64), &Verdict)| verdict.holds(policy);
+        |((policy, ..), verdict): (&(&Policy, &mut Held, &Cost), &Verdict)| verdict.holds(policy);
     let held = if lines.iter().zip(&verdicts).all(holds) {
-        let hold = |((policy, held, cost), verdict): (&mut (&Policy, &mut Held, u64), &Verdict)| {
-            let (now, cost) = (held.now, *cost);
-            let granted = if policy.is_shadow() { cost } else { verdict.grants() };
-            (granted, policy.hold(&mut held.state(), now, cost, *verdict, now.after(ttl)))
-        };
+        let hold =
+            |((policy, held, cost), verdict): (&mut (&Policy, &mut Held, &Cost), &Verdict)| {
+                let now = held.now;
+                let granted = if policy.is_shadow() { cost.most() } else { verdict.grants() };
+                (granted, policy.hold(&mut held.state(), now, cost, *verdict, now.after(ttl)))
+            };
         Some(lines.iter_mut().zip(&verdicts).map(hold).collect())
     } else {
         record(lines, &verdicts);
@@ -125,13 +126,13 @@ pub(crate) fn hold_all(
 }
 
 /// The answer to a reservation that holds so much already.
-pub(crate) fn answer_held(policy: &Policy, held: &Held, cost: u64, granted: u64) -> Answer {
+pub(crate) fn answer_held(policy: &Policy, held: &Held, cost: &Cost, granted: u64) -> Answer {
     answer(policy, held, cost, Verdict::held(granted))
 }
 
-fn judge(lines: &[(&Policy, &mut Held, u64)], all_or_nothing: bool) -> Vec<Verdict> {
-    let judge = |(policy, held, cost): &(&Policy, &mut Held, u64)| {
-        policy.judge(held.view(), held.now, *cost)
+fn judge(lines: &[(&Policy, &mut Held, &Cost)], all_or_nothing: bool) -> Vec<Verdict> {
+    let judge = |(policy, held, cost): &(&Policy, &mut Held, &Cost)| {
+        policy.judge(held.view(), held.now, cost)
     };
     let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
     if all_or_nothing {
@@ -141,19 +142,19 @@ fn judge(lines: &[(&Policy, &mut Held, u64)], all_or_nothing: bool) -> Vec<Verdi
     verdicts
 }
 
-fn record(lines: &mut [(&Policy, &mut Held, u64)], verdicts: &[Verdict]) {
+fn record(lines: &mut [(&Policy, &mut Held, &Cost)], verdicts: &[Verdict]) {
     for ((policy, held, cost), verdict) in lines.iter_mut().zip(verdicts) {
         let now = held.now;
-        policy.record(&mut held.state(), now, *cost, *verdict);
+        policy.record(&mut held.state(), now, cost, *verdict);
     }
 }
 
-fn answers(lines: &[(&Policy, &mut Held, u64)], verdicts: &[Verdict]) -> Vec<Answer> {
+fn answers(lines: &[(&Policy, &mut Held, &Cost)], verdicts: &[Verdict]) -> Vec<Answer> {
     let states = lines.iter().zip(verdicts);
-    states.map(|((policy, held, cost), verdict)| answer(policy, held, *cost, *verdict)).collect()
+    states.map(|((policy, held, cost), verdict)| answer(policy, held, cost, *verdict)).collect()
 }
 
-fn answer(policy: &Policy, held: &Held, cost: u64, verdict: Verdict) -> Answer {
+fn answer(policy: &Policy, held: &Held, cost: &Cost, verdict: Verdict) -> Answer {
     let decision = policy.answer(held.view(), held.now, cost, verdict);
     let limits = policy.each(held.view(), held.now, cost, verdict).collect();
     Answer { decision, limits, source: Source::Authoritative }

@@ -130,7 +130,7 @@ impl RedisStore {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        let (lines, line_of) = self.inner.lines(charges)?;
+        let (lines, line_of) = self.inner.lines(verb, charges)?;
         self.inner.checkable(verb, &lines)?;
         let by = Instant::now() + GREETING;
         let (answers, _) = self.inner.decide(Some(now), verb, &lines, by).await?;
@@ -334,6 +334,7 @@ impl Inner {
     /// The charges with those for the same key summed, and which line each charge became.
     pub(crate) fn lines(
         &self,
+        verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
         let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
@@ -343,11 +344,12 @@ impl Inner {
             if entry.family.is_some() {
                 self.one_of_its_family(charge, &entry, &charges[..line_of.len()])?;
             }
+            let cost = verb.price(&entry.policy, Some(&charge.cost))?;
             let record = self.keyspace.record(entry.mark, charge.key);
             let at = lines.iter().position(|line| line.record == record).unwrap_or(lines.len());
             match lines.get_mut(at) {
-                Some(line) => line.cost = line.cost.saturating_add(charge.cost),
-                None => lines.push(Line { entry, record, cost: charge.cost }),
+                Some(line) => line.cost = line.cost.plus(&cost),
+                None => lines.push(Line { entry, record, cost }),
             }
             line_of.push(at);
         }
@@ -361,10 +363,10 @@ impl Inner {
         deadline: Duration,
     ) -> Result<Vec<Answer>, StoreError> {
         let by = Instant::now() + deadline;
-        let (lines, line_of) = self.lines(charges)?;
+        let (lines, line_of) = self.lines(verb, charges)?;
         self.checkable(verb, &lines)?;
         let answers = match (&*lines, verb) {
-            ([line], Verb::Check) if line.cost > 0 => {
+            ([line], Verb::Check) if !line.cost.is_zero() => {
                 self.check_one(line, by).await.map(|answer| vec![answer])
             }
             _ => {
@@ -396,7 +398,7 @@ impl Inner {
 
     /// What is held at once can only be reserved.
     fn checkable(&self, verb: Verb, lines: &[Line]) -> Result<(), StoreError> {
-        let held_only = |line: &&Line| line.cost > 0 && line.entry.policy.reserves_only();
+        let held_only = |line: &&Line| !line.cost.is_zero() && line.entry.policy.reserves_only();
         match lines.iter().find(held_only).filter(|_| verb == Verb::Check) {
             Some(line) => Err(StoreError::reserves_only(line.entry.policy.name())),
             None => Ok(()),
@@ -405,8 +407,9 @@ impl Inner {
 
     async fn check_one(self: &Arc<Self>, line: &Line, by: Instant) -> Result<Answer, StoreError> {
         // What is leased under one policy would be kept from the others that share the key.
-        if let Some(lease) = line.entry.serving.lease.filter(|_| line.entry.family.is_none()) {
-            return self.check_leased(line, lease, by).await;
+        let lease = line.entry.serving.lease.filter(|_| line.entry.family.is_none());
+        if let (Some(lease), Some(cost)) = (lease, line.cost.plain()) {
+            return self.check_leased(line, cost, lease, by).await;
         }
         self.check(line, by).await
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tollgate::{Answer, Decision, LimitDecision, LimitSet, Policy};
+use tollgate::{Answer, Cost, Decision, LimitDecision, LimitSet, Policy};
 
 /// The fields in the order that scripts have come to know.
 #[derive(Serialize)]
@@ -11,9 +11,10 @@ pub struct DecisionLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     t_us: Option<u64>,
     key: &'a str,
-    cost: u64,
+    /// A number, or a map where the policy counts several units.
+    cost: &'a Cost,
     allowed: bool,
-    granted: u64,
+    granted: Cost,
     limit: Option<u64>,
     remaining: Option<u64>,
     /// `null` is never.
@@ -40,7 +41,7 @@ impl<'a> DecisionLine<'a> {
     pub fn new(
         policy: &'a Policy,
         key: &'a str,
-        cost: u64,
+        cost: &'a Cost,
         decision: &Decision,
     ) -> DecisionLine<'a> {
         DecisionLine {
@@ -48,7 +49,7 @@ impl<'a> DecisionLine<'a> {
             key,
             cost,
             allowed: decision.is_allowed(),
-            granted: decision.granted(),
+            granted: cost.granted(decision.granted()),
             limit: decision.limit(),
             remaining: decision.remaining(),
             retry_after_us: decision.retry_after().map(micros_up),
@@ -70,7 +71,7 @@ impl<'a> DecisionLine<'a> {
         name: &'a str,
         policy: &'a Policy,
         key: &'a str,
-        cost: u64,
+        cost: &'a Cost,
         answer: &'a Answer,
     ) -> DecisionLine<'a> {
         DecisionLine {

@@ -7,10 +7,8 @@ use tollgate::{Charge, Limit, ManualClock, MemoryStore, Policy, Store, StoreErro
 
 /// Charges the user and everybody together, or nobody.
 async fn serve(store: &impl Store, user: &str, cost: u64) -> Result<(), StoreError> {
-    let charges = [
-        Charge { policy: "per-user", key: user.as_bytes(), cost },
-        Charge { policy: "everybody", key: b"", cost },
-    ];
+    let charges =
+        [Charge::new("per-user", user.as_bytes(), cost), Charge::new("everybody", b"", cost)];
     let answers = store.apply(Verb::Check, &charges).await?;
     // All of them are allowed or none is.
     let verdict = if answers[0].decision.is_allowed() { "served " } else { "refused" };
@@ -37,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     serve(&store, "bob", 7).await?;
 
     // A store can fail; a policy it was never given is one way.
-    let nobody = [Charge { policy: "nobody", key: b"", cost: 1 }];
+    let nobody = [Charge::new("nobody", b"", 1)];
     println!("{}", store.apply(Verb::Peek, &nobody).await.unwrap_err());
     Ok(())
 }

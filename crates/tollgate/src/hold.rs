@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::Policy;
+use tollgate_core::{Cost, Policy};
 
 use crate::store::{Answer, Charge, StoreError};
 
@@ -57,7 +57,7 @@ pub struct Reserved {
 pub enum Settlement<'a> {
     /// So much was used, one cost for each charge in their order: the rest is given back, or what is
     /// missing is debited.
-    Commit(&'a [u64]),
+    Commit(&'a [Cost]),
     /// Nothing was used.
     Cancel,
 }
@@ -70,9 +70,9 @@ pub struct Settled {
     pub is_cancelled: bool,
     /// What was held, in the order of the charges; charges for the same key are held together, and each
     /// says so much.
-    pub held: Vec<u64>,
+    pub held: Vec<Cost>,
     /// What was used, in the order of the charges; nothing if it was cancelled.
-    pub used: Vec<u64>,
+    pub used: Vec<Cost>,
 }
 
 impl Hold<'_> {

@@ -53,7 +53,7 @@ fn abandoned(clock: &ManualClock) -> Arc<MemoryStore<ManualClock>> {
     let policy = Policy::new("policy", [policy]).expect("valid");
     let ready = "the memory store answers at once";
     future::block_on(store.set_policy(policy)).expect(ready);
-    let charges = &[Charge { policy: "policy", key: b"key", cost: 3 }];
+    let charges = &[Charge { policy: "policy", key: b"key", cost: 3.into() }];
     let ttl = Some(Duration::from_millis(1));
     let hold = Hold { id: Some("held"), ttl, charges, on_expiry: OnExpiry::Release };
     assert!(future::block_on(store.reserve(&hold)).expect(ready).id.is_some());
@@ -84,7 +84,7 @@ fn settled_or_released_but_never_both() {
         let store = abandoned(&clock);
         let other = Arc::clone(&store);
         let settles = thread::spawn(move || {
-            future::block_on(other.settle("held", Settlement::Commit(&[2]))).is_ok()
+            future::block_on(other.settle("held", Settlement::Commit(&[2.into()]))).is_ok()
         });
         clock.advance(Duration::from_millis(1));
         let seen = |d: Decision| d.remaining();

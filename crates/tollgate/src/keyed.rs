@@ -70,7 +70,8 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.check_n(key, 1)
     }
 
-    /// Decides about `cost` units, and charges what is allowed.
+    /// Decides about `cost` units, and charges what is allowed. Where limits count different units, about so many
+    /// of each.
     #[inline]
     pub fn check_n<Q: ?Sized + Hash>(&self, key: &Q, cost: u64) -> Decision
     where

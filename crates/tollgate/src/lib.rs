@@ -39,9 +39,9 @@ pub use reservation::Reservation;
 pub use stand_in::OnStoreError;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use tollgate_core::{
-    Algorithm, Align, Calendar, Concurrency, Crossing, Decision, ErrorRate, EvenSlots, Factor,
-    FactorError, FixedWindow, Gcra, Heard, LeakyBucket, Limit, LimitDecision, LimitError, LimitSet,
-    MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError,
-    Quota, RollingWindow, Rollout, SlidingWindow, Timestamp,
+    Algorithm, Align, Calendar, Concurrency, Cost, CostError, Crossing, Decision, ErrorRate,
+    EvenSlots, Factor, FactorError, FixedWindow, Gcra, Heard, LeakyBucket, Limit, LimitDecision,
+    LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome,
+    Policy, PolicyError, Quota, RollingWindow, Rollout, SlidingWindow, Timestamp,
 };
 pub use wait::{Wait, WaitError};

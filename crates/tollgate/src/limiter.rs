@@ -68,7 +68,8 @@ impl<C: Clock> Limiter<C> {
         self.check_n(1)
     }
 
-    /// Decides about `cost` units, and charges what is allowed.
+    /// Decides about `cost` units, and charges what is allowed. Where limits count different units, about so many
+    /// of each.
     #[inline]
     pub fn check_n(&self, cost: u64) -> Decision {
         if self.line.is_empty() {
@@ -115,7 +116,7 @@ impl<C: Clock> Limiter<C> {
             return Err(stand_back(estimate, backlog, |cost| self.peek_n(cost)));
         }
         let (decision, held) =
-            self.apply(|policy, state, now| policy.reserve(state, now, estimate));
+            self.apply(|policy, state, now| policy.reserve(state, now, &estimate.into()));
         let held = held.ok_or(decision)?;
         let held = HeldUnder { policy: None, held };
         Ok(Reservation::new(self, ONLY_KEY, decision, held))
@@ -138,26 +139,26 @@ impl<C: Clock> Limiter<C> {
 
     /// Decides about `cost` units and charges nothing.
     pub fn peek_n(&self, cost: u64) -> Decision {
-        self.apply(|policy, state, now| policy.peek(state.view(), now, cost))
+        self.apply(|policy, state, now| policy.peek(state.view(), now, &cost.into()))
     }
 
     /// Charges `cost` units that were used already, whatever there is room for and into debt if need be:
     /// for a cost that is only known afterwards.
     pub fn debit(&self, cost: u64) {
-        self.apply(|policy, state, now| policy.debit(state, now, cost));
+        self.apply(|policy, state, now| policy.debit(state, now, &cost.into()));
     }
 
     /// Tells how something that was admitted ended: true, or [`Outcome::Ok`], if well. Only limits by the
     /// share of errors care.
     pub fn report(&self, outcome: impl Into<Outcome>) {
         let outcome = outcome.into();
-        self.apply(|policy, state, now| policy.report(state, now, outcome, 1));
+        self.apply(|policy, state, now| policy.report(state, now, outcome, &1.into()));
         self.line.nudge(ONLY_KEY);
     }
 
     /// Gives back up to `cost` units that were charged before.
     pub fn refund(&self, cost: u64) {
-        self.apply(|policy, state, now| policy.refund(state, now, cost));
+        self.apply(|policy, state, now| policy.refund(state, now, &cost.into()));
         self.line.nudge(ONLY_KEY);
     }
 
@@ -242,7 +243,7 @@ impl<C: Clock> Settle for Limiter<C> {
 
     fn settle(&self, _key: u64, held: &HeldUnder, used: u64) {
         // The policy cannot have changed: whoever changes it holds the limiter alone.
-        self.apply(|policy, state, now| policy.settle(state, now, &held.held, used));
+        self.apply(|policy, state, now| policy.settle(state, now, &held.held, &used.into()));
         self.line.nudge(ONLY_KEY);
     }
 

@@ -2,19 +2,34 @@
 
 use std::fmt;
 
-use tollgate_core::{Crossing, Decision, LimitDecision, Outcome, Policy};
+use tollgate_core::{Cost, CostError, Crossing, Decision, LimitDecision, Outcome, Policy};
 
 use crate::hold::{Hold, Reserved, Settled, Settlement, not_here};
 
 /// One line of a check: this much, for this key, under this policy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Charge<'a> {
     /// The name of a policy the store was given.
     pub policy: &'a str,
     /// What shares a budget.
     pub key: &'a [u8],
-    /// How many units; 0 is a peek.
-    pub cost: u64,
+    /// How much; 0 is a peek. A policy that counts several units takes a number for each.
+    pub cost: Cost,
+}
+
+impl<'a> Charge<'a> {
+    /// This much, for this key, under this policy.
+    ///
+    /// ```
+    /// use tollgate::{Charge, Cost};
+    ///
+    /// let one = Charge::new("login", b"alice", 1);
+    /// let several = Charge::new("llm", b"alice", Cost::of_units([("tokens", 800)]));
+    /// # assert!(one.cost == 1 && several.cost.of("tokens") == 800);
+    /// ```
+    pub fn new(policy: &'a str, key: &'a [u8], cost: impl Into<Cost>) -> Self {
+        Self { policy, key, cost: cost.into() }
+    }
 }
 
 /// What to do with a check's charges.
@@ -34,6 +49,24 @@ pub enum Verb {
     Refund,
     /// Forget the keys; then answer as a peek.
     Reset,
+}
+
+impl Verb {
+    /// A cost as a policy counts it. Where nobody says how much, it is one request. Of units that a cost does not name
+    /// it is nothing, and one request; unless something is given back, or was used beside a request that is counted
+    /// already. Whoever forgets a key need not say how much, nor who only looks at it.
+    pub fn price(self, policy: &Policy, cost: Option<&Cost>) -> Result<Cost, CostError> {
+        let unnamed_requests = u64::from(!matches!(self, Self::Debit | Self::Refund));
+        let nothing = |_| policy.price(&Cost::default(), 0);
+        match (self, cost) {
+            (Self::Reset, Some(cost)) => policy.price(cost, unnamed_requests).or_else(nothing),
+            (_, Some(cost)) => policy.price(cost, unnamed_requests),
+            (Self::Peek | Self::Reset, None) => {
+                policy.price(&policy.requests(1), 0).or_else(nothing)
+            }
+            (_, None) => policy.price(&policy.requests(1), 0),
+        }
+    }
 }
 
 /// The answer to one charge.
@@ -168,6 +201,8 @@ pub enum StoreError {
     UnknownReservation(String),
     /// What was asked of a reservation makes no sense.
     BadReservation(String),
+    /// The policy does not count what it was asked for.
+    BadCost(CostError),
     /// What the store was told at its start makes no sense.
     Settings(String),
     /// The store did not answer, or not with an answer.
@@ -268,11 +303,25 @@ impl StoreError {
         ))
     }
 
+    /// Two policies that share their keys, and count different units.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn other_units(variant: &str, of: &str) -> Self {
+        Self::Unfit(other_units(variant, of))
+    }
+
     /// The kind of failure, if it is one of the store's and not of the question.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         if let Self::Failed { kind, .. } = self { Some(*kind) } else { None }
     }
+}
+
+/// Why two policies cannot share their keys.
+pub(crate) fn other_units(variant: &str, of: &str) -> String {
+    format!(
+        "policy `{variant}` counts other units than `{of}`, whose keys it is to share; let them count the same"
+    )
 }
 
 impl fmt::Display for StoreError {
@@ -285,6 +334,7 @@ impl fmt::Display for StoreError {
             Self::Unfit(reason) | Self::Settings(reason) | Self::BadReservation(reason) => {
                 f.write_str(reason)
             }
+            Self::BadCost(error) => error.fmt(f),
             Self::Failed { kind, reason } => {
                 write!(f, "the store failed ({}): {reason}", kind.name())
             }
@@ -293,3 +343,9 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl From<CostError> for StoreError {
+    fn from(error: CostError) -> Self {
+        Self::BadCost(error)
+    }
+}

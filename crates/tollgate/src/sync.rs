@@ -6,13 +6,13 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
     Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 /// Locks. There is no poison: what the locks guard is changed by pure functions that do not panic

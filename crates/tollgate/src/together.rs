@@ -1,8 +1,8 @@
-//! Several charges in one check: all or nothing, whatever the store.
+//! What is the same in every store: several charges, all or nothing; and what was used of what was held.
 
 use std::time::Duration;
 
-use tollgate_core::{Policy, Verdict};
+use tollgate_core::{Cost, CostError, Policy, Verdict};
 
 use crate::store::Answer;
 
@@ -29,4 +29,11 @@ pub fn retry_together(answers: &mut [Answer]) {
     for answer in answers.iter_mut().filter(refused) {
         answer.decision = answer.decision.no_sooner(longest);
     }
+}
+
+/// What was used of something that was held, by whichever of these policies understands it: the one that it was
+/// held under, and the one that has taken its place. Of requests that are not named, as many as were held.
+pub fn price_of_held(used: &Cost, held: &Cost, by: [&Policy; 2]) -> Result<Cost, CostError> {
+    let requests = held.of("requests");
+    by[0].price(used, requests).or_else(|error| by[1].price(used, requests).map_err(|_| error))
 }

@@ -61,6 +61,10 @@ fn opening(policy: &PolicySpec) -> String {
         (2, _) => "admits a cost whole or not at all, when both limits agree.".to_owned(),
         (limits, _) => format!("admits a cost whole or not at all, when all {limits} limits agree."),
     };
+    if policy.built.counts_several() {
+        let units: Vec<&str> = policy.built.units().collect();
+        opening.push_str(&format!(" A cost names its units: {}.", units.join(", ")));
+    }
     if !policy.key.is_empty() {
         opening.push_str(&format!(" One key for each {}.", policy.key.join(" and ")));
     }

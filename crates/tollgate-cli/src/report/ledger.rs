@@ -19,7 +19,6 @@ pub(crate) struct Checked<'a> {
     pub(crate) turn: &'a Turn<'a>,
     pub(crate) t_us: u64,
     pub(crate) key: &'a str,
-    pub(crate) cost: u64,
     pub(crate) decision: &'a Decision,
 }
 
@@ -110,7 +109,7 @@ impl Ledger {
     }
 
     pub(crate) fn add(&mut self, checked: &Checked<'_>) {
-        let Checked { turn, t_us, key, cost, decision } = *checked;
+        let Checked { turn, t_us, key, decision } = *checked;
         let is_refused = checked.is_refused();
         self.events += 1;
         self.checks += 1;
@@ -139,7 +138,10 @@ impl Ledger {
             Some(_) if turn.policy().name() != self.policy => {
                 self.give_up_sample("tiers have other numbers of the same limits");
             }
-            Some(sample) => sample.add(key, t_us, cost),
+            Some(sample) => match turn.cost().plain() {
+                Some(units) => sample.add(key, t_us, units),
+                None => self.give_up_sample("the policy counts several units"),
+            },
             None => {}
         }
         match turn.standing() {

@@ -110,9 +110,9 @@ mod tests {
         let mut ledger = Ledger::new(&ruling.spec().built);
         for t_us in 0..checks {
             let (key, other_keys) = (Cow::Borrowed("k"), Cow::Borrowed(&[][..]));
-            let event = Event { t_us, key, cost: 1, op: Op::Check, tier: None, other_keys };
+            let event = Event { t_us, key, cost: None, op: Op::Check, tier: None, other_keys };
             let (turn, decision) = stage.play(&event).unwrap();
-            ledger.add(&Checked { turn: &turn, t_us, key: "k", cost: 1, decision: &decision });
+            ledger.add(&Checked { turn: &turn, t_us, key: "k", decision: &decision });
         }
         Report::new(ruling.spec(), "a test", ledger, Vec::new(), reader).smallest.len()
     }

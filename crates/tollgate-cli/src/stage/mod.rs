@@ -7,9 +7,9 @@ pub(crate) use self::ruling::{Ruling, Turn};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{Charge, Decision, ManualClock, MemoryStore, Store, StoreError, Timestamp, Verb};
+use tollgate::{Decision, ManualClock, MemoryStore, Store, StoreError, Timestamp, Verb};
 
-use crate::trace::Event;
+use crate::trace::{Event, Op};
 
 /// Keys that have something to remember at the same time. Far more than a machine's log has, and few enough
 /// that a table of them starts small.
@@ -41,28 +41,38 @@ impl<'a> Stage<'a> {
 
     /// Plays an event: what it met, and what is told of the decision.
     pub(crate) fn play(&self, event: &Event<'_>) -> Result<(Turn<'a>, Decision), StoreError> {
-        let turn = self.ruling.turn(event);
+        let turn = self.ruling.turn(event)?;
         let decision = self.decide(&turn, event)?;
-        let told = turn.told(&event.key, event.cost, decision);
+        let told = turn.told(&event.key, decision);
         Ok((turn, told))
     }
 
     fn decide(&self, turn: &Turn<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
         let now = Timestamp::from_micros(event.t_us);
-        if let Some(decision) = turn.answer(now, event.cost) {
+        let gives_back = matches!(event.op, Op::Refund | Op::Reset);
+        if !gives_back && let Some(decision) = turn.answer(now) {
             return Ok(decision);
         }
         self.clock.set(now);
-        let (policy, key, cost) = (turn.policy().name(), event.key.as_bytes(), event.cost);
-        match event.verb() {
-            Verb::Check => self.store.check(policy, key, cost),
-            Verb::Peek => self.store.peek(policy, key, cost),
-            rare => {
-                at_once(self.store.apply(rare, &[Charge { policy, key, cost }]))?;
-                self.store.peek(policy, key, cost)
+        let (verb, charge) = (event.verb(), self.ruling.charge(turn, event));
+        if gives_back && !turn.is_usual() {
+            at_once(self.store.apply(verb, &[charge]))?;
+            let peek = Event { op: Op::Peek, ..event.under(0) };
+            return self.decide(turn, &peek);
+        }
+        match (verb, charge.cost.plain()) {
+            (Verb::Check, Some(units)) => self.store.check(charge.policy, charge.key, units),
+            (Verb::Peek, Some(units)) => self.store.peek(charge.policy, charge.key, units),
+            _ => {
+                let answers = at_once(self.store.apply(verb, &[charge]))?;
+                answers.first().map(|answer| answer.decision).ok_or_else(no_answer)
             }
         }
     }
+}
+
+pub(crate) fn no_answer() -> StoreError {
+    StoreError::failed(tollgate::Failure::BadReply, "no answer to a question")
 }
 
 /// A store of this process keeps nobody waiting.

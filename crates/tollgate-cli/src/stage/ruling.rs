@@ -1,6 +1,8 @@
 //! What a file rules about each event: which policy it meets, and what is told of the decision.
 
-use tollgate::{Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb};
+use tollgate::{
+    Charge, Cost, CostError, Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb,
+};
 use tollgate_core::{Logs, View};
 use tollgate_server::config::PolicySpec;
 use tollgate_server::engine::{Particular, Standing};
@@ -44,21 +46,27 @@ impl Ruling {
         Ok(())
     }
 
-    /// What an event meets. What is given back or forgotten is so whoever the key is.
-    pub(crate) fn turn(&self, event: &Event<'_>) -> Turn<'_> {
-        match event.op {
-            Op::Check | Op::Peek | Op::Report(_) => self.turn_of(&event.key, event.tier.as_deref()),
-            Op::Refund | Op::Reset => self.plain(&self.spec.built, Standing::Limited),
-        }
+    /// What an event meets.
+    pub(crate) fn turn(&self, event: &Event<'_>) -> Result<Turn<'_>, CostError> {
+        let cost = event.cost_under(&self.spec.built)?;
+        Ok(self.turn_of(&event.key, event.tier.as_deref(), cost))
+    }
+
+    /// What is charged, and by which policy, before anything is told. What is given back or forgotten is so whoever
+    /// the key is; nothing is where the key is on a list.
+    pub(crate) fn charge<'e>(&'e self, turn: &'e Turn<'_>, event: &'e Event<'_>) -> Charge<'e> {
+        let policy = match event.op {
+            Op::Refund | Op::Reset => &self.spec.built,
+            Op::Check | Op::Peek | Op::Report(_) => turn.policy(),
+        };
+        Charge::new(policy.name(), event.key.as_bytes(), turn.cost().clone())
     }
 
     /// What a check of a key meets.
-    pub(crate) fn turn_of(&self, key: &str, tier: Option<&str>) -> Turn<'_> {
-        self.plain(self.spec.under(tier), self.particular.standing_of(key.as_bytes()))
-    }
-
-    fn plain<'r>(&'r self, policy: &'r Policy, standing: Standing) -> Turn<'r> {
-        Turn { spec: &self.spec, policy, standing }
+    pub(crate) fn turn_of(&self, key: &str, tier: Option<&str>, cost: Cost) -> Turn<'_> {
+        let (policy, standing) =
+            (self.spec.under(tier), self.particular.standing_of(key.as_bytes()));
+        Turn { spec: &self.spec, policy, standing, cost }
     }
 }
 
@@ -67,12 +75,23 @@ pub(crate) struct Turn<'r> {
     spec: &'r PolicySpec,
     policy: &'r Policy,
     standing: Standing,
+    cost: Cost,
 }
 
 impl Turn<'_> {
     /// What decides, or would.
     pub(crate) fn policy(&self) -> &Policy {
         if let Standing::Override(policy) = &self.standing { policy } else { self.policy }
+    }
+
+    /// Whether the policy's own numbers go for the key.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.policy().name() == self.spec.built.name() && !self.is_particular()
+    }
+
+    /// How much it asks for.
+    pub(crate) fn cost(&self) -> &Cost {
+        &self.cost
     }
 
     /// What the file says about this key.
@@ -86,23 +105,23 @@ impl Turn<'_> {
     }
 
     /// What is said where no state is touched: to keys on a list, and in a tier that nothing limits.
-    pub(crate) fn answer(&self, now: Timestamp, cost: u64) -> Option<Decision> {
-        if let Some(answer) = self.standing.answer(self.policy, cost) {
+    pub(crate) fn answer(&self, now: Timestamp) -> Option<Decision> {
+        if let Some(answer) = self.standing.answer(self.policy, &self.cost) {
             return Some(answer.decision);
         }
         let policy = self.policy();
         let is_free = policy.limits().is_empty() && policy.name() != self.spec.built.name();
         let logs = Logs::new();
-        is_free.then(|| policy.peek(View::new(&[], &logs), now, cost))
+        is_free.then(|| policy.peek(View::new(&[], &logs), now, &self.cost))
     }
 
     /// What is told of a decision: keys that the policy is not rolled out to are in shadow, unless the file
     /// names them.
-    pub(crate) fn told(&self, key: &str, cost: u64, decision: Decision) -> Decision {
+    pub(crate) fn told(&self, key: &str, decision: Decision) -> Decision {
         if self.is_particular() || self.spec.enrols(key.as_bytes()) {
             decision
         } else {
-            decision.in_shadow(cost)
+            decision.in_shadow(&self.cost)
         }
     }
 }

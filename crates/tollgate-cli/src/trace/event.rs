@@ -5,15 +5,16 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use tollgate::{Outcome, Timestamp};
+use tollgate::{Cost, CostError, Outcome, Policy, Timestamp, Verb};
 
-use super::own::value::{Text, Whole, Word};
+use super::own::value::{Text, Units, Whole, Word};
 
 /// What happens, to which key, and when.
 pub(crate) struct Event<'a> {
     pub(crate) t_us: u64,
     pub(crate) key: Cow<'a, str>,
-    pub(crate) cost: u64,
+    /// What is usual, where nobody says.
+    pub(crate) cost: Option<Cost>,
     pub(crate) op: Op,
     pub(crate) tier: Option<Cow<'a, str>>,
     /// The keys that the policies after the first make of the same line, where each makes its own.
@@ -39,9 +40,36 @@ impl Event<'_> {
             key: Cow::Borrowed(other.map_or(&*self.key, String::as_str)),
             tier: self.tier.as_deref().map(Cow::Borrowed),
             other_keys: Cow::Borrowed(&[]),
+            cost: self.cost.clone(),
             ..*self
         }
     }
+
+    /// What it costs, as a policy counts. It need not count every unit: another one that is tried may.
+    pub(crate) fn cost_under(&self, policy: &Policy) -> Result<Cost, CostError> {
+        match &self.cost {
+            Some(cost) if cost.plain().is_none() => {
+                let counted = Cost::of_units(cost.units().filter(|(unit, _)| policy.counts(unit)));
+                self.verb().price(policy, Some(&counted))
+            }
+            cost => self.verb().price(policy, cost.as_ref()),
+        }
+    }
+}
+
+/// What is wrong with a cost, where it is one number and a policy counts several units, or names a unit that none of
+/// them counts.
+pub(super) fn misunderstood<'p>(
+    mut policies: impl Iterator<Item = &'p Policy> + Clone,
+    verb: Verb,
+    cost: Option<&Cost>,
+) -> Option<CostError> {
+    let Some(cost) = cost.filter(|cost| cost.plain().is_none()) else {
+        return policies.find_map(|policy| verb.price(policy, cost).err());
+    };
+    let is_counted = |unit: &str| policies.clone().any(|policy| policy.counts(unit));
+    let (unknown, _) = cost.units().find(|(unit, _)| !is_counted(unit))?;
+    verb.price(policies.next()?, Some(&Cost::of_units([(unknown, 0)]))).err()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,9 +122,7 @@ impl<'de> Visitor<'de> for EventVisitor {
                 "t_us" => {
                     t_us.replace(map.next_value_seed(Whole { name, most: LATEST_US })?).is_some()
                 }
-                "cost" => {
-                    cost.replace(map.next_value_seed(Whole { name, most: u64::MAX })?).is_some()
-                }
+                "cost" => cost.replace(map.next_value_seed(Units(name))?).is_some(),
                 "key" => key.replace(map.next_value_seed(Text("key"))?).is_some(),
                 "tier" => tier.replace(map.next_value_seed(Text("tier"))?).is_some(),
                 "op" => {
@@ -126,7 +152,7 @@ impl<'de> Visitor<'de> for EventVisitor {
         Ok(Event {
             t_us: t_us.ok_or_else(|| A::Error::custom("an event needs `t_us`"))?,
             key: key.unwrap_or(Cow::Borrowed("")),
-            cost: cost.unwrap_or(1),
+            cost,
             op,
             tier,
             other_keys: Cow::Borrowed(&[]),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tollgate::MAX_UNITS;
+use tollgate::{Cost, MAX_UNITS};
 use tollgate_server::config::PolicySpec;
 
 use super::input::Input;
@@ -22,9 +22,10 @@ pub(crate) struct Reading {
     /// of, or the address]
     #[arg(long, value_name = "EXPR")]
     key: Option<String>,
-    /// What a line costs, rounded up, such as `if method == "POST" then 5 else 1` [default: 1]
+    /// What a line costs, rounded up, such as `if method == "POST" then 5 else 1`; for a policy that counts
+    /// several units once for each, such as `tokens=bytes / 4` [default: 1]
     #[arg(long, value_name = "EXPR")]
-    cost: Option<String>,
+    cost: Vec<String>,
     /// Which lines count, such as `status != 429 and not path ~ "/health"` [default: all]
     #[arg(long = "where", value_name = "EXPR")]
     condition: Option<String>,
@@ -73,14 +74,15 @@ fn delimiter(text: &str) -> Result<u8, String> {
 
 impl Reading {
     /// Opens a trace for policies, each of which makes its own key of a line unless `--key` says one for all.
-    /// `-` or nothing is standard input, and what begins as gzip does is decompressed. On a terminal, a bar
+    /// Costs are as any of those that they are `counted_by` counts. `-` or nothing is standard input, and what begins as gzip does is decompressed. On a terminal, a bar
     /// shows how far it is.
     pub(crate) fn open(
         &self,
         path: Option<&Path>,
         specs: &[&PolicySpec],
+        counted_by: &[&PolicySpec],
     ) -> Result<Trace, Failure> {
-        self.begin(path, true, specs)
+        self.begin(path, true, specs, counted_by)
     }
 
     /// The same without a bar, for those who write on the terminal themselves.
@@ -89,7 +91,7 @@ impl Reading {
         path: Option<&Path>,
         specs: &[&PolicySpec],
     ) -> Result<Trace, Failure> {
-        self.begin(path, false, specs)
+        self.begin(path, false, specs, specs)
     }
 
     fn begin(
@@ -97,13 +99,14 @@ impl Reading {
         path: Option<&Path>,
         shows_progress: bool,
         specs: &[&PolicySpec],
+        counted_by: &[&PolicySpec],
     ) -> Result<Trace, Failure> {
         let kind = match self.input {
             Format::Trace => {
                 self.refuse_flags_of_logs()?;
                 let input = Input::open(path, shows_progress)?;
-                let takes_reports = specs.first().is_some_and(|spec| spec.built.takes_reports());
-                let source = Source::Own(OwnTrace::new(input, takes_reports));
+                let policies = counted_by.iter().map(|spec| spec.built.clone()).collect();
+                let source = Source::Own(OwnTrace::new(input, policies));
                 return Ok(Trace { source });
             }
             Format::Combined => Kind::Combined,
@@ -111,15 +114,17 @@ impl Reading {
             Format::Csv => Kind::Csv,
         };
         self.refuse_flags_of_other_logs()?;
-        let log = log::open(&self.settings(kind), Input::open(path, shows_progress)?, specs)?;
+        let log =
+            log::open(&self.settings(kind, counted_by), Input::open(path, shows_progress)?, specs)?;
         Ok(Trace { source: log.map_or(Source::Nothing, Source::Log) })
     }
 
-    fn settings(&self, kind: Kind) -> Settings<'_> {
+    fn settings<'s>(&'s self, kind: Kind, counted_by: &'s [&'s PolicySpec]) -> Settings<'s> {
         Settings {
             kind,
             key: self.key.as_deref(),
-            cost: self.cost.as_deref(),
+            cost: &self.cost,
+            counted_by,
             tier: self.tier.as_deref(),
             condition: self.condition.as_deref(),
             time: self.time.as_deref(),
@@ -137,24 +142,28 @@ impl Reading {
     }
 
     /// What each request of traffic that is not read but made up costs.
-    pub(crate) fn cost_of_nothing_read(&self) -> Result<u64, Failure> {
+    pub(crate) fn cost_of_nothing_read(&self) -> Result<Option<Cost>, Failure> {
         if !matches!(self.input, Format::Trace) {
             return Err("--input is about a file to read; name one with --arrivals"
                 .to_owned()
                 .into());
         }
         self.refuse_other_flags_of_logs()?;
-        let Some(text) = &self.cost else { return Ok(1) };
-        text.parse().ok().filter(|cost| (1..=MAX_UNITS).contains(cost)).ok_or_else(|| {
+        if self.cost.is_empty() {
+            return Ok(None);
+        }
+        let text = self.cost.join(",");
+        let is_sound = |cost: &Cost| (1..=MAX_UNITS).contains(&cost.most());
+        text.parse().ok().filter(is_sound).map(Some).ok_or_else(|| {
             format!("--cost of made-up requests must be a whole number from 1; found {text}").into()
         })
     }
 
     /// A trace says all that itself, and a flag must not be passed over in silence.
     fn refuse_flags_of_logs(&self) -> Result<(), Failure> {
-        match self.cost {
-            Some(_) => Err(is_about_logs("--cost")),
-            None => self.refuse_other_flags_of_logs(),
+        match self.cost.is_empty() {
+            false => Err(is_about_logs("--cost")),
+            true => self.refuse_other_flags_of_logs(),
         }
     }
 

@@ -251,10 +251,6 @@ fn limits() {
             "2:70: two limits of one policy are named `a`; give each its own `name`",
         ),
         (
-            "\"1/s\", { algorithm = \"gcra\", limit = 1, per = \"1s\", unit = \"bytes\" }",
-            "2:18: limits of different units (`requests` and `bytes`) in one policy are not available yet; use one unit",
-        ),
-        (
             "\"ten a second\"",
             "2:11: \"ten a second\" is not a limit; write \"10/s\", \"100 per minute\" or \"1000/1h sliding-window\"",
         ),
@@ -275,6 +271,30 @@ fn limits() {
     for (limits, expected) in cases {
         assert_eq!(complaint(&format!("[policies.p]\nlimits = [{limits}]")), expected, "{limits}");
     }
+}
+
+#[test]
+fn several_units() {
+    let limits =
+        r#"limits = ["1/s", { algorithm = "gcra", limit = 1, per = "1s", unit = "bytes" }]"#;
+    for (more, expected) in [
+        (
+            "mode = \"nary\"\n",
+            "3:18: limits of different units (`requests` and `bytes`) cannot be used with mode = \"nary\": nobody knows of which unit a part would be granted",
+        ),
+        (
+            "lease = { size = 1, ttl = \"1s\" }\n",
+            "2:9: `lease` takes units of one kind out of the store, and these limits count several",
+        ),
+        (
+            "overrides = { vip = [\"5/s\"] }\n",
+            "2:21: limits of a key's own must count what those of the policy count, `bytes` and `requests`; found `requests`",
+        ),
+    ] {
+        assert_eq!(complaint(&format!("[policies.p]\n{more}{limits}")), expected);
+    }
+    let place = Place::with_config(&format!("[policies.p]\n{limits}"));
+    assert_eq!(place.run(&["validate"]).code, Some(0));
 }
 
 #[test]

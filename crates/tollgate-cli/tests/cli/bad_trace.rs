@@ -22,8 +22,8 @@ fn lines() {
         ("{\"t_us\":1,\"cost\":0.5}", "20: `cost` must be a whole number from 0; found 0.5"),
         ("{\"t_us\":1,\"cost\":\"x\"}", "20: `cost` must be a whole number from 0; found \"x\""),
         ("{\"t_us\":1,\"cost\":null}", "21: `cost` must be a whole number from 0; found null"),
-        ("{\"t_us\":1,\"cost\":[1]}", "17: `cost` must be a whole number from 0; found an array"),
-        ("{\"t_us\":1,\"cost\":{}}", "17: `cost` must be a whole number from 0; found an object"),
+        ("{\"t_us\":1,\"cost\":[1]}", "18: `cost` must be a whole number from 0; found an array"),
+        ("{\"t_us\":1,\"cost\":{\"tokens\":1}}", "1: policy `p` counts `requests`, not `tokens`"),
         ("{\"t_us\":1,\"cost\":NaN}", "18: `cost` must be a whole number from 0; found NaN"),
         (
             "{\"t_us\":1,\"cost\" : -Infinity}",

@@ -11,10 +11,25 @@ const CONFIG: &str = "[policies.p]\nlimits = [{ name = \"hour\", algorithm = \"g
     tiers = { gold = { factor = 0.5 } }\n\
     [policies.part]\nmode = \"nary\"\nlimits = [\"5/h\"]\n\
     [policies.quiet]\nshadow = true\nlimits = [\"1/h\"]\n\
+    [policies.llm]\nlimits = [\"3/h\", { algorithm = \"gcra\", limit = 900, per = \"1h\", unit = \"tokens\" }]\n\
     [policies.kind]\nexempt = [\"vip\"]\nlimits = [\"1/h\"]\n";
 
 fn check(url: &str, arguments: &[&str]) -> Run {
     Place::new().run(&[&["check", "--server", url], arguments].concat())
+}
+
+#[test]
+fn units_are_named() {
+    let serving = Serving::start(Place::with_config(CONFIG));
+    let url = serving.url("http");
+    assert_eq!(check(&url, &["llm", "alice"]).code, Some(0));
+    let run = check(&url, &["llm", "alice", "--cost", "tokens=900"]);
+    assert!(run.stdout.starts_with("allowed; 0 left"), "{}{}", run.stdout, run.stderr);
+    let run = check(&url, &["llm", "alice", "--cost", "tokens=1"]);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    assert!(run.stdout.starts_with("refused by gcra-2"), "{}", run.stdout);
+    let run = check(&url, &["llm", "alice", "--cost", "5"]);
+    assert!(run.stderr.contains("name them in the cost"), "{}", run.stderr);
 }
 
 #[test]

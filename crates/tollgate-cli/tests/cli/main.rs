@@ -33,6 +33,7 @@ mod terminal;
 mod tiers;
 mod tls;
 mod top;
+mod units;
 mod validate;
 mod without_store;
 mod words;

@@ -182,3 +182,42 @@ fn a_lease_is_told_to_be_left_out() {
     let warning = "warning: policy `p` leases units to servers; here each is counted at once\n";
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), warning));
 }
+
+/// What is given back or forgotten is told in the numbers that go for the key, as a look right after it tells it.
+#[test]
+fn refunds_and_resets_answer_as_a_peek() {
+    let config = r#"
+[policies.p]
+limits = ["5/h"]
+overrides = { "own" = ["100/h"] }
+block = ["blocked"]
+exempt = ["free"]
+tiers = { pro = { factor = 0.1 } }
+"#;
+    let about = |op: &str, key: &str, t_us: u32| {
+        let tier = if key == "pro" { ",\"tier\":\"pro\"" } else { "" };
+        format!("{{\"t_us\":{t_us},\"key\":\"{key}\",\"op\":\"{op}\"{tier}}}\n")
+    };
+    let keys = ["own", "blocked", "free", "pro", "other"];
+    let mut trace = String::new();
+    for (at, key) in (0..).zip(keys) {
+        for op in ["check", "check", "check", "refund", "peek", "reset", "peek"] {
+            trace.push_str(&about(op, key, at));
+        }
+    }
+    let redis = RedisServer::start();
+    let place = Place::with_config(config).file("t.jsonl", &trace);
+    let told = place.replay(&trace);
+    for (key, lines) in keys.iter().zip(told.chunks(7)) {
+        for (done, peeked) in [(&lines[3], &lines[4]), (&lines[5], &lines[6])] {
+            let mut done = done.clone();
+            done.as_object_mut().unwrap().remove("op");
+            assert_eq!(&done, peeked, "{key}");
+        }
+    }
+    assert_eq!(told[4]["remaining"], 98);
+    let run = |more: &[&str]| {
+        place.run(&[&["replay", "t.jsonl", "--format", "jsonl"][..], more].concat()).stdout
+    };
+    assert_eq!(run(&["--store", &redis.url()]), run(&[]));
+}

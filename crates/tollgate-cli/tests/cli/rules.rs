@@ -12,6 +12,25 @@ fn validate(rule: &str) -> Run {
 }
 
 #[test]
+fn a_policy_of_several_units_counts_requests_too() {
+    let several = |first: &str| {
+        let limits = format!(
+            "[{first}, {{ algorithm = \"gcra\", limit = 1, per = \"1s\", unit = \"tokens\" }}]"
+        );
+        let rule = "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"a\" }]\npolicy = \"llm\"\n";
+        Place::with_config(&format!("[policies.llm]\nlimits = {limits}\n{rule}")).run(&["validate"])
+    };
+    assert_eq!(several("\"1/s\"").code, Some(0));
+    let run = several(
+        "{ algorithm = \"gcra\", limit = 1, per = \"1s\", name = \"b\", unit = \"bytes\" }",
+    );
+    assert_eq!(
+        run.stderr.trim_end(),
+        "tollgate.toml:3:1: Envoy counts requests, and `llm` counts several other units; add a limit of requests, or name another policy"
+    );
+}
+
+#[test]
 fn mistakes() {
     let cases = [
         (

@@ -162,8 +162,8 @@ fn replay_takes_tiers_of_events() {
         (json!(false), json!(0)),
         (json!(true), Value::Null),
         (json!(true), json!(9)),
-        // Five of eleven are given back; what is told is the policy's own.
-        (json!(false), json!(4)),
+        // Five of eleven are given back, and what is told is the tier's.
+        (json!(true), json!(14)),
         (json!(true), json!(0)),
     ];
     assert_eq!(said, expected);

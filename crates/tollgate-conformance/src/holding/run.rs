@@ -22,7 +22,9 @@ async fn act(store: &impl Store, act: Act) -> Said {
         Act::Check(cost) => ask(store, Verb::Check, cost).await,
         Act::Peek(cost) => ask(store, Verb::Peek, cost).await,
         Act::Debit(cost) => ask(store, Verb::Debit, cost).await,
-        Act::Commit { name, used } => settle(store, &id(name), Settlement::Commit(&[used])).await,
+        Act::Commit { name, used } => {
+            settle(store, &id(name), Settlement::Commit(&[used.into()])).await
+        }
         Act::Cancel { name } => settle(store, &id(name), Settlement::Cancel).await,
         Act::Reserve { name, cost, ttl_ns, releases } => {
             let on_expiry = if releases { OnExpiry::Release } else { OnExpiry::Keep };
@@ -46,7 +48,7 @@ async fn act(store: &impl Store, act: Act) -> Said {
 }
 
 fn charge(cost: u64) -> Charge<'static> {
-    Charge { policy: "policy", key: b"alice", cost }
+    Charge { policy: "policy", key: b"alice", cost: cost.into() }
 }
 
 async fn ask(store: &impl Store, verb: Verb, cost: u64) -> Said {
@@ -62,8 +64,8 @@ async fn settle(store: &impl Store, id: &str, with: Settlement<'_>) -> Said {
     match store.settle(id, with).await {
         Ok(done) => Said::Settled {
             is_cancelled: done.is_cancelled,
-            held: done.held[0],
-            used: done.used[0],
+            held: done.held[0].most(),
+            used: done.used[0].most(),
         },
         Err(StoreError::UnknownReservation(_)) => Said::Unknown,
         Err(error) => panic!("{error}"),

@@ -3,3 +3,4 @@
 mod planted;
 mod reservations;
 mod suites;
+mod units;

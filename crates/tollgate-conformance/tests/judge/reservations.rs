@@ -130,12 +130,12 @@ impl Store for Bugged {
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         let settled = match with {
             Settlement::Cancel if self.1 == Bug::CancelIsLost => {
-                self.0.settle(id, Settlement::Commit(&[u64::MAX])).await
+                self.0.settle(id, Settlement::Commit(&[u64::MAX.into()])).await
             }
             with => self.0.settle(id, with).await,
         };
         if let (Ok(settled), Bug::SettledTwice) = (&settled, self.1) {
-            let again = Charge { policy: "policy", key: b"alice", cost: settled.held[0] };
+            let again = Charge { policy: "policy", key: b"alice", cost: settled.held[0].clone() };
             self.0.apply(Verb::Refund, &[again]).await?;
         }
         settled

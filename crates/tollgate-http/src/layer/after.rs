@@ -66,9 +66,9 @@ impl Held {
     pub(super) fn owed(&self, used: &[u64]) -> Vec<Charge<'_>> {
         let owed = self.lines.iter().zip(used).map(|(line, used)| {
             let cost = used.saturating_sub(line.units);
-            Charge { policy: line.policy.name(), key: &line.key, cost }
+            Charge { policy: line.policy.name(), key: &line.key, cost: cost.into() }
         });
-        owed.filter(|charge| charge.cost > 0).collect()
+        owed.filter(|charge| !charge.cost.is_zero()).collect()
     }
 }
 
@@ -158,7 +158,7 @@ fn settle<S: Store + 'static>(gate: Arc<Gate<S>>, dues: Dues, exchange: &Exchang
             gate.note(gate.settle(&held, &used).await);
         }
         for (due, outcome) in reports {
-            let charge = Charge { policy: due.policy.name(), key: &due.key, cost: 1 };
+            let charge = Charge { policy: due.policy.name(), key: &due.key, cost: 1.into() };
             gate.note(gate.store.apply(Verb::Report(outcome), &[charge]).await.map(drop));
         }
     });

@@ -142,6 +142,9 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
     if let Some((_, tier)) = rule.tiers.iter().find(|(_, tier)| !is_tier_of(tier, &rule.policy)) {
         return Err(BuildError::Tier { policy: policy(), tier: tier.name().to_owned() });
     }
+    if rule.policies().any(Policy::counts_several) {
+        return Err(BuildError::SeveralUnits(policy()));
+    }
     let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
     if let Some(header) = key.wrong_header() {
         return Err(BuildError::Header { policy: policy(), header: header.to_owned() });

@@ -40,6 +40,8 @@ pub enum BuildError {
         /// The tier's policy.
         tier: String,
     },
+    /// The policy counts several units, and a rule has one cost.
+    SeveralUnits(String),
     /// Two policies have this name, and different limits.
     Twins(String),
     /// The store does not take a policy.
@@ -78,6 +80,11 @@ impl fmt::Display for BuildError {
                 f,
                 "policy `{tier}` is a tier of `{policy}` and has limits of other names, so that nobody could \
                  tell what was spent; give them the same names, or none at all"
+            ),
+            Self::SeveralUnits(policy) => write!(
+                f,
+                "policy `{policy}` counts several units, and a rule has one cost; give each unit a policy and a \
+                 rule of its own, which are decided all or nothing"
             ),
             Self::Twins(policy) => write!(
                 f,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::{Answer, Charge, Hold, OnExpiry, Settlement, Store, StoreError, Verb};
+use tollgate::{Answer, Charge, Cost, Hold, OnExpiry, Settlement, Store, StoreError, Verb};
 
 use super::after::Held;
 use super::decide::Gate;
@@ -59,7 +59,8 @@ impl<S: Store + 'static> Gate<S> {
     }
 
     pub(super) async fn settle(&self, held: &Held, used: &[u64]) -> Result<(), StoreError> {
-        match self.settle_surely(&held.id, Settlement::Commit(used)).await {
+        let costs: Vec<Cost> = used.iter().copied().map(Cost::from).collect();
+        match self.settle_surely(&held.id, Settlement::Commit(&costs)).await {
             // It took longer than anything is held. What was held stays charged; the rest is owed.
             Err(StoreError::UnknownReservation(_)) => {
                 let owed = held.owed(used);

@@ -24,7 +24,7 @@ pub(super) struct Line<'r> {
 
 impl Line<'_> {
     pub(super) fn charge(&self) -> Charge<'_> {
-        Charge { policy: self.policy.name(), key: &self.key, cost: self.cost }
+        Charge { policy: self.policy.name(), key: &self.key, cost: self.cost.into() }
     }
 
     /// Whether something is held until the request has ended.
@@ -72,7 +72,7 @@ impl Decided {
         for (line, answer) in lines.iter().zip(answers) {
             let mut charged = Charged::new(line.rule, line.policy, line.cost, answer);
             if !line.is_enrolled {
-                charged.answer.decision = charged.answer.decision.in_shadow(line.cost);
+                charged.answer.decision = charged.answer.decision.in_shadow(&line.cost.into());
                 charged.headers = HeaderStyle::None;
             }
             self.charges.push(charged);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use tollgate::{Answer, Charge, Decision, Heard, LimitDecision, LimitSet, Policy, Source};
+use tollgate::{Answer, Charge, Cost, Decision, Heard, LimitDecision, LimitSet, Policy, Source};
 
 /// What the server says to several charges.
 #[derive(Deserialize)]
@@ -18,9 +18,9 @@ pub(super) struct SaidTogether<'a> {
 pub(super) struct Said<'a> {
     #[serde(borrow)]
     policy: Cow<'a, str>,
-    cost: u64,
+    cost: Cost,
     allowed: bool,
-    granted: u64,
+    granted: Cost,
     #[serde(deserialize_with = "told")]
     limit: Option<u64>,
     #[serde(deserialize_with = "told")]
@@ -72,14 +72,15 @@ impl Said<'_> {
         if self.policy != charge.policy || self.cost != charge.cost {
             return Err("the answer is to another question".to_owned());
         }
-        if self.granted > together {
+        let granted = self.granted.most();
+        if granted > together {
             return Err("more is granted than was asked for".to_owned());
         }
         let source = Source::parse(&self.source)
             .ok_or_else(|| format!("nobody is called `{}`", self.source))?;
         let decision = Decision::heard(Heard {
             allowed: self.allowed,
-            granted: self.granted,
+            granted,
             limit: self.limit,
             remaining: self.remaining,
             retry_after: self.retry_after_us.map(Duration::from_micros),
@@ -152,7 +153,7 @@ mod tests {
     fn read(line: &Value) -> Result<Answer, String> {
         let text = line.to_string();
         let said: Said<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        said.answer(&Charge { policy: "p", key: b"k", cost: 3 }, 3, &policy())
+        said.answer(&Charge { policy: "p", key: b"k", cost: 3.into() }, 3, &policy())
     }
 
     #[test]

@@ -166,7 +166,7 @@ pub(super) fn read(
     if said.len() != charges.len() {
         return Some(Err("there are not as many answers as charges".to_owned()));
     }
-    let together = charges.iter().fold(0_u64, |sum, charge| sum.saturating_add(charge.cost));
+    let together = charges.iter().fold(0_u64, |sum, charge| sum.saturating_add(charge.cost.most()));
     let answers = said.into_iter().zip(charges).zip(policies);
     Some(answers.map(|((said, charge), policy)| said.answer(charge, together, policy)).collect())
 }

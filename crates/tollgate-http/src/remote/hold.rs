@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::StatusCode;
 use hyper_util::client::legacy::connect::Connect;
 use serde::Deserialize;
-use tollgate::{Charge, Hold, Policy, Reserved, Settled, Settlement, StoreError};
+use tollgate::{Charge, Cost, Hold, Policy, Reserved, Settled, Settlement, StoreError};
 
 use super::Inner;
 use super::ask::read;
@@ -31,8 +31,8 @@ struct SaidReservation {
 #[derive(Deserialize)]
 struct SaidSettled {
     cancelled: bool,
-    held: Vec<u64>,
-    used: Vec<u64>,
+    held: Vec<Cost>,
+    used: Vec<Cost>,
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {

@@ -147,6 +147,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
         }
         let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
         let policies: Vec<Arc<Policy>> = charges.iter().map(known).collect::<Result<_, _>>()?;
+        let charges = &*priced(verb, charges, &policies)?;
         match self.inner.ask(verb, charges, &policies).await {
             Ok(answers) => {
                 self.inner.settle_soon();
@@ -167,12 +168,26 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
         let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
         let policies: Vec<Arc<Policy>> =
             hold.charges.iter().map(known).collect::<Result<_, _>>()?;
-        self.inner.reserve(hold, &policies).await
+        let charges = &*priced(Verb::Check, hold.charges, &policies)?;
+        self.inner.reserve(&Hold { charges, ..*hold }, &policies).await
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         self.inner.settle_held(id, with).await
     }
+}
+
+/// The charges as the server's policies count them, so that its answers can be compared with them.
+fn priced<'a>(
+    verb: Verb,
+    charges: &[Charge<'a>],
+    policies: &[Arc<Policy>],
+) -> Result<Vec<Charge<'a>>, StoreError> {
+    let priced = |(charge, policy): (&Charge<'a>, &Arc<Policy>)| {
+        let cost = verb.price(policy, Some(&charge.cost))?;
+        Ok(Charge { cost, ..charge.clone() })
+    };
+    charges.iter().zip(policies).map(priced).collect()
 }
 
 impl<C> Clone for RemoteStore<C> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
-use tollgate::{Charge, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
+use tollgate::{Charge, Cost, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
 
 use super::key::key_text;
 
@@ -63,7 +63,7 @@ pub(super) fn reserve(hold: &Hold<'_>) -> Result<Call, StoreError> {
 pub(super) fn settle(id: &str, with: Settlement<'_>) -> Result<Call, StoreError> {
     #[derive(Serialize)]
     struct Used<'a> {
-        cost: &'a [u64],
+        cost: &'a [Cost],
     }
     let path = format!("/v1/reservations/{}", utf8_percent_encode(id, NON_ALPHANUMERIC));
     match with {
@@ -93,7 +93,7 @@ fn forget(charge: &Charge<'_>) -> Result<Call, StoreError> {
 struct Line<'a> {
     policy: &'a str,
     key: Cow<'a, str>,
-    cost: u64,
+    cost: Cost,
 }
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ fn unwritable(error: serde_json::Error) -> StoreError {
 }
 
 fn line<'a>(charge: &Charge<'a>) -> Line<'a> {
-    Line { policy: charge.policy, key: key_text(charge.key), cost: charge.cost }
+    Line { policy: charge.policy, key: key_text(charge.key), cost: charge.cost.clone() }
 }
 
 fn together<'a>(charges: &[Charge<'a>]) -> Together<'a> {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn charge(key: &[u8]) -> Charge<'_> {
-        Charge { policy: "a/b", key, cost: 2 }
+        Charge { policy: "a/b", key, cost: 2.into() }
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
         };
         let said = r#"{"policy":"a/b","key":"k","cost":2,"ttl":"1501us","id":"i/1","on_expiry":"release"}"#;
         assert_eq!(body(&reserve(&hold).unwrap()), said);
-        let commit = settle("i/1", Settlement::Commit(&[7])).unwrap();
+        let commit = settle("i/1", Settlement::Commit(&[7.into()])).unwrap();
         assert_eq!(commit.path, "/v1/reservations/i%2F1/commit");
         assert_eq!(body(&commit), r#"{"cost":[7]}"#);
         assert_eq!(settle("i/1", Settlement::Cancel).unwrap().method, Method::DELETE);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper_util::client::legacy::connect::Connect;
-use tollgate::stand_in::{Unsettled, wave_through};
-use tollgate::{Answer, Charge, Failure, OnStoreError, Policy, Source, StoreError, Verb};
+use tollgate::stand_in::{Unsettled, fitting, wave_through};
+use tollgate::{Answer, Charge, Cost, Failure, OnStoreError, Policy, Source, StoreError, Verb};
 
 use super::Inner;
 use super::no_answer::NoAnswer;
@@ -28,7 +28,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
             OnStoreError::Local => self.local.apply(verb, charges).await,
             OnStoreError::Allow => {
                 let through = charges.iter().zip(policies);
-                Ok(through.map(|(charge, policy)| wave_through(policy, charge.cost)).collect())
+                Ok(through.map(|(charge, policy)| wave_through(policy, &charge.cost)).collect())
             }
         }
     }
@@ -58,18 +58,21 @@ impl<C: Connect + Clone + Send + Sync + 'static> Inner<C> {
     }
 
     /// Charges as much of it as there is room for, and says how much that was.
-    async fn settle_one(&self, unsettled: &Unsettled) -> Result<u64, NoAnswer> {
+    async fn settle_one(&self, unsettled: &Unsettled) -> Result<Cost, NoAnswer> {
         let policies = [self.known.find(&unsettled.policy)?];
         let charge = |cost| Charge { policy: &unsettled.policy, key: &unsettled.key, cost };
-        let peeked = self.ask(Verb::Peek, &[charge(0)], &policies).await.map_err(unasked)?;
-        let room = peeked.first().map_or(Some(0), |answer| answer.decision.remaining());
-        let cost = room.unwrap_or(unsettled.units).min(unsettled.units);
-        if cost == 0 {
-            return Ok(0);
+        let nothing = unsettled.cost.granted(0);
+        let peeked = self.ask(Verb::Peek, &[charge(nothing.clone())], &policies).await;
+        let peeked = peeked.map_err(unasked)?;
+        let Some(peeked) = peeked.first() else { return Ok(nothing) };
+        let cost = fitting(&policies[0], &peeked.limits, &unsettled.cost);
+        if cost.is_zero() {
+            return Ok(nothing);
         }
-        let charged = self.ask(Verb::Check, &[charge(cost)], &policies).await?;
+        let charged = self.ask(Verb::Check, &[charge(cost.clone())], &policies).await?;
         let by_the_server = |answer: &&Answer| answer.source == Source::Authoritative;
-        Ok(charged.iter().find(by_the_server).map_or(0, |answer| answer.decision.granted()))
+        let granted = charged.iter().find(by_the_server).map_or(0, |said| said.decision.granted());
+        Ok(cost.granted(granted))
     }
 }
 

@@ -260,7 +260,7 @@ fn several_charges_share_one_response() {
     let user = Policy::new("user", [burst]).expect("valid");
     let team = Policy::new("team", [daily]).expect("valid");
     let scene = Scene::new(&[&user, &team]);
-    let charge = |policy, key, cost| Charge { policy, key, cost };
+    let charge = |policy, key, cost: u64| Charge { policy, key, cost: cost.into() };
     let charges = [charge("user", b"alice", 1), charge("team", b"a", 1), charge("team", b"b", 2)];
     let tell = |answers: &[tollgate::Answer], styles: [HeaderStyle; 3]| {
         let policies = [&user, &team, &team];

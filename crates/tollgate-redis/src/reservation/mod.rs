@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
+use tollgate::together::price_of_held;
 use tollgate::{
-    Answer, Hold, OnExpiry, Policy, Reserved, Settled, Settlement, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Hold, OnExpiry, Policy, Reserved, Settled, Settlement, StoreError,
+    Timestamp, Verb,
 };
 use tollgate_core::Held;
 
@@ -26,7 +28,7 @@ use crate::link::Ask;
 use crate::script::{LOOK, RESERVE, SETTLE};
 use crate::store::{Inner, spread};
 pub(crate) use id::Ids;
-use note::{HeldUnits, Note};
+use note::{HeldUnits, Note, NotedKey};
 
 /// How much longer than anybody may ask for it the record of a reservation is kept.
 const A_LITTLE: Duration = Duration::from_secs(1);
@@ -66,7 +68,7 @@ impl Asked {
     fn hold(&self, found: &mut [Found]) -> (Vec<Answer>, Option<Vec<HeldUnits>>) {
         let states = self.lines.iter().zip(found);
         let mut states: Vec<_> =
-            states.map(|(line, found)| (&line.entry.policy, &mut found.held, line.cost)).collect();
+            states.map(|(line, found)| (&line.entry.policy, &mut found.held, &line.cost)).collect();
         let (answers, held) = hold_all(&mut states, self.ttl);
         let units = |(granted, held)| HeldUnits { granted, held };
         (answers, held.map(|held| held.into_iter().map(units).collect()))
@@ -106,7 +108,7 @@ impl Inner {
     }
 
     fn asked(&self, hold: &Hold<'_>) -> Result<Asked, StoreError> {
-        let (lines, line_of) = self.lines(hold.charges)?;
+        let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
         let policies: Vec<&Policy> = lines.iter().map(|line| &line.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         if hold.on_expiry == OnExpiry::Release {
@@ -119,8 +121,11 @@ impl Inner {
         // The clock of Redis counts whole microseconds.
         let ttl = Duration::from_micros(u64::try_from(ttl.as_nanos().div_ceil(1_000)).unwrap_or(0));
         let id = hold.id.map_or_else(|| self.ids.next(), str::to_owned);
-        let costs = hold.charges.iter().map(|charge| charge.cost);
-        let charges: Vec<(u64, usize)> = costs.zip(line_of.iter().copied()).collect();
+        let price = |(charge, i): (&Charge<'_>, &usize)| {
+            Ok((Verb::Check.price(&lines[*i].entry.policy, Some(&charge.cost))?, *i))
+        };
+        let charges: Vec<(Cost, usize)> =
+            hold.charges.iter().zip(&line_of).map(price).collect::<Result<_, StoreError>>()?;
         let note = Note::pending(&lines, &charges, Timestamp::ZERO);
         Ok(Asked { key: self.keyspace.reservation(&id), id, lines, line_of, note, ttl })
     }
@@ -145,7 +150,7 @@ impl Inner {
         }
         let mut found = self.find(at, Verb::Peek, &asked.lines, by).await?;
         let answer = |((line, found), held): ((&Line, &mut Found), &HeldUnits)| {
-            answer_held(&line.entry.policy, &found.held, line.cost, held.granted)
+            answer_held(&line.entry.policy, &found.held, &line.cost, held.granted)
         };
         let answers: Vec<Answer> =
             asked.lines.iter().zip(&mut found).zip(&known.held).map(answer).collect();
@@ -171,7 +176,7 @@ impl Inner {
             if note.is_pending() {
                 return Err(apart::unfinished(id));
             }
-            let settled = settlement(&note, id, with)?;
+            let settled = self.settlement(&note, id, with)?;
             let lines = self.settling(&note, &settled)?;
             let after = Note { settled: Some(settled.clone()), ..note }.write();
             let done = self.settle_as(at, &key, (seen, after), &lines, now, by).await?;
@@ -211,6 +216,37 @@ impl Inner {
         self.run_around(at, How::Apply(Verb::Debit), &keys, Some(&around), by).await
     }
 
+    /// What settling it with this comes to.
+    fn settlement(
+        &self,
+        note: &Note,
+        id: &str,
+        with: Settlement<'_>,
+    ) -> Result<Settled, StoreError> {
+        let charges = note.charges.len();
+        let used = match with {
+            Settlement::Cancel => note.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
+            Settlement::Commit(costs) if costs.len() == charges => {
+                let price = |(cost, (held, key)): (&Cost, &(Cost, usize))| {
+                    let NotedKey { policy, mark, .. } = &note.keys[*key];
+                    let entry = self.entry(policy)?;
+                    let then = entry.elsewhere().find(|older| older.mark == *mark);
+                    let then = then.map_or(&entry.policy, |then| &then.policy);
+                    Ok(price_of_held(cost, held, [&entry.policy, then])?)
+                };
+                costs.iter().zip(&note.charges).map(price).collect::<Result<_, StoreError>>()?
+            }
+            Settlement::Commit(costs) => {
+                return Err(StoreError::BadReservation(format!(
+                    "reservation `{id}` holds {charges} charges, but {} costs are committed; give one for each",
+                    costs.len()
+                )));
+            }
+        };
+        let is_cancelled = matches!(with, Settlement::Cancel);
+        Ok(Settled { is_cancelled, held: note.held_by_charge(), used })
+    }
+
     /// The keys that are settled, with the cost that was used of each, and what is held of them under the
     /// policies as they are now.
     fn settling(&self, note: &Note, settled: &Settled) -> Result<Vec<(Line, Held)>, StoreError> {
@@ -218,7 +254,7 @@ impl Inner {
         for (i, (key, units)) in note.keys.iter().zip(&note.held).enumerate() {
             let entry = self.entry(&key.policy)?;
             let of_key = note.charges.iter().zip(&settled.used).filter(|((_, key), _)| *key == i);
-            let cost = of_key.fold(0_u64, |sum, (_, used)| sum.saturating_add(*used));
+            let cost = of_key.fold(Cost::from(0), |sum, (_, used)| sum.plus(used));
             let then = entry.elsewhere().find(|older| older.mark == key.mark);
             let held = match then {
                 _ if entry.mark == key.mark => units.held.clone(),
@@ -252,28 +288,11 @@ impl Inner {
     }
 }
 
-/// What settling it with this comes to.
-fn settlement(note: &Note, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-    let charges = note.charges.len();
-    let used = match with {
-        Settlement::Cancel => vec![0; charges],
-        Settlement::Commit(costs) if costs.len() == charges => costs.to_vec(),
-        Settlement::Commit(costs) => {
-            return Err(StoreError::BadReservation(format!(
-                "reservation `{id}` holds {charges} charges, but {} costs are committed; give one for each",
-                costs.len()
-            )));
-        }
-    };
-    let is_cancelled = matches!(with, Settlement::Cancel);
-    Ok(Settled { is_cancelled, held: note.held_by_charge(), used })
-}
-
 /// What the scripts are told about each limit of the keys.
 fn differences(lines: &[(Line, Held)]) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
     for (line, held) in lines {
-        line.entry.shape.write_settling(&mut args, held, line.cost);
+        line.entry.shape.write_settling(&mut args, held, line.costs());
     }
     args
 }

@@ -4,7 +4,7 @@
 //! follow, and of each key what is held (`reserve.lua`). None follow while it is about to be made. Then
 //! what only nodes read: the charges, the keys they are for, and how it was settled.
 
-use tollgate::{Failure, Settled, StoreError, Timestamp};
+use tollgate::{Cost, Failure, Settled, StoreError, Timestamp};
 use tollgate_core::Held;
 
 use crate::decide::Line;
@@ -22,7 +22,7 @@ const MOST: u64 = 1 << 53;
 pub(super) struct Note {
     pub(super) expires_at: Timestamp,
     /// The cost of each charge, and which key it is for.
-    pub(super) charges: Vec<(u64, usize)>,
+    pub(super) charges: Vec<(Cost, usize)>,
     pub(super) keys: Vec<NotedKey>,
     /// What is held of each key; nothing while it is about to be made.
     pub(super) held: Vec<HeldUnits>,
@@ -50,7 +50,11 @@ pub(super) struct HeldUnits {
 
 impl Note {
     /// A reservation that is about to be made.
-    pub(super) fn pending(lines: &[Line], charges: &[(u64, usize)], expires_at: Timestamp) -> Self {
+    pub(super) fn pending(
+        lines: &[Line],
+        charges: &[(Cost, usize)],
+        expires_at: Timestamp,
+    ) -> Self {
         let key = |line: &Line| NotedKey {
             policy: line.entry.policy.name().to_owned(),
             tag: line.record.tag(),
@@ -88,12 +92,9 @@ impl Note {
     /// What only nodes read.
     pub(super) fn about(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let count = |bytes: &mut Vec<u8>, n: usize| {
-            bytes.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
-        };
         count(&mut bytes, self.charges.len());
         for (cost, key) in &self.charges {
-            bytes.extend_from_slice(&cost.to_be_bytes());
+            write_cost(&mut bytes, cost);
             count(&mut bytes, *key);
         }
         count(&mut bytes, self.keys.len());
@@ -106,7 +107,7 @@ impl Note {
         }
         if let Some(Settled { is_cancelled, used, .. }) = &self.settled {
             bytes.push(u8::from(*is_cancelled));
-            used.iter().for_each(|used| bytes.extend_from_slice(&used.to_be_bytes()));
+            used.iter().for_each(|used| write_cost(&mut bytes, used));
         }
         bytes
     }
@@ -122,7 +123,7 @@ impl Note {
         let numbers = from.take(count.checked_mul(NUMBER)?)?;
         let mut charges = Vec::new();
         for _ in 0..from.count()? {
-            charges.push((u64::from_be_bytes(from.array()?), from.count()?));
+            charges.push((from.cost()?, from.count()?));
         }
         let mut keys = Vec::new();
         for _ in 0..from.count()? {
@@ -145,9 +146,9 @@ impl Note {
     fn parse_held(&self, from: &mut Reader<'_>) -> Option<Vec<HeldUnits>> {
         let mut held = Vec::with_capacity(self.keys.len());
         for (i, key) in self.keys.iter().enumerate() {
-            let of_key = self.charges.iter().filter(|(_, key)| *key == i);
-            let cost = of_key.fold(0_u64, |sum, (cost, _)| sum.saturating_add(*cost));
-            let units = |n: u64| if n == MOST { cost } else { n };
+            // Of several units none is told apart above what a script sees.
+            let cost = self.cost_of(i).plain();
+            let units = |n: u64| if n == MOST { cost.unwrap_or(n) } else { n };
             let at = Timestamp::from_micros(from.number()?);
             let granted = units(from.number()?);
             let mut parts = Vec::with_capacity(key.limits);
@@ -168,15 +169,24 @@ impl Note {
         let [cancelled] = from.array()?;
         let mut used = Vec::with_capacity(self.charges.len());
         for _ in &self.charges {
-            used.push(u64::from_be_bytes(from.array()?));
+            used.push(from.cost()?);
         }
         Some(Some(Settled { is_cancelled: cancelled == 1, held: self.held_by_charge(), used }))
     }
 
     /// What is held, in the order of the charges.
-    pub(super) fn held_by_charge(&self) -> Vec<u64> {
-        let granted = |(_, key): &(u64, usize)| self.held.get(*key).map_or(0, |held| held.granted);
+    pub(super) fn held_by_charge(&self) -> Vec<Cost> {
+        let granted = |(_, key): &(Cost, usize)| {
+            let granted = self.held.get(*key).map_or(0, |held| held.granted);
+            self.cost_of(*key).granted(granted)
+        };
         self.charges.iter().map(granted).collect()
+    }
+
+    /// What all charges for one of the keys come to.
+    fn cost_of(&self, key: usize) -> Cost {
+        let of_key = self.charges.iter().filter(|(_, of)| *of == key);
+        of_key.fold(Cost::from(0), |sum, (cost, _)| sum.plus(cost))
     }
 }
 
@@ -188,6 +198,23 @@ impl HeldUnits {
             numbers.extend([part.map_or(NOTHING, |(units, _)| units.min(MOST)), ends]);
         }
         numbers
+    }
+}
+
+fn count(bytes: &mut Vec<u8>, n: usize) {
+    bytes.extend_from_slice(&u32::try_from(n).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+/// How many units are named, and of each its name and how much; or none, and one number for all.
+fn write_cost(bytes: &mut Vec<u8>, cost: &Cost) {
+    count(bytes, cost.units().count());
+    if let Some(n) = cost.plain() {
+        bytes.extend_from_slice(&n.to_be_bytes());
+    }
+    for (unit, n) in cost.units() {
+        count(bytes, unit.len());
+        bytes.extend_from_slice(unit.as_bytes());
+        bytes.extend_from_slice(&n.to_be_bytes());
     }
 }
 
@@ -207,6 +234,20 @@ impl<'a> Reader<'a> {
 
     fn count(&mut self) -> Option<usize> {
         usize::try_from(u32::from_be_bytes(self.array()?)).ok()
+    }
+
+    fn cost(&mut self) -> Option<Cost> {
+        let named = self.count()?;
+        if named == 0 {
+            return Some(Cost::from(u64::from_be_bytes(self.array()?)));
+        }
+        let mut units: Vec<(Box<str>, u64)> = Vec::new();
+        for _ in 0..named {
+            let length = self.count()?;
+            let unit = std::str::from_utf8(self.take(length)?).ok()?;
+            units.push((unit.into(), u64::from_be_bytes(self.array()?)));
+        }
+        Cost::of_few_units(units).ok()
     }
 
     /// A number that a script wrote, an instant or units.

@@ -8,8 +8,8 @@ local function room(limit)
   return limit.does.room(limit.numbers, limit.state)
 end
 
-local function fits(limit, cost)
-  return (limit.numbers.overdraft and 1 or cost) <= room(limit)
+local function fits(limit)
+  return (limit.numbers.overdraft and 1 or limit.cost) <= room(limit)
 end
 
 local function charge_limit(limit, n)
@@ -23,7 +23,7 @@ if verb == 'peek' then return reply end
 if verb == 'refund' then
   for _, charge in ipairs(charges) do
     for _, limit in ipairs(charge.limits) do
-      limit.does.refund(limit.numbers, limit.state, charge.cost)
+      limit.does.refund(limit.numbers, limit.state, limit.cost)
     end
     if charge.found then save(charge) end
   end
@@ -35,8 +35,8 @@ for _, charge in ipairs(charges) do
   local least = charge.cost
   charge.admits = true
   for _, limit in ipairs(charge.limits) do
-    if not limit.shadow and charge.cost > 0 then
-      if not fits(limit, charge.cost) then charge.admits = false end
+    if not limit.shadow and limit.cost > 0 then
+      if not fits(limit) then charge.admits = false end
       least = min(least, room(limit))
     end
   end
@@ -52,13 +52,13 @@ for i, charge in ipairs(charges) do
   -- A refusal moves nothing to other numbers, not even for the sake of limits in shadow.
   local stays = charge.found and charge.elsewhere[1] and not charge.moves and charge.grants == 0
   for _, limit in ipairs(charge.limits) do
-    local n = charge.grants
+    local n = charge.mode == 'nary' and charge.grants or charge.grants > 0 and limit.cost or 0
     if limit.shadow and stays then
       n = 0
     elseif limit.shadow then
       -- A shadow limit is charged what it alone would have admitted.
-      n = (charge.mode == 'uniform' or fits(limit, charge.cost)) and charge.cost
-        or charge.mode == 'nary' and min(charge.cost, room(limit)) or 0
+      n = (charge.mode == 'uniform' or fits(limit)) and limit.cost
+        or charge.mode == 'nary' and min(limit.cost, room(limit)) or 0
     end
     charge_limit(limit, n)
     limit.held = n

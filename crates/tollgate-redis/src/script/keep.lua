@@ -9,7 +9,7 @@ if not refused or (count == 1 and first.mode == 'nary' and first.grants > 0) the
     put(charge.shadow and charge.cost or charge.grants)
     for _, limit in ipairs(charge.limits) do
       -- A shadow limit that said no holds nothing, whatever becomes of it.
-      put((limit.held > 0 or charge.cost == 0) and limit.held or NOTHING)
+      put((limit.held > 0 or limit.cost == 0) and limit.held or NOTHING)
       put(limit.numbers.ends or 0)
     end
   end

@@ -61,7 +61,7 @@ end
 local reply, charges, keys = {now}, {}, 0
 for i = 1, count do
   keys = keys + 1
-  local charge = {key = KEYS[keys], cost = number(), mode = text(), shadow = number() == 1, plain = number() == 1}
+  local charge = {key = KEYS[keys], cost = number(), apart = number() == 1, mode = text(), shadow = number() == 1, plain = number() == 1}
   local others, carried = number(), {}
   if others > 0 then
     for _ = 1, number() do carried[number()] = {text(), text(), number()} end
@@ -85,7 +85,9 @@ for i = 1, count do
   charge.limits = {}
   local take, bytes, finish = reader(charge.found, charge.plain)
   for l = 1, known do
-    local limit = {does = algorithms[text()], shadow = number() == 1}
+    -- A policy that counts several units asks each limit for its own.
+    local cost = charge.apart and number() or charge.cost
+    local limit = {cost = cost, does = algorithms[text()], shadow = number() == 1}
     local gap = number()
     limit.numbers = limit.does.numbers()
     if limit.does == fixed and not limit.numbers.closes then return {now} end

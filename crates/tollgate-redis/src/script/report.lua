@@ -47,11 +47,11 @@ local is_error = text() == 'error'
 for _, charge in ipairs(charges) do
   local cares = false
   for _, limit in ipairs(charge.limits) do
-    if limit.does == breaker and charge.cost > 0 then
+    if limit.does == breaker and limit.cost > 0 then
       local p, s = limit.numbers, limit.state
       cares = true
       if s.since == 0 then
-        log_reports(p, s, is_error, charge.cost)
+        log_reports(p, s, is_error, limit.cost)
       elseif s.probes == 1 and now - (s.since - 1) < p.cool_down then
         -- One report for one probe: the others are of the time before it.
         s.since, s.probes = is_error and now + 1 or 0, 0

@@ -5,7 +5,7 @@ mod record;
 
 use std::time::Duration;
 
-use tollgate::{Mode, Policy, StoreError, Timestamp};
+use tollgate::{Cost, Mode, Policy, StoreError, Timestamp};
 use tollgate_core::Held;
 
 pub(crate) use record::NotOurs;
@@ -25,6 +25,24 @@ pub(crate) struct Shape {
     definition: String,
     mode: &'static str,
     shadow: bool,
+}
+
+/// What the limits of a policy are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) cost: &'a Cost,
+}
+
+impl Costs<'_> {
+    /// Whether the limits are asked for different numbers.
+    fn differ(&self) -> bool {
+        self.cost.plain().is_none()
+    }
+
+    fn each(&self) -> impl Iterator<Item = u64> {
+        self.policy.limits().iter().map(|limit| self.cost.of(limit.unit()))
+    }
 }
 
 /// Where else a record may lie, and what was found there before.
@@ -100,7 +118,7 @@ impl Shape {
     pub(crate) fn write_args(
         &self,
         args: &mut Vec<Vec<u8>>,
-        cost: u64,
+        costs: Costs<'_>,
         mode: Option<&'static str>,
         elsewhere: &Elsewhere<'_>,
         expected: Timestamp,
@@ -108,7 +126,8 @@ impl Shape {
         let Elsewhere { definitions, carried } = elsewhere;
         let mut push = |arg: String| args.push(arg.into_bytes());
         // Any cost above every limit is as good as the next.
-        push(cost.min(EXACT).to_string());
+        push(costs.cost.most().min(EXACT).to_string());
+        push(u8::from(costs.differ()).to_string());
         push(mode.unwrap_or(self.mode).into());
         push(u8::from(self.shadow).to_string());
         push(u8::from(self.plain().is_some()).to_string());
@@ -123,18 +142,26 @@ impl Shape {
         }
         let mut push = |arg: String| args.push(arg.into_bytes());
         push(self.limits.len().to_string());
-        self.limits.iter().for_each(|limit| limit.write_args(&mut push, expected));
+        for (limit, cost) in self.limits.iter().zip(costs.each()) {
+            if costs.differ() {
+                push(cost.min(EXACT).to_string());
+            }
+            limit.write_args(&mut push, expected);
+        }
     }
 
     /// What the scripts read for units that were used already.
-    pub(crate) fn write_debit(&self, args: &mut Vec<Vec<u8>>, units: u64) {
-        self.limits.iter().for_each(|_| push_numbers(args, [units.min(EXACT), 0, 0, 0]));
+    pub(crate) fn write_debit(&self, args: &mut Vec<Vec<u8>>, costs: Costs<'_>) {
+        costs.each().for_each(|units| push_numbers(args, [units.min(EXACT), 0, 0, 0]));
     }
 
     /// What the scripts read for making what is held what was used.
-    pub(crate) fn write_settling(&self, args: &mut Vec<Vec<u8>>, held: &Held, used: u64) {
+    pub(crate) fn write_settling(&self, args: &mut Vec<Vec<u8>>, held: &Held, used: Costs<'_>) {
         let at = held.at().as_nanos() / 1_000;
-        for (limit, part) in self.limits.iter().zip(held.parts()) {
+        // Above what a script sees nothing is told apart.
+        let used = used.each().map(|used| used.min(EXACT));
+        for ((limit, part), used) in self.limits.iter().zip(held.parts()).zip(used) {
+            let part = part.map(|(units, ends)| (units.min(EXACT), ends));
             let (owed, back, at) = match part {
                 None => (0, 0, 0),
                 // What is held at once is held no more, whatever was used; it is found by its end.
@@ -142,7 +169,7 @@ impl Shape {
                 Some((units, None)) => (used.saturating_sub(units), units.saturating_sub(used), at),
             };
             let by = if back > 0 { limit.closes_by(held.at()) } else { 0 };
-            push_numbers(args, [owed.min(EXACT), back.min(EXACT), at, by]);
+            push_numbers(args, [owed, back, at, by]);
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tollgate::{Answer, Limit, Mode, Source, Verb};
+use tollgate::{Answer, Cost, Limit, Mode, Source, Verb};
 
 use crate::decide::{Found, Line};
 use crate::entry::Entry;
@@ -30,7 +30,7 @@ pub(crate) struct Denied {
 struct Refusal {
     held: Held,
     /// Refused was this much; a smaller cost may pass.
-    cost: u64,
+    cost: Cost,
     /// When the question was sent, which is before it was decided.
     sent: Instant,
     holds: Duration,
@@ -61,13 +61,13 @@ impl Denied {
             refusals.remove(&line.record.bytes);
             return None;
         }
-        if line.cost < refusal.cost {
+        if !line.cost.covers(&refusal.cost) {
             return None;
         }
         let mut held = refusal.held.clone();
         drop(refusals);
         held.now = held.now.after(age);
-        let answer = held.answer(&line.entry.policy, Verb::Peek, line.cost);
+        let answer = held.answer(&line.entry.policy, Verb::Peek, &line.cost);
         let refused = !answer.decision.is_allowed();
         refused.then_some(Answer { source: Source::DeniedCache, ..answer })
     }
@@ -78,7 +78,7 @@ impl Denied {
             return;
         }
         let holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
-        let refusal = Refusal { held: found.held.clone(), cost: line.cost, sent, holds };
+        let refusal = Refusal { held: found.held.clone(), cost: line.cost.clone(), sent, holds };
         let mut refusals = self.refusals.lock();
         if refusals.len() >= self.most {
             refusals.retain(|_, refusal| refusal.age(sent) < refusal.holds);

@@ -54,7 +54,7 @@ impl Leased {
         let (held, heard) = self.mirror.as_mut()?;
         held.now = held.now.after(now.duration_since(*heard));
         *heard = now;
-        let answer = held.answer(&self.line.entry.policy, Verb::Check, cost);
+        let answer = held.answer(&self.line.entry.policy, Verb::Check, &cost.into());
         if !answer.decision.is_allowed() {
             return None;
         }
@@ -72,6 +72,7 @@ impl Inner {
     pub(crate) async fn check_leased(
         self: &Arc<Self>,
         line: &Line,
+        cost: u64,
         lease: Lease,
         by: Instant,
     ) -> Result<Answer, StoreError> {
@@ -82,18 +83,18 @@ impl Inner {
         let now = Instant::now();
         let hot = leased.was_seen_within(lease.ttl, now);
         leased.seen = Some(now);
-        if let Some(answer) = leased.spend(line.cost, now) {
+        if let Some(answer) = leased.spend(cost, now) {
             return Ok(answer);
         }
         if let Some(answer) = self.denied.answer(line, now) {
             return Ok(answer);
         }
         // To take out much for a check that may be refused would keep it from others.
-        if !hot || line.cost > lease.size {
+        if !hot || cost > lease.size {
             drop(leased);
             return self.check(line, by).await;
         }
-        self.take_out(&mut leased, line, lease, by).await
+        self.take_out(&mut leased, line, cost, lease, by).await
     }
 
     /// Takes out what the check needs and a lease more, as far as there is.
@@ -101,6 +102,7 @@ impl Inner {
         &self,
         leased: &mut Leased,
         line: &Line,
+        cost: u64,
         lease: Lease,
         by: Instant,
     ) -> Result<Answer, StoreError> {
@@ -108,15 +110,15 @@ impl Inner {
         if now >= leased.until {
             self.give_back(leased, by).await;
         }
-        let want = line.cost.saturating_sub(leased.left).saturating_add(lease.size);
-        let (mut held, filled) = self.fill(&Line { cost: want, ..line.clone() }, by).await?;
+        let want = cost.saturating_sub(leased.left).saturating_add(lease.size);
+        let (mut held, filled) = self.fill(&Line { cost: want.into(), ..line.clone() }, by).await?;
         let total = leased.left.saturating_add(filled);
         let policy = &line.entry.policy;
         held.refund(policy, total);
         let found = Found { held: held.clone(), before: None, after: None };
-        let answer = held.answer(policy, Verb::Check, line.cost);
+        let answer = held.answer(policy, Verb::Check, &line.cost);
         self.denied.note(line, &found, &answer, now);
-        leased.left = if answer.decision.is_allowed() { total - line.cost } else { total };
+        leased.left = if answer.decision.is_allowed() { total - cost } else { total };
         leased.until = now + lease.ttl;
         leased.mirror = Some((held, now));
         leased.line = line.clone();
@@ -130,7 +132,7 @@ impl Inner {
         if units == 0 || !returns(&leased.line.entry.policy) {
             return;
         }
-        let refund = Line { cost: units, ..leased.line.clone() };
+        let refund = Line { cost: units.into(), ..leased.line.clone() };
         let refunded = self.run(None, How::Apply(Verb::Refund), &[refund], by).await;
         if refunded.is_err_and(|error| may_try_later(&error)) {
             // Not to be spent any more, but not forgotten either.

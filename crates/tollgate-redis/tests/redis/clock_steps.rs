@@ -14,9 +14,9 @@ use crate::scene::{HOUR, PATIENT, SECOND, asking, bucket, check, keys, millis, o
 /// Uses a key up; the instant before which it may not pass again.
 pub(crate) async fn exhaust(store: &impl Store, log: &Log, charge: Charge<'_>) -> Duration {
     for _ in 0..1_000 {
-        if log.check(store, charge).await.granted() == 0 {
+        if log.check(store, charge.clone()).await.granted() == 0 {
             let asked = log.now();
-            return asked + check(store, charge).await.decision.retry_after().unwrap();
+            return asked + check(store, charge.clone()).await.decision.retry_after().unwrap();
         }
     }
     panic!("{charge:?} is never refused");
@@ -25,7 +25,7 @@ pub(crate) async fn exhaust(store: &impl Store, log: &Log, charge: Charge<'_>) -
 /// Asks until something is admitted, but not for ever.
 pub(crate) async fn ask_on(store: &impl Store, log: &Log, charge: Charge<'_>, time: Duration) {
     let start = log.now();
-    while log.now() - start < time && log.check(store, charge).await.granted() == 0 {
+    while log.now() - start < time && log.check(store, charge.clone()).await.granted() == 0 {
         sleep(millis(2)).await;
     }
 }

@@ -28,7 +28,7 @@ async fn store(url: &str) -> RedisStore {
 }
 
 async fn admitted(store: &RedisStore, policy: &str, cost: u64) -> u64 {
-    let charge = Charge { policy, key: b"hot", cost };
+    let charge = Charge { policy, key: b"hot", cost: cost.into() };
     let answer = store.apply(Verb::Check, &[charge]).await.unwrap().remove(0);
     assert_eq!(answer.source, Source::Authoritative);
     answer.decision.granted()

@@ -20,4 +20,5 @@ mod restart;
 mod scene;
 mod sentinel;
 mod tls;
+mod units;
 mod variants;

@@ -89,7 +89,7 @@ pub(crate) fn one(key: &str) -> Charge<'_> {
 }
 
 pub(crate) fn units(key: &str, cost: u64) -> Charge<'_> {
-    Charge { policy: "p", key: key.as_bytes(), cost }
+    Charge { policy: "p", key: key.as_bytes(), cost: cost.into() }
 }
 
 /// Checks one key.

@@ -14,7 +14,7 @@ async fn a_failover_is_followed() {
     let policy: Policy = Limit::per_hour(1_000_000).named("p").into();
     store.set_policy(policy).await.unwrap();
     let check = async || {
-        let charge = Charge { policy: "p", key: b"alice", cost: 1 };
+        let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };
         store.apply(Verb::Check, &[charge]).await.unwrap()[0].source
     };
     while check().await != Source::Authoritative {}

@@ -12,9 +12,12 @@ async fn a_certificate_of_a_known_authority_is_trusted_and_no_other() {
     let store = trusting.connect().await.unwrap();
     let policy: Policy = Limit::per_hour(1).named("p").into();
     store.set_policy(policy).await.unwrap();
-    let charge = Charge { policy: "p", key: b"alice", cost: 1 };
-    let allowed =
-        async || store.apply(Verb::Check, &[charge]).await.unwrap()[0].decision.is_allowed();
+    let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };
+    let allowed = async || {
+        store.apply(Verb::Check, std::slice::from_ref(&charge)).await.unwrap()[0]
+            .decision
+            .is_allowed()
+    };
     assert!(allowed().await);
     assert!(!allowed().await);
     let error = RedisStore::connect(&server.tls_url()).await.unwrap_err().to_string();

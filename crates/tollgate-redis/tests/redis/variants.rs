@@ -40,7 +40,7 @@ async fn family(store: &impl Store, crossing: Crossing, all: &[Policy]) {
 }
 
 fn charge(policy: &str, cost: u64) -> Charge<'_> {
-    Charge { policy, key: b"alice", cost }
+    Charge { policy, key: b"alice", cost: cost.into() }
 }
 
 async fn ask(store: &impl Store, verb: Verb, policy: &str, cost: u64) -> Decision {

@@ -21,7 +21,7 @@ pub(crate) fn read(field: &Field<'_>, mode: &str) -> Option<(Vec<LimitSpec>, Vec
     let reads: Vec<Option<LimitRead>> = elements.iter().map(limit::read).collect();
     let known: Vec<&LimitRead> = reads.iter().flatten().collect();
     problems.extend(twin_names(&known));
-    problems.extend(mixed_units(&known));
+    problems.extend(mixed_units(&known, mode));
     problems.extend(not_uniform(&known, mode));
     let is_sound = problems.is_empty();
     problems.into_iter().for_each(|problem| field.problems.note(problem));
@@ -39,12 +39,12 @@ fn twin_names(limits: &[&LimitRead]) -> impl Iterator<Item = Problem> {
     })
 }
 
-fn mixed_units(limits: &[&LimitRead]) -> impl Iterator<Item = Problem> {
+fn mixed_units(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Problem> {
     let odd = limits.iter().find(|limit| limit.unit != limits[0].unit);
-    odd.into_iter().map(|odd| {
+    odd.into_iter().filter(move |_| mode == "nary").map(|odd| {
         let (first, other) = (&limits[0].unit, &odd.unit);
         let sentence = format!(
-            "limits of different units (`{first}` and `{other}`) in one policy are not available yet; use one unit"
+            "limits of different units (`{first}` and `{other}`) cannot be used with mode = \"nary\": nobody knows of which unit a part would be granted"
         );
         Problem::at(odd.at, sentence)
     })

@@ -51,6 +51,7 @@ pub(crate) use self::normalised::Policy as NormalisedPolicy;
 pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;
 pub use self::pattern::{MAX_TEXT, Pattern};
+pub(crate) use self::policy::other_units;
 pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};

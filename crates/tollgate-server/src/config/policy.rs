@@ -1,5 +1,7 @@
 //! Reading a policy.
 
+use std::collections::BTreeSet;
+
 use tollgate::{Factor, Rollout};
 
 use super::field::{Entry, Field};
@@ -104,7 +106,14 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
     });
     let (limits, built) = problems.keep(scaled)?;
     let tiers = tiers::read(&table, &base);
-    let overrides = read_overrides(&table, mode);
+    let overrides = read_overrides(&table, mode, &limits);
+    let lease = read_lease(&table);
+    if built.counts_several() && lease.is_some() {
+        let at = table.field("lease").map_or(table.at, |field| field.at());
+        let sentence =
+            "`lease` takes units of one kind out of the store, and these limits count several";
+        problems.note(Problem::at(at, sentence.to_owned()));
+    }
     tiers::refuse_too_many(&table, &tiers, overrides.len(), most_sharing);
     Some(PolicySpec {
         name: name?,
@@ -121,7 +130,7 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
         exempt: table.texts("exempt"),
         block: table.texts("block"),
         overrides,
-        lease: read_lease(&table),
+        lease,
         built,
     })
 }
@@ -154,10 +163,37 @@ fn read_lease(table: &Table<'_>) -> Option<(u64, Micros)> {
     Some((lease.verified("size", Field::whole)?, lease.verified("ttl", Field::micros)?))
 }
 
-fn read_overrides(table: &Table<'_>, mode: &str) -> Vec<(String, Vec<LimitSpec>)> {
+fn read_overrides(
+    table: &Table<'_>,
+    mode: &str,
+    instead_of: &[LimitSpec],
+) -> Vec<(String, Vec<LimitSpec>)> {
     let entries = table.verified("overrides", Field::entries).unwrap_or_default();
     let of_key = |entry: &Entry<'_>| {
-        limits::read(&entry.field, mode).map(|(limits, _)| (entry.key.to_owned(), limits))
+        let (limits, _) = limits::read(&entry.field, mode)?;
+        if let Some(sentence) = other_units(&limits, instead_of) {
+            entry.field.problems.note(Problem::at(entry.field.at(), sentence));
+        }
+        Some((entry.key.to_owned(), limits))
     };
     entries.iter().filter_map(of_key).collect()
+}
+
+/// Callers know which units a policy counts, and not who has limits of their own.
+pub(crate) fn other_units(limits: &[LimitSpec], instead_of: &[LimitSpec]) -> Option<String> {
+    let units = |limits: &[LimitSpec]| -> BTreeSet<String> {
+        limits.iter().map(|limit| limit.unit.to_string()).collect()
+    };
+    let (own, of_policy) = (units(limits), units(instead_of));
+    let differ = own != of_policy && (own.len() > 1 || of_policy.len() > 1);
+    differ.then(|| {
+        let list = |units: BTreeSet<String>| {
+            units.iter().map(|unit| format!("`{unit}`")).collect::<Vec<_>>().join(" and ")
+        };
+        format!(
+            "limits of a key's own must count what those of the policy count, {}; found {}",
+            list(of_policy),
+            list(own)
+        )
+    })
 }

@@ -105,6 +105,12 @@ pub(crate) fn read(
             && let Some(policy) = policies.iter().find(|policy| policy.name == *name)
         {
             verify_key(&table, &rule, policy);
+            if policy.built.counts_several() && !policy.built.counts("requests") {
+                table.complain(format!(
+                    "Envoy counts requests, and `{name}` counts several other units; add a limit of requests, or name \
+                     another policy"
+                ));
+            }
         }
         rules.push(rule);
     }

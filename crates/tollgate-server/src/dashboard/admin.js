@@ -2,17 +2,16 @@
 
 import { ask, noAnswer, problem } from "./api.js";
 import { by, keyText, say } from "./dom.js";
-import { duration } from "./format.js";
+import { costOf, duration } from "./format.js";
 import { isBlocked, showLevels } from "./levels.js";
 import { subject } from "./subject.js";
 
-const number = (id) => Number(by(id).value);
 const limits = () => by("own").value.split(",").map((text) => text.trim()).filter(Boolean);
 
 const DEEDS = {
   look: ["GET", "", () => undefined, "Looked at"],
   reset: ["DELETE", "", () => undefined, "Forgot everything about"],
-  grant: ["POST", "/grant", () => ({ cost: number("grant") }), "Gave units back to"],
+  grant: ["POST", "/grant", () => ({ cost: costOf(by("grant").value) }), "Gave units back to"],
   block: ["PUT", "/override", () => ({ block: true }), "Blocked"],
   exempt: ["PUT", "/override", () => ({ exempt: true }), "Exempted"],
   limits: ["PUT", "/override", () => ({ limits: limits() }), "Gave limits of its own to"],
@@ -50,7 +49,7 @@ export function startAdministration() {
   by("admin").addEventListener("submit", (event) => event.preventDefault());
   by("admin").addEventListener("click", async (event) => {
     const deed = event.target.dataset?.do;
-    if (!deed) return;
+    if (!deed || (deed === "grant" && !by("grant").reportValidity())) return;
     say(by("admin-said"), "…");
     try {
       await perform(deed);

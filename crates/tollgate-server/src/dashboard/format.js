@@ -32,3 +32,9 @@ export function duration(us, round = Math.ceil) {
 }
 
 export const clock = (us) => new Date(us / 1e3).toLocaleString();
+
+// A number of units, or units of several kinds as in requests=1,tokens=800.
+export const costOf = (text) =>
+  /^\d+$/.test(text.trim())
+    ? Number(text)
+    : Object.fromEntries(text.split(",").map((part) => part.split("=")).map(([unit, n]) => [unit.trim(), Number(n)]));

@@ -2,7 +2,7 @@
 
 import { ask, hasToken, noAnswer, problem } from "./api.js";
 import { by, keyText, make, say } from "./dom.js";
-import { duration } from "./format.js";
+import { costOf, duration } from "./format.js";
 import { isBlocked, showLevels } from "./levels.js";
 import { askForKey, subject } from "./subject.js";
 
@@ -10,7 +10,9 @@ const LONGEST_RUN_MS = 30_000;
 const MOST_LINES = 50;
 let run = null;
 
-const asked = () => ({ ...subject(), cost: Number(by("cost").value) });
+// One request goes without saying.
+const asked = () => ({ ...subject(), ...(by("cost").value === "1" ? {} : { cost: costOf(by("cost").value) }) });
+const isNothing = (granted) => (typeof granted === "object" ? Object.values(granted) : [granted]).every((n) => n === 0);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function fire(about) {
@@ -25,7 +27,7 @@ async function fire(about) {
 
 function log(decision) {
   const inShadow = decision.shadow_refused_by ?? [];
-  const kind = !decision.allowed && decision.granted === 0 ? "no" : inShadow.length ? "maybe" : "yes";
+  const kind = !decision.allowed && isNothing(decision.granted) ? "no" : inShadow.length ? "maybe" : "yes";
   const names = [...decision.refused_by, ...inShadow].join(", ");
   const words = {
     yes: decision.granted < decision.cost ? `✓ allowed in part, ${decision.granted} of ${decision.cost}` : "✓ allowed",
@@ -51,7 +53,7 @@ async function start() {
   let last;
   const one = async () => {
     last = await fire(about);
-    counts[last.allowed || last.granted > 0 ? "yes" : "no"] += 1;
+    counts[last.allowed || !isNothing(last.granted) ? "yes" : "no"] += 1;
   };
   if (how !== "once") {
     say(by("verdict"), "Running…");
@@ -77,7 +79,7 @@ async function start() {
 }
 
 function verdict({ allowed, granted, remaining, retry_after_us: retry }) {
-  if (allowed || granted > 0) return remaining === null ? "Allowed." : `Allowed, ${remaining} left.`;
+  if (allowed || !isNothing(granted)) return remaining === null ? "Allowed." : `Allowed, ${remaining} left.`;
   return retry === null ? "Refused, and no wait helps." : `Refused, retry in ${duration(retry)}.`;
 }
 

@@ -50,7 +50,16 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let replies = self.decide(patience, verb, asks).await;
+        let mut replies = self.decide(patience, verb, asks).await;
+        if matches!(verb, Verb::Refund | Verb::Reset)
+            && asks.iter().any(|ask| self.is_special(ask))
+            && replies.is_ok()
+        {
+            // What was done to the policy's own numbers is told in those that go for the key. It is done, whether or
+            // not anybody can tell.
+            let peeked = self.decide(patience, Verb::Peek, asks).await;
+            replies = peeked.or(replies);
+        }
         match &replies {
             Ok(replies) if verb == Verb::Check => {
                 for (ask, reply) in asks.iter().zip(replies) {
@@ -63,6 +72,13 @@ impl Engine {
             }
         }
         replies
+    }
+
+    /// Whether anything else than the policy's own numbers goes for a key.
+    fn is_special(&self, ask: &Ask<'_>) -> bool {
+        ask.served.tier(ask.tier).is_some()
+            || self.exceptions.of(ask.served.name(), ask.key).is_some()
+            || !matches!(ask.key.standing(), Standing::Limited)
     }
 
     /// Applies each ask on its own, whatever becomes of the others.
@@ -118,16 +134,16 @@ impl Engine {
         let mut replies = Vec::with_capacity(asks.len());
         for (place, (ask, under)) in asks.iter().zip(under).enumerate() {
             replies.push(match under {
-                Under::Blocked(policy) => Reply::blocked(policy, ask.cost),
-                Under::Exempt(policy) => Reply::exempt(policy, ask.cost),
-                Under::Unlimited(policy) => Reply::unlimited(policy, ask.cost),
+                Under::Blocked(policy) => Reply::blocked(policy, &ask.cost),
+                Under::Exempt(policy) => Reply::exempt(policy, &ask.cost),
+                Under::Unlimited(policy) => Reply::unlimited(policy, &ask.cost),
                 Under::Policy(policy) => match answers.next() {
                     Some(answer) if is_blocked => Reply::given_up(policy, answer),
                     Some(answer) => Reply::new(policy, answer),
                     None => return Err(short_of_answers()),
                 },
                 Under::Shadow(policy) => {
-                    let unwatched = || Reply::unwatched(&policy, ask.cost);
+                    let unwatched = || Reply::unwatched(&policy, &ask.cost);
                     beside.remove(&place).unwrap_or_else(unwatched)
                 }
             });
@@ -155,7 +171,7 @@ impl Engine {
         for (ask, under) in asks.iter().zip(&under) {
             if let Under::Policy(policy) = under {
                 let key = ask.key.bytes();
-                charges.push(Charge { policy: policy.name(), key, cost: ask.cost });
+                charges.push(Charge { policy: policy.name(), key, cost: ask.cost.clone() });
             }
         }
         let answers = if charges.is_empty() {

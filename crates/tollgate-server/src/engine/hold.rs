@@ -101,7 +101,11 @@ impl Engine {
         let charges: Vec<Charge<'_>> = lines
             .iter()
             .zip(asks)
-            .map(|(line, ask)| Charge { policy: &line.policy, key: &line.key, cost: ask.cost })
+            .map(|(line, ask)| Charge {
+                policy: &line.policy,
+                key: &line.key,
+                cost: ask.cost.clone(),
+            })
             .collect();
         let Terms { id, ttl, on_expiry } = terms;
         let hold = Hold { id, ttl, charges: &charges, on_expiry };
@@ -135,8 +139,8 @@ impl Engine {
         };
         Ok(Some(match self.under(Verb::Check, ask, look).await? {
             Under::Blocked(_) => return Ok(None),
-            Under::Exempt(policy) => free(Reply::exempt(policy, ask.cost)),
-            Under::Unlimited(policy) => free(Reply::unlimited(policy, ask.cost)),
+            Under::Exempt(policy) => free(Reply::exempt(policy, &ask.cost)),
+            Under::Unlimited(policy) => free(Reply::unlimited(policy, &ask.cost)),
             Under::Policy(policy) => limited(policy),
             Under::Shadow(policy) => limited(ask.served.in_shadow(&policy, &self.place).await?),
         }))

@@ -50,7 +50,7 @@ impl Engine {
         if !is_plain || !stands_alone(&policy) {
             return None;
         }
-        let decision = self.decide_now(face, verb, ask.served, ask.key, ask.cost)?;
+        let decision = self.decide_now(face, verb, ask.served, ask.key, ask.cost.plain()?)?;
         Some(Reply::new(policy, in_full(decision)))
     }
 }
@@ -114,7 +114,7 @@ policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
             let name = &*config.policies[random.usize(..config.policies.len())].name;
             let cost = random.u64(..6);
             let decision = short.check(name, b"k", cost).unwrap();
-            let charge = Charge { policy: name, key: b"k", cost };
+            let charge = Charge { policy: name, key: b"k", cost: cost.into() };
             let answers = long.apply(Verb::Check, &[charge]).await.unwrap();
             assert_eq!(in_full(decision), answers[0], "{name} {cost}");
         }

@@ -36,6 +36,7 @@ pub(crate) use self::count::PolicyCount;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use tollgate::Cost;
 
 use self::throttle::Throttle;
 use crate::config::{Config, Invalid};
@@ -47,8 +48,8 @@ pub struct Ask<'a> {
     pub served: &'a Served,
     /// What shares a budget, formed by the policy.
     pub key: &'a Key<'a>,
-    /// How many units; 0 is a peek.
-    pub cost: u64,
+    /// How much, as the policy counts; 0 is a peek.
+    pub cost: Cost,
     /// Whose numbers go for the caller, of those that the policy knows.
     pub tier: Option<&'a str>,
     /// Numbers that stand in for the policy's own, for this call.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tollgate::{Answer, Policy};
+use tollgate::{Answer, Cost, Policy};
 
 use super::address::read_address;
 use super::key::Standing;
@@ -65,7 +65,7 @@ impl Particular {
 impl Standing {
     /// What is said where no store has to be asked.
     #[must_use]
-    pub fn answer(&self, policy: &Policy, cost: u64) -> Option<Answer> {
+    pub fn answer(&self, policy: &Policy, cost: &Cost) -> Option<Answer> {
         match self {
             Standing::Blocked => Some(blocked(policy, cost)),
             Standing::Exempt => Some(exempt(policy, cost)),

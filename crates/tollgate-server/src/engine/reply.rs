@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::stand_in::wave_through;
-use tollgate::{Answer, Decision, Policy, Source};
+use tollgate::{Answer, Cost, Decision, Policy, Source};
 use tollgate_core::{Logs, Timestamp, View};
 
 /// How a decision is counted.
@@ -34,31 +34,31 @@ impl Reply {
     }
 
     /// Always refused, and no wait helps.
-    pub(super) fn blocked(policy: Arc<Policy>, cost: u64) -> Reply {
+    pub(super) fn blocked(policy: Arc<Policy>, cost: &Cost) -> Reply {
         let answer = blocked(&policy, cost);
         Reply { policy, answer }
     }
 
     /// Always admitted, and nothing is charged.
-    pub(super) fn exempt(policy: Arc<Policy>, cost: u64) -> Reply {
+    pub(super) fn exempt(policy: Arc<Policy>, cost: &Cost) -> Reply {
         let answer = exempt(&policy, cost);
         Reply { policy, answer }
     }
 
     /// Admitted whatever the policy has decided, which is told beside.
-    pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: u64) -> Reply {
+    pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: &Cost) -> Reply {
         answer.decision = answer.decision.in_shadow(cost);
         Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
     }
 
     /// Admitted in shadow, without an answer from the store.
-    pub(super) fn unwatched(policy: &Policy, cost: u64) -> Reply {
+    pub(super) fn unwatched(policy: &Policy, cost: &Cost) -> Reply {
         let answer = wave_through(policy, cost);
         Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
     }
 
     /// What a policy without limits says, which takes no store.
-    pub(super) fn unlimited(policy: Arc<Policy>, cost: u64) -> Reply {
+    pub(super) fn unlimited(policy: Arc<Policy>, cost: &Cost) -> Reply {
         let answer = of_fresh_key(&policy, cost);
         Reply { policy, answer }
     }
@@ -93,7 +93,7 @@ pub(crate) fn outcome(policy: &Policy, decision: &Decision) -> Outcome {
 }
 
 /// Refused, and no wait helps. Nothing is left, of any limit: else numbers would promise what is not given.
-pub(super) fn blocked(policy: &Policy, cost: u64) -> Answer {
+pub(super) fn blocked(policy: &Policy, cost: &Cost) -> Answer {
     let mut answer = of_fresh_key(policy, cost);
     answer.decision = answer.decision.shut_out();
     for limit in &mut answer.limits {
@@ -103,11 +103,11 @@ pub(super) fn blocked(policy: &Policy, cost: u64) -> Answer {
 }
 
 /// Admitted, and nothing is charged.
-pub(super) fn exempt(policy: &Policy, cost: u64) -> Answer {
+pub(super) fn exempt(policy: &Policy, cost: &Cost) -> Answer {
     of_fresh_key(&policy.clone().shadow(true), cost)
 }
 
-fn of_fresh_key(policy: &Policy, cost: u64) -> Answer {
+fn of_fresh_key(policy: &Policy, cost: &Cost) -> Answer {
     let (words, logs) = (vec![0; policy.words()], Logs::new());
     let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
     let verdict = policy.judge(view, now, cost);

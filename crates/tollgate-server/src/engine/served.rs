@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
-use tollgate::{Crossing, Policy, StoreError};
+use tollgate::{Cost, CostError, Crossing, Policy, StoreError, Verb};
 use tollgate_http::{HeaderStyle, compose_key};
 
 use super::address::{ADDRESS_FIELD, address_key, read_address};
@@ -68,6 +68,11 @@ impl Served {
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy)
+    }
+
+    /// How much something costs, as the policy counts: a request, where nobody says.
+    pub fn price(&self, verb: Verb, cost: Option<&Cost>) -> Result<Cost, CostError> {
+        verb.price(&self.spec.built, cost)
     }
 
     /// How much clients are told.

@@ -88,7 +88,7 @@ impl Engine {
                     for ((charge, (place, policy)), answer) in
                         charges.iter().zip(places).zip(answers)
                     {
-                        let reply = Reply::in_shadow(policy, answer, charge.cost);
+                        let reply = Reply::in_shadow(policy, answer, &charge.cost);
                         round.replies.insert(*place, reply);
                     }
                 }
@@ -106,7 +106,7 @@ fn budgets<'a>(asks: &'a [Ask<'_>], under: &'a [(usize, Arc<Policy>)]) -> Vec<Bu
     let mut budgets: Vec<Budget<'a>> = Vec::new();
     for (place, policy) in under {
         let Some(ask) = asks.get(*place) else { continue };
-        let charge = Charge { policy: policy.name(), key: ask.key.bytes(), cost: ask.cost };
+        let charge = Charge { policy: policy.name(), key: ask.key.bytes(), cost: ask.cost.clone() };
         let is_same = |budget: &&mut Budget<'_>| {
             let of = |other: &Charge<'_>| other.policy == charge.policy && other.key == charge.key;
             budget.charges.iter().any(of)

@@ -170,7 +170,7 @@ impl Engine {
         key: &[u8],
         cost: u64,
     ) -> Result<Decision, StoreError> {
-        let charge = Charge { policy: variant.policy.name(), key, cost };
+        let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
         let answers = self.place.apply(verb, &[charge], &self.metrics).await;
         match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(answer)) => {
@@ -195,7 +195,7 @@ impl Engine {
 
     /// Forgets a key, whatever numbers it was asked with. Says whether anything was known of it.
     pub async fn forget_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
-        let charges = [Charge { policy: FAMILY, key, cost: 0 }];
+        let charges = [Charge { policy: FAMILY, key, cost: 0.into() }];
         let found = self.place.apply(Verb::Peek, &charges, &self.metrics).await?;
         let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
         if known {

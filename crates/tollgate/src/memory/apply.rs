@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_core::{Policy, Timestamp, Verdict};
+use tollgate_core::{Cost, Policy, Timestamp, Verdict};
 
 use super::{Shared, unknown};
 use crate::clock::Clock;
@@ -20,34 +20,35 @@ impl<C: Clock> Shared<C> {
         if matches!(verb, Verb::Check | Verb::Debit | Verb::Report(_)) {
             self.make_room();
         }
-        let (lines, line_of) = self.lines(charges)?;
+        let (lines, line_of) = self.lines(verb, charges)?;
         self.release_before_all(&lines);
         let mut shards = lock_all(&lines);
         let now = one_instant(&mut shards, self.clock.now());
         for line in &lines {
             match verb {
-                Verb::Debit => line.locked(&mut shards).debit(line.key, now, line.cost),
+                Verb::Debit => line.locked(&mut shards).debit(line.key, now, &line.cost),
                 Verb::Report(outcome) => {
-                    line.locked(&mut shards).report(line.key, now, outcome, line.cost);
+                    line.locked(&mut shards).report(line.key, now, outcome, &line.cost);
                 }
-                Verb::Refund => line.shard(&mut shards).refund(line.key, now, line.cost),
+                Verb::Refund => line.shard(&mut shards).refund(line.key, now, &line.cost),
                 Verb::Reset => line.shard(&mut shards).reset(line.key.fingerprint),
                 Verb::Check | Verb::Peek => {}
             }
         }
         if verb == Verb::Check {
-            let held_only = |line: &&Line| line.cost > 0 && line.policy(&shards).reserves_only();
+            let held_only =
+                |line: &&Line| !line.cost.is_zero() && line.policy(&shards).reserves_only();
             if let Some(line) = lines.iter().find(held_only) {
                 return Err(StoreError::reserves_only(line.policy(&shards).name()));
             }
         }
-        let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, line.cost);
+        let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, &line.cost);
         let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
         if verb == Verb::Check {
             let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(&shards)).collect();
             withhold_unless_all_admit(&policies, &mut verdicts);
             for (line, verdict) in lines.iter().zip(&verdicts) {
-                line.locked(&mut shards).record(line.key, now, line.cost, *verdict);
+                line.locked(&mut shards).record(line.key, now, &line.cost, *verdict);
             }
         }
         let answer = |&i: &usize| lines[i].answer(&mut shards, now, verdicts[i]);
@@ -62,6 +63,7 @@ impl<C: Clock> Shared<C> {
     /// The charges with those for the same key summed, and which line each charge became.
     pub(super) fn lines(
         &self,
+        verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
         let members = self.members();
@@ -69,6 +71,7 @@ impl<C: Clock> Shared<C> {
         let mut line_of: Vec<usize> = Vec::with_capacity(charges.len());
         for charge in charges {
             let member = members.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
+            let cost = member.price(verb, &charge.cost)?;
             let fingerprint = self.fingerprint(charge.key);
             let key = Key { fingerprint, under: member.variant };
             let same = |line: &Line| {
@@ -80,10 +83,10 @@ impl<C: Clock> Shared<C> {
                     let first = line_of.iter().position(|line| *line == at).unwrap_or(0);
                     return Err(StoreError::two_variants(charges[first].policy, charge.policy));
                 }
-                Some(line) => line.cost = line.cost.saturating_add(charge.cost),
+                Some(line) => line.cost = line.cost.plus(&cost),
                 None => {
                     let table = Arc::clone(&member.table);
-                    lines.push(Line { table, key, cost: charge.cost });
+                    lines.push(Line { table, key, cost });
                 }
             }
             line_of.push(at);
@@ -97,7 +100,7 @@ impl<C: Clock> Shared<C> {
 pub(super) struct Line {
     table: Arc<Table>,
     pub(super) key: Key,
-    pub(super) cost: u64,
+    pub(super) cost: Cost,
 }
 
 /// A key's state, whichever member of a family it is asked under: its table, and its fingerprint.
@@ -122,11 +125,11 @@ impl Line {
     }
 
     pub(super) fn is_for_the_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.table, &other.table) && (self.key, self.cost) == (other.key, other.cost)
+        Arc::ptr_eq(&self.table, &other.table) && (self.key, &self.cost) == (other.key, &other.cost)
     }
 
     pub(super) fn answer(&self, shards: &mut Shards<'_>, now: Timestamp, said: Verdict) -> Answer {
-        self.shard(shards).answer_in_full(self.key, now, self.cost, said)
+        self.shard(shards).answer_in_full(self.key, now, &self.cost, said)
     }
 
     pub(super) fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {

@@ -43,7 +43,8 @@ impl<C: Clock> PolicyHandle<C> {
     }
 
     /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows. A policy
-    /// with a concurrency limit, which only a reservation can hold, refuses for ever.
+    /// with a concurrency limit, which only a reservation can hold, refuses for ever; one that counts several
+    /// units is charged so many of each.
     #[inline]
     pub fn check(&self, key: &[u8], cost: u64) -> Decision {
         self.store.make_room();

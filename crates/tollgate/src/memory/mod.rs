@@ -10,7 +10,7 @@ mod snapshot;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use tollgate_core::{Crossing, Decision, Policy};
+use tollgate_core::{Cost, Crossing, Decision, Policy};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
@@ -52,6 +52,23 @@ struct Member {
 impl Member {
     fn policy(&self) -> Arc<Policy> {
         self.table.policy(self.variant)
+    }
+
+    /// One number is no cost for a policy that counts several units.
+    #[inline]
+    fn takes(&self, cost: u64) -> Result<(), StoreError> {
+        if self.table.may_count_several() {
+            self.policy().price(&cost.into(), 1)?;
+        }
+        Ok(())
+    }
+
+    /// A cost as the policy counts. Where one number must be right nobody asks what it counts.
+    fn price(&self, verb: Verb, cost: &Cost) -> Result<Cost, StoreError> {
+        match cost.plain() {
+            Some(_) if !self.table.may_count_several() => Ok(cost.clone()),
+            _ => Ok(verb.price(&self.policy(), Some(cost))?),
+        }
     }
 
     fn spot(&self, key: Key) -> Spot {
@@ -127,6 +144,7 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.make_room();
         let members = self.shared.members();
         let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(cost)?;
         let decision = self.shared.check(member, key, cost);
         if decision.retry_after().is_none() && member.policy().reserves_only() {
             return Err(StoreError::reserves_only(policy));
@@ -138,7 +156,13 @@ impl<C: Clock> MemoryStore<C> {
     pub fn peek(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
         let members = self.shared.members();
         let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(cost)?;
         Ok(self.shared.peek(member, key, cost))
+    }
+
+    /// A policy as the store has it.
+    pub(crate) fn policy_as_it_is(&self, name: &str) -> Option<Arc<Policy>> {
+        Some(self.shared.members().get(name)?.policy())
     }
 
     /// A policy looked up once, for those who ask about it again and again.

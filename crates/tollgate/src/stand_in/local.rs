@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tollgate_core::{Crossing, Policy};
+use tollgate_core::{Cost, Crossing, Policy};
 
 use super::share::share;
 use crate::clock::MonotonicClock;
@@ -27,7 +27,7 @@ pub struct Local {
 #[derive(Debug, Default)]
 struct Noted {
     /// Units admitted here that the store does not know of, by policy and key.
-    spent: HashMap<Spender, u64>,
+    spent: HashMap<Spender, Cost>,
     starts_empty: HashSet<Box<str>>,
 }
 
@@ -38,12 +38,12 @@ pub struct Unsettled {
     pub policy: Box<str>,
     /// this key
     pub key: Box<[u8]>,
-    /// used so many.
-    pub units: u64,
+    /// used so much.
+    pub cost: Cost,
 }
 
 impl Unsettled {
-    fn charge(&self, cost: u64) -> Charge<'_> {
+    fn charge(&self, cost: Cost) -> Charge<'_> {
         Charge { policy: &self.policy, key: &self.key, cost }
     }
 }
@@ -107,16 +107,17 @@ impl Local {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
+        let charges = self.priced(verb, charges)?;
         if verb == Verb::Check {
-            self.empty_newcomers(charges).await?;
+            self.empty_newcomers(&charges).await?;
         }
-        let mut answers = self.store.apply(verb, charges).await?;
+        let mut answers = self.store.apply(verb, &charges).await?;
         let mut noted = lock(&self.noted);
         for (charge, answer) in charges.iter().zip(&mut answers) {
             answer.source = Source::Local;
             let granted = answer.decision.granted();
             if verb == Verb::Check && granted > 0 {
-                noted.note(charge, granted);
+                noted.note(charge, &charge.cost.granted(granted));
             }
         }
         Ok(answers)
@@ -124,21 +125,42 @@ impl Local {
 
     /// Remembers to tell the store of debits that were made here.
     pub fn note_debits(&self, charges: &[Charge<'_>]) {
+        let Ok(charges) = self.priced(Verb::Debit, charges) else { return };
         let mut noted = lock(&self.noted);
-        charges.iter().filter(|c| c.cost > 0).for_each(|charge| noted.note(charge, charge.cost));
+        let debits = charges.iter().filter(|charge| !charge.cost.is_zero());
+        debits.for_each(|charge| noted.note(charge, &charge.cost));
+    }
+
+    /// The same as the policies count them.
+    fn priced<'a>(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'a>],
+    ) -> Result<Vec<Charge<'a>>, StoreError> {
+        let priced = |charge: &Charge<'a>| {
+            let policy = self.store.policy_as_it_is(charge.policy);
+            let policy = policy.ok_or_else(|| StoreError::UnknownPolicy(charge.policy.into()))?;
+            let cost = verb.price(&policy, Some(&charge.cost))?;
+            Ok(Charge { cost, ..charge.clone() })
+        };
+        charges.iter().map(priced).collect()
     }
 
     /// Uses up the one unit of keys that are to start with none.
-    async fn empty_newcomers(&self, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+    async fn empty_newcomers<'a>(&self, charges: &[Charge<'a>]) -> Result<(), StoreError> {
         let newcomers: Vec<Charge<'_>> = {
             let noted = lock(&self.noted);
             let is_new = |charge: &&Charge<'_>| noted.is_newcomer(charge);
-            charges.iter().filter(is_new).map(|charge| Charge { cost: 1, ..*charge }).collect()
+            let emptying = |charge: &Charge<'a>| {
+                let policy = self.store.policy_as_it_is(charge.policy)?;
+                Some(Charge { cost: policy.one_of_each(), ..charge.clone() })
+            };
+            charges.iter().filter(is_new).filter_map(emptying).collect()
         };
         for newcomer in newcomers {
             // Noted only then: who comes in between finds the key empty, or empties it in vain.
-            self.store.apply(Verb::Check, &[newcomer]).await?;
-            lock(&self.noted).note(&newcomer, 0);
+            self.store.apply(Verb::Check, std::slice::from_ref(&newcomer)).await?;
+            lock(&self.noted).note(&newcomer, &newcomer.cost.granted(0));
         }
         Ok(())
     }
@@ -147,19 +169,14 @@ impl Local {
     pub async fn take_unsettled(&self) -> Result<Vec<Unsettled>, StoreError> {
         let spent = std::mem::take(&mut lock(&self.noted).spent);
         let mut all = Vec::new();
-        for ((policy, key), units) in spent {
-            let mut unsettled = Unsettled { policy, key, units };
+        for ((policy, key), cost) in spent {
+            let mut unsettled = Unsettled { policy, key, cost };
             // A policy that has gone meanwhile does not keep the others from being settled.
-            let Ok(answers) = self.store.apply(Verb::Peek, &[unsettled.charge(0)]).await else {
-                continue;
-            };
-            let used = answers[0]
-                .limits
-                .iter()
-                .filter_map(|limit| Some(limit.limit?.saturating_sub(limit.remaining?)));
-            // What has drained since is no longer in use.
-            unsettled.units = used.max().unwrap_or(units).min(units);
-            if unsettled.units > 0 {
+            let Some(policy) = self.store.policy_as_it_is(&unsettled.policy) else { continue };
+            let peek = [unsettled.charge(Cost::from(0))];
+            let Ok(answers) = self.store.apply(Verb::Peek, &peek).await else { continue };
+            unsettled.cost = in_use(&policy, &answers[0], &unsettled.cost);
+            if !unsettled.cost.is_zero() {
                 all.push(unsettled);
             }
         }
@@ -168,13 +185,29 @@ impl Local {
 
     /// So much of it the store counts from now on. What it had no room for stays used here: else
     /// every return of the store would be worth another share.
-    pub async fn settled(&self, unsettled: &Unsettled, charged: u64) {
+    pub async fn settled(&self, unsettled: &Unsettled, charged: Cost) {
         _ = self.store.apply(Verb::Refund, &[unsettled.charge(charged)]).await;
     }
 
     /// The store could not be told; another time.
     pub fn put_back(&self, unsettled: &Unsettled) {
-        lock(&self.noted).note(&unsettled.charge(0), unsettled.units);
+        lock(&self.noted).note(&unsettled.charge(Cost::from(0)), &unsettled.cost);
+    }
+}
+
+/// What is still in use of what was admitted here: what has drained since is not.
+fn in_use(policy: &Policy, answer: &Answer, spent: &Cost) -> Cost {
+    let used = |counted: &dyn Fn(&str) -> bool| {
+        let limits = policy.limits().iter().zip(&answer.limits);
+        let counted = limits.filter(|(limit, _)| counted(limit.unit())).map(|(_, says)| says);
+        counted.filter_map(|says| Some(says.limit?.saturating_sub(says.remaining?))).max()
+    };
+    let least = |used: Option<u64>, spent: u64| used.unwrap_or(spent).min(spent);
+    match spent.plain() {
+        Some(n) => Cost::from(least(used(&|_| true), n)),
+        None => Cost::of_units(
+            spent.units().map(|(unit, n)| (unit, least(used(&|counted| counted == unit), n))),
+        ),
     }
 }
 
@@ -184,14 +217,14 @@ impl Noted {
             && !self.spent.contains_key(&(charge.policy.into(), charge.key.into()))
     }
 
-    /// Adds units to a key's. Beyond the most keys they are not told to the store.
-    fn note(&mut self, charge: &Charge<'_>, units: u64) {
+    /// Adds to what a key used. Beyond the most keys that is not told to the store.
+    fn note(&mut self, charge: &Charge<'_>, cost: &Cost) {
         let full = self.spent.len() >= MOST_KEYS;
         let spender = (charge.policy.into(), charge.key.into());
         match self.spent.get_mut(&spender) {
-            Some(spent) => *spent = spent.saturating_add(units),
+            Some(spent) => *spent = spent.plus(cost),
             None if full => {}
-            None => _ = self.spent.insert(spender, units),
+            None => _ = self.spent.insert(spender, cost.clone()),
         }
     }
 }

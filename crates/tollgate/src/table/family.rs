@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::{Crossing, Logs, Policy, State, Timestamp, View};
+use tollgate_core::{Cost, Crossing, Logs, Policy, State, Timestamp, View};
 
+use crate::store::other_units;
 use crate::sync::Arc;
 
 /// The most words a state has: 16 limits of three words and a gap, and some.
@@ -115,6 +116,9 @@ impl Family {
         }
         self.base.crosses(crossing)?;
         policy.crosses(crossing)?;
+        if !policy.counts_as(&self.base) {
+            return Err(other_units(policy.name(), self.base.name()));
+        }
         self.crossing = crossing;
         let known = self.variants().find(|(_, member)| member.name() == policy.name());
         let variant = known.map_or(Variant(self.next), |(variant, _)| variant);
@@ -231,7 +235,7 @@ impl Family {
         words: &mut [u64],
         logs: &mut Logs,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
     ) {
         if self.crossing == Crossing::Time {
             self.enter(under, words, logs, now, true);

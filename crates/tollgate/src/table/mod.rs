@@ -10,11 +10,13 @@ mod prefetch;
 mod saved;
 mod shard;
 
-use tollgate_core::{Crossing, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict};
+use tollgate_core::{
+    Cost, Crossing, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict,
+};
 
 use crate::budget::Budget;
 use crate::reservation::HeldUnder;
-use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use family::MOST_WORDS;
 pub(crate) use family::{Family, Key, Variant};
 use prefetch::{Hint, fetch};
@@ -48,6 +50,8 @@ pub(crate) struct Table {
     /// The family as every shard has it, or will have it when a change is done. Held while it changes:
     /// two changes at once would leave shards of either.
     family: Mutex<Arc<Family>>,
+    /// Whether a policy that counts several units has ever been a member: others need not be asked.
+    counted_several: AtomicBool,
 }
 
 impl Table {
@@ -64,6 +68,7 @@ impl Table {
             taken: AtomicUsize::new(0),
             sweep: AtomicUsize::new(0),
             family: Mutex::new(family),
+            counted_several: AtomicBool::new(policy.counts_several()),
         }
     }
 
@@ -121,11 +126,12 @@ impl Table {
         }
         let now = locked.shard.latest(now);
         if locked.shard.policy(key.under).reserves_only() {
-            return locked.shard.refuse_check(key, now, cost);
+            return locked.shard.refuse_check(key, now, &cost.into());
         }
-        let verdict = locked.shard.judge(key, now, cost);
-        locked.record(key, now, cost, verdict);
-        locked.shard.answer(key, now, cost, verdict)
+        let cost = Cost::from(cost);
+        let verdict = locked.shard.judge(key, now, &cost);
+        locked.record(key, now, &cost, verdict);
+        locked.shard.answer(key, now, &cost, verdict)
     }
 
     /// Starts to fetch what a check of this fingerprint will need.
@@ -163,8 +169,9 @@ impl Table {
     pub(crate) fn peek(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
         let key = key.into();
         let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
-        let verdict = locked.shard.judge(key, now, cost);
-        locked.shard.answer(key, now, cost, verdict)
+        let cost = Cost::from(cost);
+        let verdict = locked.shard.judge(key, now, &cost);
+        locked.shard.answer(key, now, &cost, verdict)
     }
 
     pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
@@ -172,7 +179,7 @@ impl Table {
             self.budget.make_room(|| self.sweep_one(now));
         }
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        locked.debit(fingerprint.into(), now, cost);
+        locked.debit(fingerprint.into(), now, &cost.into());
     }
 
     pub(crate) fn report(&self, fingerprint: u64, now: Timestamp, outcome: Outcome) {
@@ -180,7 +187,7 @@ impl Table {
             self.budget.make_room(|| self.sweep_one(now));
         }
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        locked.report(fingerprint.into(), now, outcome, 1);
+        locked.report(fingerprint.into(), now, outcome, &1.into());
     }
 
     /// A check that can be settled, if it is admitted.
@@ -193,24 +200,24 @@ impl Table {
         if self.budget.is_full() {
             self.budget.make_room(|| self.sweep_one(now));
         }
-        let key = Key::from(fingerprint);
+        let (key, estimate) = (Key::from(fingerprint), Cost::from(estimate));
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        let verdict = locked.shard.judge(key, now, estimate);
+        let verdict = locked.shard.judge(key, now, &estimate);
         let policy = Arc::clone(locked.shard.policy(key.under));
         let held = if verdict.holds(&policy) {
-            let held = locked.hold(key, now, estimate, verdict, Timestamp::MAX);
+            let held = locked.hold(key, now, &estimate, verdict, Timestamp::MAX);
             Some(HeldUnder { policy: Some(policy), held })
         } else {
-            locked.record(key, now, estimate, verdict);
+            locked.record(key, now, &estimate, verdict);
             None
         };
-        (locked.shard.answer(key, now, estimate, verdict), held)
+        (locked.shard.answer(key, now, &estimate, verdict), held)
     }
 
     pub(crate) fn settle(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder, used: u64) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         if let Some(policy) = &held.policy {
-            locked.settle(fingerprint.into(), now, policy, &held.held, used);
+            locked.settle(fingerprint.into(), now, policy, &held.held, &used.into());
         }
     }
 
@@ -224,7 +231,7 @@ impl Table {
 
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
-        locked.shard.refund(fingerprint.into(), now, cost);
+        locked.shard.refund(fingerprint.into(), now, &cost.into());
     }
 
     pub(crate) fn reset(&self, fingerprint: u64) {
@@ -243,6 +250,7 @@ impl Table {
         policy: &Arc<Policy>,
         now: Timestamp,
     ) -> Result<(), String> {
+        self.note_units(policy);
         self.change(now, |family| family.replace(variant, policy))
     }
 
@@ -253,7 +261,20 @@ impl Table {
         crossing: Crossing,
         now: Timestamp,
     ) -> Result<Variant, String> {
+        self.note_units(policy);
         self.change(now, |family| family.add(policy, crossing))
+    }
+
+    fn note_units(&self, policy: &Policy) {
+        if policy.counts_several() {
+            self.counted_several.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether one number may not be a cost for every member.
+    #[inline]
+    pub(crate) fn may_count_several(&self) -> bool {
+        self.counted_several.load(Ordering::Relaxed)
     }
 
     /// Removes a policy that shares the keys; they go on under the one that the family is named by.
@@ -345,7 +366,7 @@ pub(crate) struct Locked<'a> {
 
 impl Locked<'_> {
     /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
-    pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
+    pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
         if !verdict.writes(self.shard.policy(key.under), cost) {
             return;
         }
@@ -357,8 +378,8 @@ impl Locked<'_> {
     }
 
     /// Charges what was used already: to the key, or to the shard's overflow entry.
-    pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
-        if cost == 0 || self.shard.policy(key.under).words() == 0 {
+    pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: &Cost) {
+        if cost.is_zero() || self.shard.policy(key.under).words() == 0 {
             return;
         }
         self.find_place(key, now);
@@ -366,8 +387,8 @@ impl Locked<'_> {
     }
 
     /// Takes into account how what was admitted ended, so many times.
-    pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: u64) {
-        if times > 0 && self.shard.policy(key.under).takes_reports() {
+    pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
+        if !times.is_zero() && self.shard.policy(key.under).takes_reports() {
             self.find_place(key, now);
             self.shard.report(key, now, outcome, times);
         }
@@ -378,7 +399,7 @@ impl Locked<'_> {
         &mut self,
         key: Key,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
     ) -> Held {
@@ -399,12 +420,12 @@ impl Locked<'_> {
         now: Timestamp,
         then: &Arc<Policy>,
         held: &Held,
-        used: u64,
+        used: &Cost,
     ) {
-        if held.is_just(used) {
+        if held.is_just(then, used) {
             return;
         }
-        if held.is_less_than(used) {
+        if held.is_less_than(then, used) {
             self.find_place(key, now);
         }
         self.shard.settle(key, now, then, held, used);

@@ -5,7 +5,7 @@
 //! it. That is all there is to growing and sweeping, and it happens under the shard's lock, so nobody
 //! sees half of it.
 
-use tollgate_core::{Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict, View};
+use tollgate_core::{Cost, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict, View};
 
 use super::family::{Family, Key, MOST_WORDS, Variant};
 use super::layout::{Buckets, Layout, home};
@@ -141,7 +141,7 @@ impl Shard {
         &self,
         key: Key,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
     ) -> bool {
         // Most tables have one member, and look nothing up for this.
@@ -206,16 +206,22 @@ impl Shard {
         family.seen(key.under, view, by, now, look)
     }
 
-    pub(crate) fn judge(&self, key: Key, now: Timestamp, cost: u64) -> Verdict {
+    pub(crate) fn judge(&self, key: Key, now: Timestamp, cost: &Cost) -> Verdict {
         self.look(key, now, |policy, view| policy.judge(view, now, cost))
     }
 
-    pub(crate) fn answer(&self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) -> Decision {
+    pub(crate) fn answer(
+        &self,
+        key: Key,
+        now: Timestamp,
+        cost: &Cost,
+        verdict: Verdict,
+    ) -> Decision {
         self.look(key, now, |policy, view| policy.answer(view, now, cost, verdict))
     }
 
     /// The answer to a check where only reservations are admitted.
-    pub(super) fn refuse_check(&self, key: Key, now: Timestamp, cost: u64) -> Decision {
+    pub(super) fn refuse_check(&self, key: Key, now: Timestamp, cost: &Cost) -> Decision {
         self.look(key, now, |policy, view| policy.refuse_check(view, now, cost))
     }
 
@@ -224,7 +230,7 @@ impl Shard {
         &self,
         key: Key,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
     ) -> Answer {
         self.look(key, now, |policy, view| {
@@ -235,17 +241,17 @@ impl Shard {
     }
 
     /// Charges the key, or the overflow entry if the key has no place.
-    pub(super) fn record(&mut self, key: Key, now: Timestamp, cost: u64, verdict: Verdict) {
+    pub(super) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
         self.write(key, now, false, |policy, state| policy.record(state, now, cost, verdict));
     }
 
     /// The same for what was used already.
-    pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: u64) {
+    pub(super) fn debit(&mut self, key: Key, now: Timestamp, cost: &Cost) {
         self.write(key, now, true, |policy, state| policy.debit(state, now, cost));
     }
 
     /// The same for how it ended.
-    pub(super) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: u64) {
+    pub(super) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
         self.write(key, now, true, |policy, state| policy.report(state, now, outcome, times));
         // A breaker that closes is fresh at once.
         self.rest.frees_at = self.rest.frees_at.min(now);
@@ -256,7 +262,7 @@ impl Shard {
         &mut self,
         key: Key,
         now: Timestamp,
-        cost: u64,
+        cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
     ) -> Held {
@@ -271,9 +277,9 @@ impl Shard {
         now: Timestamp,
         then: &Arc<Policy>,
         held: &Held,
-        used: u64,
+        used: &Cost,
     ) {
-        let (known, may_owe) = (self.knows(key.fingerprint), held.is_less_than(used));
+        let (known, may_owe) = (self.knows(key.fingerprint), held.is_less_than(then, used));
         if !known && !may_owe {
             return;
         }
@@ -283,7 +289,7 @@ impl Shard {
             if known {
                 policy.settle(state, now, held, used);
             } else {
-                policy.settle(state, now, &held.at_most(used), used);
+                policy.settle(state, now, &held.at_most(policy, used), used);
             }
         });
         // Something may be fresh now that was not.
@@ -327,7 +333,7 @@ impl Shard {
         written
     }
 
-    pub(crate) fn refund(&mut self, key: Key, now: Timestamp, cost: u64) {
+    pub(crate) fn refund(&mut self, key: Key, now: Timestamp, cost: &Cost) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
         if let Some(at) = self.find(key.fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];

@@ -99,7 +99,7 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     let clock = ManualClock::default();
     let store = MemoryStore::new(16, clock.clone());
     store.set_policy(Policy::new("jobs", [two_at_once()]).unwrap()).await.unwrap();
-    let one = [Charge { policy: "jobs", key: b"alice", cost: 1 }];
+    let one = [Charge { policy: "jobs", key: b"alice", cost: 1.into() }];
     let hold = |ttl| Hold { id: None, ttl, charges: &one, on_expiry: OnExpiry::Keep };
     let sentence = "`jobs` has a concurrency limit, which only a reservation can hold; reserve instead of \
                     checking";
@@ -116,7 +116,7 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     assert_eq!(refused.answers[0].decision.retry_after(), Some(2 * SECOND));
     let too_long = store.reserve(&hold(Some(11 * SECOND))).await.unwrap_err();
     assert_eq!(too_long.to_string(), "policy `jobs` leases for 10s at most, not for 11s");
-    store.settle(&first.id.unwrap(), Settlement::Commit(&[7])).await.unwrap();
+    store.settle(&first.id.unwrap(), Settlement::Commit(&[7.into()])).await.unwrap();
     let free = || store.peek("jobs", b"alice", 1).unwrap().remaining();
     assert_eq!(free(), Some(1));
     clock.advance(2 * SECOND);

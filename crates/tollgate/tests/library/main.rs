@@ -13,5 +13,6 @@ mod removal;
 mod reservations;
 mod snapshot;
 mod store;
+mod units;
 mod variants;
 mod waiting;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Failure, FixedWindow, Hold, KeyedLimiter, Limiter, ManualClock, MemoryStore, Mode,
-    OnExpiry, Policy, Reserved, Settlement, Store, StoreError, Verb,
+    Charge, Cost, Failure, FixedWindow, Hold, KeyedLimiter, Limiter, ManualClock, MemoryStore,
+    Mode, OnExpiry, Policy, Reserved, Settlement, Store, StoreError, Verb,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ async fn store() -> (MemoryStore<ManualClock>, ManualClock) {
 }
 
 fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
-    Charge { policy, key: key.as_bytes(), cost }
+    Charge { policy, key: key.as_bytes(), cost: cost.into() }
 }
 
 fn hold<'a>(id: Option<&'a str>, charges: &'a [Charge<'a>]) -> Hold<'a> {
@@ -121,10 +121,12 @@ async fn several_keys_are_held_together_or_not_at_all() {
     }
     assert_eq!(store.reservations().get("user"), Some(&1));
 
-    let wrong = store.settle("order-1", Settlement::Commit(&[1])).await.unwrap_err();
+    let wrong = store.settle("order-1", Settlement::Commit(&[1.into()])).await.unwrap_err();
     assert!(wrong.to_string().contains("holds 3 charges, but 1 costs"), "{wrong}");
-    let settled = store.settle("order-1", Settlement::Commit(&[2, 10, 1])).await.unwrap();
-    assert_eq!((settled.held, settled.used), (vec![9, 8, 9], vec![2, 10, 1]));
+    let settled =
+        store.settle("order-1", Settlement::Commit(&[2, 10, 1].map(Cost::from))).await.unwrap();
+    assert_eq!(settled.held, [9, 8, 9]);
+    assert_eq!(settled.used, [2, 10, 1]);
     assert_eq!((left(&store, "user", "alice"), left(&store, "all", "")), (7, 5));
     assert_eq!(store.reservations_of("user"), 0);
 }
@@ -146,8 +148,10 @@ async fn asked_again_it_is_the_same_and_settled_again_nothing_changes() {
             "{error}"
         );
     }
-    let committed = store.settle("r", Settlement::Commit(&[1])).await.unwrap();
-    for with in [Settlement::Commit(&[1]), Settlement::Commit(&[9]), Settlement::Cancel] {
+    let committed = store.settle("r", Settlement::Commit(&[1.into()])).await.unwrap();
+    for with in
+        [Settlement::Commit(&[1.into()]), Settlement::Commit(&[9.into()]), Settlement::Cancel]
+    {
         assert_eq!(store.settle("r", with).await.unwrap(), committed);
     }
     assert_eq!(left(&store, "user", "alice"), 9);
@@ -242,7 +246,7 @@ async fn a_full_book_charges_nothing_and_has_room_again_later() {
     let one = [charge("user", "alice", 1)];
     for _ in 0..3 {
         let id = store.reserve(&hold(None, &one)).await.unwrap().id.unwrap();
-        store.settle(&id, Settlement::Commit(&[1])).await.unwrap();
+        store.settle(&id, Settlement::Commit(&[1.into()])).await.unwrap();
     }
     let error = store.reserve(&hold(None, &one)).await.unwrap_err();
     assert_eq!(error.failure(), Some(Failure::Overloaded), "{error}");
@@ -299,11 +303,13 @@ fn parallel_holders_lose_and_make_nothing() {
                     let id = runtime.block_on(store.reserve(&hold)).unwrap().id.unwrap();
                     let settled = match dice.u8(0..3) {
                         0 => runtime.block_on(store.settle(&id, Settlement::Cancel)).ok(),
-                        1 => runtime.block_on(store.settle(&id, Settlement::Commit(&[used]))).ok(),
+                        1 => runtime
+                            .block_on(store.settle(&id, Settlement::Commit(&[used.into()])))
+                            .ok(),
                         _ => None,
                     };
                     let units = match settled {
-                        Some(settled) => settled.used[0],
+                        Some(settled) => settled.used[0].most(),
                         None if release => 0,
                         None => cost,
                     };

@@ -23,7 +23,7 @@ async fn store() -> MemoryStore<ManualClock> {
 }
 
 fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
-    Charge { policy, key: key.as_bytes(), cost }
+    Charge { policy, key: key.as_bytes(), cost: cost.into() }
 }
 
 fn left(answer: &Answer) -> u64 {

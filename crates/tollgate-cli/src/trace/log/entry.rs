@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tollgate::Cost;
+
 use crate::trace::event::{Event, Op};
 
 /// When, whose and how much.
@@ -9,7 +11,7 @@ use crate::trace::event::{Event, Op};
 pub(super) struct Entry {
     pub(super) t_us: u64,
     pub(super) key: String,
-    pub(super) cost: u64,
+    pub(super) cost: Option<Cost>,
     pub(super) has_tier: bool,
     pub(super) tier: String,
     /// The keys of the policies after the first, where each makes its own.
@@ -36,7 +38,7 @@ impl Entry {
         Event {
             t_us: self.t_us,
             key: Cow::Borrowed(&self.key),
-            cost: self.cost,
+            cost: self.cost.clone(),
             op: Op::Check,
             tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
             other_keys: Cow::Borrowed(&self.other_keys),

@@ -9,6 +9,7 @@ mod instant;
 mod json;
 mod order;
 mod plan;
+mod price;
 mod settle;
 mod spread;
 mod tally;

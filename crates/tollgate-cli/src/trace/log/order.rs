@@ -109,14 +109,15 @@ mod tests {
     fn through(times: &[u64]) -> (Vec<(u64, u64)>, Order) {
         let mut order = Order::default();
         let mut out = Vec::new();
-        for (cost, t_us) in (0..).zip(times) {
+        for (number, t_us) in (0_u64..).zip(times) {
+            let cost = Some(number.into());
             order.push(Entry { t_us: *t_us, cost, ..Entry::default() });
             while let Some(entry) = order.pop(false) {
-                out.push((entry.t_us, entry.cost));
+                out.push((entry.t_us, entry.cost.unwrap().most()));
             }
         }
         while let Some(entry) = order.pop(true) {
-            out.push((entry.t_us, entry.cost));
+            out.push((entry.t_us, entry.cost.unwrap().most()));
         }
         (out, order)
     }

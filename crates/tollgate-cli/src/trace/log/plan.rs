@@ -4,6 +4,7 @@ use tollgate_server::engine::MAX_KEY;
 
 use super::entry::Entry;
 use super::instant::{Instants, Unit};
+use super::price::Price;
 use crate::expr::{Expression, Ratio, Row, Value};
 
 /// What the flags say, ready for lines.
@@ -15,7 +16,7 @@ pub(super) struct Plan {
     /// Of the policies after the first, where each makes its own.
     pub(super) other_keys: Vec<Expression>,
     /// 1 where nothing is said.
-    pub(super) cost: Option<Expression>,
+    pub(super) cost: Price,
     pub(super) tier: Option<Expression>,
     pub(super) instants: Instants,
     /// Whether a line was found to have a time: then the log is what it is said to be.
@@ -40,10 +41,7 @@ impl Plan {
         for (expression, key) in self.other_keys.iter().zip(&mut entry.other_keys) {
             write_key(expression, row, key)?;
         }
-        entry.cost = match &self.cost {
-            None => 1,
-            Some(cost) => whole(cost, row)?,
-        };
+        entry.cost = self.cost.of(row)?;
         entry.tier.clear();
         let tier = self.tier.as_ref().map(|tier| tier.eval(row)).transpose();
         let tier = tier.map_err(in_flag("--tier"))?.and_then(Value::into_text);
@@ -81,11 +79,6 @@ fn write_key(expression: &Expression, row: &dyn Row, room: &mut String) -> Resul
     Ok(())
 }
 
-fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {
-    let number = cost.eval(row).and_then(|value| value.to_number()).map_err(in_flag("--cost"))?;
-    whole_number(number.ok_or_else(|| missing("--cost", cost, row))?)
-}
-
 /// As a cost is counted.
 pub(super) fn whole_number(number: Ratio) -> Result<u64, String> {
     u64::try_from(number.ceil())
@@ -97,7 +90,7 @@ fn in_flag(flag: &str) -> impl Fn(String) -> String {
     move |sentence| format!("{flag}: {sentence}")
 }
 
-fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> String {
+pub(super) fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> String {
     let field = expression.missing(row).unwrap_or_else(|| "a field".to_owned());
     format!(
         "there is no `{field}` in this line, which {flag} needs; or_else({field}, …) mends that"

@@ -8,7 +8,8 @@ use super::csv::Csv;
 use super::format::Format;
 use super::instant::{Instants, Unit};
 use super::json::Json;
-use super::plan::{Plan, whole_number};
+use super::plan::Plan;
+use super::price::Price;
 use super::spread::Spread;
 use super::tally::Tally;
 use super::{Log, Order};
@@ -32,7 +33,9 @@ pub(in crate::trace) enum Kind {
 pub(in crate::trace) struct Settings<'s> {
     pub(in crate::trace) kind: Kind,
     pub(in crate::trace) key: Option<&'s str>,
-    pub(in crate::trace) cost: Option<&'s str>,
+    pub(in crate::trace) cost: &'s [String],
+    /// What costs are for.
+    pub(in crate::trace) counted_by: &'s [&'s PolicySpec],
     pub(in crate::trace) tier: Option<&'s str>,
     pub(in crate::trace) condition: Option<&'s str>,
     pub(in crate::trace) time: Option<&'s str>,
@@ -108,12 +111,8 @@ impl Settings<'_> {
         };
         let condition = read("--where", self.condition, expr::Kind::Truth)?;
         let key = read("--key", self.key, expr::Kind::Text)?;
-        let cost = read("--cost", self.cost, expr::Kind::Number)?;
-        let same_cost = cost.as_ref().and_then(Expression::constant);
-        if let Some(number) = same_cost.and_then(|cost| cost.to_number().ok().flatten()) {
-            whole_number(number).map_err(|sentence| format!("--cost: {sentence}"))?;
-        }
         let tier = read("--tier", self.tier, expr::Kind::Text)?;
+        let cost = Price::read(self.cost, names, self.counted_by)?;
         // What is said goes for all of them; else each has its own.
         let (key, other_keys) = match (key, specs) {
             (Some(key), _) => (key, Vec::new()),

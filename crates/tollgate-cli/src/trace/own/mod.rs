@@ -3,10 +3,11 @@
 mod complaint;
 pub(super) mod value;
 
+use tollgate::Policy;
 use tollgate_server::config::cannot_read;
 
 use self::complaint::complaint;
-use super::event::{Event, Op};
+use super::event::{Event, Op, misunderstood};
 use super::input::Input;
 use super::lines::Lines;
 use crate::failure::Failure;
@@ -15,13 +16,14 @@ use crate::failure::Failure;
 pub(super) struct OwnTrace {
     lines: Lines,
     latest_us: u64,
-    takes_reports: bool,
+    /// What the events are for.
+    policies: Vec<Policy>,
 }
 
 impl OwnTrace {
-    /// Reports are events only where the policy cares for them.
-    pub(super) fn new(input: Input, takes_reports: bool) -> OwnTrace {
-        OwnTrace { lines: Lines::new(input), latest_us: 0, takes_reports }
+    /// Reports are events only where the first policy cares for them, and costs where all understand them.
+    pub(super) fn new(input: Input, policies: Vec<Policy>) -> OwnTrace {
+        OwnTrace { lines: Lines::new(input), latest_us: 0, policies }
     }
 
     /// The next event; empty lines are none.
@@ -40,7 +42,12 @@ impl OwnTrace {
             let column = error.column().max(1);
             format!("{name}:{number}:{column}: {}{hint}", complaint(line, &error))
         })?;
-        if matches!(event.op, Op::Report(_)) && !self.takes_reports {
+        if let Some(error) = misunderstood(self.policies.iter(), event.verb(), event.cost.as_ref())
+        {
+            return Err(format!("{name}:{number}:1: {error}").into());
+        }
+        let takes_reports = self.policies.first().is_some_and(Policy::takes_reports);
+        if matches!(event.op, Op::Report(_)) && !takes_reports {
             return Err(format!(
                 "{name}:{number}:1: `report` needs a policy with an error-rate limit"
             )

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, Unexpected, Visitor};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use tollgate::Cost;
 
 use super::complaint::must_be_whole;
 use crate::trace::shown::shown;
@@ -86,6 +89,47 @@ impl Visitor<'_> for Whole {
 
     fn visit_i64<E: Error>(self, negative: i64) -> Result<u64, E> {
         Err(E::invalid_value(Unexpected::Signed(negative), &self))
+    }
+}
+
+/// A whole number, or a map of units to whole numbers.
+pub(in crate::trace) struct Units(pub(in crate::trace) &'static str);
+
+impl Units {
+    fn whole(&self) -> Whole {
+        Whole { name: self.0, most: u64::MAX }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Units {
+    type Value = Cost;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cost, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Units {
+    type Value = Cost;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.whole().expecting(formatter)
+    }
+
+    fn visit_u64<E: Error>(self, whole: u64) -> Result<Cost, E> {
+        self.whole().visit_u64(whole).map(Cost::from)
+    }
+
+    fn visit_f64<E: Error>(self, float: f64) -> Result<Cost, E> {
+        self.whole().visit_f64(float).map(Cost::from)
+    }
+
+    fn visit_i64<E: Error>(self, negative: i64) -> Result<Cost, E> {
+        self.whole().visit_i64(negative).map(Cost::from)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Cost, A::Error> {
+        Cost::deserialize(MapAccessDeserializer::new(map))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Bench;
 use crate::failure::Failure;
 use crate::server::{Server, ServerAddress};
+use tollgate::Cost;
 use tollgate_server::config::{Micros, quoted};
 use tollgate_server::observe::Face;
 
@@ -29,7 +30,8 @@ pub(super) struct Load {
     pub(super) server: Server,
     pub(super) policy: String,
     pub(super) keys: u64,
-    pub(super) cost: u64,
+    /// What is usual, where nobody says.
+    pub(super) cost: Option<Cost>,
     pub(super) connections: u64,
     /// Checks that go out at once on a connection.
     pub(super) at_once: u64,
@@ -51,7 +53,7 @@ impl Load {
             server: Server::new(address, &asked.token, &asked.trust)?,
             policy: asked.policy.clone(),
             keys: asked.keys,
-            cost: asked.cost,
+            cost: asked.cost.clone(),
             connections: asked.connections,
             at_once: asked.pipeline.max(asked.batch),
             domain: asked.domain.clone().unwrap_or_default(),
@@ -115,6 +117,10 @@ fn misplaced(asked: &Bench, face: Face) -> Result<(), String> {
     let wrong = [
         (asked.pipeline > 1 && face != Face::Resp, "--pipeline is for the Redis protocol"),
         (asked.batch > 1 && face != Face::Http, "--batch is for HTTP"),
+        (
+            face == Face::Grpc && asked.cost.as_ref().is_some_and(|cost| cost.plain().is_none()),
+            "--cost of gRPC is one number",
+        ),
         (asked.domain.is_some() && face != Face::Grpc, "--domain is for gRPC"),
         (!asked.descriptor.is_empty() && face != Face::Grpc, "--descriptor is for gRPC"),
         (

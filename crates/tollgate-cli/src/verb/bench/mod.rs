@@ -14,6 +14,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use tokio::runtime::Builder;
+use tollgate::Cost;
 
 use self::load::Load;
 use crate::failure::{Failure, say};
@@ -46,9 +47,9 @@ pub(crate) struct Bench {
     /// Ask about so many keys, each as often as the others
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: u64,
-    /// What each check costs
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cost: u64,
+    /// What each check costs; where a policy counts several units: requests=1,tokens=800 [default: 1]
+    #[arg(long, value_name = "N")]
+    cost: Option<Cost>,
     /// Connections that ask at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     connections: u64,

@@ -1,7 +1,7 @@
 //! An answer as people read it, whoever decided.
 
 use serde::Deserialize;
-use tollgate::{Answer, Policy};
+use tollgate::{Answer, Cost, Policy};
 
 use crate::style::{BAD, GOOD, styled};
 use crate::visible::visible;
@@ -12,7 +12,7 @@ use tollgate_server::decision_line::micros_up;
 #[derive(Deserialize)]
 pub(super) struct Told {
     allowed: bool,
-    granted: u64,
+    granted: Cost,
     remaining: Option<u64>,
     retry_after_us: Option<u64>,
     reset_after_us: u64,
@@ -30,7 +30,7 @@ impl Told {
         let names = |set| policy.names(set).map(str::to_owned).collect();
         Told {
             allowed: decision.is_allowed(),
-            granted: decision.granted(),
+            granted: Cost::from(decision.granted()),
             remaining: decision.remaining(),
             retry_after_us: decision.retry_after().map(micros_up),
             reset_after_us: micros_up(decision.reset_after()),
@@ -51,7 +51,7 @@ impl Told {
     /// A partial grant is no refusal: then no limit is named, and something was granted. Whoever is
     /// blocked is refused by no limit either, and is granted nothing.
     pub(super) fn is_refusal(&self) -> bool {
-        !self.allowed && (!self.refused_by.is_empty() || self.granted == 0)
+        !self.allowed && (!self.refused_by.is_empty() || self.granted.is_zero())
     }
 
     pub(super) fn sentence(&self) -> String {
@@ -79,7 +79,7 @@ impl Told {
             None => "it will never pass: the cost is above the limit".to_owned(),
         };
         if !self.is_refusal() {
-            let granted = self.granted;
+            let granted = &self.granted;
             return format!(
                 "{}: {granted} granted; for all of it, {retry}",
                 good("allowed in part")

@@ -1,10 +1,10 @@
 //! A decision about a fresh key.
 
-use tollgate::{Answer, Clock, MonotonicClock, Policy, Source, StoreError};
+use tollgate::{Answer, Clock, Cost, MonotonicClock, Policy, Source, StoreError};
 use tollgate_core::{Logs, State};
 
-pub(super) fn decide(policy: &Policy, cost: u64) -> Result<Answer, String> {
-    if cost > 0 && policy.reserves_only() {
+pub(super) fn decide(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
+    if !cost.is_zero() && policy.reserves_only() {
         return Err(StoreError::reserves_only(policy.name()).to_string());
     }
     let now = MonotonicClock::default().now();

@@ -6,7 +6,7 @@ mod remote;
 mod served;
 
 use std::io::{self, Write};
-use std::num::{IntErrorKind, ParseIntError};
+use std::num::IntErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, say};
 use crate::file::print_json;
 use crate::server::{Server, ServerAddress, Token, Trust};
 use crate::stage::Ruling;
-use tollgate::{Answer, Charge, Source, Timestamp};
+use tollgate::{Answer, Charge, Cost, CostError, Source, Timestamp, Verb};
 use tollgate_server::config::{Address, Config, PolicySpec, did_you_mean};
 use tollgate_server::decision_line::DecisionLine;
 
@@ -32,10 +32,10 @@ pub(crate) struct Check {
     policy: String,
     /// Whose budget to charge
     key: String,
-    /// Units to charge; 0 only looks
+    /// Units to charge; 0 only looks. Where a policy counts several: requests=1,tokens=800 [default: 1]
     // Read by `whole`, which complains in one line.
-    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true)]
-    cost: String,
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    cost: Option<String>,
     /// The caller's tier, of those that the policy has
     #[arg(long, value_name = "NAME")]
     tier: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        let cost = whole("--cost", &self.cost)?;
+        let cost = self.cost.as_deref().map(whole).transpose()?;
         match &self.server {
             Some(server) => self.ask(server, cost),
             None if self.token.is_given() => {
@@ -70,7 +70,7 @@ impl Check {
     }
 
     /// By a server's policies.
-    fn ask(&self, server: &str, cost: u64) -> Result<ExitCode, Failure> {
+    fn ask(&self, server: &str, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let server = Server::new(ServerAddress::parse_http(server)?, &self.token, &self.trust)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
         let question = served::Question { policy, key, cost, tier };
@@ -83,32 +83,35 @@ impl Check {
     }
 
     /// By the configuration's policies.
-    fn decide(&self, cost: u64) -> Result<ExitCode, Failure> {
+    fn decide(&self, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let mut config = Config::load(self.config.as_deref())?;
         let ruling = Ruling::new(config.choose(Some(&self.policy))?)?;
         let spec = ruling.spec();
         self.warn_of_tier(spec);
-        let turn = ruling.turn_of(&self.key, self.tier.as_deref());
+        let cost = Verb::Check.price(&spec.built, cost.as_ref());
+        let cost = cost.map_err(|error| format!("--cost: {error}"))?;
+        let turn = ruling.turn_of(&self.key, self.tier.as_deref(), cost.clone());
         let policy = turn.policy();
-        let at_once = turn.standing().answer(policy, cost).or_else(|| {
-            let decision = turn.answer(Timestamp::default(), cost)?;
+        let at_once = turn.standing().answer(policy, &cost).or_else(|| {
+            let decision = turn.answer(Timestamp::default())?;
             Some(Answer { decision, limits: Vec::new(), source: Source::Policy })
         });
         let mut answer = match (at_once, config.store.address()?) {
             (Some(answer), _) => answer,
             // What limits nothing takes no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
-                let charge = Charge { policy: policy.name(), key: self.key.as_bytes(), cost };
+                let (policy, key) = (policy.name(), self.key.as_bytes());
+                let charge = Charge { policy, key, cost: cost.clone() };
                 remote::decide(&url, &config.store, &ruling, charge)?
             }
-            (None, _) => memory::decide(policy, cost)?,
+            (None, _) => memory::decide(policy, &cost)?,
         };
-        answer.decision = turn.told(&self.key, cost, answer.decision);
+        answer.decision = turn.told(&self.key, answer.decision);
         let told = Told::new(policy, &answer);
         if !self.json {
             return say_it(&told);
         }
-        let answer = DecisionLine::in_full(&spec.name, policy, &self.key, cost, &answer);
+        let answer = DecisionLine::in_full(&spec.name, policy, &self.key, &cost, &answer);
         code_after(print_json(&answer), &told)
     }
 }
@@ -138,12 +141,14 @@ impl Check {
     }
 }
 
-fn whole(name: &str, text: &str) -> Result<u64, String> {
-    text.parse().map_err(|error: ParseIntError| {
-        let most = match error.kind() {
-            IntErrorKind::PosOverflow => format!(" to {}", u64::MAX),
-            _ => String::new(),
-        };
-        format!("{name} must be a whole number from 0{most}; found {text}")
+fn whole(text: &str) -> Result<Cost, String> {
+    text.parse().map_err(|wrong: CostError| {
+        if text.contains('=') {
+            return format!("--cost: {wrong}");
+        }
+        let error = text.parse::<u64>().err();
+        let is_large = error.is_some_and(|error| *error.kind() == IntErrorKind::PosOverflow);
+        let most = if is_large { format!(" to {}", u64::MAX) } else { String::new() };
+        format!("--cost must be a whole number from 0{most}; found {text}")
     })
 }

@@ -32,7 +32,7 @@ async fn ask(
     // The deadline is for an answer, and connecting takes longer. So a look, which writes nothing,
     // connects first; and it tells what is wrong, which an answer in the store's place does not.
     let now = MonotonicClock::default().now();
-    let trouble = store.apply_at(now, Verb::Peek, &[charge]).await.err();
+    let trouble = store.apply_at(now, Verb::Peek, std::slice::from_ref(&charge)).await.err();
     match store.apply(Verb::Check, &[charge]).await {
         Ok(answers) => {
             answers.into_iter().next().map(|answer| (answer, trouble)).ok_or_else(|| {

@@ -3,6 +3,7 @@
 use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use serde_json::json;
+use tollgate::Cost;
 
 use super::answer::Told;
 use crate::failure::{Failure, say};
@@ -13,7 +14,7 @@ use crate::store::block_on;
 pub(super) struct Question<'a> {
     pub(super) policy: &'a str,
     pub(super) key: &'a str,
-    pub(super) cost: u64,
+    pub(super) cost: Option<Cost>,
     pub(super) tier: Option<&'a str>,
 }
 
@@ -39,7 +40,10 @@ impl Question<'_> {
     }
 
     async fn send(&self, server: &Server) -> Result<Answer, NoAnswer> {
-        let mut question = json!({ "policy": self.policy, "key": self.key, "cost": self.cost });
+        let mut question = json!({ "policy": self.policy, "key": self.key });
+        if let Some(cost) = &self.cost {
+            question["cost"] = json!(cost);
+        }
         if let Some(tier) = self.tier {
             question["tier"] = tier.into();
         }

@@ -148,7 +148,7 @@ impl Diff {
         let (old, new) = (rulings.0.spec(), rulings.1.spec());
         let is_same_key = old.key == new.key;
         let specs = if is_same_key { &[new][..] } else { &[new, old] };
-        let mut trace = self.reading.open(self.trace.as_deref(), specs)?;
+        let mut trace = self.reading.open(self.trace.as_deref(), specs, &[new, old])?;
         let other_key = (self.reading.has_keys_by_policy() && !is_same_key).then(|| {
             let (was, is) = (made_of(old), made_of(new));
             format!("the old policy makes its keys of {was}, the new one of {is}, as they are told here; --key makes them the same")
@@ -177,7 +177,7 @@ impl Diff {
                 event: &'c Event<'_>,
                 (turn, decision): &'c (Turn<'_>, Decision),
             ) -> Checked<'c> {
-                Checked { turn, t_us: event.t_us, key: &event.key, cost: event.cost, decision }
+                Checked { turn, t_us: event.t_us, key: &event.key, decision }
             }
             let (before, after) = (checked(&before, &decisions.0), checked(&event, &decisions.1));
             was.add(&before);

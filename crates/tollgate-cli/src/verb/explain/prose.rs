@@ -11,7 +11,8 @@ pub(super) fn lines(story: &Story) -> Vec<String> {
                     is over";
         return vec![line.to_owned()];
     };
-    let mut lines = vec!["a fresh key, asked for one unit after another:".to_owned()];
+    let one = if story.counts_several { "one of each unit" } else { "one unit" };
+    let mut lines = vec![format!("a fresh key, asked for {one} after another:")];
     lines.push(format!("  at 0s: {}", passed(first)));
     if story.unbounded {
         lines.push("  and so does any number more".to_owned());

@@ -17,6 +17,9 @@ pub(super) struct Story {
     pub(super) reserves_only: bool,
     /// Whether any number passes at once.
     pub(super) unbounded: bool,
+    /// Each check is for one of each unit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) counts_several: bool,
     /// What passed and when; the first is the fresh key at 0.
     pub(super) steps: Vec<Step>,
     /// When, after silence, the key is as fresh again; nothing if that is beyond the end of time.
@@ -50,6 +53,7 @@ impl Story {
         let mut story = Story {
             reserves_only: policy.reserves_only(),
             unbounded: false,
+            counts_several: policy.counts_several(),
             steps: Vec::new(),
             fresh_at_us: None,
             most_at_once: None,
@@ -95,7 +99,9 @@ impl Caller {
         if self.pass(last.reset_after()) {
             story.fresh_at_us = Some(micros_up(self.elapsed));
         }
-        story.most_at_once = last.limit().filter(|most| self.never_passes(most + 1));
+        let most_at_once = last.limit().filter(|most| self.never_passes(most + 1));
+        // Of several units there is not one number that is too much.
+        story.most_at_once = most_at_once.filter(|_| !story.counts_several);
     }
 
     /// Whether a cost is more than there can ever be: one that may overdraw is not, however large.

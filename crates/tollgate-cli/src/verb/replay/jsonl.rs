@@ -23,7 +23,7 @@ impl<W: Write> Jsonl<W> {
 
 impl<W: Write> Audience for Jsonl<W> {
     fn hear(&mut self, turn: &Turn<'_>, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
-        let line = DecisionLine::new(turn.policy(), &event.key, event.cost, decision)
+        let line = DecisionLine::new(turn.policy(), &event.key, turn.cost(), decision)
             .of_event(event.t_us, event.op.answer_names_it());
         serde_json::to_writer(&mut self.0, &line)?;
         self.0.write_all(b"\n")

@@ -111,7 +111,7 @@ impl Replay {
         let is_json = self.json || self.format == Format::Json;
         let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
         let words = Words::beside(&files, is_json)?;
-        let trace = self.reading.open(self.trace.as_deref(), &[ruling.spec()])?;
+        let trace = self.reading.open(self.trace.as_deref(), &[ruling.spec()], &[ruling.spec()])?;
         let mut ledger = Ledger::new(&ruling.spec().built);
         let played = play(store, ruling, trace, &mut ledger)?.or_nothing()?;
         let source = match &self.trace {
@@ -173,8 +173,8 @@ impl Played {
 impl Audience for Ledger {
     fn hear(&mut self, turn: &Turn<'_>, event: &Event<'_>, decision: &Decision) -> io::Result<()> {
         if event.op == Op::Check {
-            let (t_us, key, cost) = (event.t_us, &*event.key, event.cost);
-            self.add(&Checked { turn, t_us, key, cost, decision });
+            let (t_us, key) = (event.t_us, &*event.key);
+            self.add(&Checked { turn, t_us, key, decision });
         } else {
             self.add_other();
         }

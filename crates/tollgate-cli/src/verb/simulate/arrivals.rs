@@ -1,6 +1,7 @@
 //! When requests come: shapes of traffic, the same for the same seed.
 
 use std::f64::consts::TAU;
+use tollgate::Cost;
 
 use fastrand::Rng;
 
@@ -35,10 +36,11 @@ impl Shape {
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) t_us: u64,
-    pub(super) cost: u64,
+    /// What is usual, where nobody says.
+    pub(super) cost: Option<Cost>,
     /// An index into the names of tiers.
     pub(super) tier: Option<usize>,
 }
@@ -50,7 +52,7 @@ pub(super) struct Traffic {
     pub(super) rate: f64,
     pub(super) seconds: f64,
     pub(super) keys: usize,
-    pub(super) cost: u64,
+    pub(super) cost: Option<Cost>,
     pub(super) seed: u64,
 }
 
@@ -69,7 +71,7 @@ impl Traffic {
         times.sort_by(f64::total_cmp);
         let popular = Popularity::new(self.keys);
         let mut arrival = |seconds: f64| {
-            let arrival = Arrival { t_us: micros(seconds), cost: self.cost, tier: None };
+            let arrival = Arrival { t_us: micros(seconds), cost: self.cost.clone(), tier: None };
             (arrival, popular.draw(&mut random))
         };
         times.into_iter().map(&mut arrival).unzip()
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     fn traffic(shape: Shape, seed: u64) -> Traffic {
-        Traffic { shape, rate: 50.0, seconds: 200.0, keys: 4, cost: 1, seed }
+        Traffic { shape, rate: 50.0, seconds: 200.0, keys: 4, cost: None, seed }
     }
 
     #[test]

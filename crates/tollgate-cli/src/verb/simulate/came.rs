@@ -103,8 +103,9 @@ impl Simulate {
         if subjects.is_empty() {
             return Err("there is nothing to simulate".to_owned().into());
         }
+        let all: Vec<&PolicySpec> = subjects.iter().map(|subject| &subject.spec).collect();
         let (firsts, kinds) = kinds_of_keys(subjects, self.reading.has_keys_by_policy());
-        let recorded = Recorded::read(self.reading.open(Some(path), &firsts)?, firsts.len())?;
+        let recorded = Recorded::read(self.reading.open(Some(path), &firsts, &all)?, firsts.len())?;
         let mut keys: Vec<String> =
             recorded.callers.iter().map(|callers| counted(callers.names.len(), "key")).collect();
         keys.dedup();

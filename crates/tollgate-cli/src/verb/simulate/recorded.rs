@@ -32,7 +32,7 @@ impl Recorded {
                 places.push(names.place(&event.under(kind).key));
             }
             let tier = event.tier.as_deref().map(|tier| recorded.tiers.place(tier));
-            recorded.arrivals.push(Arrival { t_us: event.t_us, cost: event.cost, tier });
+            recorded.arrivals.push(Arrival { t_us: event.t_us, cost: event.cost.clone(), tier });
             if recorded.arrivals.len() > MOST {
                 return Err(format!(
                     "at most {MOST} requests can be simulated; `tollgate replay` takes any number"

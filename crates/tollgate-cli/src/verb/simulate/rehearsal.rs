@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use tollgate::StoreError;
+use tollgate::{Cost, Limit, StoreError};
 use tollgate_server::decision_line::micros_up;
 
 use super::arrivals::{Arrival, MOST};
@@ -28,6 +28,8 @@ pub(super) struct Rehearsal {
     pub(super) in_part: u64,
     pub(super) units: u64,
     pub(super) largest_cost: u64,
+    /// What is counted: of several units that of the first limit.
+    pub(super) unit: Box<str>,
     /// Whether somebody had other numbers than the policy's own.
     pub(super) has_tiers: bool,
     /// Of the refused, how many came back as they were told, and how often.
@@ -63,7 +65,7 @@ impl Play<'_> {
         window: Duration,
     ) -> Result<Rehearsal, StoreError> {
         let stage = Stage::set(ruling)?;
-        let mut rehearsal = Rehearsal::new(ruling.spec().built.limits().len(), window);
+        let mut rehearsal = Rehearsal::new(ruling.spec().built.limits(), window);
         let mut looks = (0..=LOOKS)
             .map(|look| self.from_us + (self.until_us - self.from_us) * look / LOOKS)
             .peekable();
@@ -88,12 +90,12 @@ impl Play<'_> {
             while let Some(look) = looks.next_if(|look| *look <= t_us) {
                 rehearsal.look(&stage, self.callers.watched_name(), look)?;
             }
-            let Arrival { cost, tier, .. } = arrivals[place];
+            let Arrival { cost, tier, .. } = arrivals[place].clone();
             let key = self.callers.places[place];
             let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
             let event = Event { tier, ..event(t_us, &self.callers.names[key], cost, Op::Check) };
             let (turn, decision) = stage.play(&event)?;
-            let checked = Checked { turn: &turn, t_us, key: &event.key, cost, decision: &decision };
+            let checked = Checked { turn: &turn, t_us, key: &event.key, decision: &decision };
             rehearsal.has_tiers |=
                 !turn.is_particular() && turn.policy().name() != ruling.spec().built.name();
             rehearsal.add(&checked, key, attempt);
@@ -115,23 +117,24 @@ impl Play<'_> {
     }
 }
 
-fn event(t_us: u64, key: &str, cost: u64, op: Op) -> Event<'_> {
+fn event(t_us: u64, key: &str, cost: Option<Cost>, op: Op) -> Event<'_> {
     let other_keys = Cow::Borrowed(&[][..]);
     Event { t_us, key: Cow::Borrowed(key), cost, op, tier: None, other_keys }
 }
 
 impl Rehearsal {
-    fn new(limits: usize, window: Duration) -> Rehearsal {
+    fn new(limits: &[Limit], window: Duration) -> Rehearsal {
         Rehearsal {
             requests: 0,
             admitted: 0,
             in_part: 0,
             units: 0,
             largest_cost: 0,
+            unit: limits.first().map_or("requests", Limit::unit).into(),
             has_tiers: false,
             retries: 0,
             given_up: 0,
-            refused_by: vec![0; limits],
+            refused_by: vec![0; limits.len()],
             refusals: Refusals::default(),
             longest: Longest::default(),
             timeline: Timeline::new(BINS),
@@ -143,7 +146,8 @@ impl Rehearsal {
     fn add(&mut self, checked: &Checked<'_>, key: usize, attempt: u32) {
         let (is_refused, decision) = (checked.is_refused(), checked.decision);
         self.requests += 1;
-        self.largest_cost = self.largest_cost.max(checked.cost);
+        let cost = checked.turn.cost();
+        self.largest_cost = self.largest_cost.max(cost.of(&self.unit));
         self.retries += u64::from(attempt > 0);
         self.timeline.add(checked.t_us, !is_refused);
         if is_refused {
@@ -156,16 +160,17 @@ impl Rehearsal {
         } else {
             self.admitted += 1;
             self.in_part += u64::from(!decision.is_allowed());
-            self.units = self.units.saturating_add(decision.granted());
+            let granted = cost.granted(decision.granted()).of(&self.unit);
+            self.units = self.units.saturating_add(granted);
             if !checked.turn.is_particular() {
-                self.most.add(key, checked.t_us, decision.granted());
+                self.most.add(key, checked.t_us, granted);
             }
         }
     }
 
     /// What is left to a key, as a share of its limit.
     fn look(&mut self, stage: &Stage<'_>, key: &str, t_us: u64) -> Result<(), StoreError> {
-        let (_, peek) = stage.play(&event(t_us, key, 1, Op::Peek))?;
+        let (_, peek) = stage.play(&event(t_us, key, None, Op::Peek))?;
         let level = match (peek.remaining(), peek.limit()) {
             (Some(remaining), Some(limit)) if limit > 0 => remaining as f64 / limit as f64,
             // What has no number is open or closed.

@@ -67,7 +67,7 @@ pub(super) fn bound(subject: &Subject, played: &Rehearsal) -> Option<u64> {
     if played.has_tiers || spec.shadow || !spec.rollout.is_everybody() {
         return None;
     }
-    let binds = |limit: &&LimitSpec| !limit.shadow;
+    let binds = |limit: &&LimitSpec| !limit.shadow && *limit.unit == *played.unit;
     let window = Micros(played.most.window_us());
     let limits = spec.limits.iter().filter(binds);
     limits.filter_map(|limit| most_within(limit, window, played.largest_cost)).min()

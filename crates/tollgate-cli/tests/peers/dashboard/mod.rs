@@ -23,6 +23,12 @@ limits = [{ name = "burst", algorithm = "gcra", limit = 1, per = "4s", capacity 
 block = ["mallory"]
 limits = [{ name = "daily", algorithm = "gcra", limit = 5, per = "1d" }]
 
+[policies.usage]
+limits = [
+  { name = "requests", algorithm = "gcra", limit = 5, per = "1d" },
+  { name = "tokens", algorithm = "gcra", limit = 1000, per = "1d", unit = "tokens" },
+]
+
 [policies.login]
 key = ["client_ip", "user"]
 limits = ["3/h"]

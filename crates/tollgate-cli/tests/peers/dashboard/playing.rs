@@ -53,6 +53,23 @@ fn a_burst_drains_and_time_refills() {
     scene.ends_well();
 }
 
+/// A policy that counts several units is asked for each of them.
+#[test]
+fn units_are_named() {
+    let scene = Scene::new().live();
+    scene.about("usage", "alice");
+    assert_eq!(scene.check(), "Allowed, 4 left.");
+    scene.browser.fill("#cost", "tokens=800");
+    assert!(scene.browser.text("#curl").contains(r#""cost":{"tokens":800}"#));
+    assert_eq!(scene.check(), "Allowed, 3 left.");
+    scene.browser.click("#fire");
+    scene.browser.await_text("#log", "✕ refused by tokens");
+    scene.browser.fill("#cost", "3");
+    scene.browser.click("#fire");
+    scene.browser.await_text("#verdict", "name them in the cost");
+    scene.ends_well();
+}
+
 #[test]
 fn the_command_for_it_is_shown_and_can_be_pasted() {
     let scene = Scene::new().live();

@@ -12,7 +12,7 @@ fn the_page_loads_and_talks_to_nobody_else() {
     assert_eq!(browser.run("return document.title", &[]), "Tollgate");
     browser.await_text("#store", "memory, healthy");
     browser.await_text("#config", "generation 1");
-    assert_eq!(browser.run("return document.querySelectorAll('#policies tr').length", &[]), 8);
+    assert_eq!(browser.run("return document.querySelectorAll('#policies tr').length", &[]), 9);
     assert!(browser.text("footer").contains("Metrics"), "{}", browser.text("footer"));
     let requested = browser.requested();
     let here = format!("http://127.0.0.1:{}/", scene.server.http);

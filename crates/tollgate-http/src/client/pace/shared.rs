@@ -35,12 +35,18 @@ impl<S: Store + 'static> Shared<S> {
                  binary; use one of mode binary, or a limiter of this process"
             )));
         }
+        if policy.counts_several() {
+            return Err(StoreError::Unfit(format!(
+                "policy `{name}` cannot pace requests, because it counts several units, and a request has one \
+                 cost; use a policy of one unit"
+            )));
+        }
         store.set_policy(policy).await?;
         Ok(Self { store, policy: name, line: Line::default() })
     }
 
     fn charge<'a>(&'a self, key: &'a str, cost: u64) -> [Charge<'a>; 1] {
-        [Charge { policy: &self.policy, key: key.as_bytes(), cost }]
+        [Charge { policy: &self.policy, key: key.as_bytes(), cost: cost.into() }]
     }
 
     async fn ask(&self, key: &str, cost: u64) -> Result<Said, Stopped> {

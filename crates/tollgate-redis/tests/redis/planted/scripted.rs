@@ -47,14 +47,15 @@ impl Bucket {
     /// The answer to a check by the core, from what was found; and what to write.
     fn decide(&self, now_us: u64, found: Option<u64>, cost: u64) -> (Answer, u64) {
         let (now, policy) = (Timestamp::from_micros(now_us), &self.policy);
+        let cost = tollgate::Cost::from(cost);
         let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
         let found_ns = u128::from(found.unwrap_or(now_us)) * 1_000;
         self.gcra().set_full_at(found_ns, &mut words);
-        let verdict = policy.judge(View::new(&words, &logs), now, cost);
-        policy.record(&mut State::new(&mut words, &mut logs), now, cost, verdict);
+        let verdict = policy.judge(View::new(&words, &logs), now, &cost);
+        policy.record(&mut State::new(&mut words, &mut logs), now, &cost, verdict);
         let view = View::new(&words, &logs);
-        let decision = policy.answer(view, now, cost, verdict);
-        let limits = policy.each(view, now, cost, verdict).collect();
+        let decision = policy.answer(view, now, &cost, verdict);
+        let limits = policy.each(view, now, &cost, verdict).collect();
         let full_at = self.gcra().full_at(&words) / 1_000;
         let answer = Answer { decision, limits, source: Source::Authoritative };
         (answer, u64::try_from(full_at).unwrap())
@@ -89,7 +90,7 @@ impl Store for Bucket {
     }
 
     async fn apply(&self, _: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        let Charge { key, cost, .. } = charges[0];
+        let (key, cost) = (charges[0].key, charges[0].cost.most());
         Ok(vec![match self.way {
             Way::ReadThenWrite => self.read_then_write(key, cost).await,
             Way::Script(script) => self.run(script, key, cost).await,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tollgate::{Charge, Failure, FixedWindow, Policy, Settlement, Store, StoreError};
+use tollgate::{Charge, Cost, Failure, FixedWindow, Policy, Settlement, Store, StoreError};
 use tollgate_conformance::real::Cluster;
 
 use super::{commit, hold, hold_for};
@@ -40,14 +40,18 @@ async fn held_and_settled_wherever_they_lie() {
 async fn keys_of_several_slots_are_held_together_or_not_at_all() {
     let cluster = Cluster::start(3, 0);
     let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
-    let charge = |key: &'static str, cost| Charge { policy: "p", key: key.as_bytes(), cost };
+    let charge = |key: &'static str, cost: u64| Charge {
+        policy: "p",
+        key: key.as_bytes(),
+        cost: cost.into(),
+    };
     let all = [charge("a", 60), charge("b", 30), charge("c", 10)];
     assert!(hold_for(&store, "all", &all, 60_000).await.unwrap().id.is_some());
     let refused = hold_for(&store, "again", &all, 60_000).await.unwrap();
     assert!(refused.id.is_none());
     let left = async |key| remaining(&store, key).await;
     assert_eq!((left("a").await, left("b").await, left("c").await), (40, 70, 90));
-    store.settle("all", Settlement::Commit(&[0, 35, 10])).await.unwrap();
+    store.settle("all", Settlement::Commit(&[0, 35, 10].map(Cost::from))).await.unwrap();
     assert_eq!((left("a").await, left("b").await, left("c").await), (100, 65, 90));
     store.settle("all", Settlement::Cancel).await.unwrap();
     assert_eq!((left("a").await, left("b").await, left("c").await), (100, 65, 90));
@@ -74,7 +78,7 @@ async fn who_leaves_in_the_middle_is_charged_once_at_most() {
     for number in 0..CALLERS {
         let id = format!("hold{number}");
         match commit(&store, &id, 3).await {
-            Ok(settled) => certain += settled.used[0],
+            Ok(settled) => certain += settled.used[0].most(),
             Err(StoreError::UnknownReservation(_)) => never += 1,
             Err(error) => {
                 assert_eq!(error.failure(), Some(Failure::Overloaded), "{error}");

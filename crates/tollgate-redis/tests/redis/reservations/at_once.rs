@@ -42,7 +42,8 @@ async fn nodes_never_hold_more_than_there_is() {
                     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                     sleep(millis(fastrand::u64(0..3))).await;
                     inside.fetch_sub(1, Ordering::SeqCst);
-                    let with = [Settlement::Cancel, Settlement::Commit(&[1])][number % 2];
+                    let one = [1.into()];
+                    let with = [Settlement::Cancel, Settlement::Commit(&one)][number % 2];
                     store.settle(&id, with).await.unwrap();
                 }
                 held
@@ -96,7 +97,7 @@ async fn a_place_and_a_rate_are_taken_together_or_not_at_all() {
     let rate = Limit::per_hour(3).named("rate");
     let policy = Policy::new("p", [place, rate]).unwrap();
     let store = store(asking(&server.url()).deadline(PATIENT), policy).await;
-    let one = [Charge { policy: "p", key: b"key", cost: 1 }];
+    let one = [Charge { policy: "p", key: b"key", cost: 1.into() }];
     let mut passed = 0;
     for number in 0..5 {
         let (id, other) = (format!("{number}"), format!("other {number}").replace(' ', "-"));
@@ -105,7 +106,7 @@ async fn a_place_and_a_rate_are_taken_together_or_not_at_all() {
         }
         passed += 1;
         assert!(hold_for(&store, &other, &one, 10_000).await.unwrap().id.is_none());
-        store.settle(&id, Settlement::Commit(&[1])).await.unwrap();
+        store.settle(&id, Settlement::Commit(&[1.into()])).await.unwrap();
     }
     assert_eq!(passed, 3);
 }

@@ -14,7 +14,8 @@ use tollgate_redis::RedisStore;
 
 /// Holds units of one key of policy `p` for a while.
 async fn hold(store: &RedisStore, id: &str, key: &str, cost: u64) -> Result<Reserved, StoreError> {
-    hold_for(store, id, &[Charge { policy: "p", key: key.as_bytes(), cost }], 60_000).await
+    hold_for(store, id, &[Charge { policy: "p", key: key.as_bytes(), cost: cost.into() }], 60_000)
+        .await
 }
 
 async fn hold_for(
@@ -28,5 +29,5 @@ async fn hold_for(
 }
 
 async fn commit(store: &RedisStore, id: &str, used: u64) -> Result<Settled, StoreError> {
-    store.settle(id, Settlement::Commit(&[used])).await
+    store.settle(id, Settlement::Commit(&[used.into()])).await
 }

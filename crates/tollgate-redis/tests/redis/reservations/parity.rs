@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tollgate::{
-    Answer, Charge, FixedWindow, Gcra, Hold, ManualClock, MemoryStore, Mode, OnExpiry, Policy,
-    Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, FixedWindow, Gcra, Hold, ManualClock, MemoryStore, Mode, OnExpiry,
+    Policy, Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 use tollgate_conformance::Family;
 use tollgate_conformance::holding::{Act, HoldCase, run};
@@ -32,7 +32,7 @@ impl Traced {
     }
 
     fn ours<'a>(&'a self, charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
-        charges.iter().map(|charge| Charge { policy: &self.name, ..*charge }).collect()
+        charges.iter().map(|charge| Charge { policy: &self.name, ..charge.clone() }).collect()
     }
 
     fn id(&self, id: &str) -> String {
@@ -163,7 +163,7 @@ async fn several_charges_are_held_and_settled_together() {
         let any = |rng: &mut fastrand::Rng| Charge {
             policy: ["bucket", "part", "shadow"][rng.usize(0..3)],
             key: [b"a".as_slice(), b"b"][rng.usize(0..2)],
-            cost: rng.u64(0..5),
+            cost: rng.u64(0..5).into(),
         };
         let charges: Vec<Charge<'_>> = (0..rng.usize(1..5)).map(|_| any(&mut rng)).collect();
         let id = format!("hold{number}");
@@ -173,11 +173,14 @@ async fn several_charges_are_held_and_settled_together() {
         if here.id.is_none() {
             continue;
         }
-        let used: Vec<u64> = charges.iter().map(|charge| charge.cost * rng.u64(0..3) / 2).collect();
+        let half =
+            |rng: &mut fastrand::Rng, cost: &Cost| Cost::from(cost.most() * rng.u64(0..3) / 2);
+        let used: Vec<Cost> = charges.iter().map(|charge| half(&mut rng, &charge.cost)).collect();
         let with = if rng.u8(0..4) == 0 { Settlement::Cancel } else { Settlement::Commit(&used) };
         let here = memory.settle(&id, with).await.unwrap();
         assert_eq!(redis.settle_at(now, &id, with).await.unwrap(), here, "{charges:?}");
-        let too_many = Settlement::Commit(&[0; 9]);
+        let nine = [const { 0_u64 }; 9].map(Cost::from);
+        let too_many = Settlement::Commit(&nine);
         assert_eq!(redis.settle_at(now, &id, too_many).await.unwrap(), here, "settled once");
     }
 }

@@ -147,8 +147,9 @@ impl Turn<'_> {
         let mut places = Vec::new();
         for (place, line) in lines.iter().enumerate() {
             if let Line::Asked { served, key, tier, hits, numbers, .. } = line
-                && let Some(cost) = units(*hits)
+                && let Some(units) = units(*hits)
             {
+                let cost = served.spec().built.requests(units);
                 asks.push(Ask { served, key, cost, tier: *tier, numbers: *numbers });
                 places.push(place);
             }

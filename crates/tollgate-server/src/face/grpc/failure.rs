@@ -11,6 +11,7 @@ pub(super) fn of_store(error: &StoreError) -> Status {
         StoreError::Failed { kind, .. } => {
             Status::unavailable(format!("the store failed ({})", kind.name()))
         }
+        StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),
         StoreError::Unfit(reason) => Status::failed_precondition(reason.clone()),
         _ => Status::internal(error.to_string()),
     }

@@ -9,14 +9,14 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::Deserialize;
 use serde_json::json;
-use tollgate::Verb;
+use tollgate::{Cost, Verb};
 
 use super::Shared;
-use super::decide::{json, nothing_said};
+use super::decide::{json, nothing_said, price};
 use super::guard::{body_of, open, room};
 use super::problem::Problem;
 use crate::access::Role;
-use crate::config::{NormalisedPolicy, read_limits};
+use crate::config::{NormalisedPolicy, other_units, read_limits};
 use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Instead, Key, Plan, Served};
 use crate::observe::Face;
@@ -92,7 +92,7 @@ async fn on_key(
         let _room = room(&server)?;
         let plan = server.engine.plan();
         let (served, key) = key_in(&plan, &policy, &key)?;
-        on(&server, served, &key, verb, 1).await
+        on(&server, served, &key, verb, price(served, verb, None)?).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
 }
@@ -102,13 +102,13 @@ async fn on(
     served: &Arc<Served>,
     key: &Key<'_>,
     verb: Verb,
-    cost: u64,
+    cost: Cost,
 ) -> Result<Response, Problem> {
-    let ask = Ask { served, key, cost, tier: None, numbers: None };
+    let ask = Ask { served, key, cost: cost.clone(), tier: None, numbers: None };
     let replies = server.engine.apply(Face::Http, verb, &[ask]).await?;
     let reply = replies.first().ok_or_else(nothing_said)?;
     let text = String::from_utf8_lossy(key.bytes());
-    let answer = DecisionLine::in_full(served.name(), &reply.policy, &text, cost, &reply.answer);
+    let answer = DecisionLine::in_full(served.name(), &reply.policy, &text, &cost, &reply.answer);
     let mut answer = json!(answer);
     answer["exception"] = json!(server.engine.exception_of(served, key));
     Ok(json(StatusCode::OK, &answer))
@@ -117,7 +117,7 @@ async fn on(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Grant {
-    cost: u64,
+    cost: Cost,
 }
 
 /// Gives a key units back.
@@ -136,6 +136,7 @@ pub(super) async fn grant(
         })?;
         let plan = server.engine.plan();
         let (served, key) = key_in(&plan, &policy, &key)?;
+        let cost = price(served, Verb::Refund, Some(&cost))?;
         on(&server, served, &key, Verb::Refund, cost).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
@@ -176,7 +177,10 @@ pub(super) async fn make_exception(
             Asked { block: false, exempt: false, limits: Some(limits) } => {
                 let limits = read_limits(&limits, served.spec().mode)
                     .map_err(|reason| Problem::bad("limits", reason))?;
-                Instead::Limits(limits)
+                match other_units(&limits, &served.spec().limits) {
+                    Some(reason) => return Err(Problem::bad("limits", reason)),
+                    None => Instead::Limits(limits),
+                }
             }
             _ => return Err(Problem::bad("body", INSTEAD)),
         };
@@ -184,7 +188,7 @@ pub(super) async fn make_exception(
             let detail = "there are too many exceptions; take some back, or configure them";
             return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }
-        on(&server, served, &key, Verb::Peek, 1).await
+        on(&server, served, &key, Verb::Peek, price(served, Verb::Peek, None)?).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
 }
@@ -201,7 +205,7 @@ pub(super) async fn take_back_exception(
         let plan = server.engine.plan();
         let (served, key) = key_in(&plan, &policy, &key)?;
         server.engine.take_back(served, &key).await;
-        on(&server, served, &key, Verb::Peek, 1).await
+        on(&server, served, &key, Verb::Peek, price(served, Verb::Peek, None)?).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())
 }

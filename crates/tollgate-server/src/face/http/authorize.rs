@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode, Uri};
-use tollgate::Verb;
+use tollgate::{Cost, CostError, Verb};
 
+use super::decide::price;
 use super::problem::Problem;
 use super::query::Query;
 use crate::engine::{Ask, Key, Served, TIER};
@@ -28,7 +29,9 @@ pub(super) async fn authorize(
         Problem::bad("policy", "`policy` is missing; ask /v1/authorize?policy=NAME")
     })?;
     let deny = deny_status(&query)?;
-    let cost = query.whole("cost")?.unwrap_or(1);
+    let cost = query.get("cost").map(|text| text.parse()).transpose();
+    let cost: Option<Cost> =
+        cost.map_err(|error: CostError| Problem::bad("cost", error.to_string()))?;
     let plan = server.engine.plan();
     let served = plan.find(&name).map_err(Problem::not_found)?;
     let given = query.get("key");
@@ -36,6 +39,7 @@ pub(super) async fn authorize(
         Some(key) => served.key(key.as_bytes())?,
         None => key_of_request(served, client, is_trusted, headers)?,
     };
+    let cost = price(served, Verb::Check, cost.as_ref())?;
     let tier = tier_of_request(&query, is_trusted, headers);
     let ask = Ask { served, key: &key, cost, tier: tier.as_deref(), numbers: None };
     let replies = server.engine.apply(Face::Http, Verb::Check, &[ask]).await?;

@@ -7,10 +7,10 @@ use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
-use tollgate::{StoreError, Verb};
+use tollgate::{Cost, StoreError, Verb};
 
 use super::problem::{PROBLEM_JSON, Problem, without_hosts};
-use super::question::{Call, Charges, Cost, Line, Question};
+use super::question::{Call, Charges, Line, Question};
 use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Engine, Key, Plan, Reply, Served, TIER};
 use crate::observe::Face;
@@ -19,19 +19,19 @@ use crate::observe::Face;
 pub(super) struct Prepared<'a> {
     pub(super) served: &'a Arc<Served>,
     key: Key<'a>,
-    cost: u64,
+    cost: Cost,
     tier: Option<Cow<'a, str>>,
 }
 
 impl Prepared<'_> {
     pub(super) fn ask(&self) -> Ask<'_> {
         let tier = self.tier.as_deref();
-        Ask { served: self.served, key: &self.key, cost: self.cost, tier, numbers: None }
+        Ask { served: self.served, key: &self.key, cost: self.cost.clone(), tier, numbers: None }
     }
 
     pub(super) fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
         let key = std::str::from_utf8(self.key.bytes()).unwrap_or_default();
-        DecisionLine::in_full(self.served.name(), &reply.policy, key, self.cost, &reply.answer)
+        DecisionLine::in_full(self.served.name(), &reply.policy, key, &self.cost, &reply.answer)
     }
 
     fn made<'r>(&'r self, reply: &'r Result<Reply, StoreError>) -> Made<'r> {
@@ -39,7 +39,7 @@ impl Prepared<'_> {
             Ok(reply) => Made::Decision(self.answer(reply)),
             Err(error) => Made::Failure {
                 policy: self.served.name(),
-                cost: self.cost,
+                cost: &self.cost,
                 allowed: false,
                 error: without_hosts(error),
             },
@@ -67,11 +67,11 @@ pub(super) async fn decide_about(
 ) -> Result<Response, Problem> {
     match charges {
         Charges::One(line) => {
-            let line = prepare(plan, line)?;
+            let line = prepare(plan, verb, line)?;
             one(engine, verb, headers, &line).await
         }
         Charges::Several { lines, atomic } => {
-            let lines = prepare_all(plan, lines)?;
+            let lines = prepare_all(plan, verb, lines)?;
             match atomic {
                 true => together(engine, verb, headers, &lines).await,
                 false => Ok(each(engine, verb, &lines).await),
@@ -82,13 +82,19 @@ pub(super) async fn decide_about(
 
 pub(super) fn prepare_all<'a>(
     plan: &'a Plan,
+    verb: Verb,
     lines: &'a [Line<'_>],
 ) -> Result<Vec<Prepared<'a>>, Problem> {
-    let prepare = |(at, line)| prepare(plan, line).map_err(|problem: Problem| problem.in_line(at));
+    let prepare =
+        |(at, line)| prepare(plan, verb, line).map_err(|problem: Problem| problem.in_line(at));
     lines.iter().enumerate().map(prepare).collect()
 }
 
-pub(super) fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared<'a>, Problem> {
+pub(super) fn prepare<'a>(
+    plan: &'a Plan,
+    verb: Verb,
+    line: &'a Line<'_>,
+) -> Result<Prepared<'a>, Problem> {
     let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
     let key = match (&line.key, &line.fields) {
         (Some(key), None) => served.key(key.0.as_bytes())?,
@@ -102,26 +108,13 @@ pub(super) fn prepare<'a>(plan: &'a Plan, line: &'a Line<'_>) -> Result<Prepared
     };
     let named = || line.fields.as_ref().and_then(|fields| fields.get(TIER));
     let tier = line.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(named);
-    let cost = line.cost.as_ref().map_or(Ok(1), |cost| units(served, cost))?;
+    let cost = price(served, verb, line.cost.as_ref())?;
     Ok(Prepared { served, key, cost, tier })
 }
 
-/// A map of units names the unit of the policy, which has one.
-fn units(served: &Served, cost: &Cost) -> Result<u64, Problem> {
-    let of_units = match cost {
-        Cost::Units(units) => return Ok(*units),
-        Cost::OfUnits(of_units) => of_units,
-    };
-    let unit = served.spec().limits.first().map_or("requests", |limit| &limit.unit);
-    match &**of_units {
-        // What nobody mentions is one request, and none of anything else.
-        [] => Ok(u64::from(unit == "requests")),
-        [(named, units)] if named == unit => Ok(*units),
-        _ => {
-            let reason = format!("policy `{}` counts `{unit}` and nothing else", served.name());
-            Err(Problem::bad("cost", reason))
-        }
-    }
+/// How much it is, as the policy counts.
+pub(super) fn price(served: &Served, verb: Verb, cost: Option<&Cost>) -> Result<Cost, Problem> {
+    served.price(verb, cost).map_err(|error| Problem::bad("cost", error.to_string()))
 }
 
 async fn one(
@@ -185,7 +178,7 @@ struct Each<'a> {
 #[serde(untagged)]
 enum Made<'a> {
     Decision(DecisionLine<'a>),
-    Failure { policy: &'a str, cost: u64, allowed: bool, error: String },
+    Failure { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
 }
 
 async fn each(engine: &Engine, verb: Verb, lines: &[Prepared<'_>]) -> Response {

@@ -67,6 +67,7 @@ impl From<StoreError> for Problem {
                 // Programs tell by it that this server is well and has decided to let nobody pass.
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
+            StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
             _ => Problem::bad("policy", error.to_string()),
         }
     }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Error, MapAccess, Unexpected, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use tollgate::Cost;
 
 use super::problem::Problem;
 use crate::config::did_you_mean;
@@ -140,43 +141,6 @@ impl<'a> Body<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
-
-/// Units: a number, or a map from units to numbers.
-#[derive(Debug)]
-pub(super) enum Cost {
-    Units(u64),
-    OfUnits(Vec<(String, u64)>),
-}
-
-impl<'de> Deserialize<'de> for Cost {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cost, D::Error> {
-        struct OfCost;
-        impl<'de> Visitor<'de> for OfCost {
-            type Value = Cost;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number from 0, or a map of units")
-            }
-
-            fn visit_u64<E: Error>(self, units: u64) -> Result<Cost, E> {
-                Ok(Cost::Units(units))
-            }
-
-            fn visit_i64<E: Error>(self, units: i64) -> Result<Cost, E> {
-                Err(E::invalid_value(Unexpected::Signed(units), &self))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cost, A::Error> {
-                let mut units = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    units.push(entry);
-                }
-                Ok(Cost::OfUnits(units))
-            }
-        }
-        deserializer.deserialize_any(OfCost)
-    }
-}
 
 /// Fields of a request, by name. Numbers and flags stand for their text.
 #[derive(Debug)]
@@ -340,7 +304,7 @@ mod tests {
     fn reads_one_and_several() {
         let read = |body: &'static [u8]| Question::read(body, Call::Decide).unwrap().charges;
         let one = read(br#"{"policy":"p","key":"k\u0041","cost":3}"#);
-        assert!(matches!(one, Charges::One(Line { cost: Some(Cost::Units(3)), .. })));
+        assert!(matches!(one, Charges::One(Line { cost: Some(cost), .. }) if cost == 3));
         let several = read(br#"{"checks":[{"policy":"p","key":"k"}],"atomic":false}"#);
         assert!(matches!(several, Charges::Several { atomic: false, .. }));
         let fields = br#"{"policy":"p","fields":{"a":"x","b":7,"c":true}}"#;

@@ -9,8 +9,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tollgate::{
-    MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Settled, Settlement,
-    StoreError,
+    Cost, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Settled,
+    Settlement, StoreError, Verb,
 };
 
 use super::Shared;
@@ -38,7 +38,7 @@ pub(super) async fn reserve(
     let plan = engine.plan();
     match &charges {
         Charges::One(line) => {
-            let lines = [prepare(&plan, line)?];
+            let lines = [prepare(&plan, Verb::Check, line)?];
             let Holding { replies, reservation } = hold(engine, terms, &lines).await?;
             let answer = lines[0].answer(replies.first().ok_or_else(nothing_said)?);
             Ok(answered(headers, &lines, &replies, reservation, &answer))
@@ -47,7 +47,7 @@ pub(super) async fn reserve(
             Err(Problem::bad("atomic", "a reservation holds all of its charges or nothing"))
         }
         Charges::Several { lines, .. } => {
-            let lines = prepare_all(&plan, lines)?;
+            let lines = prepare_all(&plan, Verb::Check, lines)?;
             let Holding { replies, reservation } = hold(engine, terms, &lines).await?;
             let answers = lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply));
             let answer = Decisions { allowed: reservation.is_some(), decisions: answers.collect() };
@@ -157,12 +157,12 @@ struct Used {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Costs {
-    One(u64),
-    Several(Vec<u64>),
+    Several(Vec<Cost>),
+    One(Cost),
 }
 
 impl Costs {
-    fn as_slice(&self) -> &[u64] {
+    fn as_slice(&self) -> &[Cost] {
         match self {
             Costs::One(cost) => std::slice::from_ref(cost),
             Costs::Several(costs) => costs,
@@ -209,8 +209,8 @@ pub(super) async fn cancel(
 struct SettledLine<'a> {
     id: &'a str,
     cancelled: bool,
-    held: &'a [u64],
-    used: &'a [u64],
+    held: &'a [Cost],
+    used: &'a [Cost],
 }
 
 async fn settle(server: &Server, id: &str, with: Settlement<'_>) -> Result<Response, Problem> {

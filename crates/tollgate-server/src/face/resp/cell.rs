@@ -45,7 +45,11 @@ pub(super) fn throttle<'t>(
         return Next::Decided;
     }
     let variant = session.variant.as_ref().map(Arc::clone);
-    Next::Ask(Question { verb, cost, about: About::Throttle { numbers, variant, key } })
+    Next::Ask(Question {
+        verb,
+        cost: cost.into(),
+        about: About::Throttle { numbers, variant, key },
+    })
 }
 
 /// The complaint is the whole reply; those that redis-cell makes too are in its words.
@@ -133,5 +137,5 @@ pub(super) fn del<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'
         return Next::refused(replies, &text);
     }
     let keys = command.from(1).collect();
-    Next::Ask(Question { verb: Verb::Reset, cost: 0, about: About::Throttled { keys } })
+    Next::Ask(Question { verb: Verb::Reset, cost: 0.into(), about: About::Throttled { keys } })
 }

@@ -7,7 +7,7 @@ use tollgate::{Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATIO
 use super::obey::{Next, shown};
 use super::parse::Command;
 use super::question::{About, Question};
-use super::tg::{cost, numbers, policy_and_key};
+use super::tg::{cost, numbers, policy_and_key, priced};
 use super::write::Replies;
 use crate::engine::Plan;
 
@@ -21,6 +21,7 @@ pub(super) fn reserve<'t>(
         let cost = cost(command.get(3).unwrap_or_default())?;
         let ttl = ttl(command.get(4).unwrap_or_default())?;
         let (served, key) = policy_and_key(plan, command)?;
+        let cost = priced(served, Verb::Check, Some(cost))?;
         Ok(Question { verb: Verb::Check, cost, about: About::Hold { served, key, ttl } })
     };
     read().map_or_else(|text: String| Next::refused(replies, &text), Next::Ask)
@@ -41,7 +42,7 @@ pub(super) fn cancel<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Nex
     match id(command) {
         Ok(id) => {
             let about = About::Settle { id, is_cancelled: true };
-            Next::Ask(Question { verb: Verb::Check, cost: 0, about })
+            Next::Ask(Question { verb: Verb::Check, cost: 0.into(), about })
         }
         Err(text) => Next::refused(replies, &text),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Decision, Settlement, StoreError, Verb};
+use tollgate::{Cost, Decision, Settlement, StoreError, Verb};
 
 use super::write::Replies;
 use super::{cell, hold, tg};
@@ -13,7 +13,7 @@ use crate::observe::Face;
 /// What is asked.
 pub(super) struct Question<'t> {
     pub(super) verb: Verb,
-    pub(super) cost: u64,
+    pub(super) cost: Cost,
     pub(super) about: About<'t>,
 }
 
@@ -81,7 +81,8 @@ impl Question<'_> {
                     Some(variant) => variant,
                     None => engine.variant(numbers).await?,
                 };
-                let decision = engine.throttle(Face::Resp, &variant, verb, key, cost).await?;
+                let decision =
+                    engine.throttle(Face::Resp, &variant, verb, key, cost.most()).await?;
                 Ok(Said::Throttle(variant, verb, decision))
             }
             About::Throttled { keys } => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Outcome, Verb};
+use tollgate::{Cost, CostError, Decision, Outcome, Verb};
 
 use super::obey::{Next, shown};
 use super::parse::Command;
@@ -22,7 +22,7 @@ pub(super) fn ask<'t>(
     command: Command<'t, '_>,
     replies: &mut Replies,
 ) -> Next<'t> {
-    let cost = match command.get(3).map_or(Ok(1), cost) {
+    let cost = match command.get(3).map(cost).transpose() {
         Ok(cost) => cost,
         Err(text) => return Next::refused(replies, &text),
     };
@@ -30,7 +30,13 @@ pub(super) fn ask<'t>(
         Ok(found) => found,
         Err(text) => return Next::refused(replies, &text),
     };
-    if let Some(decision) = engine.decide_now(Face::Resp, verb, served, &key, cost) {
+    let cost = match priced(served, verb, cost) {
+        Ok(cost) => cost,
+        Err(text) => return Next::refused(replies, &text),
+    };
+    if let Some(units) = cost.plain()
+        && let Some(decision) = engine.decide_now(Face::Resp, verb, served, &key, units)
+    {
         answer(&decision, replies);
         return Next::Decided;
     }
@@ -54,11 +60,15 @@ pub(super) fn report<'t>(
         }
     };
     match policy_and_key(plan, command) {
-        Ok((served, key)) if served.policy().takes_reports() => Next::Ask(Question {
-            verb: Verb::Report(outcome),
-            cost: 1,
-            about: About::Policy { served, key },
-        }),
+        Ok((served, key)) if served.policy().takes_reports() => {
+            let verb = Verb::Report(outcome);
+            match priced(served, verb, None) {
+                Ok(cost) => {
+                    Next::Ask(Question { verb, cost, about: About::Policy { served, key } })
+                }
+                Err(text) => Next::refused(replies, &text),
+            }
+        }
         Ok((served, _)) => {
             let name = served.name();
             let text = format!("ERR policy '{name}' has no error-rate limit to report to");
@@ -82,11 +92,24 @@ pub(super) fn policy_and_key<'t>(
     Ok((served, key))
 }
 
-pub(super) fn cost(argument: &[u8]) -> Result<u64, String> {
-    let cost = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
-    cost.ok_or_else(|| {
-        format!("ERR the cost must be a whole number, not '{}'", shown(argument, 128))
+/// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
+#[inline]
+pub(super) fn cost(argument: &[u8]) -> Result<Cost, String> {
+    let text = std::str::from_utf8(argument).unwrap_or_default();
+    text.parse().map_err(|error: CostError| match text.contains('=') {
+        true => format!("ERR {error}"),
+        false => format!("ERR the cost must be a whole number, not '{}'", shown(argument, 128)),
     })
+}
+
+/// A cost as the policy counts.
+#[inline]
+pub(super) fn priced(served: &Served, verb: Verb, cost: Option<Cost>) -> Result<Cost, String> {
+    match cost {
+        // What a policy of one unit is mostly asked for.
+        None if !served.spec().built.counts_several() => Ok(Cost::from(1)),
+        cost => served.price(verb, cost.as_ref()).map_err(|error| format!("ERR {error}")),
+    }
 }
 
 #[cold]

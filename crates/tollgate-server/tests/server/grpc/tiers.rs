@@ -47,6 +47,28 @@ async fn an_entry_picks_the_tier_and_is_no_part_of_the_key() {
     assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, 6));
 }
 
+/// Hits are requests, whatever else a policy counts.
+#[tokio::test]
+async fn of_several_units_hits_are_requests() {
+    let rules = r#"
+[policies.llm]
+limits = [
+  { name = "requests", algorithm = "fixed-window", limit = 10, per = "365d", align = "epoch" },
+  { name = "tokens", algorithm = "fixed-window", limit = 5, per = "365d", align = "epoch", unit = "tokens" },
+]
+[[rules]]
+domain = "d"
+policy = "llm"
+descriptor = [{ key = "user" }]
+"#;
+    let scene = Scene::new(rules).await;
+    let mut client = scene.client().await;
+    for left in [5, 5, 5, 5, 5, 4, 3, 2, 1, 0] {
+        assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, left));
+    }
+    assert_eq!(lone(&mut client, user("u")).await.0, Code::OverLimit);
+}
+
 /// To a policy without tiers the entry is like any other.
 #[tokio::test]
 async fn without_tiers_it_is_an_entry_of_the_key() {

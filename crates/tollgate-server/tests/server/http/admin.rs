@@ -17,6 +17,9 @@ auth = [
 headers = "ietf"
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 3 }]
 
+[policies.usage]
+limits = ["5/h", { algorithm = "gcra", limit = 900, per = "1h", unit = "tokens" }]
+
 [policies.login]
 key = ["client_ip", "user"]
 limits = ["2/h"]
@@ -30,6 +33,37 @@ async fn ask(client: &mut Client, who: &str, method: &str, path: &str, body: &st
 async fn check(client: &mut Client, key: &str, cost: u64) -> Answer {
     let body = json!({"policy": "plain", "key": key, "cost": cost}).to_string();
     ask(client, "checker", "POST", "/v1/check", &body).await
+}
+
+#[tokio::test]
+async fn units_are_given_back_as_they_are_named() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let body = json!({"policy": "usage", "key": "k", "cost": {"tokens": 900}}).to_string();
+    assert_eq!(ask(&mut client, "root", "POST", "/v1/check", &body).await.status, 200);
+    let key = "/v1/policies/usage/keys/k";
+    let grant = json!({"cost": {"tokens": 300}}).to_string();
+    let said = ask(&mut client, "root", "POST", &format!("{key}/grant"), &grant).await.json();
+    let left = |at: usize| said["limits"][at]["remaining"].as_u64().unwrap();
+    assert_eq!((left(0), left(1) / 100), (4, 3), "{said}");
+    let own = json!({"limits": ["100/s"]}).to_string();
+    let answer = ask(&mut client, "root", "PUT", &format!("{key}/override"), &own).await;
+    assert_eq!((answer.status, &answer.json()["field"]), (400, &json!("limits")), "{answer:?}");
+}
+
+/// What is forgotten is told in the numbers that go for the key.
+#[tokio::test]
+async fn a_reset_answers_as_a_look() {
+    let server = AtWork::serving(POLICIES).await;
+    let mut client = server.http().await;
+    let key = "/v1/policies/plain/keys/k";
+    let own = json!({"limits": [{"name": "gcra", "algorithm": "gcra", "limit": 9, "per": "1h"}]});
+    let own = own.to_string();
+    let answer = ask(&mut client, "root", "PUT", &format!("{key}/override"), &own).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(check(&mut client, "k", 5).await.status, 200);
+    let said = ask(&mut client, "root", "DELETE", key, "").await.json();
+    assert_eq!((&said["limit"], &said["remaining"]), (&json!(9), &json!(9)), "{said}");
 }
 
 #[tokio::test]
@@ -205,7 +239,7 @@ async fn the_list_of_policies() {
     let list = ask(&mut client, "reader", "GET", "/v1/policies", "").await.json();
     let names: Vec<&str> =
         list["policies"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
-    assert_eq!(names, ["login", "plain"]);
+    assert_eq!(names, ["login", "plain", "usage"]);
     let one = ask(&mut client, "reader", "GET", "/v1/policies/plain", "").await.json();
     assert_eq!(one, list["policies"][1]);
     assert_eq!(one["limits"][0]["per_us"], 3_600_000_000_u64);

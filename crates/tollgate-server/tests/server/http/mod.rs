@@ -12,3 +12,4 @@ mod reserve;
 mod reserve_shared;
 mod rollout;
 mod tiers;
+mod units;

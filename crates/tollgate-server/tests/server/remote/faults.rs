@@ -97,7 +97,7 @@ async fn what_must_reach_the_server_fails_without_it() {
     let silent = Impostor::saying("").await;
     let store = patient(&silent.url()).deadline(SHORT).connect().await.unwrap();
     for verb in [Verb::Refund, Verb::Reset] {
-        let charge = Charge { policy: "p", key: b"k", cost: 1 };
+        let charge = Charge { policy: "p", key: b"k", cost: 1.into() };
         let error = store.apply(verb, &[charge]).await.unwrap_err();
         assert!(error.failure().is_some(), "{verb:?}: {error}");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, Hold, MemoryStore, OnExpiry, Settlement, Store, StoreError, Verb};
+use tollgate::{Charge, Cost, Hold, MemoryStore, OnExpiry, Settlement, Store, StoreError, Verb};
 
 use super::{patient, url_of};
 use crate::at_work::AtWork;
@@ -45,7 +45,7 @@ async fn a_server_holds_as_a_store_in_this_process() {
                 .map(|_| Charge {
                     policy: NAMES[random.usize(..NAMES.len())],
                     key: [b"a".as_slice(), b"\xff"][random.usize(..2)],
-                    cost: cost(&mut random),
+                    cost: cost(&mut random).into(),
                 })
                 .collect();
             let id = format!("id/{step}");
@@ -68,7 +68,7 @@ async fn a_server_holds_as_a_store_in_this_process() {
             }
         } else {
             let (id, charges) = ids[random.usize(..ids.len())].clone();
-            let costs: Vec<u64> = (0..charges).map(|_| cost(&mut random)).collect();
+            let costs: Vec<Cost> = (0..charges).map(|_| cost(&mut random).into()).collect();
             let with = || match step % 3 {
                 0 => Settlement::Cancel,
                 _ => Settlement::Commit(&costs),
@@ -76,7 +76,7 @@ async fn a_server_holds_as_a_store_in_this_process() {
             let (a, b) = (there.settle(&id, with()).await, here.settle(&id, with()).await);
             assert_eq!(a, b, "step {step}");
             if random.bool() {
-                let bucket = [Charge { policy: "bucket", key: b"a", cost: 30 }];
+                let bucket = [Charge { policy: "bucket", key: b"a", cost: 30.into() }];
                 there.apply(Verb::Refund, &bucket).await.unwrap();
                 here.apply(Verb::Refund, &bucket).await.unwrap();
             }
@@ -91,8 +91,8 @@ async fn what_is_wrong_is_told_as_a_store_tells_it() {
     let store = patient(&url_of(&server)).connect().await.unwrap();
     let unknown = StoreError::UnknownReservation("no/body".to_owned());
     assert_eq!(store.settle("no/body", Settlement::Cancel).await, Err(unknown.clone()));
-    assert_eq!(store.settle("no/body", Settlement::Commit(&[1])).await, Err(unknown));
-    let charge = [Charge { policy: "places", key: b"k", cost: 1 }];
+    assert_eq!(store.settle("no/body", Settlement::Commit(&[1.into()])).await, Err(unknown));
+    let charge = [Charge { policy: "places", key: b"k", cost: 1.into() }];
     let is_bad = |found: &StoreError| matches!(found, StoreError::BadReservation(_));
     for id in ["", "with space"] {
         let found = store.reserve(&hold(Some(id), &charge)).await.unwrap_err();
@@ -103,9 +103,9 @@ async fn what_is_wrong_is_told_as_a_store_tells_it() {
     assert!(is_bad(&found) && found.to_string().contains("at most"), "{found:?}");
     assert!(is_bad(&store.reserve(&hold(None, &[])).await.unwrap_err()));
     let one = store.reserve(&hold(None, &charge)).await.unwrap().id.unwrap();
-    let two = store.settle(&one, Settlement::Commit(&[1, 2])).await.unwrap_err();
+    let two = store.settle(&one, Settlement::Commit(&[1.into(), 2.into()])).await.unwrap_err();
     assert!(is_bad(&two), "{two:?}");
-    let nobody = [Charge { policy: "nobody", key: b"k", cost: 1 }];
+    let nobody = [Charge { policy: "nobody", key: b"k", cost: 1.into() }];
     let found = store.reserve(&hold(None, &nobody)).await.unwrap_err();
     assert_eq!(found, StoreError::UnknownPolicy("nobody".to_owned()));
     let checked = store.apply(Verb::Check, &charge).await.unwrap_err();

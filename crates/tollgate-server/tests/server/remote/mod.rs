@@ -8,6 +8,7 @@ mod impostor;
 mod layer;
 mod outage;
 mod parity;
+mod units;
 
 use std::time::Duration;
 
@@ -34,6 +35,6 @@ async fn check(
     key: &[u8],
     cost: u64,
 ) -> Result<Answer, StoreError> {
-    let answers = store.apply(Verb::Check, &[Charge { policy, key, cost }]).await?;
+    let answers = store.apply(Verb::Check, &[Charge { policy, key, cost: cost.into() }]).await?;
     Ok(answers.into_iter().next().expect("an answer"))
 }

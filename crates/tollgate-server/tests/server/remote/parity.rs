@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Answer, Charge, MemoryStore, Outcome, Policy, Source, Store, Verb};
+use tollgate::{Answer, Charge, Cost, MemoryStore, Outcome, Policy, Source, Store, Verb};
 
 use super::{patient, url_of};
 use crate::at_work::AtWork;
@@ -118,7 +118,7 @@ async fn a_server_decides_as_a_store_in_this_process() {
             .map(|_| Charge {
                 policy: if breaks { "breaker" } else { NAMES[random.usize(..NAMES.len())] },
                 key: KEYS[random.usize(..KEYS.len())],
-                cost: if random.u8(..20) == 0 { 1_000 } else { random.u64(0..=3) },
+                cost: Cost::from(if random.u8(..20) == 0 { 1_000 } else { random.u64(0..=3) }),
             })
             .collect();
         let (a, b) = (there.apply(verb, &charges).await, here.apply(verb, &charges).await);

@@ -14,3 +14,4 @@ mod patience;
 mod pipeline;
 mod redis;
 mod tg;
+mod units;

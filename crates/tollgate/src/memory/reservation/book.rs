@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tollgate_core::{Held, Policy, Timestamp};
+use tollgate_core::{Cost, Held, Policy, Timestamp};
 
 use super::id::Ids;
 use crate::hold::{OnExpiry, Settled};
@@ -24,7 +24,7 @@ pub(super) type Due = (Timestamp, u64);
 pub(super) struct HeldLine {
     pub(super) line: Line,
     /// How much is held of the limits that can refuse.
-    pub(super) granted: u64,
+    pub(super) granted: Cost,
     /// The policy it was held under.
     pub(super) policy: Arc<Policy>,
     pub(super) held: Held,
@@ -37,7 +37,7 @@ pub(super) struct Reservation {
     pub(super) on_expiry: OnExpiry,
     pub(super) lines: Vec<HeldLine>,
     /// The cost of each charge, and which line it became.
-    pub(super) charges: Vec<(u64, usize)>,
+    pub(super) charges: Vec<(Cost, usize)>,
     pub(super) settled: Option<Settled>,
 }
 
@@ -48,7 +48,7 @@ impl Reservation {
     }
 
     /// Whether it holds just this.
-    pub(super) fn is_for(&self, lines: &[Line], charges: &[(u64, usize)]) -> bool {
+    pub(super) fn is_for(&self, lines: &[Line], charges: &[(Cost, usize)]) -> bool {
         let same = |(held, line): (&HeldLine, &Line)| held.line.is_for_the_same(line);
         self.charges == charges
             && self.lines.len() == lines.len()

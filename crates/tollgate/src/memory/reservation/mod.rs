@@ -6,15 +6,15 @@
 mod book;
 mod id;
 
-use tollgate_core::{Policy, Timestamp, Verdict};
+use tollgate_core::{Cost, Policy, Timestamp, Verdict};
 
 use super::Shared;
 use super::apply::{Line, Shards, Spot, lock_all, one_instant};
 use crate::clock::Clock;
 use crate::hold::{Hold, Reserved, Settled, Settlement, bad};
-use crate::store::{Failure, StoreError};
+use crate::store::{Charge, Failure, StoreError, Verb};
 use crate::sync::{Arc, Ordering, lock};
-use crate::together::{retry_together, withhold_unless_all_admit};
+use crate::together::{price_of_held, retry_together, withhold_unless_all_admit};
 pub(super) use book::Book;
 use book::{HeldLine, Reservation};
 
@@ -24,11 +24,15 @@ const GIVEN_BACK_BY_THE_WAY: usize = 64;
 impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
         self.make_room();
-        let (lines, line_of) = self.lines(hold.charges)?;
+        let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
         let policies: Vec<_> = lines.iter().map(Line::current_policy).collect();
         let ttl = hold.checked_ttl(&policies.iter().map(|policy| &**policy).collect::<Vec<_>>())?;
-        let charges: Vec<(u64, usize)> =
-            hold.charges.iter().map(|charge| charge.cost).zip(line_of).collect();
+        let price = |(charge, i): (&Charge<'_>, &usize)| {
+            Verb::Check.price(&policies[*i], Some(&charge.cost))
+        };
+        let costs: Vec<Cost> =
+            hold.charges.iter().zip(&line_of).map(price).collect::<Result<_, _>>()?;
+        let charges: Vec<(Cost, usize)> = costs.into_iter().zip(line_of).collect();
         let mut book = lock(&self.book);
         let now = self.clock.now();
         self.release_due(&mut book, lines.iter().map(Line::spot), now);
@@ -62,15 +66,18 @@ impl<C: Clock> Shared<C> {
         for (line, verdict) in lines.iter().zip(&verdicts) {
             let locked = line.locked(&mut shards);
             if holds {
-                let held = locked.hold(line.key, now, line.cost, *verdict, now.after(ttl));
+                let held = locked.hold(line.key, now, &line.cost, *verdict, now.after(ttl));
                 let policy = Arc::clone(locked.shard.policy(line.key.under));
-                let granted = if policy.is_shadow() { line.cost } else { verdict.grants() };
+                let granted = match policy.is_shadow() {
+                    true => line.cost.clone(),
+                    false => line.cost.granted(verdict.grants()),
+                };
                 held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
             } else {
-                locked.record(line.key, now, line.cost, *verdict);
+                locked.record(line.key, now, &line.cost, *verdict);
             }
         }
-        let answer = |&(_, i): &(u64, usize)| lines[i].answer(&mut shards, now, verdicts[i]);
+        let answer = |(_, i): &(Cost, usize)| lines[*i].answer(&mut shards, now, verdicts[*i]);
         let mut answers: Vec<_> = charges.iter().map(answer).collect();
         drop(shards);
         retry_together(&mut answers);
@@ -174,7 +181,7 @@ impl<C: Clock> Shared<C> {
 
 /// What every line says, all or nothing, and whether it is all.
 fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
-    let judge = |line: &Line| line.shard(shards).judge(line.key, now, line.cost);
+    let judge = |line: &Line| line.shard(shards).judge(line.key, now, &line.cost);
     let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
     let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(shards)).collect();
     withhold_unless_all_admit(&policies, &mut verdicts);
@@ -186,9 +193,9 @@ fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdic
 fn again(known: &Reservation, now: Timestamp) -> Reserved {
     let mut shards = lock_all(known.lines.iter().map(|held| &held.line));
     let now = one_instant(&mut shards, now);
-    let answer = |&(_, i): &(u64, usize)| {
-        let HeldLine { line, granted, .. } = &known.lines[i];
-        line.answer(&mut shards, now, Verdict::held(*granted))
+    let answer = |(_, i): &(Cost, usize)| {
+        let HeldLine { line, granted, .. } = &known.lines[*i];
+        line.answer(&mut shards, now, Verdict::held(granted.most()))
     };
     Reserved {
         id: Some(known.id.as_ref().to_owned()),
@@ -201,8 +208,15 @@ impl Reservation {
     /// What settling it with this comes to.
     fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
         let used = match with {
-            Settlement::Cancel => vec![0; self.charges.len()],
-            Settlement::Commit(costs) if costs.len() == self.charges.len() => costs.to_vec(),
+            Settlement::Cancel => self.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
+            Settlement::Commit(costs) if costs.len() == self.charges.len() => {
+                let price = |(cost, (held, i)): (&Cost, &(Cost, usize))| {
+                    let (now, then) =
+                        (self.lines[*i].line.current_policy(), &self.lines[*i].policy);
+                    price_of_held(cost, held, [&now, then])
+                };
+                costs.iter().zip(&self.charges).map(price).collect::<Result<_, _>>()?
+            }
             Settlement::Commit(costs) => {
                 return Err(bad(format!(
                     "reservation `{}` holds {} charges, but {} costs are committed; give one for each",
@@ -212,25 +226,25 @@ impl Reservation {
                 )));
             }
         };
-        let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted).collect();
+        let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted.clone()).collect();
         Ok(Settled { is_cancelled: matches!(with, Settlement::Cancel), held, used })
     }
 
     /// Makes what was held what was used, of each charge.
-    fn apply(&self, now: Timestamp, used: &[u64]) {
-        let mut of_lines = vec![0_u64; self.lines.len()];
+    fn apply(&self, now: Timestamp, used: &[Cost]) {
+        let mut of_lines = vec![Cost::from(0); self.lines.len()];
         for ((_, i), used) in self.charges.iter().zip(used) {
-            of_lines[*i] = of_lines[*i].saturating_add(*used);
+            of_lines[*i] = of_lines[*i].plus(used);
         }
         let mut shards = lock_all(self.lines.iter().map(|held| &held.line));
         let now = one_instant(&mut shards, now);
         for (HeldLine { line, policy, held, .. }, used) in self.lines.iter().zip(of_lines) {
-            line.locked(&mut shards).settle(line.key, now, policy, held, used);
+            line.locked(&mut shards).settle(line.key, now, policy, held, &used);
         }
     }
 
     /// Gives everything back, as of the instant at which its time is over.
     fn release(&self) {
-        self.apply(self.expires_at, &vec![0; self.charges.len()]);
+        self.apply(self.expires_at, &vec![Cost::from(0); self.charges.len()]);
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use tollgate::Cost;
 use tollgate_server::envoy::{
     Code, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitServiceClient,
 };
@@ -57,7 +58,7 @@ impl GrpcCaller {
             token: token.transpose().map_err(|_| stranger())?,
             domain: load.domain.clone(),
             descriptor: load.descriptor.clone(),
-            cost: load.cost,
+            cost: load.cost.as_ref().map_or(1, Cost::most),
         })
     }
 

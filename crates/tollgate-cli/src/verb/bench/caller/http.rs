@@ -5,6 +5,7 @@ use hyper::body::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
+use tollgate::Cost;
 
 use super::Answers;
 use crate::server::{Connection, NoAnswer, Said};
@@ -14,7 +15,7 @@ use crate::verb::bench::load::Load;
 pub(in crate::verb::bench) struct HttpCaller {
     connection: Connection,
     policy: String,
-    cost: u64,
+    cost: Option<Cost>,
 }
 
 /// As much of a decision as is counted.
@@ -22,7 +23,7 @@ pub(in crate::verb::bench) struct HttpCaller {
 struct Decision {
     allowed: bool,
     #[serde(default)]
-    granted: u64,
+    granted: Cost,
     #[serde(default)]
     refused_by: Vec<IgnoredAny>,
     error: Option<IgnoredAny>,
@@ -36,12 +37,17 @@ struct Decisions {
 impl HttpCaller {
     pub(super) async fn connect(load: &Load) -> Result<HttpCaller, NoAnswer> {
         let connection = Connection::open(&load.server).await?;
-        Ok(HttpCaller { connection, policy: load.policy.clone(), cost: load.cost })
+        Ok(HttpCaller { connection, policy: load.policy.clone(), cost: load.cost.clone() })
     }
 
     pub(super) async fn call(&mut self, keys: &mut Keys, many: u64) -> Result<Answers, NoAnswer> {
-        let mut check =
-            || json!({ "policy": self.policy, "key": keys.next_name(), "cost": self.cost });
+        let mut check = || {
+            let mut check = json!({ "policy": self.policy, "key": keys.next_name() });
+            if let Some(cost) = &self.cost {
+                check["cost"] = json!(cost);
+            }
+            check
+        };
         let question = match many {
             1 => check(),
             _ => {
@@ -72,7 +78,7 @@ fn read(said: &Said, many: u64) -> Option<Answers> {
 impl Answers {
     fn count_decision(&mut self, decision: &Decision) {
         // A partial grant is no refusal: then no limit is named, and something was granted.
-        let in_part = decision.refused_by.is_empty() && decision.granted > 0;
+        let in_part = decision.refused_by.is_empty() && !decision.granted.is_zero();
         match decision {
             Decision { error: Some(_), .. } => self.failed += 1,
             Decision { allowed: true, .. } => self.allowed += 1,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use tollgate::Cost;
 
 use super::Answers;
 use super::reply::{Reply, read};
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(in crate::verb::bench) struct RespCaller {
     stream: Box<dyn Wire>,
     policy: String,
-    cost: String,
+    cost: Option<String>,
     questions: Vec<u8>,
     /// What came, and up to where it is understood.
     replies: Vec<u8>,
@@ -32,7 +33,7 @@ impl RespCaller {
         let mut caller = RespCaller {
             stream,
             policy: load.policy.clone(),
-            cost: load.cost.to_string(),
+            cost: load.cost.as_ref().map(Cost::to_string),
             questions: Vec::new(),
             replies: Vec::new(),
             at: 0,
@@ -47,8 +48,10 @@ impl RespCaller {
     pub(super) async fn call(&mut self, keys: &mut Keys, many: u64) -> Result<Answers, NoAnswer> {
         for _ in 0..many {
             let key = keys.next_name();
-            let command = ["TG.CHECK", &self.policy, &key, &self.cost];
-            write_command(&mut self.questions, &command);
+            let command =
+                ["TG.CHECK", &self.policy, &key, self.cost.as_deref().unwrap_or_default()];
+            let length = if self.cost.is_some() { 4 } else { 3 };
+            write_command(&mut self.questions, &command[..length]);
         }
         let mut answers = Answers::default();
         self.ask(many, &mut answers).await?;

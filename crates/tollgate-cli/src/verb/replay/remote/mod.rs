@@ -87,8 +87,8 @@ impl<'a> Stage<'a> {
             let (decisions, trouble) = window.decide(&self.store, &self.ruling).await;
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
-                let turn = self.ruling.turn(event);
-                let decision = turn.told(&event.key, event.cost, *decision);
+                let turn = self.ruling.turn(event).map_err(|error| error.to_string())?;
+                let decision = turn.told(&event.key, *decision);
                 audience.hear(&turn, event, &decision)?;
             }
             let trouble = trouble.map(|error| sentence(self.url, &error).into());

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use tollgate::{Charge, Decision, StoreError, Timestamp};
+use tollgate::{Decision, StoreError, Timestamp};
 use tollgate_redis::RedisStore;
 
 use super::events::Next;
 use crate::failure::Failure;
-use crate::stage::Ruling;
-use crate::trace::Event;
+use crate::stage::{Ruling, no_answer};
+use crate::trace::{Event, Op};
 
 /// How many events may be under way at once; with more of them a replay is no faster.
 pub(super) const WINDOW: usize = 256;
@@ -84,15 +84,19 @@ async fn decide(
     ruling: &Ruling,
     event: &Event<'static>,
 ) -> Result<Decision, StoreError> {
-    let (turn, now) = (ruling.turn(event), Timestamp::from_micros(event.t_us));
-    if let Some(decision) = turn.answer(now, event.cost) {
+    let (turn, now) = (ruling.turn(event)?, Timestamp::from_micros(event.t_us));
+    let gives_back = matches!(event.op, Op::Refund | Op::Reset);
+    if !gives_back && let Some(decision) = turn.answer(now) {
         return Ok(decision);
     }
-    let charge =
-        Charge { policy: turn.policy().name(), key: event.key.as_bytes(), cost: event.cost };
+    let charge = ruling.charge(&turn, event);
+    if gives_back && !turn.is_usual() {
+        store.apply_at(now, event.verb(), &[charge]).await?;
+        let peek = Event { op: Op::Peek, ..event.under(0).into_owned() };
+        return Box::pin(decide(store, ruling, &peek)).await;
+    }
     let answers = store.apply_at(now, event.verb(), &[charge]).await?;
-    let nothing = || StoreError::failed(tollgate::Failure::BadReply, "no answer to a question");
-    answers.into_iter().next().map(|answer| answer.decision).ok_or_else(nothing)
+    answers.into_iter().next().map(|answer| answer.decision).ok_or_else(no_answer)
 }
 
 /// A question that was dropped without an answer.
