@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tollgate::{
     Cost, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy, Quota,
-    RollingWindow, SlidingWindow,
+    RollingWindow, SlidingWindow, Verb,
 };
 
 const UNITS: [&str; 3] = ["requests", "tokens", "bytes"];
@@ -21,6 +21,17 @@ pub fn draw_policy(dice: &mut Rng) -> Policy {
         .collect();
     let policy = Policy::new("p", limits).and_then(|policy| policy.mode(mode));
     policy.expect("every limit fits its mode")
+}
+
+/// Mostly checks.
+pub fn draw_verb(dice: &mut Rng) -> Verb {
+    match dice.u8(0..20) {
+        0..15 => Verb::Check,
+        15 | 16 => Verb::Peek,
+        17 => Verb::Refund,
+        18 => Verb::Debit,
+        _ => Verb::Reset,
+    }
 }
 
 /// So much of each unit; sometimes nothing, or only some of it.

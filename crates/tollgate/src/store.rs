@@ -30,6 +30,12 @@ impl<'a> Charge<'a> {
     pub fn new(policy: &'a str, key: &'a [u8], cost: impl Into<Cost>) -> Self {
         Self { policy, key, cost: cost.into() }
     }
+
+    /// The same as its policy counts it.
+    #[doc(hidden)]
+    pub fn priced(&self, verb: Verb, policy: &Policy) -> Result<Self, StoreError> {
+        Ok(Self { cost: verb.price(policy, Some(&self.cost))?, ..self.clone() })
+    }
 }
 
 /// What to do with a check's charges.
@@ -303,25 +309,11 @@ impl StoreError {
         ))
     }
 
-    /// Two policies that share their keys, and count different units.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn other_units(variant: &str, of: &str) -> Self {
-        Self::Unfit(other_units(variant, of))
-    }
-
     /// The kind of failure, if it is one of the store's and not of the question.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         if let Self::Failed { kind, .. } = self { Some(*kind) } else { None }
     }
-}
-
-/// Why two policies cannot share their keys.
-pub(crate) fn other_units(variant: &str, of: &str) -> String {
-    format!(
-        "policy `{variant}` counts other units than `{of}`, whose keys it is to share; let them count the same"
-    )
 }
 
 impl fmt::Display for StoreError {

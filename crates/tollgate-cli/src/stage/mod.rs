@@ -49,7 +49,7 @@ impl<'a> Stage<'a> {
 
     fn decide(&self, turn: &Turn<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
         let now = Timestamp::from_micros(event.t_us);
-        let gives_back = matches!(event.op, Op::Refund | Op::Reset);
+        let gives_back = event.op.gives_back();
         if !gives_back && let Some(decision) = turn.answer(now) {
             return Ok(decision);
         }

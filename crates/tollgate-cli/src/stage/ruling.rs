@@ -55,10 +55,7 @@ impl Ruling {
     /// What is charged, and by which policy, before anything is told. What is given back or forgotten is so whoever
     /// the key is; nothing is where the key is on a list.
     pub(crate) fn charge<'e>(&'e self, turn: &'e Turn<'_>, event: &'e Event<'_>) -> Charge<'e> {
-        let policy = match event.op {
-            Op::Refund | Op::Reset => &self.spec.built,
-            Op::Check | Op::Peek | Op::Report(_) => turn.policy(),
-        };
+        let policy = if event.op.gives_back() { &self.spec.built } else { turn.policy() };
         Charge::new(policy.name(), event.key.as_bytes(), turn.cost().clone())
     }
 

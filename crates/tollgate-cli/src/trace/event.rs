@@ -82,6 +82,11 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    /// Whether something is given back or forgotten, whoever the key is.
+    pub(crate) fn gives_back(self) -> bool {
+        matches!(self, Op::Refund | Op::Reset)
+    }
+
     /// Named in the answer where the answer is not about the operation itself.
     pub(crate) fn answer_names_it(self) -> Option<&'static str> {
         match self {

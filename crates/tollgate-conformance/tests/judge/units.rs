@@ -7,7 +7,7 @@ use tollgate::{
     Answer, Charge, Cost, Limit, ManualClock, MemoryStore, Mode, Policy, Store, Timestamp, Verb,
 };
 use tollgate_conformance::now_or_never;
-use tollgate_conformance::units::{draw_cost, draw_policy};
+use tollgate_conformance::units::{draw_cost, draw_policy, draw_verb};
 
 fn charge(policy: &str, cost: Cost) -> Charge<'_> {
     Charge { policy, key: b"alice", cost }
@@ -83,13 +83,7 @@ fn each_limit_says_what_it_would_say_alone() {
         for call in 0..60 {
             now_us += dice.u64(0..300_000) * dice.u64(0..3);
             clock.set(Timestamp::from_micros(now_us));
-            let verb = match dice.u8(0..20) {
-                0..15 => Verb::Check,
-                15 | 16 => Verb::Peek,
-                17 => Verb::Refund,
-                18 => Verb::Debit,
-                _ => Verb::Reset,
-            };
+            let verb = draw_verb(&mut dice);
             let cost = draw_cost(&mut dice, &policy);
             let about = format!("seed {seed}, call {call}: {verb:?} {cost} of {limits:#?}");
             let told = ask(&store, verb, charge("p", cost.clone()));

@@ -183,11 +183,7 @@ fn priced<'a>(
     charges: &[Charge<'a>],
     policies: &[Arc<Policy>],
 ) -> Result<Vec<Charge<'a>>, StoreError> {
-    let priced = |(charge, policy): (&Charge<'a>, &Arc<Policy>)| {
-        let cost = verb.price(policy, Some(&charge.cost))?;
-        Ok(Charge { cost, ..charge.clone() })
-    };
-    charges.iter().zip(policies).map(priced).collect()
+    charges.iter().zip(policies).map(|(charge, policy)| charge.priced(verb, policy)).collect()
 }
 
 impl<C> Clone for RemoteStore<C> {

@@ -8,7 +8,7 @@ use tollgate::{
     Source, Store, StoreError, Timestamp, Verb,
 };
 use tollgate_conformance::real::{Proxy, RedisServer};
-use tollgate_conformance::units::{draw_cost, draw_policy};
+use tollgate_conformance::units::{draw_cost, draw_policy, draw_verb};
 use tollgate_redis::RedisStore;
 
 use crate::scene::{HOUR, PATIENT, asking, store, until_degraded};
@@ -52,13 +52,7 @@ async fn checks_say_what_memory_says() {
         let mut both = Both::new(&server, seed, &policy, &mut dice).await;
         for call in 0..25 {
             let now = both.pass(&mut dice);
-            let verb = match dice.u8(0..20) {
-                0..15 => Verb::Check,
-                15 | 16 => Verb::Peek,
-                17 => Verb::Refund,
-                18 => Verb::Debit,
-                _ => Verb::Reset,
-            };
+            let verb = draw_verb(&mut dice);
             let charges = [charge(draw_cost(&mut dice, &policy))];
             let here = both.memory.apply(verb, &charges).await.unwrap();
             let there = both.redis.apply_at(now, verb, &charges).await.unwrap();

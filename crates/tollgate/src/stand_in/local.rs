@@ -140,8 +140,7 @@ impl Local {
         let priced = |charge: &Charge<'a>| {
             let policy = self.store.policy_as_it_is(charge.policy);
             let policy = policy.ok_or_else(|| StoreError::UnknownPolicy(charge.policy.into()))?;
-            let cost = verb.price(&policy, Some(&charge.cost))?;
-            Ok(Charge { cost, ..charge.clone() })
+            charge.priced(verb, &policy)
         };
         charges.iter().map(priced).collect()
     }

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use tollgate_core::{Cost, Crossing, Logs, Policy, State, Timestamp, View};
 
-use crate::store::other_units;
 use crate::sync::Arc;
 
 /// The most words a state has: 16 limits of three words and a gap, and some.
@@ -117,7 +116,11 @@ impl Family {
         self.base.crosses(crossing)?;
         policy.crosses(crossing)?;
         if !policy.counts_as(&self.base) {
-            return Err(other_units(policy.name(), self.base.name()));
+            return Err(format!(
+                "policy `{}` counts other units than `{}`, whose keys it is to share; let them count the same",
+                policy.name(),
+                self.base.name()
+            ));
         }
         self.crossing = crossing;
         let known = self.variants().find(|(_, member)| member.name() == policy.name());

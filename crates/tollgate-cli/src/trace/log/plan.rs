@@ -86,7 +86,7 @@ pub(super) fn whole_number(number: Ratio) -> Result<u64, String> {
 }
 
 /// Says which expression it was that had no value.
-fn in_flag(flag: &str) -> impl Fn(String) -> String {
+pub(super) fn in_flag(flag: &str) -> impl Fn(String) -> String {
     move |sentence| format!("{flag}: {sentence}")
 }
 

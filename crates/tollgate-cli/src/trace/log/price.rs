@@ -3,7 +3,7 @@
 use tollgate::{Cost, Policy, Verb};
 use tollgate_server::config::PolicySpec;
 
-use super::plan::{missing, whole_number};
+use super::plan::{in_flag, missing, whole_number};
 use crate::expr::{Expression, Kind, Names, Row};
 use crate::failure::Failure;
 use crate::trace::event::misunderstood;
@@ -29,7 +29,7 @@ impl Price {
             let expression = Expression::parse(FLAG, text, names, Kind::Number)?;
             let same = expression.constant();
             if let Some(number) = same.and_then(|cost| cost.to_number().ok().flatten()) {
-                whole_number(number).map_err(|sentence| format!("{FLAG}: {sentence}"))?;
+                whole_number(number).map_err(in_flag(FLAG))?;
             }
             Ok(expression)
         };
@@ -92,7 +92,6 @@ fn some_unit(policy: &Policy) -> &str {
 }
 
 fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {
-    let number = cost.eval(row).and_then(|value| value.to_number());
-    let number = number.map_err(|sentence| format!("{FLAG}: {sentence}"))?;
+    let number = cost.eval(row).and_then(|value| value.to_number()).map_err(in_flag(FLAG))?;
     whole_number(number.ok_or_else(|| missing(FLAG, cost, row))?)
 }

@@ -105,11 +105,7 @@ pub(super) fn cost(argument: &[u8]) -> Result<Cost, String> {
 /// A cost as the policy counts.
 #[inline]
 pub(super) fn priced(served: &Served, verb: Verb, cost: Option<Cost>) -> Result<Cost, String> {
-    match cost {
-        // What a policy of one unit is mostly asked for.
-        None if !served.spec().built.counts_several() => Ok(Cost::from(1)),
-        cost => served.price(verb, cost.as_ref()).map_err(|error| format!("ERR {error}")),
-    }
+    served.price(verb, cost.as_ref()).map_err(|error| format!("ERR {error}"))
 }
 
 #[cold]

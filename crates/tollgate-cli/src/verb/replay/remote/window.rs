@@ -85,7 +85,7 @@ async fn decide(
     event: &Event<'static>,
 ) -> Result<Decision, StoreError> {
     let (turn, now) = (ruling.turn(event)?, Timestamp::from_micros(event.t_us));
-    let gives_back = matches!(event.op, Op::Refund | Op::Reset);
+    let gives_back = event.op.gives_back();
     if !gives_back && let Some(decision) = turn.answer(now) {
         return Ok(decision);
     }
