@@ -33,7 +33,7 @@ compare() {
     }'
 }
 
-compare keyed "tollgate (tsc)" "governor (quanta)" 0.35
-compare keyed "tollgate, batch of 16 (tsc)" "governor (quanta)"
-compare direct "tollgate (tsc)" "governor (quanta)"
-compare direct "tollgate (cached clock)" "governor (quanta)"
+compare keyed "waterclock (tsc)" "governor (quanta)" 0.35
+compare keyed "waterclock, batch of 16 (tsc)" "governor (quanta)"
+compare direct "waterclock (tsc)" "governor (quanta)"
+compare direct "waterclock (cached clock)" "governor (quanta)"

@@ -9,12 +9,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 lines=${1:-1000000}
 [ -x /usr/bin/time ] || { echo "bench/replay.sh: GNU time is missing; install the package \`time\`" >&2; exit 1; }
-cargo build --release --quiet --package tollgate-cli
-tollgate=${CARGO_TARGET_DIR:-target}/release/tollgate
+cargo build --release --quiet --package waterclock-cli
+waterclock=${CARGO_TARGET_DIR:-target}/release/waterclock
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
-cat > "$place/tollgate.toml" <<'POLICY'
+cat > "$place/waterclock.toml" <<'POLICY'
 [policies.api]
 limits = [
   { name = "burst", algorithm = "gcra", limit = 10, per = "1s", capacity = 20 },
@@ -36,7 +36,7 @@ gzip --keep --fast "$place/access.log"
 for file in access.log access.log.gz; do
   for _ in 1 2 3 4 5; do
     /usr/bin/time --format "%e %M" --append --output "$place/$file.times" \
-      "$tollgate" replay -c "$place/tollgate.toml" --input combined "$place/$file" > "$place/report.txt"
+      "$waterclock" replay -c "$place/waterclock.toml" --input combined "$place/$file" > "$place/report.txt"
   done
   sort -n "$place/$file.times" | awk -v file="$file" -v lines="$lines" '
     { seconds[NR] = $1; if ($2 > most) most = $2 }

@@ -1,4 +1,4 @@
-//! Tollgate against its peers, in one process or over one Redis. See `README.md`.
+//! Waterclock against its peers, in one process or over one Redis. See `README.md`.
 
 pub mod case;
 pub mod contestant;

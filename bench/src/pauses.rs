@@ -41,7 +41,7 @@ impl Pauses {
 
     /// Leaves them in a file for the process that asked.
     pub fn save(&self, what: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("tollgate-bench-{}-{what}", process::id()));
+        let path = std::env::temp_dir().join(format!("waterclock-bench-{}-{what}", process::id()));
         let bytes: Vec<u8> = self.0.iter().flat_map(|nanos| nanos.to_le_bytes()).collect();
         fs::write(&path, bytes).expect("the directory for temporary files can be written");
         path

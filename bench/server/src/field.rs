@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_bench::measure::median;
-use tollgate_bench::remote::cores::Cores;
-use tollgate_bench::report::Row;
+use waterclock_bench::measure::median;
+use waterclock_bench::remote::cores::Cores;
+use waterclock_bench::report::Row;
 
 use crate::Error;
 use crate::contestant::Contestant;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use tollgate_bench::remote::build;
+use waterclock_bench::remote::build;
 
 use crate::Error;
 use crate::role;
 
 /// Where things are, or why they are not.
 pub struct Installed {
-    pub tollgate: PathBuf,
+    pub waterclock: PathBuf,
     /// This program: it can be a server, too.
     pub itself: PathBuf,
     pub nginx: Result<PathBuf, String>,
@@ -27,7 +27,7 @@ const THROTTLECRAB: &str = "0.4.40";
 impl Installed {
     pub fn all() -> Result<Self, Error> {
         Ok(Self {
-            tollgate: tollgate()?,
+            waterclock: waterclock()?,
             itself: std::env::current_exe()?,
             nginx: program("nginx", "-v"),
             redis: program("redis-server", "--version"),
@@ -44,7 +44,7 @@ impl Installed {
             Some(String::from_utf8_lossy(&text).lines().next()?.to_owned())
         };
         let programs = [
-            (Some(&self.tollgate), "--version"),
+            (Some(&self.waterclock), "--version"),
             (self.nginx.as_ref().ok(), "-v"),
             (self.redis.as_ref().ok(), "--version"),
             (self.throttlecrab.as_ref().ok(), "--version"),
@@ -60,16 +60,16 @@ fn cargo() -> Command {
 }
 
 /// Ours, from the workspace around this one.
-fn tollgate() -> Result<PathBuf, Error> {
+fn waterclock() -> Result<PathBuf, Error> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut build = cargo();
-    build.args(["build", "--release", "--locked", "--package", "tollgate-cli"]);
+    build.args(["build", "--release", "--locked", "--package", "waterclock-cli"]);
     build.args(["--message-format", "json-render-diagnostics", "--manifest-path"]).arg(manifest);
     let output = build.stderr(Stdio::inherit()).output()?;
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let built = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut built = built.filter_map(|said| Some(PathBuf::from(said["executable"].as_str()?)));
-    built.next_back().ok_or_else(|| "tollgate does not build".into())
+    built.next_back().ok_or_else(|| "waterclock does not build".into())
 }
 
 /// A program of the system, also from where administrators' programs are.

@@ -1,7 +1,7 @@
 //! Whom everybody is asked about, and how much they may do.
 
-use tollgate_bench::remote::drive::key;
-pub use tollgate_bench::remote::quota::{Quota, WIDE};
+use waterclock_bench::remote::drive::key;
+pub use waterclock_bench::remote::quota::{Quota, WIDE};
 
 /// Two pass, and nothing returns while it is looked at. Not one: throttlecrab takes a burst of one for
 /// no limit at all.

@@ -1,4 +1,4 @@
-//! Tollgate's server and its peers, each a process of its own: prints tables, then the targets.
+//! Waterclock's server and its peers, each a process of its own: prints tables, then the targets.
 
 mod contestant;
 mod field;
@@ -12,12 +12,12 @@ mod process;
 mod resp;
 mod role;
 mod spent;
-mod tollgate;
+mod waterclock;
 
 use std::process::ExitCode;
 
-use tollgate_bench::remote::cores::Cores;
-use tollgate_bench::report::Report;
+use waterclock_bench::remote::cores::Cores;
+use waterclock_bench::report::Report;
 
 use self::field::Plan;
 use self::install::Installed;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_bench::machine::cpu_time;
-use tollgate_bench::measure::median;
+use waterclock_bench::machine::cpu_time;
+use waterclock_bench::measure::median;
 
 use crate::Error;
 use crate::process::Server;

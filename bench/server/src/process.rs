@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, process, thread};
 
-use tollgate_bench::remote::cores::Cores;
+use waterclock_bench::remote::cores::Cores;
 
 use crate::Error;
 
@@ -23,7 +23,7 @@ impl Server {
     pub fn start(launch: &Launch, cores: Option<Cores>) -> Result<Self, Error> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let directory =
-            std::env::temp_dir().join(format!("tollgate-bench-server-{}", process::id()));
+            std::env::temp_dir().join(format!("waterclock-bench-server-{}", process::id()));
         fs::create_dir_all(&directory)?;
         let mut command = mortal(&launch(port, &directory)?);
         let log = fs::File::create(directory.join("log"))?;

@@ -1,10 +1,10 @@
-//! Tollgate and its peers in one process: prints a table per question, then the targets.
+//! Waterclock and its peers in one process: prints a table per question, then the targets.
 
 use std::process::ExitCode;
 
-use tollgate_bench::case::{algorithms, child, flood, keyed, memory, one, pauses};
-use tollgate_bench::options::{Options, USAGE};
-use tollgate_bench::report::Report;
+use waterclock_bench::case::{algorithms, child, flood, keyed, memory, one, pauses};
+use waterclock_bench::options::{Options, USAGE};
+use waterclock_bench::report::Report;
 
 type Case = fn(&Options, &mut Report);
 

@@ -1,8 +1,8 @@
 //! One contestant, so many decisions: for counting instructions (see `instructions.sh`).
 
-use tollgate_bench::contestant::{Contestant, Run, direct, filled, strings};
-use tollgate_bench::keys::{Key, drawn};
-use tollgate_bench::options::number;
+use waterclock_bench::contestant::{Contestant, Run, direct, filled, strings};
+use waterclock_bench::keys::{Key, drawn};
+use waterclock_bench::options::number;
 
 const KEYS: usize = 10_000;
 

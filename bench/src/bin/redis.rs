@@ -1,19 +1,19 @@
-//! Tollgate and its peers over one real Redis: prints tables, then the targets.
+//! Waterclock and its peers over one real Redis: prints tables, then the targets.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tollgate_bench::remote::build::{self, Built};
-use tollgate_bench::remote::contestant::{Contestant, all, local};
-use tollgate_bench::remote::cores::Cores;
-use tollgate_bench::remote::drive::Keys;
-use tollgate_bench::remote::field::Field;
-use tollgate_bench::remote::options::{Options, USAGE};
-use tollgate_bench::remote::server::Server;
-use tollgate_bench::remote::turn::Plan;
-use tollgate_bench::remote::{Error, table, target};
-use tollgate_bench::report::Report;
+use waterclock_bench::remote::build::{self, Built};
+use waterclock_bench::remote::contestant::{Contestant, all, local};
+use waterclock_bench::remote::cores::Cores;
+use waterclock_bench::remote::drive::Keys;
+use waterclock_bench::remote::field::Field;
+use waterclock_bench::remote::options::{Options, USAGE};
+use waterclock_bench::remote::server::Server;
+use waterclock_bench::remote::turn::Plan;
+use waterclock_bench::remote::{Error, table, target};
+use waterclock_bench::report::Report;
 
 const HOT: u64 = 100;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tollgate::{
+use waterclock::{
     EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Policy, Quota, RollingWindow,
     SlidingWindow, TscClock,
 };
 
-use crate::contestant::tollgate::{checks, limiter, quota};
+use crate::contestant::waterclock::{checks, limiter, quota};
 use crate::contestant::{Contestant, Kind, Run, filled};
 use crate::field::Field;
 use crate::keys::drawn;

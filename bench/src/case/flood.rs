@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use ::tollgate::{KeyedLimiter, ManualClock};
+use ::waterclock::{KeyedLimiter, ManualClock};
 use serde_json::{Value, json};
 
 use super::child;
 use super::pauses::fixed_hash;
-use crate::contestant::tollgate;
+use crate::contestant::waterclock;
 use crate::keys::Key;
 use crate::machine::resident;
 use crate::options::Options;
@@ -22,7 +22,7 @@ pub fn run(options: &Options, report: &mut Report) {
     let keys = options.most_keys();
     let (mut pauses, mut grown, mut changed) = (Repeats::default(), 0.0_f64, 0.0_f64);
     for _ in 0..options.repeats {
-        let answer = child::ask(QUESTION, "tollgate", keys);
+        let answer = child::ask(QUESTION, "waterclock", keys);
         let (path, mib, different): (PathBuf, f64, f64) =
             serde_json::from_value(answer).expect("a path and two numbers");
         pauses.add(&path);
@@ -33,7 +33,7 @@ pub fn run(options: &Options, report: &mut Report) {
     report.table(
         &format!("Flood: {keys} new String keys, {} remembered", keys / 10),
         &["MiB", "residents changed", worst, tail, disturbed],
-        &[Row::new("tollgate", [grown, changed, told[0], told[1], told[2]])],
+        &[Row::new("waterclock", [grown, changed, told[0], told[1], told[2]])],
     );
     report.target("flood", "MiB", Bound::AtMost(128.0), grown);
     report.target("flood", "residents changed", Bound::AtMost(0.0), changed);
@@ -42,7 +42,7 @@ pub fn run(options: &Options, report: &mut Report) {
 
 pub fn answer(keys: usize) -> Value {
     let before = resident();
-    let limiter: KeyedLimiter<String, _, _> = KeyedLimiter::builder(tollgate::quota())
+    let limiter: KeyedLimiter<String, _, _> = KeyedLimiter::builder(waterclock::quota())
         .max_keys(keys / 10)
         .clock(ManualClock::default())
         .hasher(fixed_hash())

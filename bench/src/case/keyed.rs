@@ -1,6 +1,6 @@
 //! M2, M3, M4 and M7: many keys, asked about in random order.
 
-use crate::contestant::{Contestant, filled, governor, numbers, strings, tollgate};
+use crate::contestant::{Contestant, filled, governor, numbers, strings, waterclock};
 use crate::field::{COLUMNS, Field, machine_scaling};
 use crate::keys::{Key, drawn};
 use crate::options::Options;
@@ -17,8 +17,8 @@ pub fn run(options: &Options, report: &mut Report) {
     if keys >= 10_000_000 {
         let best = field.best_peer().lone;
         let ratio = |name| best / field.of(name).lone;
-        report.target("M4", "10 M u64 keys, lone", Bound::AtLeast(4.0), ratio(tollgate::TSC));
-        report.target("M4", "10 M u64 keys, batch", Bound::AtLeast(10.0), ratio(tollgate::BATCH));
+        report.target("M4", "10 M u64 keys, lone", Bound::AtLeast(4.0), ratio(waterclock::TSC));
+        report.target("M4", "10 M u64 keys, batch", Bound::AtLeast(10.0), ratio(waterclock::BATCH));
     }
 }
 
@@ -50,7 +50,7 @@ fn time<K: Key>(
 
 fn string_targets(field: &Field, keys: usize, report: &mut Report) {
     let best = field.best_peer();
-    let (ours, batch) = (field.of(tollgate::TSC), field.of(tollgate::BATCH));
+    let (ours, batch) = (field.of(waterclock::TSC), field.of(waterclock::BATCH));
     let (id, lone, batched) = match keys {
         10_000 => ("M2", 3.0, f64::NAN),
         1_000_000 => ("M3", 5.0, 15.0),
@@ -60,7 +60,7 @@ fn string_targets(field: &Field, keys: usize, report: &mut Report) {
     let what = |what| format!("{keys} String keys, {what}");
     report.target(id, &what("lone"), Bound::AtLeast(lone), best.lone / ours.lone);
     if id == "M2" {
-        let instant = field.of(governor::MONOTONIC).lone / field.of(tollgate::MONOTONIC).lone;
+        let instant = field.of(governor::MONOTONIC).lone / field.of(waterclock::MONOTONIC).lone;
         report.target(id, &what("lone, both Instant"), Bound::AtLeast(lone), instant);
         report.target(id, &what("2 threads"), Bound::AtLeast(5.0), ours.pair / best.pair);
     } else {

@@ -1,6 +1,6 @@
 //! M1: one limiter that every request asks.
 
-use crate::contestant::{direct, governor, tollgate};
+use crate::contestant::{direct, governor, waterclock};
 use crate::field::{COLUMNS, Field};
 use crate::options::Options;
 use crate::report::{Bound, Report};
@@ -11,10 +11,10 @@ pub fn run(options: &Options, report: &mut Report) {
     report.table("One limiter", COLUMNS, &field.rows());
 
     let time = |ours, theirs| field.of(ours).lone / field.of(theirs).lone;
-    let tsc = time(tollgate::TSC, governor::TSC);
+    let tsc = time(waterclock::TSC, governor::TSC);
     report.target("M1", "time of governor direct, TSC", Bound::AtMost(1.0), tsc);
-    let instant = time(tollgate::MONOTONIC, governor::MONOTONIC);
+    let instant = time(waterclock::MONOTONIC, governor::MONOTONIC);
     report.target("M1", "time of governor direct, Instant", Bound::AtMost(1.0), instant);
-    let cached = 1.0 / time(tollgate::CACHED, governor::TSC);
+    let cached = 1.0 / time(waterclock::CACHED, governor::TSC);
     report.target("M1", "cached clock, × governor direct", Bound::AtLeast(3.0), cached);
 }

@@ -9,12 +9,12 @@ use std::time::SystemTime;
 use ::governor::RateLimiter;
 use ::governor::clock::FakeRelativeClock;
 use ::throttlecrab::PeriodicStore;
-use ::tollgate::{KeyedLimiter, ManualClock};
+use ::waterclock::{KeyedLimiter, ManualClock};
 use ahash::RandomState;
 use serde_json::{Value, json};
 
 use super::child;
-use crate::contestant::{PERIOD, governor, throttlecrab, tollgate};
+use crate::contestant::{PERIOD, governor, throttlecrab, waterclock};
 use crate::options::Options;
 use crate::pauses::{Pauses, Repeats};
 use crate::report::{Bound, Report, Row};
@@ -22,7 +22,7 @@ use crate::report::{Bound, Report, Row};
 pub const QUESTION: &str = "pauses";
 type Build = fn(usize) -> Aging;
 const CONTESTANTS: [(&str, Build); 3] = [
-    ("tollgate", ours),
+    ("waterclock", ours),
     ("governor (retain_recent)", |_| governors()),
     ("throttlecrab (periodic)", |_| throttlecrabs()),
 ];
@@ -76,7 +76,7 @@ struct Aging {
 /// Ours, with room for all keys and as many again.
 fn ours(keys: usize) -> Aging {
     let clock = ManualClock::default();
-    let limiter: KeyedLimiter<String, _, _> = KeyedLimiter::builder(tollgate::quota())
+    let limiter: KeyedLimiter<String, _, _> = KeyedLimiter::builder(waterclock::quota())
         .max_keys(2 * keys)
         .clock(clock.clone())
         .hasher(fixed_hash())

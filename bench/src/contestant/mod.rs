@@ -12,7 +12,7 @@ pub mod governor;
 pub mod mutex_map;
 pub mod pingora;
 pub mod throttlecrab;
-pub mod tollgate;
+pub mod waterclock;
 
 use std::time::Duration;
 
@@ -58,15 +58,15 @@ fn lone<K>(check: impl Fn(&K) -> bool + Send + Sync + 'static) -> Run<K> {
 
 /// One limiter, no keys.
 pub fn direct() -> Vec<Contestant<()>> {
-    [tollgate::direct(), governor::direct()].into_iter().flatten().collect()
+    [waterclock::direct(), governor::direct()].into_iter().flatten().collect()
 }
 
 pub fn numbers() -> Vec<Contestant<u64>> {
-    [tollgate::keyed(), governor::keyed(), mutex_map::keyed()].into_iter().flatten().collect()
+    [waterclock::keyed(), governor::keyed(), mutex_map::keyed()].into_iter().flatten().collect()
 }
 
 pub fn strings() -> Vec<Contestant<String>> {
-    let mut all = tollgate::keyed();
+    let mut all = waterclock::keyed();
     all.extend(governor::keyed());
     all.extend(throttlecrab::keyed());
     #[cfg(feature = "heavy")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub const USAGE: &str = "\
 usage: redis [--quick] [--rounds N] [--only NAME,..] [--json PATH]
-names: the questions spread, hot, cold; the contestants get, lua, cell, tollgate, tollgate-lease,
+names: the questions spread, hot, cold; the contestants get, lua, cell, waterclock, waterclock-lease,
 limitador, trypema, trypema-hybrid, flexible, rolling, ratelimiter, multi";
 
 /// The questions `--only` may name; any other name is a contestant's.

@@ -19,7 +19,7 @@ impl Server {
     pub fn start(module: Option<&Path>) -> Result<Self, Error> {
         let port = free_port()?;
         let directory =
-            std::env::temp_dir().join(format!("tollgate-bench-redis-{}", process::id()));
+            std::env::temp_dir().join(format!("waterclock-bench-redis-{}", process::id()));
         fs::create_dir_all(&directory)?;
         let mut command = mortal("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);

@@ -1,6 +1,6 @@
 //! R1 to R4, as far as those they speak of ran.
 
-use super::contestant::tollgate::{LEASE, STRICT};
+use super::contestant::waterclock::{LEASE, STRICT};
 use super::contestant::{HYBRID, LIMITADOR, cell, get, lua, node};
 use super::field::Field;
 use super::turn::Turn;

@@ -10,10 +10,10 @@ use crate::contestant::Contestant;
 use crate::install::Installed;
 use crate::keys::drawn;
 use crate::role::Peer;
-use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
+use crate::waterclock::{NARROW_POLICY, WIDE_POLICY, serving};
 
 pub const ECHO: &str = "tonic echo, the floor";
-pub const TOLLGATE: &str = "tollgate";
+pub const WATERCLOCK: &str = "waterclock";
 pub const LIMITADOR: &str = "limitador behind tonic";
 
 pub struct Asks {
@@ -32,11 +32,11 @@ pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
         launch: Ok(launch),
         asks: Asks { wide: Arc::clone(&wide), narrow },
     };
-    let ours = serving(installed.tollgate.clone(), "grpc");
+    let ours = serving(installed.waterclock.clone(), "grpc");
     let limitador = Peer::LimitadorGrpc.launch(&installed.itself);
     vec![
         contestant(ECHO, Peer::Echo.launch(&installed.itself), None),
-        contestant(TOLLGATE, ours, Some(narrow.clone())),
+        contestant(WATERCLOCK, ours, Some(narrow.clone())),
         contestant(LIMITADOR, limitador, Some(narrow)),
     ]
 }

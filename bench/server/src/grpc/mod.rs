@@ -4,10 +4,10 @@ mod client;
 mod contestants;
 pub mod wire;
 
-use tollgate_bench::report::{Bound, Report};
+use waterclock_bench::report::{Bound, Report};
 
 use self::client::{Client, drive};
-use self::contestants::{Asks, ECHO, LIMITADOR, TOLLGATE};
+use self::contestants::{Asks, ECHO, LIMITADOR, WATERCLOCK};
 use crate::Error;
 use crate::field::{Field, Plan};
 use crate::install::Installed;
@@ -38,7 +38,7 @@ pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
     });
     report.table(&format!("gRPC, {STREAMS} calls on one connection"), &columns, &rows);
     for (peer, least) in [(ECHO, 0.95), (LIMITADOR, 1.1)] {
-        let measured = field.ratio(|measured| measured.rate, 0, TOLLGATE, peer);
+        let measured = field.ratio(|measured| measured.rate, 0, WATERCLOCK, peer);
         report.target("S3", &format!("calls/s, × {peer}"), Bound::AtLeast(least), measured);
     }
 }

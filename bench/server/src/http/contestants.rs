@@ -12,13 +12,13 @@ use crate::install::Installed;
 use crate::keys::{NARROW, Quota, WIDE, drawn};
 use crate::process::Launch;
 use crate::role::Peer;
-use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
+use crate::waterclock::{NARROW_POLICY, WIDE_POLICY, serving};
 
 pub const FLOOR: &str = "axum 204, the floor";
 pub const LAYERED: &str = "axum 204 behind the layer";
 pub const NGINX: &str = "nginx limit_req";
-pub const CHECK: &str = "tollgate /v1/check";
-const AUTHORIZE: &str = "tollgate /v1/authorize";
+pub const CHECK: &str = "waterclock /v1/check";
+const AUTHORIZE: &str = "waterclock /v1/authorize";
 pub const THROTTLECRAB: &str = "throttlecrab";
 pub const LIMITADOR: &str = "limitador behind axum";
 
@@ -26,7 +26,7 @@ pub const LIMITADOR: &str = "limitador behind axum";
 pub const BATCHES: [usize; 2] = [16, 64];
 
 pub fn batch(each: usize) -> String {
-    format!("tollgate /v1/check, {each} at a time")
+    format!("waterclock /v1/check, {each} at a time")
 }
 
 /// What a contestant is asked.
@@ -51,7 +51,7 @@ impl Asks {
 
 pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
     let contestant = |name: &str, launch, asks| Contestant { name: name.to_owned(), launch, asks };
-    let ours = || Ok(serving(installed.tollgate.clone(), "http"));
+    let ours = || Ok(serving(installed.waterclock.clone(), "http"));
     let built_in = |peer: Peer| Ok(peer.launch(&installed.itself));
     let nginx = installed.nginx.as_ref().map(|program| nginx(program)).map_err(String::clone);
     let throttlecrab =

@@ -5,7 +5,7 @@ mod contestants;
 mod request;
 mod response;
 
-use tollgate_bench::report::{Bound, Report, Row};
+use waterclock_bench::report::{Bound, Report, Row};
 
 use self::client::{Connection, drive};
 use self::contestants::{Asks, BATCHES, CHECK, FLOOR, LAYERED, LIMITADOR, NGINX, THROTTLECRAB, batch};

@@ -10,12 +10,12 @@ use crate::contestant::Contestant;
 use crate::install::Installed;
 use crate::keys::{NARROW, Quota, WIDE, all as all_keys, drawn};
 use crate::process::Launch;
-use crate::tollgate::{NARROW_POLICY, WIDE_POLICY, serving};
+use crate::waterclock::{NARROW_POLICY, WIDE_POLICY, serving};
 
 pub const GET: &str = "Redis GET";
 pub const CELL: &str = "redis-cell CL.THROTTLE";
-pub const THROTTLE: &str = "tollgate CL.THROTTLE";
-const CHECK: &str = "tollgate TG.CHECK";
+pub const THROTTLE: &str = "waterclock CL.THROTTLE";
+const CHECK: &str = "waterclock RL.CHECK";
 pub const THROTTLECRAB: &str = "throttlecrab THROTTLE";
 
 /// What a contestant is asked.
@@ -47,7 +47,7 @@ impl Asks {
 
 pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
     let contestant = |name: &str, launch, asks| Contestant { name: name.to_owned(), launch, asks };
-    let ours = || Ok(serving(installed.tollgate.clone(), "resp"));
+    let ours = || Ok(serving(installed.waterclock.clone(), "resp"));
     let redis = |module: Option<PathBuf>| {
         let program = installed.redis.as_ref().map_err(String::clone)?;
         Ok(redis(program, module))
@@ -81,7 +81,7 @@ fn throttle(key: &str, narrow: bool) -> Vec<u8> {
 }
 
 fn check(key: &str, narrow: bool) -> Vec<u8> {
-    command(&["TG.CHECK", if narrow { NARROW_POLICY } else { WIDE_POLICY }, key])
+    command(&["RL.CHECK", if narrow { NARROW_POLICY } else { WIDE_POLICY }, key])
 }
 
 fn its_throttle(key: &str, narrow: bool) -> Vec<u8> {

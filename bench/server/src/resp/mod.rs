@@ -5,7 +5,7 @@ mod command;
 mod contestants;
 mod reply;
 
-use tollgate_bench::report::{Bound, Report};
+use waterclock_bench::report::{Bound, Report};
 
 use self::client::{Connection, drive};
 use self::contestants::{Asks, CELL, GET, THROTTLE, THROTTLECRAB};

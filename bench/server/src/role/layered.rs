@@ -6,8 +6,8 @@ use axum::Router;
 use axum::routing::post;
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
-use tollgate::{Gcra, MemoryStore, Policy, TscClock};
-use tollgate_http::{Key, RateLimitLayer, Rule};
+use waterclock::{Gcra, MemoryStore, Policy, TscClock};
+use waterclock_http::{Key, RateLimitLayer, Rule};
 
 use crate::Error;
 use crate::keys::{NARROW, Quota, WIDE};

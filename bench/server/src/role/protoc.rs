@@ -8,7 +8,7 @@ use protox::Compiler;
 
 use crate::Error;
 
-const ASKED: &str = "TOLLGATE_BENCH_IS_PROTOC";
+const ASKED: &str = "WATERCLOCK_BENCH_IS_PROTOC";
 
 /// Lets what this command starts find the stand-in, unless there is the real one.
 pub fn stand_in_for_protoc(command: &mut Command, itself: &Path) {

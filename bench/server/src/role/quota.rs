@@ -4,7 +4,7 @@ use limitador::RateLimiter;
 use limitador::limit::{Expression, Limit, Predicate};
 
 use crate::keys::{KEYS, NARROW, WIDE};
-use crate::tollgate::{NARROW_POLICY, WIDE_POLICY};
+use crate::waterclock::{NARROW_POLICY, WIDE_POLICY};
 
 /// A limiter in memory that counts per value of an expression, in two namespaces.
 pub fn limiter(user: &str) -> Result<RateLimiter, crate::Error> {

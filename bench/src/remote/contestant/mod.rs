@@ -10,7 +10,7 @@ pub mod get;
 pub mod here;
 pub mod lua;
 pub mod node;
-pub mod tollgate;
+pub mod waterclock;
 
 use std::pin::Pin;
 
@@ -62,7 +62,7 @@ pub struct Contestant {
 /// Everybody, for keys spread evenly.
 pub fn all(built: &Built) -> Vec<Contestant> {
     let mut all = vec![get::contestant(), lua::contestant(), cell::contestant(&built.cell)];
-    all.push(tollgate::strict());
+    all.push(waterclock::strict());
     #[cfg(feature = "heavy")]
     all.extend([limitador::contestant(), trypema::strict()]);
     all.extend(node::contestants(&built.node));
@@ -73,8 +73,8 @@ pub fn all(built: &Built) -> Vec<Contestant> {
 pub fn local() -> Vec<Contestant> {
     vec![
         lua::contestant(),
-        tollgate::strict(),
-        tollgate::lease(),
+        waterclock::strict(),
+        waterclock::lease(),
         #[cfg(feature = "heavy")]
         trypema::hybrid(),
     ]

@@ -1,0 +1,58 @@
+//! Waterclock's own store: every decision in Redis, or from units leased beforehand.
+
+use std::time::Duration;
+
+use waterclock::{Charge, Gcra, Policy, Source, Store, Verb};
+use waterclock_redis::{Lease, RedisStore, Serving};
+
+use super::{Contestant, Limiter, here};
+use crate::remote::Error;
+use crate::remote::quota::Quota;
+
+pub const STRICT: &str = "waterclock";
+pub const LEASE: &str = "waterclock-lease";
+
+pub fn strict() -> Contestant {
+    Contestant {
+        id: STRICT,
+        name: "waterclock",
+        how: "gcra, checks that wait together share a script call",
+        enter: Ok(here::enter::<Waterclock<false>>()),
+    }
+}
+
+pub fn lease() -> Contestant {
+    Contestant {
+        id: LEASE,
+        name: "waterclock, lease of 1000",
+        how: "gcra, units taken out a thousand at a time and spent here",
+        enter: Ok(here::enter::<Waterclock<true>>()),
+    }
+}
+
+const POLICY: &str = "p";
+
+struct Waterclock<const LEASED: bool>(RedisStore);
+
+impl<const LEASED: bool> Limiter for Waterclock<LEASED> {
+    async fn open(url: &str, Quota { limit, seconds }: Quota) -> Result<Self, Error> {
+        // As patient as the client of the others is by default.
+        let store = RedisStore::builder(url).deadline(Duration::from_millis(500)).connect().await?;
+        let gcra = Gcra::new(limit, Duration::from_secs(seconds))?.capacity(limit);
+        let lease = LEASED.then_some(Lease { size: 1_000, ttl: Duration::from_secs(1) });
+        let policy = Policy::new(POLICY, [gcra])?;
+        store.set_policy_as(policy, Serving { lease, ..Serving::default() }).await?;
+        Ok(Self(store))
+    }
+
+    async fn check(&self, key: &str) -> Result<bool, Error> {
+        let charge = Charge { policy: POLICY, key: key.as_bytes(), cost: 1.into() };
+        let answers = self.0.apply(Verb::Check, &[charge]).await?;
+        let answer = answers.first().ok_or("no answer")?;
+        match answer.source {
+            // What is measured is the store, not what stands in for it.
+            Source::Local | Source::Policy => Err("the store did not answer in time".into()),
+            _ => Ok(answer.decision.is_allowed()),
+        }
+    }
+}

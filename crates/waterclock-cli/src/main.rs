@@ -1,0 +1,65 @@
+//! `waterclock`, the command line of an exact rate limiter.
+
+mod expr;
+mod failure;
+mod file;
+mod meaning;
+mod picture;
+mod report;
+mod server;
+mod stage;
+mod store;
+mod style;
+mod timeline;
+mod trace;
+mod verb;
+mod visible;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// An exact rate limiter: serve, check, replay and explain its policies.
+#[derive(Parser)]
+#[command(name = "waterclock", version, arg_required_else_help = true, styles = style::HELP)]
+struct Waterclock {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Serve(verb::serve::Serve),
+    Replay(verb::replay::Replay),
+    Simulate(verb::simulate::Simulate),
+    Diff(verb::diff::Diff),
+    Check(verb::check::Check),
+    Validate(verb::validate::Validate),
+    Explain(verb::explain::Explain),
+    Schema(verb::schema::Schema),
+    Import(verb::import::Import),
+    Top(verb::top::Top),
+    Bench(verb::bench::Bench),
+    Completions(verb::completions::Completions),
+    Man(verb::man::Man),
+}
+
+fn main() -> ExitCode {
+    let done = match Waterclock::parse().verb {
+        Verb::Serve(serve) => serve.run(),
+        Verb::Replay(replay) => replay.run(),
+        Verb::Simulate(simulate) => simulate.run(),
+        Verb::Diff(diff) => diff.run(),
+        Verb::Check(check) => check.run(),
+        Verb::Validate(validate) => validate.run(),
+        Verb::Explain(explain) => explain.run(),
+        Verb::Schema(schema) => schema.run(),
+        Verb::Import(import) => import.run(),
+        Verb::Top(top) => top.run(),
+        Verb::Bench(bench) => bench.run(),
+        Verb::Completions(completions) => completions.run(),
+        Verb::Man(man) => man.run(),
+    };
+    done.unwrap_or_else(|failure| failure.report())
+}

@@ -1,0 +1,111 @@
+//! `waterclock bench`: load for a running server, and how long its answers take.
+
+mod bars;
+mod caller;
+mod drive;
+mod keys;
+mod load;
+mod progress;
+mod report;
+mod schedule;
+mod tally;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use tokio::runtime::Builder;
+use waterclock::Cost;
+
+use self::load::Load;
+use crate::failure::{Failure, say};
+use crate::file::print_json;
+use crate::server::{Token, Trust};
+
+/// Load a running server and tell how fast it answers.
+///
+/// waterclock bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380;
+/// with TLS https://…, grpcs://… or rediss://…
+///
+/// Every connection asks as fast as it is answered; with --rate requests are due at fixed instants instead,
+/// and latency counts from the instant at which a request was due: a server that stalls does not hide it
+/// by being asked less. Checks are real and charge real keys (bench-0, bench-1, …) of the policy.
+/// Ctrl-C ends it early, with a report. Numbers per second are of the time until the last answer has come.
+///
+/// In the Redis protocol a part that a policy in nary mode grants counts as refused: its replies do not tell
+/// one from the other.
+#[derive(clap::Args)]
+pub(crate) struct Bench {
+    /// The server's address; the scheme says which protocol to speak
+    #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    url: String,
+    /// The protocol, where the address does not say it
+    #[arg(long, value_enum)]
+    face: Option<load::Protocol>,
+    /// The policy to ask about (HTTP and Redis protocol)
+    #[arg(short, long, value_name = "NAME", default_value = "demo")]
+    policy: String,
+    /// Ask about so many keys, each as often as the others
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    keys: u64,
+    /// What each check costs; where a policy counts several units: requests=1,tokens=800 [default: 1]
+    #[arg(long, value_name = "N")]
+    cost: Option<Cost>,
+    /// Connections that ask at the same time
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    connections: u64,
+    /// Redis protocol: so many checks at once on each connection, answered together
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    pipeline: u64,
+    /// HTTP: so many checks in each request, decided on their own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=512))]
+    batch: u64,
+    /// gRPC: the domain of the descriptors
+    #[arg(long, value_name = "NAME")]
+    domain: Option<String>,
+    /// gRPC: an entry of the descriptor, such as user={key}, where {key} is the key; may be given again
+    #[arg(long, value_name = "NAME=VALUE")]
+    descriptor: Vec<String>,
+    /// Requests per second, due at fixed instants; without it, as many as are answered
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    rate: Option<u64>,
+    /// How long, such as 30s [default: 5s, or until --requests are done]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// How many requests; whichever ends first ends it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// Load a server that is not at a loopback address: be sure that it is yours
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    token: Token,
+    #[command(flatten)]
+    trust: Trust,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let load = Load::new(self)?;
+        let runtime = Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("the network cannot be used: {error}"))?;
+        let driven = runtime.block_on(drive::drive(load, !self.json));
+        // Whatever is still not answered is not waited for.
+        runtime.shutdown_background();
+        let report = driven?;
+        for warning in report.warnings() {
+            say(&format!("warning: {warning}"));
+        }
+        if self.json {
+            print_json(&report)?;
+        } else {
+            let mut out = anstream::stdout().lock();
+            report.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+        report.complaint().map_or(Ok(ExitCode::SUCCESS), |complaint| Err(complaint.into()))
+    }
+}

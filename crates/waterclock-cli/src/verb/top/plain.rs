@@ -1,0 +1,133 @@
+//! One look as plain text.
+
+use std::time::Duration;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+
+use super::rates::{Now, Rates};
+use super::snapshot::{Configuration, Snapshot, StoreState};
+use super::units::{rate, span};
+use crate::style::{BAD, GOOD, STRONG, WARN, styled};
+
+/// How many refused keys are named.
+const MOST_KEYS: usize = 10;
+
+pub(super) fn lines(now: &Now) -> Vec<String> {
+    let Now { snapshot, rates, .. } = now;
+    let mut lines = vec![styled(STRONG, title(snapshot)), per_second(*rates), String::new()];
+    lines.extend(policies(now));
+    lines.push(String::new());
+    lines.extend(refused(snapshot));
+    let (store, is_well) = store(&snapshot.store);
+    lines.push(if is_well { store } else { styled(BAD, store) });
+    lines.push(connections(snapshot));
+    let (config, is_well) = config(&snapshot.config, snapshot.at_us);
+    lines.push(if is_well { config } else { styled(BAD, config) });
+    lines
+}
+
+pub(super) fn title(snapshot: &Snapshot) -> String {
+    let up = span(Duration::from_micros(snapshot.uptime_us));
+    format!("waterclock {}, {}, up {up}", snapshot.version, snapshot.phase)
+}
+
+fn per_second(rates: Rates) -> String {
+    format!(
+        "per second: {}, {}, {} in shadow, {} errors",
+        styled(GOOD, format!("{} allowed", rate(rates.allow))),
+        styled(WARN, format!("{} refused", rate(rates.deny))),
+        rate(rates.shadow_deny),
+        rate(rates.error)
+    )
+}
+
+fn policies(now: &Now) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_header([
+        "POLICY",
+        "ALLOWED/S",
+        "REFUSED/S",
+        "SHADOW/S",
+        "ALLOWED",
+        "REFUSED",
+        "KEYS",
+    ]);
+    for (policy, rates) in now.snapshot.policies.iter().zip(&now.by_policy) {
+        table.add_row([
+            policy.name.clone(),
+            rate(rates.allow),
+            rate(rates.deny),
+            rate(rates.shadow_deny),
+            policy.totals.allow.to_string(),
+            policy.totals.deny.to_string(),
+            now.snapshot.keys_of(policy),
+        ]);
+    }
+    table.column_iter_mut().skip(1).for_each(|column| {
+        column.set_cell_alignment(CellAlignment::Right);
+    });
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn refused(snapshot: &Snapshot) -> Vec<String> {
+    let keys = &snapshot.refused.keys;
+    if keys.is_empty() {
+        return Vec::new();
+    }
+    let shown = &snapshot.refused.shown;
+    let title = format!("most refused keys of the last minutes ({shown}):");
+    let line = |key: &super::snapshot::RefusedKey| {
+        format!("{:>9}  {}  {}", key.refusals, key.policy, key.key)
+    };
+    let keys = keys.iter().take(MOST_KEYS).map(line);
+    std::iter::once(title).chain(keys).chain([String::new()]).collect()
+}
+
+/// How the store is, and whether that is well.
+pub(super) fn store(store: &StoreState) -> (String, bool) {
+    let errors = store.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let kinds: Vec<&str> = store
+        .errors
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, _)| kind.as_str())
+        .collect();
+    let mut text = match store.degraded {
+        true => {
+            format!("store {}: DEGRADED, each policy's on_store_error decides", store.name)
+        }
+        false => format!("store {}: well", store.name),
+    };
+    if errors > 0 {
+        text.push_str(&format!("; {errors} failures so far ({})", kinds.join(", ")));
+    }
+    if store.overflowed > 0 {
+        text.push_str(&format!("; {} charges of keys without a place", store.overflowed));
+    }
+    (text, !store.degraded)
+}
+
+pub(super) fn connections(snapshot: &Snapshot) -> String {
+    let of = |(face, count): (&String, &i64)| format!("{face} {count}");
+    let parts: Vec<String> = snapshot.connections.iter().map(of).collect();
+    format!("connections: {}", parts.join(", "))
+}
+
+/// Which configuration is in force, and whether that is all well.
+pub(super) fn config(config: &Configuration, at_us: u64) -> (String, bool) {
+    let reload = &config.last_reload;
+    let ago = span(Duration::from_micros(at_us.saturating_sub(reload.at_us)));
+    let mut text = format!("configuration {}, number {}", config.file, config.generation);
+    if reload.success {
+        text.push_str(&format!(", in force for {ago}"));
+    } else {
+        let problem = reload.problems.first().map_or("", |problem| problem);
+        text.push_str(&format!("; the one offered {ago} ago was turned down: {problem}"));
+    }
+    if !config.needs_restart.is_empty() {
+        text.push_str(&format!("; a restart is needed for {}", config.needs_restart.join(", ")));
+    }
+    (text, reload.success && config.needs_restart.is_empty())
+}

@@ -1,0 +1,99 @@
+//! The story of a limit.
+
+use crate::support::Place;
+
+#[test]
+fn a_limit_in_a_few_words() {
+    let run = Place::new().run(&["explain", "100 per minute"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    for part in [
+        "100 requests per 1m on average and up to 100 at once; one returns every 600ms",
+        "at most 100 + 100·D/1m in any window of length D",
+        "at 0s: 100 passed",
+        "then refused by gcra: retry in 600ms",
+        "at 1s200ms: 1 passed, the next in 600ms",
+        "a cost above 100 never passes in one piece",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
+    }
+}
+
+#[test]
+fn words_need_no_quotes() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 3] = [
+        (&["explain", "5", "per", "second"], "5 requests per 1s on average"),
+        (&["explain", "5", "per", "10", "seconds"], "5 requests per 10s on average"),
+        (&["explain", "1/s", "quota"], "1 request in each 1s since"),
+    ];
+    for (arguments, expected) in cases {
+        let run = place.run(arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(run.stdout.contains(expected), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn a_policy_of_a_file() {
+    let place =
+        Place::with_limits("\"5/s quota\", { algorithm = \"min-interval\", every = \"2s\" }");
+    let run = place.run(&["explain", "-c", "waterclock.toml", "--policy", "p"]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.stdout.contains("when both limits agree."), "{}", run.stdout);
+    assert!(run.stdout.contains("then refused by min-interval: retry in 2s"), "{}", run.stdout);
+}
+
+#[test]
+fn any_algorithm_has_a_story() {
+    for algorithm in [
+        "gcra",
+        "token-bucket",
+        "fixed-window",
+        "sliding-window",
+        "rolling-window",
+        "quota",
+        "even-slots",
+    ] {
+        let run = Place::new().run(&["explain", &format!("4/1m {algorithm}")]);
+        assert_eq!(run.code, Some(0), "{algorithm}: {}", run.stderr);
+        assert!(run.stdout.contains("after silence: as fresh"), "{algorithm}: {}", run.stdout);
+    }
+    let run = Place::new().run(&["explain", "4 parsecs"]);
+    assert_eq!(run.code, Some(2));
+}
+
+#[test]
+fn a_candidate_in_shadow_changes_nothing_of_the_story() {
+    let live = "{ name = \"live\", algorithm = \"gcra\", limit = 10, per = \"1m\" }";
+    let candidate =
+        "{ name = \"next\", algorithm = \"gcra\", limit = 2, per = \"1h\", shadow = true }";
+    let story = |limits: &str| {
+        let run = Place::with_limits(limits).run(&["explain", "--policy", "p", "--json"]);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        run.json()["story"].clone()
+    };
+    let alone = story(live);
+    assert_eq!(story(&format!("{live}, {candidate}")), alone);
+    assert_eq!(alone["steps"][0]["passed"], 10);
+    assert_eq!(story(candidate)["unbounded"], true);
+}
+
+#[test]
+fn what_may_overdraw_passes_in_one_piece() {
+    let place =
+        Place::with_limits("{ algorithm = \"gcra\", limit = 5, per = \"1m\", overdraft = true }");
+    assert_eq!(place.run(&["check", "p", "k", "--cost", "50"]).code, Some(0));
+    let run = place.run(&["explain", "--policy", "p"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(run.stdout.contains("at 0s: 5 passed"), "{}", run.stdout);
+    assert!(!run.stdout.contains("in one piece"), "{}", run.stdout);
+}
+
+#[test]
+fn a_story_ends_with_time() {
+    let run = Place::new().run(&["explain", "1/36500d"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    assert!(run.stdout.contains("at 36500d: 1 passed, the next in 36500d"), "{}", run.stdout);
+    assert!(!run.stdout.contains("73000d") && !run.stdout.contains("0 passed"), "{}", run.stdout);
+    assert!(run.stdout.ends_with("a cost above 1 never passes in one piece\n"), "{}", run.stdout);
+}

@@ -1,0 +1,73 @@
+//! Configurations of Envoy's reference rate limit service, taken over.
+
+mod complaints;
+mod examples;
+mod model;
+mod random;
+
+use std::sync::Arc;
+
+use waterclock_server::config::Config;
+use waterclock_server::engine::Engine;
+use waterclock_server::observe::Metrics;
+use waterclock_server::rules::{Effect, Entry};
+
+use crate::support::Place;
+
+/// What an imported file does with descriptors.
+struct Imported {
+    engine: Engine,
+    place: Place,
+}
+
+/// What becomes of a descriptor, as far as a rule says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Free,
+    Refused,
+    /// So many requests per so many microseconds.
+    Limited(u64, u64),
+}
+
+impl Imported {
+    /// Runs the command, validates what it says and loads it.
+    async fn new(files: &[&str]) -> Imported {
+        let mut place = Place::new();
+        let mut arguments = vec!["import".to_owned()];
+        for (number, text) in files.iter().enumerate() {
+            let name = format!("{number}.yaml");
+            place = place.file(&name, text);
+            arguments.push(name);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let run = place.run(&arguments);
+        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{files:?}");
+        let place = place.file("waterclock.toml", &run.stdout);
+        let valid = place.run(&["validate"]);
+        assert_eq!(valid.code, Some(0), "{}\n{}", valid.stderr, run.stdout);
+        let config = Config::load(Some(place.path("waterclock.toml").as_ref())).unwrap();
+        let engine = Engine::new(&config, Arc::new(Metrics::default())).await.unwrap();
+        Imported { engine, place }
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.place.path("waterclock.toml")).unwrap()
+    }
+
+    fn fate(&self, domain: &str, descriptor: &[Entry<'_>]) -> Fate {
+        let plan = self.engine.plan();
+        match plan.rules().find(domain, descriptor).map(|rule| rule.effect()) {
+            None | Some(Effect::Admit) => Fate::Free,
+            Some(Effect::Refuse) => Fate::Refused,
+            Some(Effect::Limit(served)) => {
+                let text = format!("{:?}", served.spec().limits[0].algorithm);
+                let numbers: Vec<u64> = text
+                    .split(|letter: char| !letter.is_ascii_digit())
+                    .filter_map(|digits| digits.parse().ok())
+                    .collect();
+                assert!(text.contains("Epoch"), "{text}");
+                Fate::Limited(numbers[0], numbers[1])
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A Redis store behind TLS, with an authority that only its owner knows.
+
+use waterclock_conformance::real::RedisServer;
+
+use crate::serve::process::Serving;
+use crate::support::Place;
+
+/// A place with a policy `p` of 10 an hour, on this server by TLS. The deadline is a patient one: the
+/// machine may be busy.
+fn place(server: &RedisServer, more: &str) -> Place {
+    let url = server.tls_url();
+    Place::with_config(&format!(
+        "[store]\nurl = \"{url}\"\n{more}\ndeadline = \"5s\"\n[policies.p]\non_store_error = \"deny\"\nlimits = [\"10/h\"]\n"
+    ))
+    .file("ca.pem", server.ca_pem())
+    .file("noise.pem", "-----BEGIN NOISE-----\n")
+}
+
+#[test]
+fn who_names_the_authority_is_connected() {
+    let server = RedisServer::start_with_tls();
+    let place = place(&server, "ca = \"ca.pem\"");
+    let first = place.run(&["check", "p", "alice"]);
+    assert_eq!((first.code, first.stderr.as_str()), (Some(0), ""));
+    assert!(first.stdout.starts_with("allowed; 9 left"), "{}", first.stdout);
+    // The server reads the same file, and finds what was spent.
+    let serving = Serving::start(place);
+    let second = serving.place().run(&["check", "--server", &serving.url("http"), "p", "alice"]);
+    assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""));
+    assert!(second.stdout.starts_with("allowed; 8 left"), "{}", second.stdout);
+}
+
+#[test]
+fn the_authority_is_found_beside_the_configuration() {
+    let server = RedisServer::start_with_tls();
+    let config = place(&server, "ca = \"ca.pem\"");
+    let run = Place::new().run(&["check", "-c", &config.path("waterclock.toml"), "p", "alice"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn others_are_not() {
+    let server = RedisServer::start_with_tls();
+    let stranger = RedisServer::start_with_tls();
+    let cases = [
+        (
+            "",
+            "invalid peer certificate: UnknownIssuer; check the address, or name the authority's file as `ca` in [store]\n",
+        ),
+        ("ca = \"other.pem\"", "certificate"),
+        (
+            "ca = \"nowhere.pem\"",
+            "waterclock.toml:3:6: `ca` names nowhere.pem: there is no such file\n",
+        ),
+        ("ca = \".\"", "this is a directory, not a file\n"),
+        (
+            "ca = \"noise.pem\"",
+            "waterclock.toml:3:6: `ca` names noise.pem: holds no certificate in PEM\n",
+        ),
+    ];
+    for (more, sentence) in cases {
+        let place = place(&server, more).file("other.pem", stranger.ca_pem());
+        let run = place.run(&["check", "p", "alice"]);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{more}");
+        assert!(run.stderr.contains(sentence), "{more}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+        // Checking a file needs no other.
+        assert_eq!(place.run(&["validate"]).code, Some(0), "{more}");
+    }
+}
+
+#[test]
+fn a_server_does_not_start_without_the_authority_it_is_told() {
+    let server = RedisServer::start_with_tls();
+    let run = place(&server, "ca = \"nowhere.pem\"").run(&["serve", "-c", "waterclock.toml"]);
+    assert_eq!(run.code, Some(2));
+    let sentence = "waterclock.toml:3:6: `ca` names nowhere.pem: there is no such file";
+    assert!(run.stderr.contains(sentence), "{}", run.stderr);
+}

@@ -1,0 +1,9 @@
+//! `waterclock serve`: the real process, real signals, real sockets.
+
+mod banner;
+pub(crate) mod client;
+mod drain;
+mod environment;
+mod log;
+pub(crate) mod process;
+mod signals;

@@ -1,0 +1,234 @@
+//! What valid files mean, in words and in numbers.
+
+use serde_json::{Value, json};
+
+use crate::support::Place;
+
+const SAMPLE: &str = include_str!("sample.toml");
+
+fn normalised(limits: &str) -> Value {
+    let run = Place::with_limits(limits).run(&["validate", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    run.json()["policies"]["p"]["limits"].clone()
+}
+
+#[test]
+fn the_sample_of_the_manual() {
+    let place = Place::with_config(SAMPLE);
+    let run = place.run(&["validate", "waterclock.toml"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("10 requests per 1s on average and up to 20 at once"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("bound: at most 1000 in any 1h."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("  tier pro: the same budget by a factor of 0.5."),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("  tier staff: no limits;"), "{}", run.stdout);
+    assert!(!run.stderr.contains("not applied"), "{}", run.stderr);
+    let json = place.run(&["validate", "--json"]).json();
+    let expected = json!({ "mode": "binary", "key": ["client_ip", "user"], "exempt": ["10.0.0.0/8"],
+      "overrides": { "alice": { "limits": [
+        { "name": "gcra", "algorithm": "gcra", "limit": 100, "per_us": 1_000_000, "capacity": 100 },
+    ]}}, "limits": [
+        { "name": "burst", "algorithm": "gcra", "limit": 10, "per_us": 1_000_000, "capacity": 20 },
+        { "name": "hourly", "algorithm": "rolling-window", "limit": 1000, "per_us": 3_600_000_000u64, "buckets": 3600,
+          "min_interval_us": 100_000 },
+    ], "tiers": { "staff": { "limits": [] }, "pro": { "limits": [
+        { "name": "burst", "algorithm": "gcra", "limit": 10, "per_us": 500_000, "capacity": 40 },
+        { "name": "hourly", "algorithm": "rolling-window", "limit": 2000, "per_us": 3_600_000_000u64, "buckets": 3600,
+          "min_interval_us": 50_000 },
+    ]}}});
+    assert_eq!(json["policies"]["login"], expected);
+}
+
+/// Programs are told what people are told.
+#[test]
+fn lists_and_rules_for_programs() {
+    let config = r#"
+[policies.zed]
+key = ["user"]
+headers = "none"
+on_store_error = "deny"
+factor = 0.5
+limits = ["10/s"]
+exempt = ["vip", "10.0.0.0/8"]
+block = ["eve"]
+overrides = { zoe = ["4/s"], alice = [{ name = "own", algorithm = "fixed-window", limit = 5, per = "1h" }] }
+[policies.abe]
+limits = ["9/s"]
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "path", value = "/api/*" }, { key = "user" }]
+policy = "zed"
+[[rules]]
+name = "rest"
+domain = "edge"
+descriptor = [{ key = "path", value = "/" }]
+policy = "abe"
+key = []
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "admin" }]
+unlimited = true
+replaces = ["rest"]
+[[rules]]
+domain = "edge"
+descriptor = [{ key = "robot" }]
+refuse = true
+"#;
+    let place = Place::with_config(config);
+    let run = place.run(&["validate", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let json = run.json();
+    let zed = &json["policies"]["zed"];
+    for (name, value) in [
+        ("key", json!(["user"])),
+        ("headers", json!("none")),
+        ("on_store_error", json!("deny")),
+        ("factor", json!("0.5")),
+        ("exempt", json!(["vip", "10.0.0.0/8"])),
+        ("block", json!(["eve"])),
+        ("mode", json!("binary")),
+    ] {
+        assert_eq!(zed[name], value, "{name}");
+    }
+    assert_eq!(
+        zed["overrides"]["alice"]["limits"],
+        json!([{ "name": "own", "algorithm": "fixed-window", "limit": 5, "per_us": 3_600_000_000u64 }])
+    );
+    assert!(zed["overrides"]["zoe"]["limits"][0].is_object());
+    let abe = &json["policies"]["abe"];
+    assert_eq!(abe.as_object().unwrap().keys().collect::<Vec<_>>(), ["limits", "mode"]);
+    assert_eq!(
+        json["rules"],
+        json!([
+            { "domain": "edge", "policy": "zed", "key": ["user"],
+              "descriptor": [{ "key": "path", "value": "/api/*" }, { "key": "user" }] },
+            { "domain": "edge", "policy": "abe", "key": [], "name": "rest",
+              "descriptor": [{ "key": "path", "value": "/" }] },
+            { "domain": "edge", "unlimited": true, "replaces": ["rest"],
+              "descriptor": [{ "key": "admin" }] },
+            { "domain": "edge", "refuse": true, "descriptor": [{ "key": "robot" }] },
+        ])
+    );
+    // In the order of the file.
+    assert!(run.stdout.find("\"zed\"") < run.stdout.find("\"abe\""), "{}", run.stdout);
+    assert!(run.stdout.find("\"zoe\"") < run.stdout.find("\"alice\""), "{}", run.stdout);
+}
+
+#[test]
+fn normalised_algorithms() {
+    let cases = [
+        (
+            "\"10/s\"",
+            json!({ "name": "gcra", "algorithm": "gcra", "limit": 10, "per_us": 1_000_000, "capacity": 10 }),
+        ),
+        (
+            "{ algorithm = \"token-bucket\", limit = 1, per = \"1h30m\", overdraft = true, unit = \"bytes\", shadow = true }",
+            json!({ "name": "token-bucket", "algorithm": "gcra", "limit": 1, "per_us": 5_400_000_000u64, "capacity": 1,
+                    "overdraft": true, "unit": "bytes", "shadow": true }),
+        ),
+        (
+            "{ algorithm = \"leaky-bucket\", capacity = 10, drip = 2 }",
+            json!({ "name": "leaky-bucket", "algorithm": "leaky-bucket", "capacity": 10, "drip": 2, "every_us": 1_000_000 }),
+        ),
+        (
+            "{ algorithm = \"fixed-window\", limit = 5, per = \"7d\" }",
+            json!({ "name": "fixed-window", "algorithm": "fixed-window", "limit": 5, "per_us": 604_800_000_000u64 }),
+        ),
+        (
+            "{ algorithm = \"fixed-window\", limit = 5, per = \"1m\", align = \"epoch\" }",
+            json!({ "name": "fixed-window", "algorithm": "fixed-window", "limit": 5, "per_us": 60_000_000, "align": "epoch" }),
+        ),
+        (
+            "{ algorithm = \"fixed-window\", limit = 5, per = \"month\", align = \"calendar\" }",
+            json!({ "name": "fixed-window", "algorithm": "fixed-window", "limit": 5, "per": "month", "align": "calendar",
+                    "timezone": "UTC" }),
+        ),
+        (
+            "{ algorithm = \"min-interval\", every = \"250ms\" }",
+            json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 250_000 }),
+        ),
+        (
+            "{ algorithm = \"error-rate\", threshold = \"12.50%\", per = \"1m\", min_samples = 20, cool_down = \"5s\" }",
+            json!({ "name": "error-rate", "algorithm": "error-rate", "threshold": "12.5%", "per_us": 60_000_000,
+                    "min_samples": 20, "cool_down_us": 5_000_000 }),
+        ),
+        (
+            "{ algorithm = \"concurrency\", limit = 8, lease = \"30s\" }",
+            json!({ "name": "concurrency", "algorithm": "concurrency", "limit": 8, "lease_us": 30_000_000 }),
+        ),
+        (
+            "{ algorithm = \"min-interval\", every = \"2 minutes\" }",
+            json!({ "name": "min-interval", "algorithm": "min-interval", "every_us": 120_000_000 }),
+        ),
+        (
+            "\"5/day quota\"",
+            json!({ "name": "quota", "algorithm": "quota", "limit": 5, "per_us": 86_400_000_000u64 }),
+        ),
+        (
+            "\"5/s even-slots\"",
+            json!({ "name": "even-slots", "algorithm": "even-slots", "limit": 5, "per_us": 1_000_000 }),
+        ),
+    ];
+    for (limit, expected) in cases {
+        assert_eq!(normalised(limit), json!([expected]), "{limit}");
+    }
+}
+
+#[test]
+fn names_are_made_unique() {
+    let limits = "\"1/s\", { algorithm = \"gcra\", limit = 1, per = \"1m\", name = \"gcra-2\" }, \"1/h\", \"1/d\"";
+    let names: Vec<Value> =
+        normalised(limits).as_array().unwrap().iter().map(|limit| limit["name"].clone()).collect();
+    assert_eq!(names, ["gcra", "gcra-2", "gcra-3", "gcra-4"]);
+}
+
+#[test]
+fn surprises() {
+    let cases = [
+        (
+            "\"10/1h fixed-window\"",
+            "limit `fixed-window` can admit 20 within moments, around the edge of two windows of 1h; gcra and rolling-window cannot",
+        ),
+        (
+            "\"1/s\"",
+            "limit `gcra` has a capacity of 1: a request less than 1s after another one is refused",
+        ),
+        (
+            "\"10/s\", \"36010/h rolling-window\"",
+            "limit `rolling-window` can never bind: `gcra` never admits that much",
+        ),
+        ("\"10/s\", \"10/s\"", "limit `gcra-2` can never bind: `gcra` never admits that much"),
+        (
+            "\"10/s\", { algorithm = \"legacy\", max = 5 }",
+            "old limit `legacy` is disabled: it needs `max` and `duration`, or `min_interval`",
+        ),
+    ];
+    for (limits, expected) in cases {
+        let place = Place::with_limits(limits);
+        let expected = format!("policy `p`: {expected}");
+        let run = place.run(&["validate"]);
+        assert_eq!((run.code, run.stderr), (Some(0), format!("warning: {expected}\n")), "{limits}");
+        assert_eq!(
+            place.run(&["validate", "--json"]).json()["warnings"],
+            json!([expected]),
+            "{limits}"
+        );
+    }
+}
+
+#[test]
+fn nothing_to_warn_about() {
+    for limits in ["\"10/s\", \"36009/h rolling-window\"", "\"10/s\", \"100/m\"", "\"100/m quota\""]
+    {
+        let run = Place::with_limits(limits).run(&["validate", "--json"]);
+        assert_eq!(run.stderr, "", "{limits}");
+        assert_eq!(run.json().get("warnings"), None, "{limits}");
+    }
+}

@@ -1,0 +1,26 @@
+//! Waterclock among programs that others wrote: proxies that ask it, clients that talk to it. They run
+//! the files in `deploy/` as they are, with other ports.
+//!
+//! `scripts/peers` installs what is needed; a test fails where something is missing.
+
+mod background;
+mod browser;
+mod caddy;
+mod dashboard;
+mod deployed;
+mod edge;
+mod envoy;
+mod installed;
+mod kubernetes;
+mod metrics;
+mod nginx;
+mod node_clients;
+mod openapi;
+mod origin;
+mod python_client;
+mod redis_tools;
+mod script;
+mod server;
+mod traefik;
+mod visitor;
+mod webdriver;

@@ -1,0 +1,66 @@
+//! A site with a limit for each route: log-ins by address, of which only failures count, and an API by user,
+//! with more for those who pay.
+//!
+//! `cargo run -p waterclock-http --features axum --example axum_api`, and try what it says.
+
+use std::borrow::Cow;
+use std::error::Error;
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use http::{Method, StatusCode};
+use waterclock::{Limit, MemoryStore, Policy};
+use waterclock_http::{Checked, ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
+
+#[derive(Clone)]
+struct User(&'static str, &'static str);
+
+/// Stands for whatever knows your users.
+async fn authenticate(mut request: Request, next: Next) -> Result<Response, StatusCode> {
+    let user = match request.headers().get("authorization").map(|value| value.as_bytes()) {
+        Some(b"Bearer alice") => User("alice", "free"),
+        Some(b"Bearer bob") => User("bob", "pro"),
+        _ => return Err(StatusCode::UNAUTHORIZED),
+    };
+    request.extensions_mut().insert(user);
+    Ok(next.run(request).await)
+}
+
+async fn hello(Extension(user): Extension<User>, Extension(checked): Extension<Checked>) -> String {
+    let left = checked.of("api").and_then(|answer| answer.decision.remaining());
+    format!("hello {}, {} left\n", user.0, left.unwrap_or_default())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let store = MemoryStore::default();
+    let login = Rule::new(Policy::new("login", [Limit::per_minute(3)])?)
+        .method(Method::POST)
+        .path("/login")
+        .settle(|exchange| u64::from(exchange.is_failure()));
+    let by_address = RateLimitLayer::builder(store.clone()).rule(login).key(ClientIp::default());
+
+    let free = Policy::new("api", [Limit::per_minute(5)])?;
+    let pro = free.scaled("api-pro", "0.5".parse()?)?; // Half the price: ten a minute.
+    let api = Rule::new(free)
+        .tier("pro", pro)
+        .tier_of(|parts| parts.extensions.get().map(|user: &User| Cow::Borrowed(user.1)))
+        .headers(HeaderStyle::Ietf);
+    let by_user =
+        RateLimitLayer::builder(store).rule(api).key(Key::extension(|user: &User| user.0));
+
+    let api = Router::new().route("/hello", get(hello)).layer(by_user.build().await?);
+    let app = Router::new()
+        .nest("/api", api.layer(from_fn(authenticate)))
+        .route("/login", post(async || (StatusCode::UNAUTHORIZED, "wrong password\n")));
+    let at = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".into());
+    let listener = tokio::net::TcpListener::bind(at).await?;
+    let at = listener.local_addr()?;
+    println!("try: curl -i http://{at}/api/hello -H 'authorization: Bearer alice'");
+    println!("and: curl -i -X POST http://{at}/login");
+    let limits = by_address.build_per_connection().await?;
+    Ok(axum::serve(listener, limits.make_service(app)).await?)
+}

@@ -1,0 +1,70 @@
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use http_body::Body;
+use tower_service::Service;
+use waterclock::Store;
+
+use super::decide::{Gate, PeerOf, Ruling};
+use super::{ResponseBody, ResponseFuture};
+
+/// A service whose requests a [`RateLimitLayer`](crate::RateLimitLayer) decides about.
+pub struct RateLimit<Inner, S> {
+    inner: Inner,
+    gate: Arc<Gate<S>>,
+    peer: PeerOf,
+}
+
+impl<Inner, S> RateLimit<Inner, S> {
+    pub(super) fn new(inner: Inner, gate: Arc<Gate<S>>, peer: PeerOf) -> Self {
+        Self { inner, gate, peer }
+    }
+}
+
+impl<Inner: Clone, S> Clone for RateLimit<Inner, S> {
+    fn clone(&self) -> Self {
+        Self::new(self.inner.clone(), Arc::clone(&self.gate), self.peer.clone())
+    }
+}
+
+impl<Inner, S, Sent, Served> Service<Request<Sent>> for RateLimit<Inner, S>
+where
+    Inner: Service<Request<Sent>, Response = Response<Served>> + Clone,
+    Served: Body,
+    S: Store + 'static,
+{
+    type Response = Response<ResponseBody<Served>>;
+    type Error = Inner::Error;
+    type Future = ResponseFuture<Inner, Sent>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Sent>) -> Self::Future {
+        let (mut parts, body) = request.into_parts();
+        match self.gate.decide_now(&mut parts, &self.peer) {
+            Some(Ruling::Admit(admitted)) => {
+                let served = self.inner.call(Request::from_parts(parts, body));
+                ResponseFuture::serving(served, admitted)
+            }
+            Some(Ruling::Refuse(response)) => ResponseFuture::refused(response),
+            None => {
+                // It is this one that is ready; the clone has yet to be asked.
+                let clone = self.inner.clone();
+                let ready = mem::replace(&mut self.inner, clone);
+                let deciding = Arc::clone(&self.gate).decide(parts, self.peer.clone());
+                ResponseFuture::deciding(Box::pin(deciding), body, ready)
+            }
+        }
+    }
+}
+
+impl<Inner: fmt::Debug, S> fmt::Debug for RateLimit<Inner, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimit").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}

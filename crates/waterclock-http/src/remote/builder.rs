@@ -1,0 +1,150 @@
+use std::fmt;
+use std::time::Duration;
+
+use http::Uri;
+use http::header::HeaderValue;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
+use waterclock::{OnStoreError, StoreError};
+
+use super::RemoteStore;
+use super::wire::Wire;
+
+const DEADLINE: Duration = Duration::from_millis(50);
+/// No instant is too far away by that.
+const LONGEST: Duration = Duration::from_secs(3_600);
+const CONNECTIONS: usize = 256;
+
+/// Settings of a [`RemoteStore`].
+#[derive(Clone)]
+pub struct RemoteStoreBuilder {
+    url: String,
+    token: Option<String>,
+    pub(super) deadline: Duration,
+    pub(super) on_store_error: OnStoreError,
+    pub(super) nodes: u64,
+    pub(super) connections: usize,
+}
+
+impl RemoteStoreBuilder {
+    pub(super) fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            token: None,
+            deadline: DEADLINE,
+            on_store_error: OnStoreError::Local,
+            nodes: 1,
+            connections: CONNECTIONS,
+        }
+    }
+
+    /// The token that the server knows this client by. It needs the roles `check`, to decide, and `read`,
+    /// to hear of policies; and `admin` where keys are reset.
+    #[must_use]
+    pub fn token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
+    /// How long one call may take, everything included: 50 ms unless set, an hour at most.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline.min(LONGEST);
+        self
+    }
+
+    /// What to do while the server does not answer; [`OnStoreError::Local`] unless set.
+    #[must_use]
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.on_store_error = on_store_error;
+        self
+    }
+
+    /// How many processes ask this server: while it does not answer, each serves that part of every limit;
+    /// 1 unless set.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// How many calls may be under way at once, each on a connection of its own; 256 unless set. Others
+    /// wait, within their deadline.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// The store, over plain TCP, when the server has said which policies it has.
+    pub async fn connect(self) -> Result<RemoteStore, StoreError> {
+        let uri = self.uri()?;
+        if uri.scheme_str() != Some("http") {
+            return Err(StoreError::Settings(format!(
+                "`{}` is not plain HTTP; bring a connector for it with `connect_with`",
+                self.url
+            )));
+        }
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        self.connect_with(connector).await
+    }
+
+    /// The same over connections of your own: TLS, a Unix socket, a proxy.
+    pub async fn connect_with<C>(self, connector: C) -> Result<RemoteStore<C>, StoreError>
+    where
+        C: Connect + Clone + Send + Sync + 'static,
+    {
+        self.uri()?;
+        for (name, is_zero) in [
+            ("deadline", self.deadline.is_zero()),
+            ("nodes", self.nodes == 0),
+            ("connections", self.connections == 0),
+        ] {
+            if is_zero {
+                return Err(StoreError::Settings(format!("the store's `{name}` is zero")));
+            }
+        }
+        let base = self.url.trim_end_matches('/').to_owned();
+        let wire = Wire::new(connector, base, self.authorization()?, self.connections);
+        RemoteStore::greet(wire, &self).await
+    }
+
+    fn authorization(&self) -> Result<Option<HeaderValue>, StoreError> {
+        let Some(token) = &self.token else { return Ok(None) };
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+            let reason = "the token has characters that no header field may have";
+            StoreError::Settings(reason.to_owned())
+        })?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    fn uri(&self) -> Result<Uri, StoreError> {
+        let wrong = |what: &str| {
+            let instead = "write it like `http://127.0.0.1:8080`";
+            StoreError::Settings(format!("the server's address {what}; {instead}"))
+        };
+        let uri: Uri = self.url.parse().map_err(|error| wrong(&format!("is no URL ({error})")))?;
+        // What is wrong may be a password: it is not repeated.
+        match (uri.scheme(), uri.authority()) {
+            (Some(_), Some(authority)) if authority.as_str().contains('@') => {
+                Err(wrong("names a user, and a server knows tokens"))
+            }
+            (Some(_), Some(_)) if uri.query().is_none() => Ok(uri),
+            (Some(_), Some(_)) => Err(wrong("has a query")),
+            _ => Err(wrong("has no scheme or no host")),
+        }
+    }
+}
+
+/// Without the token.
+impl fmt::Debug for RemoteStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteStoreBuilder")
+            .field("deadline", &self.deadline)
+            .field("on_store_error", &self.on_store_error)
+            .field("nodes", &self.nodes)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}

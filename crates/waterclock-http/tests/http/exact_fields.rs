@@ -1,0 +1,330 @@
+//! Every style, letter by letter.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use waterclock::{
+    Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy,
+    RollingWindow, Verb,
+};
+use waterclock_http::{HeaderStyle, Told, fields};
+
+use crate::scene::{Scene, lines, told};
+
+const NOTHING: [&str; 0] = [];
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// 20 at once and 10 per second; 1000 per hour.
+fn login() -> Policy {
+    let burst = Gcra::new(10, seconds(1)).expect("valid").capacity(20).named("burst");
+    let hourly = RollingWindow::new(1_000, seconds(3_600)).expect("valid").named("hourly");
+    Policy::new("login", [burst, hourly]).expect("valid")
+}
+
+fn one(limit: impl Into<Limit>) -> Policy {
+    Policy::new("p", [limit.into().named("l")]).expect("valid")
+}
+
+#[test]
+fn ietf() {
+    let (policy, style) = (login(), HeaderStyle::Ietf);
+    let scene = Scene::new(&[&policy]);
+    let rules = r#"ratelimit-policy: "login.burst";q=20;w=2, "login.hourly";q=1000;w=3600"#;
+    assert_eq!(
+        told(style, &policy, &scene.ask(Verb::Peek, &policy, 1)),
+        [r#"ratelimit: "login.burst";r=20, "login.hourly";r=1000"#, rules]
+    );
+    assert_eq!(
+        told(style, &policy, &scene.check(&policy, 1)),
+        [r#"ratelimit: "login.burst";r=19;t=1, "login.hourly";r=999;t=3600"#, rules]
+    );
+    let _ = scene.check(&policy, 19);
+    assert_eq!(
+        told(style, &policy, &scene.check(&policy, 15)),
+        [
+            r#"ratelimit: "login.burst";r=0;t=1, "login.hourly";r=980;t=3600"#,
+            rules,
+            "retry-after: 2"
+        ]
+    );
+    // More than there ever is: no time at which to come back.
+    assert_eq!(told(style, &policy, &scene.check(&policy, 21)).len(), 2);
+}
+
+#[test]
+fn ietf_leaves_out_what_it_cannot_say() {
+    // Three per second take 7/3 of a second to return seven: no whole window. Bytes are a unit.
+    let thirds = Gcra::new(3, seconds(1)).expect("valid").capacity(7);
+    let odd = one(Limit::from(thirds).in_unit("bytes"));
+    let answer = Scene::new(&[&odd]).check(&odd, 1);
+    assert_eq!(
+        told(HeaderStyle::Ietf, &odd, &answer),
+        [r#"ratelimit: "p.l";r=6;t=1"#, r#"ratelimit-policy: "p.l";q=7;qu="bytes""#]
+    );
+    // Five leave by two every 500 ms: three drips, a second and a half. Four: exactly one second.
+    let half = Duration::from_millis(500);
+    for (capacity, window) in [(5, ""), (4, ";w=1")] {
+        let leaky = one(LeakyBucket::new(capacity, 2, half).expect("valid"));
+        let fields = HeaderStyle::Ietf.fields(&leaky, &Scene::new(&[&leaky]).check(&leaky, 1));
+        let expected = format!(r#""p.l";q={capacity}{window}"#);
+        assert_eq!(fields.get("ratelimit-policy"), Some(&*expected));
+    }
+    // Limits without a number have no item, and a list without items is no field.
+    let apart = MinInterval::new(seconds(5)).expect("valid");
+    let events = Policy::new(
+        "p",
+        [Limit::from(apart), EvenSlots::new(2, seconds(1)).expect("valid").into()],
+    )
+    .expect("valid");
+    let scene = Scene::new(&[&events]);
+    assert_eq!(told(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), NOTHING);
+    assert_eq!(told(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), ["retry-after: 5"]);
+}
+
+#[test]
+fn ietf_numbers_and_names_fit_their_types() {
+    let huge = FixedWindow::new(waterclock::MAX_UNITS, seconds(60)).expect("valid");
+    let policy = Policy::new("na\"me\\", [huge.named("grün\n")]).expect("valid");
+    assert_eq!(
+        told(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1)),
+        [
+            r#"ratelimit: "na\"me\\.gr?n?";r=999999999999999;t=60"#,
+            r#"ratelimit-policy: "na\"me\\.gr?n?";q=999999999999999;w=60"#
+        ]
+    );
+}
+
+#[test]
+fn draft_03() {
+    let (policy, style) = (login(), HeaderStyle::Draft03);
+    let scene = Scene::new(&[&policy]);
+    let burst = "x-ratelimit-limit: 20, 20;w=2, 1000;w=3600";
+    let say = |answer| told(style, &policy, &answer);
+    assert_eq!(
+        say(scene.ask(Verb::Peek, &policy, 1)),
+        [burst, "x-ratelimit-remaining: 20", "x-ratelimit-reset: 0"]
+    );
+    assert_eq!(
+        say(scene.check(&policy, 1)),
+        [burst, "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1"]
+    );
+    let _ = scene.check(&policy, 19);
+    assert_eq!(
+        say(scene.check(&policy, 1)),
+        ["retry-after: 1", burst, "x-ratelimit-remaining: 0", "x-ratelimit-reset: 2"]
+    );
+    // Used up by and by, the hourly limit is what counts.
+    for _ in 0..49 {
+        scene.clock.advance(seconds(2));
+        assert!(scene.check(&policy, 20).decision.is_allowed());
+    }
+    scene.clock.advance(seconds(2));
+    assert_eq!(
+        say(scene.check(&policy, 1)),
+        [
+            "retry-after: 3500",
+            "x-ratelimit-limit: 1000, 20;w=2, 1000;w=3600",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 3598"
+        ]
+    );
+}
+
+#[test]
+fn draft_03_where_a_limit_has_no_number() {
+    let apart: Limit = MinInterval::new(seconds(5)).expect("valid").into();
+    let policy = Policy::new("p", [apart.clone(), Limit::per_second(4).into()]).expect("valid");
+    let answer = Scene::new(&[&policy]).check(&policy, 1);
+    assert_eq!(
+        told(HeaderStyle::Draft03, &policy, &answer),
+        ["x-ratelimit-limit: 4, 4;w=1", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 5"]
+    );
+    let policy = Policy::new("p", [apart]).expect("valid");
+    let scene = Scene::new(&[&policy]);
+    assert_eq!(told(HeaderStyle::Draft03, &policy, &scene.ask(Verb::Peek, &policy, 1)), NOTHING);
+    assert_eq!(
+        told(HeaderStyle::Draft03, &policy, &scene.check(&policy, 1)),
+        ["x-ratelimit-remaining: 0", "x-ratelimit-reset: 5"]
+    );
+}
+
+#[test]
+fn legacy() {
+    let policy = one(Gcra::new(3, seconds(1)).expect("valid"));
+    let scene = Scene::new(&[&policy]);
+    let say = |answer| told(HeaderStyle::Legacy, &policy, &answer);
+    assert_eq!(
+        say(scene.ask(Verb::Peek, &policy, 1)),
+        ["x-ratelimit-clear: 0.000", "x-ratelimit-remaining: 3"]
+    );
+    assert_eq!(
+        say(scene.check(&policy, 2)),
+        ["x-ratelimit-clear: 0.667", "x-ratelimit-remaining: 1"]
+    );
+    assert_eq!(
+        say(scene.check(&policy, 2)),
+        [
+            "retry-after: 1",
+            "x-ratelimit-clear: 0.667",
+            "x-ratelimit-remaining: 1",
+            "x-ratelimit-reset: 0.334"
+        ]
+    );
+    assert_eq!(
+        say(scene.check(&policy, 4)),
+        ["x-ratelimit-clear: 0.667", "x-ratelimit-remaining: 1"]
+    );
+}
+
+#[test]
+fn retry_after_and_none() {
+    let policy = one(Limit::per_minute(1));
+    let scene = Scene::new(&[&policy]);
+    assert_eq!(told(HeaderStyle::default(), &policy, &scene.check(&policy, 1)), NOTHING);
+    scene.clock.advance(Duration::from_nanos(1));
+    let refused = scene.check(&policy, 1);
+    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
+    assert_eq!(told(HeaderStyle::None, &policy, &refused), NOTHING);
+    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 2)), NOTHING);
+    scene.clock.advance(Duration::from_nanos(59_999_999_998));
+    assert_eq!(
+        told(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 1)),
+        ["retry-after: 1"],
+        "the last nanosecond is a second, never zero"
+    );
+}
+
+#[test]
+fn nobody_is_sent_back_before_there_is_more() {
+    let policy = one(Limit::per_second(1));
+    let scene = Scene::new(&[&policy]);
+    let _ = scene.check(&policy, 1);
+    let mut refused = scene.check(&policy, 1);
+    // As a stand-in might answer that knows the refusal better than the numbers.
+    refused.limits[0].next_unit = Some(seconds(7));
+    for style in [HeaderStyle::RetryAfter, HeaderStyle::Ietf, HeaderStyle::Draft03] {
+        assert_eq!(style.fields(&policy, &refused).get("retry-after"), Some("7"), "{style}");
+    }
+    refused.limits[0].allowed = true;
+    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
+}
+
+#[test]
+fn shadows_are_not_mentioned() {
+    let strict = Limit::per_minute(1).named("strict");
+    let shadow = Policy::new("p", [strict.clone()]).expect("valid").shadow(true);
+    let candidate =
+        Policy::new("q", [strict.shadow(true), Limit::per_second(9).named("live")]).expect("valid");
+    let scene = Scene::new(&[&shadow, &candidate]);
+    for _ in 0..2 {
+        let (hidden, half) = (scene.check(&shadow, 1), scene.check(&candidate, 1));
+        for style in HeaderStyle::ALL {
+            assert_eq!(told(style, &shadow, &hidden), NOTHING, "{style}");
+            for line in told(style, &candidate, &half) {
+                assert!(!line.contains("strict") && !line.contains(";w=60"), "{style}: {line}");
+                assert!(!line.starts_with("retry-after"), "{style}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_partial_grant_is_no_refusal() {
+    let policy = one(Limit::per_minute(5)).mode(Mode::Nary).expect("valid");
+    let scene = Scene::new(&[&policy]);
+    let partial = scene.check(&policy, 8);
+    assert_eq!(partial.decision.granted(), 5);
+    for style in HeaderStyle::ALL {
+        assert_eq!(style.fields(&policy, &partial).get("retry-after"), None, "{style}");
+    }
+    let nothing = scene.check(&policy, 2);
+    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &nothing), ["retry-after: 24"]);
+}
+
+#[test]
+fn a_recorded_refusal_is_one() {
+    let window = FixedWindow::new(1, seconds(60)).expect("valid");
+    let policy = one(window).mode(Mode::Uniform).expect("valid");
+    let scene = Scene::new(&[&policy]);
+    let _ = scene.check(&policy, 1);
+    let refused = scene.check(&policy, 1);
+    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
+}
+
+#[test]
+fn several_charges_share_one_response() {
+    let (burst, daily) = (Limit::per_second(20).named("burst"), Limit::per_day(2).named("daily"));
+    let user = Policy::new("user", [burst]).expect("valid");
+    let team = Policy::new("team", [daily]).expect("valid");
+    let scene = Scene::new(&[&user, &team]);
+    let charge = |policy, key, cost: u64| Charge { policy, key, cost: cost.into() };
+    let charges = [charge("user", b"alice", 1), charge("team", b"a", 1), charge("team", b"b", 2)];
+    let tell = |answers: &[waterclock::Answer], styles: [HeaderStyle; 3]| {
+        let policies = [&user, &team, &team];
+        let charges: Vec<Told<'_>> = (0..3)
+            .map(|i| Told {
+                style: styles[i],
+                name: policies[i].name(),
+                policy: policies[i],
+                answer: &answers[i],
+            })
+            .collect();
+        lines(&fields(&charges))
+    };
+    let answers = scene.apply(Verb::Check, &charges);
+    // Of the team's two keys the client hears of the emptier one.
+    assert_eq!(
+        tell(&answers, [HeaderStyle::Ietf; 3]),
+        [
+            r#"ratelimit: "user.burst";r=19;t=1, "team.daily";r=0;t=43200"#,
+            r#"ratelimit-policy: "user.burst";q=20;w=1, "team.daily";q=2;w=86400"#
+        ]
+    );
+    let answers = scene.apply(Verb::Check, &charges);
+    assert_eq!(
+        tell(&answers, [HeaderStyle::Legacy, HeaderStyle::Draft03, HeaderStyle::None]),
+        [
+            "retry-after: 86400",
+            "x-ratelimit-clear: 0.050",
+            "x-ratelimit-limit: 2, 2;w=86400",
+            "x-ratelimit-remaining: 1",
+            "x-ratelimit-reset: 43200"
+        ]
+    );
+    assert_eq!(
+        tell(&answers, [HeaderStyle::Legacy; 3]),
+        [
+            "retry-after: 86400",
+            "x-ratelimit-clear: 86400.000",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 86400.000"
+        ]
+    );
+    assert_eq!(tell(&answers, [HeaderStyle::None; 3]), NOTHING);
+}
+
+#[test]
+fn fields_take_the_place_of_what_was_there() {
+    let policy = one(Limit::per_second(5));
+    let fields = HeaderStyle::Ietf.fields(&policy, &Scene::new(&[&policy]).check(&policy, 1));
+    let mut headers = HeaderMap::new();
+    headers.append("ratelimit", "stale".parse().expect("valid"));
+    headers.append("ratelimit", "staler".parse().expect("valid"));
+    headers.append("date", "today".parse().expect("valid"));
+    fields.write_to(&mut headers);
+    assert_eq!(headers.get_all("ratelimit").iter().collect::<Vec<_>>(), [r#""p.l";r=4;t=1"#]);
+    assert_eq!(headers["ratelimit-policy"], r#""p.l";q=5;w=1"#);
+    assert_eq!(headers["date"], "today");
+}
+
+#[test]
+fn styles_have_names() {
+    for style in HeaderStyle::ALL {
+        assert_eq!(HeaderStyle::parse(style.name()), Some(style));
+    }
+    assert_eq!(HeaderStyle::parse("IETF"), None);
+    assert_eq!(HeaderStyle::default().name(), "retry-after");
+}

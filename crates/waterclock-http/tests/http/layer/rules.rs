@@ -1,0 +1,154 @@
+//! Which requests are charged to which policies.
+
+use std::borrow::Cow;
+
+use http::{Method, Request, StatusCode};
+use waterclock::{Rollout, Store};
+use waterclock_http::{HeaderStyle, Key, RateLimitLayer, Rule};
+
+use super::stage::{App, Elsewhere, app, memory, of, policy, send};
+
+async fn layered(rules: Vec<Rule>) -> App {
+    let builder = RateLimitLayer::builder(memory().0).key(Key::header("x-user"));
+    let builder = rules.into_iter().fold(builder, |builder, rule| builder.rule(rule));
+    app(&builder.build().await.expect("a valid layer"))
+}
+
+fn ask(method: Method, path: &str) -> http::request::Builder {
+    Request::builder().method(method).uri(path).header("x-user", "alice")
+}
+
+#[tokio::test]
+async fn by_method_path_and_anything_else() {
+    let login =
+        Rule::new(policy("login", 1)).method(Method::POST).method(Method::PUT).path("/login");
+    let bots = Rule::new(policy("bots", 1)).when(|parts| {
+        parts.headers.get("user-agent").is_some_and(|agent| agent.as_bytes().starts_with(b"bot"))
+    });
+    let report = Rule::new(policy("report", 1)).method(Method::GET).path("/report");
+    let app = layered(vec![login, bots, report]).await;
+    let status = async |request| send(&app, request).await.status.as_u16();
+    assert_eq!(status(ask(Method::GET, "/login")).await, 200);
+    assert_eq!(status(ask(Method::POST, "/login?again")).await, 200);
+    assert_eq!(status(ask(Method::GET, "/login")).await, 200);
+    assert_eq!(status(ask(Method::PUT, "/login")).await, 429);
+    assert_eq!(status(ask(Method::POST, "/logout")).await, 200);
+    // The handler of GET answers HEAD as well.
+    assert_eq!(status(ask(Method::GET, "/report")).await, 200);
+    assert_eq!(status(ask(Method::HEAD, "/report")).await, 429);
+    assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 200);
+    assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 429);
+    // A request that no rule is about needs no key.
+    assert_eq!(status(Request::get("/")).await, 200);
+}
+
+#[tokio::test]
+async fn all_rules_that_match_are_charged_or_none() {
+    let narrow = Rule::new(policy("narrow", 1)).path("/upload").headers(HeaderStyle::Ietf);
+    let wide = Rule::new(policy("api", 3)).headers(HeaderStyle::Ietf);
+    let app = layered(vec![wide, narrow]).await;
+    assert_eq!(send(&app, ask(Method::GET, "/upload")).await.body, "Some(2)");
+    for _ in 0..5 {
+        let refused = send(&app, ask(Method::GET, "/upload")).await;
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(
+            refused.body.contains(r#""violated-policies":["narrow.burst"]"#),
+            "{}",
+            refused.body
+        );
+        let said = refused.header("ratelimit").unwrap();
+        assert!(
+            said.starts_with(r#""api.burst";r=2;t="#) && said.contains(r#""narrow.burst";r=0"#)
+        );
+    }
+    // The refusals cost the wide policy nothing.
+    assert_eq!(send(&app, ask(Method::GET, "/")).await.body, "Some(1)");
+}
+
+#[tokio::test]
+async fn a_cost_by_what_the_request_says() {
+    let cost = |parts: &http::request::Parts| {
+        let length =
+            parts.headers.get("content-length").and_then(|value| value.to_str().ok()?.parse().ok());
+        length.unwrap_or(0u64).div_ceil(1_000)
+    };
+    let app = layered(vec![Rule::new(policy("api", 10)).cost_of(cost)]).await;
+    assert_eq!(send(&app, of("alice").header("content-length", "3500")).await.body, "Some(6)");
+    assert_eq!(send(&app, of("alice")).await.body, "Some(6)");
+    let never = send(&app, of("alice").header("content-length", "11000")).await;
+    assert_eq!((never.status.as_u16(), never.header("retry-after")), (429, None));
+    assert_eq!(send(&app, of("bob").header("content-length", "10000")).await.body, "Some(0)");
+}
+
+async fn tiers<S: Store + 'static>(store: S) {
+    let rule = Rule::new(policy("api", 2))
+        .tier("pro", policy("api-pro", 5))
+        .tier("staff", policy("api", 2).scaled("api-staff", "0".parse().unwrap()).unwrap())
+        .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
+        .headers(HeaderStyle::Ietf);
+    let layer = RateLimitLayer::builder(store).rule(rule).key(Key::header("x-user"));
+    let app = app(&layer.build().await.unwrap());
+    assert_eq!(send(&app, of("alice")).await.body, "Some(1)");
+    // What was spent stays spent, and clients know the policy by one name.
+    let promoted = send(&app, of("alice").header("x-role", "pro")).await;
+    assert_eq!(promoted.body, "Some(3)");
+    assert_eq!(promoted.header("ratelimit-policy"), Some(r#""api.burst";q=5;w=50"#));
+    // A tier that nobody named is none.
+    assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
+    assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
+    // Without limits there is nothing to spend, and nothing to tell.
+    for _ in 0..9 {
+        let free = send(&app, of("alice").header("x-role", "staff")).await;
+        assert_eq!(
+            (free.status.as_u16(), &*free.body, free.header("ratelimit")),
+            (200, "None", None)
+        );
+    }
+    assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(1)");
+}
+
+#[tokio::test]
+async fn tiers_share_their_keys() {
+    tiers(memory().0).await;
+    tiers(Elsewhere(memory().0)).await;
+}
+
+#[tokio::test]
+async fn a_share_of_the_keys_is_limited_and_the_others_are_not() {
+    let half = Rollout::new(5_000).unwrap();
+    let rule = Rule::new(policy("api", 1)).rollout(half).headers(HeaderStyle::Ietf);
+    let app = layered(vec![rule, Rule::new(policy("other", 1_000)).key(Key::everyone())]).await;
+    let mut limited = 0;
+    for n in 0..100 {
+        let user = format!("user-{n}");
+        assert_eq!(send(&app, of(&user)).await.body, "Some(0)");
+        let second = send(&app, of(&user)).await;
+        let is_enrolled = half.enrols("api", user.as_bytes());
+        assert_eq!(second.status.as_u16(), if is_enrolled { 429 } else { 200 }, "{user}");
+        assert_eq!(second.header("ratelimit").is_some(), is_enrolled, "{user}");
+        limited += u32::from(is_enrolled);
+    }
+    assert!((30..=70).contains(&limited), "{limited}");
+}
+
+/// What others refuse is nothing to those that only watch, as with a whole policy in shadow.
+#[tokio::test]
+async fn those_in_shadow_stand_beside_the_others() {
+    let watched = Rule::new(policy("api", 3)).rollout(Rollout::NOBODY);
+    let narrow = Rule::new(policy("narrow", 1)).path("/upload");
+    let app = layered(vec![watched, narrow]).await;
+    assert_eq!(send(&app, ask(Method::GET, "/upload")).await.body, "Some(2)");
+    assert_eq!(send(&app, ask(Method::GET, "/upload")).await.status, 429);
+    for left in ["Some(0)", "Some(0)"] {
+        assert_eq!(send(&app, ask(Method::GET, "/")).await.body, left);
+    }
+}
+
+/// A candidate that only watches breaks nobody who does not have its key yet.
+#[tokio::test]
+async fn what_only_watches_asks_for_no_key() {
+    let shadow = Rule::new(policy("api", 1).shadow(true));
+    let nobody = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
+    let app = layered(vec![shadow, nobody]).await;
+    assert_eq!(send(&app, Request::get("/")).await.status, StatusCode::OK);
+}

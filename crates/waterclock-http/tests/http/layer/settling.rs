@@ -1,0 +1,408 @@
+//! Costs that are known only afterwards.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use tower::{Layer, Service, ServiceExt, service_fn};
+use waterclock::{
+    Answer, Charge, Concurrency, ErrorRate, Failure, FixedWindow, Hold, ManualClock, MemoryStore,
+    Policy, Reserved, Rollout, Settled, Settlement, Store, StoreError, Verb,
+};
+use waterclock_http::{Ending, Exchange, Key, RateLimitLayer, Rule};
+
+use super::stage::{Elsewhere, memory, policy};
+
+fn left(store: &MemoryStore<ManualClock>) -> Option<u64> {
+    store.peek("api", b"", 0).unwrap().remaining()
+}
+
+async fn layered<S: Store + 'static>(store: S, rule: Rule) -> RateLimitLayer<S> {
+    let builder = RateLimitLayer::builder(store).rule(rule).key(Key::everyone());
+    builder.build().await.expect("a valid layer")
+}
+
+fn request() -> Request<()> {
+    Request::new(())
+}
+
+/// Something that takes its time is settled behind the response's back.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..1_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it never came to that");
+}
+
+#[tokio::test]
+async fn only_failures_count() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 2)).settle(|exchange| u64::from(exchange.is_failure()));
+    let layer = layered(store.clone(), rule).await;
+    let answer = |status: StatusCode| {
+        let served = service_fn(move |_: Request<()>| async move {
+            let mut response = Response::new(Full::<Bytes>::default());
+            *response.status_mut() = status;
+            Ok::<_, Infallible>(response)
+        });
+        layer.layer(served).oneshot(request())
+    };
+    for _ in 0..5 {
+        let Ok(_) = answer(StatusCode::OK).await;
+        assert_eq!(left(&store), Some(2));
+    }
+    let Ok(_) = answer(StatusCode::UNAUTHORIZED).await;
+    let Ok(_) = answer(StatusCode::INTERNAL_SERVER_ERROR).await;
+    assert_eq!(left(&store), Some(0));
+    let Ok(refused) = answer(StatusCode::OK).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[tokio::test]
+async fn a_service_that_breaks_has_failed() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 2)).settle(|exchange| {
+        assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Failed));
+        u64::from(exchange.is_failure())
+    });
+    let broken = service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("broken") });
+    let layer = layered(store.clone(), rule).await;
+    assert_eq!(layer.layer(broken).oneshot(request()).await.err(), Some("broken"));
+    assert_eq!(left(&store), Some(1));
+}
+
+/// The frames of a response in gRPC's manner: data, then trailers.
+fn frames(
+    trailers: &[(&'static str, &'static str)],
+) -> StreamBody<impl futures_util::Stream<Item = Result<Frame<Bytes>, &'static str>> + Unpin + use<>>
+{
+    let mut ends = HeaderMap::new();
+    for (name, value) in trailers {
+        ends.insert(*name, value.parse().expect("a valid value"));
+    }
+    let data = [Ok(Frame::data(Bytes::from("12345"))), Ok(Frame::data(Bytes::from("678")))];
+    let end = match trailers {
+        [("broken", _)] => Err("broken"),
+        _ => Ok(Frame::trailers(ends)),
+    };
+    StreamBody::new(futures_util::stream::iter(data.into_iter().chain([end])))
+}
+
+/// By bytes, on both kinds of store, with what came to pass.
+async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S) {
+    let exchanges: Arc<Mutex<Vec<Exchange>>> = Arc::default();
+    let told = Arc::clone(&exchanges);
+    let rule = Rule::new(policy("api", 20)).cost(6).settle(move |exchange| {
+        told.lock().unwrap().push(exchange.clone());
+        exchange.bytes()
+    });
+    let layer = layered(store, rule).await;
+    let serve = |trailers: &'static [(&str, &str)]| {
+        let served = service_fn(move |_: Request<()>| async move {
+            Ok::<_, Infallible>(Response::new(frames(trailers)))
+        });
+        layer.layer(served).oneshot(request())
+    };
+    // More than was thought.
+    let Ok(response) = serve(&[("grpc-status", "5")]).await;
+    assert_eq!(left(seen), Some(14));
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "12345678");
+    until(|| left(seen) == Some(12)).await;
+    // Less: the client left after the first frame.
+    let Ok(response) = serve(&[]).await;
+    assert_eq!(left(seen), Some(6));
+    let mut body = response.into_body();
+    body.frame().await.unwrap().unwrap();
+    drop(body);
+    until(|| left(seen) == Some(7)).await;
+    // Never looked at.
+    drop(serve(&[]).await);
+    until(|| left(seen) == Some(7)).await;
+    // Broken in the middle: what was sent was sent.
+    let Ok(response) = serve(&[("broken", "")]).await;
+    assert!(response.into_body().collect().await.is_err());
+    until(|| left(seen) == Some(0)).await;
+
+    let exchanges = exchanges.lock().unwrap();
+    let endings: Vec<Ending> = exchanges.iter().map(Exchange::ending).collect();
+    assert_eq!(endings, [Ending::Whole, Ending::Cut, Ending::Cut, Ending::Failed]);
+    assert_eq!(exchanges[0].grpc_status(), Some(5));
+    assert!(exchanges[0].is_failure() && !exchanges[1].is_failure());
+    assert!(exchanges.iter().all(|exchange| exchange.status() == Some(StatusCode::OK)));
+}
+
+#[tokio::test]
+async fn bytes_that_were_sent() {
+    let (store, _) = memory();
+    by_bytes(&store.clone(), store).await;
+    let (store, _) = memory();
+    by_bytes(&store.clone(), Elsewhere(store)).await;
+}
+
+/// More than the limit: the next ones wait for it.
+#[tokio::test]
+async fn what_was_spent_beyond_the_limit_is_owed() {
+    let (store, clock) = memory();
+    let rule = Rule::new(policy("api", 5)).settle(|_| 8);
+    let layer = layered(store.clone(), rule).await;
+    let serve = || {
+        let served = service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+        });
+        layer.layer(served).oneshot(request())
+    };
+    let Ok(response) = serve().await;
+    assert_eq!(response.status(), StatusCode::OK);
+    // Eight of five: one is to be had again when four have returned.
+    for (seconds, status) in [(0, 429), (39, 429), (1, 200)] {
+        clock.advance(Duration::from_secs(seconds));
+        let Ok(response) = serve().await;
+        assert_eq!(response.status().as_u16(), status, "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn by_duration() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 1_000_000))
+        .settle(|exchange| u64::try_from(exchange.duration().as_millis()).unwrap_or(u64::MAX));
+    let layer = layered(store.clone(), rule).await;
+    let slow = service_fn(|_: Request<()>| async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
+    });
+    let Ok(_) = layer.layer(slow).oneshot(request()).await;
+    assert!(left(&store).is_some_and(|left| left <= 1_000_000 - 30), "{:?}", left(&store));
+}
+
+/// What a shadow would have refused, it has not charged: so it gives nothing back, and is owed nothing.
+#[tokio::test]
+async fn a_shadow_settles_only_what_it_took() {
+    let in_shadow = Rule::new(policy("api", 2).shadow(true));
+    let not_enrolled = Rule::new(policy("api", 2)).rollout(Rollout::NOBODY);
+    for rule in [in_shadow, not_enrolled] {
+        let (store, _) = memory();
+        let layer = layered(store.clone(), rule.cost(2).settle(|_| 1)).await;
+        for _ in 0..3 {
+            let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+            assert_eq!(response.status(), StatusCode::OK);
+            assert_eq!(left(&store), Some(1));
+        }
+    }
+}
+
+fn whole()
+-> impl Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone
+{
+    service_fn(|_: Request<()>| async { Ok(Response::new(Full::<Bytes>::default())) })
+}
+
+/// Given back is what was charged, where it was charged: a window that is over has nothing to give.
+#[tokio::test]
+async fn nothing_is_given_back_to_another_window() {
+    let (store, clock) = memory();
+    let window = FixedWindow::aligned(10, Duration::from_secs(60)).unwrap();
+    let policy = Policy::new("api", [window]).unwrap();
+    let layer = layered(store.clone(), Rule::new(policy).cost(8).settle(|_| 1)).await;
+    clock.advance(Duration::from_secs(59));
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    let slow = response.into_body();
+    // Settled at once, because its body is empty; the next one is held back by hand.
+    drop(slow);
+    assert_eq!(left(&store), Some(9));
+    let held =
+        service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(frames(&[]))) });
+    let Ok(response) = layer.layer(held).oneshot(request()).await;
+    assert_eq!(left(&store), Some(1));
+    clock.advance(Duration::from_secs(2));
+    let _ = store.check("api", b"", 6).unwrap();
+    assert_eq!(left(&store), Some(4));
+    drop(response);
+    assert_eq!(left(&store), Some(4));
+}
+
+/// Two rules of one policy for one key are two costs of one budget.
+#[tokio::test]
+async fn a_budget_that_is_charged_twice_is_settled_twice() {
+    let (store, _) = memory();
+    let rule = || Rule::new(policy("api", 10)).cost(2).settle(|_| 1);
+    let builder = RateLimitLayer::builder(store.clone()).rule(rule()).rule(rule());
+    let layer = builder.key(Key::everyone()).build().await.unwrap();
+    let Ok(_) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!(left(&store), Some(8));
+}
+
+#[tokio::test]
+async fn a_function_that_breaks_leaves_the_estimate() {
+    let (store, _) = memory();
+    let broken = Rule::new(policy("api", 10)).cost(2).settle(|_| panic!("a mistake"));
+    let layer = layered(store.clone(), broken).await;
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!((response.status(), left(&store)), (StatusCode::OK, Some(8)));
+    assert_eq!(layer.unsettled(), 0);
+}
+
+/// Whoever goes away while a store elsewhere decides is settled with all the same.
+#[tokio::test]
+async fn a_request_that_is_given_up_while_it_is_decided_about() {
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 10)).cost(5).settle(|exchange| {
+        assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Cut));
+        2
+    });
+    let layer = layered(Elsewhere(store.clone()), rule).await;
+    let asked =
+        tokio::time::timeout(Duration::from_millis(1), layer.layer(whole()).oneshot(request()));
+    assert!(asked.await.is_err());
+    until(|| left(&store) == Some(8)).await;
+}
+
+/// Whole is what was sent whole, asked for its end or not.
+#[tokio::test]
+async fn a_length_that_was_reached_is_an_end() {
+    for (method, frames, expected) in
+        [("GET", 1, Ending::Whole), ("GET", 0, Ending::Cut), ("HEAD", 0, Ending::Whole)]
+    {
+        let (store, _) = memory();
+        let endings: Arc<Mutex<Vec<Ending>>> = Arc::default();
+        let told = Arc::clone(&endings);
+        let rule = Rule::new(policy("api", 10)).settle(move |exchange| {
+            told.lock().unwrap().push(exchange.ending());
+            1
+        });
+        let layer = layered(store, rule).await;
+        let served = service_fn(|_: Request<()>| async {
+            Ok::<_, Infallible>(Response::new(Full::from("12345")))
+        });
+        let request = Request::builder().method(method).body(()).unwrap();
+        let Ok(response) = layer.layer(served).oneshot(request).await;
+        let mut body = response.into_body();
+        for _ in 0..frames {
+            body.frame().await.unwrap().unwrap();
+        }
+        drop(body);
+        assert_eq!(*endings.lock().unwrap(), [expected], "{method} {frames}");
+    }
+}
+
+/// So many at once: a place is held for as long as a response lasts.
+#[tokio::test]
+async fn places_that_are_held_at_once() {
+    let (store, _) = memory();
+    let two = Concurrency::new(2, Duration::from_secs(60)).unwrap();
+    let layer = layered(store.clone(), Rule::new(Policy::new("api", [two]).unwrap())).await;
+    let serve = || {
+        let served =
+            service_fn(|_: Request<()>| async { Ok::<_, Infallible>(Response::new(frames(&[]))) });
+        layer.layer(served).oneshot(request())
+    };
+    let Ok(first) = serve().await;
+    let Ok(second) = serve().await;
+    let Ok(third) = serve().await;
+    let statuses = [&first, &second, &third].map(|response| response.status().as_u16());
+    assert_eq!(statuses, [200, 200, 429]);
+    drop(first);
+    let Ok(fourth) = serve().await;
+    assert_eq!(fourth.status(), StatusCode::OK);
+    second.into_body().collect().await.unwrap();
+    let Ok(fifth) = serve().await;
+    assert_eq!(fifth.status(), StatusCode::OK);
+}
+
+/// A service that breaks gets peace, and a probe when it has had some.
+#[tokio::test]
+async fn a_service_that_keeps_breaking() {
+    let (store, clock) = memory();
+    let half = ErrorRate::new(5_000, Duration::from_secs(60), 2, Duration::from_secs(10)).unwrap();
+    let layer = layered(store, Rule::new(Policy::new("api", [half]).unwrap())).await;
+    let serve = async |status: u16| {
+        let served = service_fn(move |_: Request<()>| async move {
+            let mut response = Response::new(Full::<Bytes>::default());
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            Ok::<_, Infallible>(response)
+        });
+        let Ok(response) = layer.layer(served).oneshot(request()).await;
+        response.status().as_u16()
+    };
+    // What clients get wrong is not the service's fault.
+    assert_eq!([serve(404).await, serve(500).await, serve(200).await], [404, 500, 429]);
+    clock.advance(Duration::from_secs(10));
+    assert_eq!([serve(200).await, serve(200).await], [200, 200]);
+}
+
+/// Those that are turned away, and those that go away, say nothing about the service.
+#[tokio::test]
+async fn only_what_was_served_is_reported() {
+    let (store, clock) = memory();
+    let half = ErrorRate::new(5_000, Duration::from_secs(60), 2, Duration::from_secs(10)).unwrap();
+    let layer = layered(store, Rule::new(Policy::new("api", [half]).unwrap())).await;
+    let broken = || {
+        let served =
+            service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("broken") });
+        layer.layer(served).oneshot(request())
+    };
+    let status = async || {
+        let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+        response.status().as_u16()
+    };
+    assert!(broken().await.is_err() && broken().await.is_err());
+    clock.advance(Duration::from_secs(10));
+    // The probe hangs: neither does a refusal meanwhile close the breaker, nor that its client goes away.
+    let hung = service_fn(|_: Request<()>| {
+        std::future::pending::<Result<Response<Full<Bytes>>, Infallible>>()
+    });
+    let mut probe = Box::pin(layer.layer(hung).oneshot(request()));
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut probe).await.is_err());
+    assert_eq!([status().await, status().await], [429, 429]);
+    drop(probe);
+    assert_eq!(status().await, 429);
+    clock.advance(Duration::from_secs(10));
+    assert_eq!([status().await, status().await], [200, 200]);
+}
+
+/// While a store is away, what stands in for it decides, and nothing is left behind that was lost on the way.
+#[tokio::test]
+async fn a_reply_that_is_lost() {
+    #[derive(Clone)]
+    struct Lossy(MemoryStore<ManualClock>);
+    impl Store for Lossy {
+        async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+            self.0.set_policy(policy).await
+        }
+        async fn apply(
+            &self,
+            verb: Verb,
+            charges: &[Charge<'_>],
+        ) -> Result<Vec<Answer>, StoreError> {
+            self.0.apply(verb, charges).await
+        }
+        async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+            self.0.reserve(hold).await?;
+            Err(StoreError::failed(Failure::Timeout, "the reply is lost"))
+        }
+        async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+            self.0.settle(id, with).await
+        }
+    }
+    let (store, _) = memory();
+    let rule = Rule::new(policy("api", 10)).cost(4).settle(|_| 1);
+    let layer = layered(Lossy(store.clone()), rule).await;
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    // What was held is given up; what was charged without holding stays at its estimate.
+    until(|| left(&store) == Some(6)).await;
+
+    let (store, _) = memory();
+    let two = Concurrency::new(2, Duration::from_secs(60)).unwrap();
+    let layer = layered(Lossy(store.clone()), Rule::new(Policy::new("api", [two]).unwrap())).await;
+    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    until(|| store.reservations_of("api") == 0).await;
+}

@@ -1,0 +1,69 @@
+//! A store whose time is ours.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use waterclock::{
+    Answer, Charge, Clock, ManualClock, MemoryStore, Policy, Store, StoreError, Timestamp, Verb,
+};
+use waterclock_http::{Fields, HeaderStyle};
+
+/// 2025-01-01T00:00:00Z: aligned windows of a day and less start here.
+pub(crate) const START: Timestamp = Timestamp::from_micros(1_735_689_600_000_000);
+
+pub(crate) struct Scene {
+    pub(crate) store: MemoryStore<ManualClock>,
+    pub(crate) clock: ManualClock,
+}
+
+impl Scene {
+    pub(crate) fn new(policies: &[&Policy]) -> Self {
+        let clock = ManualClock::default();
+        clock.set(START);
+        let store = MemoryStore::new(1_000, clock.clone());
+        for policy in policies {
+            ready(store.set_policy((*policy).clone())).expect("memory takes every policy");
+        }
+        Self { store, clock }
+    }
+
+    pub(crate) fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Vec<Answer> {
+        ready(self.store.apply(verb, charges)).expect("every policy is known")
+    }
+
+    pub(crate) fn check(&self, policy: &Policy, cost: u64) -> Answer {
+        self.ask(Verb::Check, policy, cost)
+    }
+
+    pub(crate) fn ask(&self, verb: Verb, policy: &Policy, cost: u64) -> Answer {
+        self.apply(verb, &[Charge { policy: policy.name(), key: b"alice", cost: cost.into() }])
+            .remove(0)
+    }
+
+    /// What a check of this cost would say at a later instant, without going there.
+    pub(crate) fn foresee(&self, policy: &Policy, cost: u64, after: Duration) -> Answer {
+        // Within a shard time never goes back, so the future is asked last.
+        self.clock.set(self.clock.now().after(after));
+        self.ask(Verb::Peek, policy, cost)
+    }
+}
+
+/// The memory store's futures are ready at once.
+fn ready<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the memory store never waits"),
+    }
+}
+
+/// `name: value` lines in the order of their names.
+pub(crate) fn lines(fields: &Fields) -> Vec<String> {
+    let mut pairs: Vec<(&str, &str)> = fields.iter().collect();
+    pairs.sort_unstable();
+    pairs.iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
+pub(crate) fn told(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Vec<String> {
+    lines(&style.fields(policy, answer))
+}

@@ -1,0 +1,111 @@
+//! How a store is set up.
+
+use std::time::Duration;
+
+use waterclock::StoreError;
+
+use crate::RedisStore;
+use crate::entry::Serving;
+
+/// Sets up a [`RedisStore`]: made by [`RedisStore::builder`].
+#[derive(Clone)]
+pub struct RedisStoreBuilder {
+    pub(crate) url: String,
+    pub(crate) prefix: String,
+    pub(crate) key_secret: String,
+    pub(crate) deadline: Duration,
+    pub(crate) nodes: u64,
+    pub(crate) root_certificate: Option<Vec<u8>>,
+    pub(crate) denied_keys: usize,
+    pub(crate) serving: Serving,
+}
+
+impl std::fmt::Debug for RedisStoreBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisStoreBuilder")
+            .field("url", &crate::address::masked(&self.url))
+            .field("prefix", &self.prefix)
+            .field("deadline", &self.deadline)
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RedisStoreBuilder {
+    pub(crate) fn new(url: &str) -> Self {
+        Self {
+            url: url.into(),
+            prefix: "wc".into(),
+            key_secret: String::new(),
+            deadline: Duration::from_millis(50),
+            nodes: 1,
+            root_certificate: None,
+            denied_keys: 10_000,
+            serving: Serving::default(),
+        }
+    }
+
+    /// What every key in Redis starts with (`wc`).
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The secret by which keys are hashed, the same on every node. Without one, who reads Redis can
+    /// test guesses at a client's key.
+    #[must_use]
+    pub fn key_secret(mut self, secret: &str) -> Self {
+        self.key_secret = secret.into();
+        self
+    }
+
+    /// How long a check may take (50 ms). What has no answer by then is decided by
+    /// [`Serving::on_store_error`].
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How many nodes share the store (1): each serves `1/nodes` of a limit while it is unreachable.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// The certificate authority of a `rediss://` server, in PEM, instead of the public ones.
+    #[must_use]
+    pub fn root_certificate(mut self, pem: &[u8]) -> Self {
+        self.root_certificate = Some(pem.into());
+        self
+    }
+
+    /// How many refused keys to remember, so as not to ask about them again before they can pass
+    /// (10 000); 0 for none.
+    #[must_use]
+    pub fn denied_keys(mut self, keys: usize) -> Self {
+        self.denied_keys = keys;
+        self
+    }
+
+    /// How policies are served that are set without a word on it.
+    #[must_use]
+    pub fn serving(mut self, serving: Serving) -> Self {
+        self.serving = serving;
+        self
+    }
+
+    /// Connects, and makes sure that the server is one that can decide.
+    pub async fn connect(self) -> Result<RedisStore, StoreError> {
+        let store = self.start()?;
+        store.greet().await?;
+        Ok(store)
+    }
+
+    /// A store that connects when it is first asked, and serves what it can until then.
+    pub fn start(self) -> Result<RedisStore, StoreError> {
+        RedisStore::new(self)
+    }
+}

@@ -1,0 +1,198 @@
+//! A real cluster: slots that move, a primary that dies, checks over keys of different slots.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use waterclock::{Charge, FixedWindow, Limit, MinInterval, Policy, Source, Store, Verb};
+use waterclock_conformance::real::Cluster;
+use waterclock_redis::RedisStore;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn store(cluster: &Cluster, policies: Vec<Policy>) -> RedisStore {
+    // Room for a busy machine: what is tested here is not the deadline.
+    let builder = RedisStore::builder(&cluster.url()).deadline(Duration::from_secs(5));
+    let store = builder.denied_keys(0).connect().await.unwrap();
+    for policy in policies {
+        store.set_policy(policy).await.unwrap();
+    }
+    store
+}
+
+fn hourly(name: &str, limit: u64) -> Policy {
+    Policy::new(name, [FixedWindow::new(limit, HOUR).unwrap()]).unwrap()
+}
+
+fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
+    Charge { policy, key: key.as_bytes(), cost: cost.into() }
+}
+
+async fn admits(store: &RedisStore, charges: &[Charge<'_>]) -> bool {
+    let answers = store.apply(Verb::Check, charges).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.source == Source::Authoritative));
+    answers[0].decision.is_allowed()
+}
+
+async fn remaining(store: &RedisStore, policy: &str, key: &str) -> u64 {
+    let answers = store.apply(Verb::Peek, &[charge(policy, key, 0)]).await.unwrap();
+    answers[0].decision.remaining().unwrap()
+}
+
+/// The slot a key's record lies in, found by where it was written.
+fn slot_of_only_key(cluster: &Cluster) -> u16 {
+    let keys = cluster.nodes().iter().flat_map(|node| {
+        let keys = node.command(&["KEYS", "wc{*"]);
+        keys.as_array().iter().map(|key| key.as_text()).collect::<Vec<_>>()
+    });
+    cluster.slot_of(keys.into_iter().next().expect("a record"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_key_admits_its_capacity_wherever_it_lies() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(&cluster, vec![Limit::per_hour(5).named("p").into(), hourly("q", 5)]).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..30 {
+        let store = store.clone();
+        callers.spawn(async move {
+            let mut admitted = 0;
+            for key in 0..100 {
+                let key = format!("key {}", (key + caller) % 100);
+                admitted += u64::from(admits(&store, &[charge("p", &key, 1)]).await);
+                // Both policies of one key share a slot: together they are atomic.
+                let both = [charge("p", &key, 1), charge("q", &key, 1)];
+                admitted += u64::from(admits(&store, &both).await);
+            }
+            admitted
+        });
+    }
+    let admitted: u64 = callers.join_all().await.into_iter().sum();
+    let spread: Vec<i64> =
+        cluster.nodes().iter().map(|node| node.command(&["DBSIZE"]).as_int()).collect();
+    assert_eq!(admitted, 500, "100 keys of 5 units, on nodes with {spread:?} records");
+    assert!(spread.iter().all(|records| *records > 20), "{spread:?}");
+    store.forget_everything().await.unwrap();
+    assert!(cluster.nodes().iter().all(|node| node.command(&["DBSIZE"]).as_int() == 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_moves_under_load_and_nobody_notices() {
+    let cluster = Cluster::start(3, 0);
+    let store =
+        store(&cluster, vec![hourly("p", 1_000), Limit::per_hour(500).named("g").into()]).await;
+    assert!(admits(&store, &[charge("p", "hot", 1)]).await);
+    let slot = slot_of_only_key(&cluster);
+    let from = cluster.primary_of_slot(slot);
+    let mut callers = JoinSet::new();
+    for _ in 0..8 {
+        let store = store.clone();
+        callers.spawn(async move {
+            let mut admitted = (0, 0);
+            for _ in 0..250 {
+                admitted.0 += u64::from(admits(&store, &[charge("p", "hot", 1)]).await);
+                admitted.1 += u64::from(admits(&store, &[charge("g", "hot", 1)]).await);
+            }
+            admitted
+        });
+    }
+    let there_and_back = [(from + 1) % 3, (from + 2) % 3, from];
+    let admitted = tokio::task::block_in_place(|| {
+        for to in there_and_back {
+            let moving = cluster.begin_move(slot, to);
+            std::thread::sleep(Duration::from_millis(20));
+            cluster.move_keys(moving, 1);
+            std::thread::sleep(Duration::from_millis(20));
+            cluster.finish_move(moving);
+        }
+        tokio::runtime::Handle::current().block_on(callers.join_all())
+    });
+    let total = admitted.into_iter().fold((1, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert_eq!(total, (1_000, 500));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_dies_and_its_replica_takes_over() {
+    let cluster = Cluster::start(3, 1);
+    let builder = RedisStore::builder(&cluster.url()).denied_keys(0);
+    let store = builder.connect().await.unwrap();
+    store.set_policy(hourly("p", 1_000_000)).await.unwrap();
+    let check = async |key: &str| {
+        let answers = store.apply(Verb::Check, &[charge("p", key, 1)]).await.unwrap();
+        answers[0].source
+    };
+    let keys: Vec<String> = (0..60).map(|key| format!("key {key}")).collect();
+    for key in &keys {
+        while check(key).await != Source::Authoritative {}
+    }
+    cluster.kill_primary(0);
+    let (mut local, mut slowest) = (0, Duration::ZERO);
+    for key in &keys {
+        let asked = Instant::now();
+        local += usize::from(check(key).await == Source::Local);
+        slowest = slowest.max(asked.elapsed());
+    }
+    assert!(local > 5, "a third of the keys lost their primary, {local} noticed");
+    assert!(local < 55, "the other primaries still answer, {local} did not");
+    tokio::task::block_in_place(|| cluster.wait_for_failover(0));
+    let healed = Instant::now();
+    for key in &keys {
+        while check(key).await != Source::Authoritative {
+            assert!(healed.elapsed() < Duration::from_secs(10), "{key} never came back");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    println!(
+        "slowest call without a primary {slowest:?}, all keys back after {:?}",
+        healed.elapsed()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_different_slots_are_charged_together_or_not_at_all() {
+    let cluster = Cluster::start(3, 0);
+    let gap: Policy = MinInterval::new(HOUR).unwrap().named("gap").into();
+    let policies = vec![hourly("p", 10), Limit::per_hour(10).named("g").into(), gap];
+    let store = store(&cluster, policies).await;
+    // Whichever slot comes first, what was held before a refusal is as if never asked.
+    for i in 0..20 {
+        let (a, b, c) = (format!("a{i}"), format!("b{i}"), format!("c{i}"));
+        assert!(admits(&store, &[charge("p", &b, 10)]).await);
+        let all =
+            [charge("p", &a, 3), charge("p", &b, 1), charge("g", &c, 2), charge("gap", &a, 1)];
+        assert!(!admits(&store, &all).await);
+        assert_eq!(remaining(&store, "p", &a).await, 10);
+        assert_eq!(remaining(&store, "g", &c).await, 10);
+        assert!(admits(&store, &[charge("gap", &a, 1)]).await, "the interval was not put back");
+        let both = [charge("p", &a, 3), charge("g", &c, 2)];
+        assert!(admits(&store, &both).await);
+        assert_eq!(remaining(&store, "p", &a).await, 7);
+        assert_eq!(remaining(&store, "g", &c).await, 8);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn across_slots_no_limit_is_ever_exceeded() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(&cluster, vec![hourly("p", 50)]).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..16 {
+        let store = store.clone();
+        callers.spawn(async move {
+            let own = format!("caller {caller}");
+            let mut admitted = 0;
+            for _ in 0..20 {
+                let charges = [charge("p", "shared", 1), charge("p", &own, 1)];
+                admitted += u64::from(admits(&store, &charges).await);
+            }
+            (own, admitted)
+        });
+    }
+    let admitted = callers.join_all().await;
+    let total: u64 = admitted.iter().map(|(_, admitted)| admitted).sum();
+    assert_eq!(total, 50);
+    assert_eq!(remaining(&store, "p", "shared").await, 0);
+    for (own, admitted) in admitted {
+        assert_eq!(remaining(&store, "p", &own).await, 50 - admitted);
+    }
+}

@@ -1,0 +1,96 @@
+//! Redis closes every connection of its clients, again and again.
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use waterclock::Failure;
+use waterclock_conformance::real::RedisServer;
+
+use super::DENY;
+use crate::oracle::{Log, Outcome, answered_in_time, conservation, latencies, recovery};
+use crate::scene::{
+    DEADLINE, PATIENT, SECOND, Traffic, asking, millis, one, still_bucket, store,
+    used_of_still_bucket,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_killed() {
+    let server = RedisServer::start();
+    let store = store(asking(&server.url()).serving(DENY), still_bucket(100_000)).await;
+    let traffic = Traffic::start(&store, "hot", 16, millis(2));
+    for _ in 0..10 {
+        sleep(millis(100)).await;
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+    }
+    let healed = traffic.log.now();
+    sleep(SECOND).await;
+    let calls = traffic.stop().await;
+    answered_in_time(&calls, DEADLINE).unwrap();
+    conservation(&calls, used_of_still_bucket(&server)).unwrap();
+    let back = recovery(&calls, healed).unwrap();
+    let failed = calls.iter().filter(|call| !call.is_from_store()).count();
+    println!(
+        "CLIENT KILL every 100 ms: {:?}, {failed} failed, authoritative after {back:?}",
+        latencies(&calls)
+    );
+}
+
+/// Whoever asks after a while finds a connection, even if Redis closed the last one meanwhile: what
+/// was never sent can be sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closed_while_nobody_asked() {
+    let server = RedisServer::start();
+    let builder = asking(&server.url()).deadline(PATIENT).serving(DENY);
+    let (store, log) = (store(builder, still_bucket(100)).await, Log::new());
+    for _ in 0..5 {
+        let call = log.check(&store, one("key")).await;
+        assert!(call.is_from_store(), "{call:?}");
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]).unwrap();
+        sleep(millis(20)).await;
+    }
+}
+
+/// A store that is dropped takes its connections along.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_leaves_nothing_behind() {
+    let server = RedisServer::start();
+    let clients = || server.info("clients", "connected_clients").unwrap();
+    assert_eq!(clients().trim(), "1", "the one who asks");
+    let store = store(asking(&server.url()).deadline(PATIENT), still_bucket(100)).await;
+    Traffic::start(&store, "hot", 8, millis(1)).stop().await;
+    assert_eq!(clients().trim(), "2");
+    drop(store);
+    let start = Instant::now();
+    while clients().trim() != "1" {
+        assert!(start.elapsed() < PATIENT, "{} connections", clients());
+        sleep(millis(5)).await;
+    }
+}
+
+/// More callers at once than may wait: the rest is turned away at once, and all are answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_callers_than_may_wait() {
+    let server = RedisServer::start();
+    let deadline = millis(500);
+    let builder = asking(&server.url()).serving(DENY).deadline(deadline);
+    let (store, log) = (store(builder, still_bucket(100_000)).await, Log::new());
+    log.check(&store, one("key")).await;
+    server.pause();
+    let mut callers = JoinSet::new();
+    for _ in 0..20_000 {
+        let (store, log) = (store.clone(), log.clone());
+        callers.spawn(async move { log.check(&store, one("key")).await });
+    }
+    callers.join_all().await;
+    server.resume();
+    let calls = log.calls();
+    let kinds = [Failure::Timeout, Failure::Open, Failure::Overloaded]
+        .map(|kind| calls.iter().filter(|call| call.outcome == Outcome::Failed(kind)).count());
+    assert_eq!(kinds.iter().sum::<usize>(), 20_000, "{kinds:?}");
+    assert!(kinds[2] > 0);
+    // So many take a while to be heard and woken, too.
+    answered_in_time(&calls, deadline + SECOND).unwrap();
+    println!(
+        "20000 callers at once, 500 ms: {:?}, {kinds:?} timed out, not asked, turned away",
+        latencies(&calls)
+    );
+}

@@ -1,0 +1,18 @@
+//! What breaks around a store, with real processes, and what callers see of it.
+
+mod access;
+mod connections;
+mod crash;
+mod foreign;
+mod hang;
+mod loading;
+mod lost_state;
+mod memory;
+mod network;
+mod orders;
+mod scripts;
+
+use waterclock_redis::{OnStoreError, Serving};
+
+/// Failures are told, so that their kind is seen.
+const DENY: Serving = Serving { on_store_error: OnStoreError::Deny, lease: None };

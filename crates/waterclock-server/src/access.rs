@@ -1,0 +1,188 @@
+//! Who may ask what: tokens with roles, kept as hashes.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use waterclock::{KeyedLimiter, Limit};
+use waterclock_http::ClientIp;
+
+use crate::config::Token;
+
+/// What a token is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Ask for decisions.
+    Check,
+    /// Read policies, keys and metrics.
+    Read,
+    /// Everything, and change what goes for single keys.
+    Admin,
+}
+
+impl Role {
+    /// As configurations spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Check => "check",
+            Role::Read => "read",
+            Role::Admin => "admin",
+        }
+    }
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Go on.
+    Granted,
+    /// No token, or one nobody knows.
+    Unknown,
+    /// A good token without the role.
+    Forbidden,
+    /// Too many wrong tokens came from this address; this one was not looked at.
+    Exhausted(Duration),
+}
+
+/// The tokens in force.
+#[derive(Debug, Default)]
+pub struct Access {
+    tokens: Vec<([u8; 32], Vec<&'static str>)>,
+}
+
+impl Access {
+    /// Tokens of the configuration: `sha256:…`, or themselves.
+    #[must_use]
+    pub fn new(tokens: &[Token]) -> Access {
+        let hashed = |token: &Token| (hash_of(&token.text), token.roles.clone());
+        Access { tokens: tokens.iter().map(hashed).collect() }
+    }
+
+    /// Whether nobody needs a token to ask for decisions and to read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Every token is compared, and in constant time: how long it takes tells nothing.
+    pub(crate) fn attempt(&self, token: Option<&str>, role: Role) -> Attempt {
+        if self.is_open() && role != Role::Admin {
+            return Attempt::Granted;
+        }
+        let Some(token) = token else { return Attempt::Unknown };
+        let hash: [u8; 32] = Sha256::digest(token).into();
+        let mut found = Attempt::Unknown;
+        for (known, roles) in &self.tokens {
+            if bool::from(known.ct_eq(&hash)) {
+                let granted = roles.iter().any(|name| *name == role.name() || *name == "admin");
+                found = if granted { Attempt::Granted } else { Attempt::Forbidden };
+            }
+        }
+        found
+    }
+}
+
+/// Counts wrong tokens by address: guessing is limited like everything else.
+#[derive(Debug)]
+pub struct Guesses {
+    wrong: KeyedLimiter<str>,
+}
+
+impl Default for Guesses {
+    fn default() -> Guesses {
+        let wrong = KeyedLimiter::builder(Limit::per_minute(10)).max_keys(10_000).build();
+        Guesses { wrong }
+    }
+}
+
+impl Guesses {
+    /// Whether a token from this address opens the role.
+    pub fn attempt(
+        &self,
+        access: &Access,
+        from: IpAddr,
+        token: Option<&str>,
+        role: Role,
+    ) -> Attempt {
+        if access.is_open() && role != Role::Admin {
+            return Attempt::Granted;
+        }
+        // A household has a whole group of addresses to guess from.
+        let from = ClientIp::default().group(from).to_string();
+        // Asking without a token is no guess.
+        if token.is_some() {
+            let left = self.wrong.peek(&*from);
+            if !left.is_allowed() {
+                return Attempt::Exhausted(left.retry_after().unwrap_or_default());
+            }
+        }
+        let attempt = access.attempt(token, role);
+        if attempt == Attempt::Unknown && token.is_some() {
+            _ = self.wrong.check(&*from).is_allowed();
+        }
+        attempt
+    }
+}
+
+/// The token of an `Authorization: Bearer …`; schemes are spelt in any case.
+pub(crate) fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// What cannot be read as a hash is a hash that no token has.
+fn hash_of(text: &str) -> [u8; 32] {
+    let Some(hex) = text.strip_prefix("sha256:") else { return Sha256::digest(text).into() };
+    let mut hash = [0; 32];
+    let mut digits = hex.as_bytes().chunks_exact(2);
+    for (byte, pair) in hash.iter_mut().zip(&mut digits) {
+        let pair = std::str::from_utf8(pair).unwrap_or_default();
+        *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
+    }
+    if hex.len() == 64 { hash } else { Sha256::digest(Sha256::digest(text)).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn token(text: &str, role: &'static str) -> Token {
+        Token { text: text.to_owned(), roles: vec![role] }
+    }
+
+    #[test]
+    fn roles() {
+        // The SHA-256 of "reader".
+        let hash = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";
+        let access =
+            Access::new(&[token("checker", "check"), token(hash, "read"), token("root", "admin")]);
+        let attempt = |text, role| access.attempt(text, role);
+        assert_eq!(attempt(Some("checker"), Role::Check), Attempt::Granted);
+        assert_eq!(attempt(Some("checker"), Role::Read), Attempt::Forbidden);
+        assert_eq!(attempt(Some("root"), Role::Check), Attempt::Granted);
+        assert_eq!(attempt(Some("root"), Role::Admin), Attempt::Granted);
+        assert_eq!(attempt(Some("nobody"), Role::Check), Attempt::Unknown);
+        assert_eq!(attempt(None, Role::Check), Attempt::Unknown);
+    }
+
+    #[test]
+    fn an_open_server_still_has_no_administrators() {
+        let access = Access::default();
+        assert_eq!(access.attempt(None, Role::Check), Attempt::Granted);
+        assert_eq!(access.attempt(None, Role::Read), Attempt::Granted);
+        assert_eq!(access.attempt(Some("x"), Role::Admin), Attempt::Unknown);
+    }
+
+    #[test]
+    fn guessing_is_limited() {
+        let (access, guesses) = (Access::new(&[token("t", "check")]), Guesses::default());
+        let attempt = |text| guesses.attempt(&access, FROM, Some(text), Role::Check);
+        assert!((0..10).all(|_| attempt("wrong") == Attempt::Unknown));
+        assert!(matches!(attempt("t"), Attempt::Exhausted(_)), "not even the right one, now");
+        assert_eq!(guesses.attempt(&access, FROM, None, Role::Check), Attempt::Unknown);
+    }
+}

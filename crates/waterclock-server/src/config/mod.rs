@@ -1,0 +1,216 @@
+//! The configuration file: read whole, complained about whole.
+
+mod address;
+mod algorithm;
+mod build;
+mod choose;
+mod decimal;
+mod elsewhere;
+mod field;
+mod idle_rules;
+mod invalid;
+mod key;
+mod legacy;
+mod legacy_bucket;
+mod limit;
+mod limits;
+mod micros;
+mod nearest;
+mod normalised;
+mod numbers;
+mod other_text;
+mod pattern;
+mod policy;
+mod problem;
+mod rules;
+mod scale;
+mod schema;
+mod server;
+mod shorthand;
+mod source;
+mod spec;
+mod standing;
+mod store;
+mod table;
+mod tiers;
+mod wording;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+use toml::de::DeTable;
+
+pub use self::address::{Address, not_an_address};
+pub use self::build::policy as policy_of;
+pub use self::invalid::{Invalid, cannot_read};
+pub use self::micros::Micros;
+pub use self::nearest::did_you_mean;
+pub use self::normalised::Limit as NormalisedLimit;
+pub(crate) use self::normalised::Policy as NormalisedPolicy;
+pub use self::normalised::{Normalised, percent, percent_of};
+pub use self::other_text::read_limits;
+pub use self::pattern::{MAX_TEXT, Pattern};
+pub(crate) use self::policy::other_units;
+pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
+pub use self::schema::schema;
+pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
+pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, TierSpec, Window};
+pub(crate) use self::standing::Standing;
+pub use self::store::StoreSpec;
+pub use self::wording::quoted;
+
+use self::field::Field;
+use self::key::{Key, Shape};
+use self::problem::{Problem, Problems};
+use self::source::Source;
+use self::table::Table;
+
+/// The file that is read when none is named.
+const DEFAULT_FILE: &str = "waterclock.toml";
+
+/// The sections of the file.
+const SECTIONS: &[Key] = &[
+    Key::new(
+        "server",
+        Shape::Table(server::KEYS),
+        "Where the server listens and whom it believes.",
+    ),
+    Key::new("store", Shape::Table(store::KEYS), "Where state lives."),
+    Key::new(
+        "policies",
+        Shape::MapOf(&Shape::Table(policy::KEYS)),
+        "Named sets of limits that admit together or not at all.",
+    ),
+    Key::new(
+        "rules",
+        Shape::List(&Shape::Table(rules::KEYS)),
+        "Which descriptors of Envoy's rate limit service get which policy.",
+    ),
+];
+
+/// What a file says.
+pub struct Config {
+    /// The name of the file.
+    pub file: String,
+    /// The file itself, where there is one.
+    pub path: Option<PathBuf>,
+    /// The hash of the file's text.
+    pub(crate) hash: Option<[u8; 32]>,
+    /// Whether there is no text at all.
+    pub(crate) is_blank: bool,
+    /// Where to listen and whom to believe.
+    pub server: ServerSpec,
+    /// Where state lives.
+    pub store: StoreSpec,
+    /// What is valid and yet cannot be meant.
+    pub oddities: Vec<String>,
+    /// In the order of the file.
+    pub policies: Vec<PolicySpec>,
+    /// In the order of the file.
+    pub rules: Vec<RuleSpec>,
+}
+
+impl Config {
+    /// Reads a file, or `waterclock.toml` in the current directory.
+    pub fn load(file: Option<&Path>) -> Result<Config, Invalid> {
+        let path = match file {
+            Some(path) => path.to_owned(),
+            None => default_file()?,
+        };
+        let name = path.display().to_string();
+        let bytes = std::fs::read(&path).map_err(|error| cannot_read(&name, &error))?;
+        let hash = Some(Sha256::digest(&bytes).into());
+        let text = String::from_utf8(bytes).map_err(|error| {
+            format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())
+        })?;
+        let is_blank = text.trim().is_empty();
+        let config = Config::parse(&Source::new(name, text))?;
+        Ok(Config { path: Some(path), hash, is_blank, ..config })
+    }
+
+    /// Reads a text; `name` is what complaints call it.
+    pub fn read(name: &str, text: &str) -> Result<Config, Invalid> {
+        Config::parse(&Source::new(name, text))
+    }
+
+    fn parse(source: &Source) -> Result<Config, Invalid> {
+        let problems = Problems::default();
+        let config = match DeTable::parse(source.text()) {
+            Ok(document) => Some(read(source, &document, &problems)),
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                problems.note(Problem::at(at, error.message().replace('\n', ", ")));
+                None
+            }
+        };
+        match config {
+            Some(config) if problems.is_empty() => Ok(config),
+            _ => Err(Invalid::new(
+                problems.into_sorted().iter().map(|problem| source.point(problem)),
+            )),
+        }
+    }
+}
+
+impl Config {
+    /// The file and the files it takes secrets and certificates from: all that a reload reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.path.iter().cloned().chain(self.server.files()).collect()
+    }
+}
+
+/// What is served where no file says anything.
+const DEMONSTRATION: &str = include_str!("demonstration.toml");
+
+impl Config {
+    /// The built-in configuration of somebody who only wants to see it work.
+    pub fn demonstration() -> Result<Config, Invalid> {
+        Config::read("the built-in demonstration", DEMONSTRATION)
+    }
+}
+
+fn default_file() -> Result<PathBuf, Invalid> {
+    let path = PathBuf::from(DEFAULT_FILE);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(format!("there is no {DEFAULT_FILE} in this directory; name a file with -c FILE")
+            .into())
+    }
+}
+
+fn read<'doc>(
+    source: &Source,
+    document: &'doc Spanned<DeTable<'doc>>,
+    problems: &'doc Problems,
+) -> Config {
+    let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, problems);
+    table.refuse_unknown_keys();
+    let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
+    let server = server.map_or_else(ServerSpec::unsaid, |section| server::read(source, &section));
+    let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
+    let store = store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section));
+    let most_sharing = store.most_sharing();
+    let entries = table.optional("policies", Field::entries).unwrap_or_default();
+    let policies: Vec<PolicySpec> =
+        entries.iter().filter_map(|entry| policy::read(entry, most_sharing)).collect();
+    let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
+    let rules = table.optional("rules", Field::list).unwrap_or_default();
+    let rules = rules::read(&rules, &written, &policies);
+    Config {
+        file: source.name().to_owned(),
+        path: None,
+        oddities: server
+            .oddities()
+            .into_iter()
+            .chain(idle_rules::oddities(&rules, &policies))
+            .collect(),
+        hash: None,
+        is_blank: false,
+        server,
+        store,
+        policies,
+        rules,
+    }
+}

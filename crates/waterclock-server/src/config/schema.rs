@@ -1,0 +1,117 @@
+//! The JSON Schema of the file, from the same tables that the readers use.
+
+use serde_json::{Map, Value, json};
+
+use super::SECTIONS;
+use super::algorithm::{self, ALGORITHMS, AlgorithmWord, CALENDAR, COMMON};
+use super::key::{Key, Shape};
+use super::micros::Micros;
+
+const SHORTHAND: &str = r"^[0-9_]+ *(/| per ) *[0-9.a-zµμ]+( +[0-9.a-zµμ-]+)*$";
+
+/// The schema of `waterclock.toml`, as editors understand it.
+pub fn schema() -> Value {
+    let mut schema = table(SECTIONS);
+    let own = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "waterclock.toml",
+        "$defs": { "limit": limit(), "duration": { "type": "string", "pattern": duration() } },
+    });
+    merge(&mut schema, own);
+    schema
+}
+
+fn duration() -> String {
+    let units: Vec<&str> = Micros::unit_names().collect();
+    format!(r"^([0-9]+(\.[0-9]+)? *({}) *)+$", units.join("|"))
+}
+
+/// Keys that come with an example are those that must be there.
+fn table(keys: &[Key]) -> Value {
+    let required: Vec<&str> =
+        keys.iter().filter(|key| key.example.is_some()).map(|key| key.name).collect();
+    let properties: Map<String, Value> =
+        keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let mut table =
+        json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    if !required.is_empty() {
+        merge(&mut table, json!({ "required": required }));
+    }
+    table
+}
+
+fn property(key: &Key) -> Value {
+    let mut property = shape(&key.shape);
+    merge(&mut property, json!({ "description": key.says }));
+    if let Some(default) =
+        key.default.and_then(|default| serde_json::from_str::<Value>(default).ok())
+    {
+        merge(&mut property, json!({ "default": default }));
+    }
+    property
+}
+
+fn shape(shape: &Shape) -> Value {
+    match shape {
+        Shape::Flag => json!({ "type": "boolean" }),
+        Shape::Whole { least, most } => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
+        Shape::Duration => json!({ "$ref": "#/$defs/duration" }),
+        Shape::Milliseconds => {
+            json!({ "anyOf": [{ "type": "number", "minimum": 0 }, { "$ref": "#/$defs/duration" }] })
+        }
+        Shape::Percent => json!({ "type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,2})?%$" }),
+        Shape::Factor => json!({ "type": "number", "minimum": 0 }),
+        Shape::Text | Shape::Syntax(_) => json!({ "type": "string" }),
+        Shape::Word(words) => json!({ "enum": words }),
+        Shape::List(element) => json!({ "type": "array", "items": self::shape(element) }),
+        Shape::Table(keys) => table(keys),
+        Shape::MapOf(value) => {
+            json!({ "type": "object", "additionalProperties": self::shape(value) })
+        }
+        Shape::Limit => json!({ "$ref": "#/$defs/limit" }),
+    }
+}
+
+/// Shorthand, or one table for each algorithm.
+fn limit() -> Value {
+    let shorthand = json!({ "type": "string", "pattern": SHORTHAND });
+    let tables = ALGORITHMS.iter().map(limit_table);
+    json!({ "oneOf": std::iter::once(shorthand).chain(tables).collect::<Vec<Value>>() })
+}
+
+fn limit_table(algorithm: &AlgorithmWord) -> Value {
+    let belongs = |key: &&Key| COMMON.contains(&key.name) || algorithm.takes.contains(&key.name);
+    let properties: Map<String, Value> = algorithm::KEYS
+        .iter()
+        .filter(belongs)
+        .map(|key| (key.name.to_owned(), limit_property(key, algorithm.word)))
+        .collect();
+    let required: Vec<&str> =
+        std::iter::once("algorithm").chain(algorithm.needs.iter().copied()).collect();
+    json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
+}
+
+/// A few keys look different from algorithm to algorithm.
+fn limit_property(key: &Key, word: &str) -> Value {
+    let mut property = property(key);
+    match (word, key.name) {
+        (_, "algorithm") => merge(&mut property, json!({ "enum": [word] })),
+        ("fixed-window", "per") => {
+            property = json!({ "anyOf": [{ "$ref": "#/$defs/duration" }, { "enum": CALENDAR }], "description": key.says });
+        }
+        ("legacy", "min_interval") => {
+            property = shape(&Shape::Milliseconds);
+            merge(&mut property, json!({ "description": key.says }));
+        }
+        _ => {}
+    }
+    property
+}
+
+fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}

@@ -1,0 +1,336 @@
+//! The `[server]` section.
+
+use std::env::{self, VarError};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::elsewhere::Setting;
+use super::field::Field;
+use super::invalid::Invalid;
+use super::key::{Key, Shape};
+use super::source::Source;
+use super::table::Table;
+use super::wording::quoted;
+
+pub(crate) const KEYS: &[Key] = &[
+    Key::new(
+        "http",
+        Shape::Syntax(accept_listener),
+        "JSON API, forward-auth, dashboard and metrics; empty turns it off.",
+    )
+    .default("\"127.0.0.1:8080\""),
+    Key::new(
+        "grpc",
+        Shape::Syntax(accept_listener),
+        "Envoy rate limit service v3; empty turns it off.",
+    )
+    .default("\"127.0.0.1:8081\""),
+    Key::new(
+        "resp",
+        Shape::Syntax(accept_listener),
+        "Redis protocol: CL.THROTTLE and RL.*; empty turns it off.",
+    )
+    .default("\"127.0.0.1:6380\""),
+    Key::new(
+        "allow_unauthenticated",
+        Shape::Flag,
+        "Needed for a non-loopback listener without auth.",
+    )
+    .default("false"),
+    Key::new(
+        "trusted_proxies",
+        Shape::List(&Shape::Syntax(accept_network)),
+        "Networks whose forwarded headers are believed.",
+    )
+    .default("[]"),
+    Key::new(
+        "show_keys",
+        Shape::Flag,
+        "The dashboard shows keys that are refused as they are, not as hashes.",
+    )
+    .default("false"),
+    Key::new("tls", Shape::Table(TLS), "Serve TLS."),
+    Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Who may ask, and what."),
+];
+
+/// Half a sentence.
+const OPEN: &str = "listens beyond this machine without `auth`; add `auth`, ask clients for \
+    certificates with `client_ca`, or set `allow_unauthenticated = true`";
+
+const TLS: &[Key] = &[
+    Key::new("cert", Shape::Text, "The certificate chain, a PEM file.").such_as("\"cert.pem\""),
+    Key::new("key", Shape::Text, "The private key, a PEM file.").such_as("\"key.pem\""),
+    Key::new(
+        "client_ca",
+        Shape::Text,
+        "Ask clients for a certificate of this authority, a PEM file.",
+    ),
+];
+
+const AUTH: &[Key] = &[
+    Key::new(
+        "token",
+        Shape::Syntax(accept_token),
+        "sha256:… of the token, or where the token is: ${ENV} or file:…",
+    )
+    .such_as("\"${TOKEN}\""),
+    Key::new(
+        "roles",
+        Shape::List(&Shape::Word(&["check", "read", "admin"])),
+        "What the token is good for.",
+    )
+    .such_as("[\"check\"]"),
+];
+
+/// What the section says.
+pub struct ServerSpec {
+    /// Where each face listens, as the file has it.
+    pub listen: Listen,
+    /// Networks whose forwarded headers are believed.
+    pub trusted_proxies: Vec<String>,
+    /// Whether keys that are refused are kept and shown as they are.
+    pub show_keys: bool,
+    /// Certificates to serve.
+    pub tls: Option<TlsSpec>,
+    allow_unauthenticated: bool,
+    auth: Vec<AuthSpec>,
+}
+
+/// An address for each face; `None` turns it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// JSON API, forward-auth, dashboard and metrics.
+    pub http: Option<SocketAddr>,
+    /// Envoy's rate limit service.
+    pub grpc: Option<SocketAddr>,
+    /// The Redis protocol.
+    pub resp: Option<SocketAddr>,
+}
+
+/// PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSpec {
+    /// The certificate chain.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+    /// The authority of clients, who then need a certificate.
+    pub client_ca: Option<PathBuf>,
+}
+
+struct AuthSpec {
+    token: Setting,
+    roles: Vec<&'static str>,
+}
+
+/// A token somebody may show, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// `sha256:…` of the token, or the token itself where it was kept elsewhere.
+    pub text: String,
+    /// `check`, `read`, `admin`.
+    pub roles: Vec<&'static str>,
+}
+
+impl ServerSpec {
+    /// What a file without the section says.
+    pub(super) fn unsaid() -> ServerSpec {
+        let on = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
+        ServerSpec {
+            listen: Listen { http: on(8080), grpc: on(8081), resp: on(6380) },
+            trusted_proxies: Vec::new(),
+            show_keys: false,
+            tls: None,
+            allow_unauthenticated: false,
+            auth: Vec::new(),
+        }
+    }
+
+    /// Where to listen. The environment has the last word; what it opens needs `auth` as well.
+    pub fn listen(&self) -> Result<Listen, Invalid> {
+        let Listen { http, grpc, resp } = self.listen;
+        Ok(Listen {
+            http: self.listener("WATERCLOCK_HTTP", http)?,
+            grpc: self.listener("WATERCLOCK_GRPC", grpc)?,
+            resp: self.listener("WATERCLOCK_RESP", resp)?,
+        })
+    }
+
+    fn listener(
+        &self,
+        variable: &str,
+        in_file: Option<SocketAddr>,
+    ) -> Result<Option<SocketAddr>, Invalid> {
+        let text = match env::var(variable) {
+            Ok(text) => text,
+            Err(VarError::NotPresent) => return Ok(in_file),
+            Err(VarError::NotUnicode(_)) => return Err(format!("{variable} must be UTF-8").into()),
+        };
+        let address = read_listener(&text).map_err(|rest| format!("{variable} {rest}"))?;
+        if let Some(address) = address {
+            self.may_listen(variable, address)?;
+        }
+        Ok(address)
+    }
+
+    /// Whether whoever reaches this address may be answered; `subject` is what has it.
+    pub fn may_listen(&self, subject: &str, address: SocketAddr) -> Result<(), Invalid> {
+        if address.ip().is_loopback() || self.knows_its_clients() || self.allow_unauthenticated {
+            Ok(())
+        } else {
+            Err(format!("{subject} {OPEN}").into())
+        }
+    }
+
+    /// By tokens or by certificates.
+    fn knows_its_clients(&self) -> bool {
+        !self.auth.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+    }
+
+    /// The files it takes its secrets and certificates from.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let tls = self.tls.iter();
+        let certificates = tls.flat_map(|tls| {
+            [Some(&tls.cert), Some(&tls.key), tls.client_ca.as_ref()].into_iter().flatten().cloned()
+        });
+        certificates.chain(self.auth.iter().filter_map(|auth| auth.token.file()))
+    }
+
+    /// The tokens, looked up wherever they are kept.
+    pub fn tokens(&self) -> Result<Vec<Token>, Invalid> {
+        let token =
+            |auth: &AuthSpec| Ok(Token { text: auth.token.look_up()?, roles: auth.roles.clone() });
+        self.auth.iter().map(token).collect()
+    }
+
+    /// What is valid and yet cannot be meant.
+    pub(super) fn oddities(&self) -> Vec<String> {
+        self.auth.iter().filter_map(|auth| odd_hash(auth.token.text())).collect()
+    }
+}
+
+/// Complains about everything in the section that is wrong; what it says.
+pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
+    table.verify();
+    let otherwise = ServerSpec::unsaid();
+    let auth = table.verified("auth", Field::list).unwrap_or_default();
+    let allow_unauthenticated =
+        table.verified("allow_unauthenticated", Field::flag).unwrap_or(false);
+    let tls = table
+        .verified("tls", |field| field.table("`tls`", TLS))
+        .and_then(|tls| read_tls(source, &tls));
+    let asks_for_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if auth.is_empty() && !asks_for_certificates && !allow_unauthenticated {
+        refuse_open_listeners(table);
+    }
+    let listener = |face, otherwise| {
+        let text = table.verified(face, Field::text)?;
+        Some(read_listener(text).unwrap_or(otherwise))
+    };
+    let Listen { http, grpc, resp } = otherwise.listen;
+    ServerSpec {
+        listen: Listen {
+            http: listener("http", http).unwrap_or(http),
+            grpc: listener("grpc", grpc).unwrap_or(grpc),
+            resp: listener("resp", resp).unwrap_or(resp),
+        },
+        trusted_proxies: table.texts("trusted_proxies"),
+        show_keys: table.verified("show_keys", Field::flag).unwrap_or(false),
+        tls,
+        allow_unauthenticated,
+        auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
+    }
+}
+
+/// Relative paths start from the directory of the configuration.
+fn read_tls(source: &Source, tls: &Table<'_>) -> Option<TlsSpec> {
+    tls.needs("cert");
+    tls.needs("key");
+    let path = |name| tls.verified(name, Field::text).map(|text| source.beside(text));
+    Some(TlsSpec { cert: path("cert")?, key: path("key")?, client_ca: path("client_ca") })
+}
+
+fn read_auth(source: &Source, entry: &Field<'_>) -> Option<AuthSpec> {
+    let entry = entry.table("`auth`", AUTH).ok()?;
+    entry.needs("token");
+    entry.needs("roles");
+    let field = entry.field("token")?;
+    let text = field.text().ok()?.to_owned();
+    let roles = entry.verified("roles", Field::list).unwrap_or_default();
+    Some(AuthSpec {
+        token: Setting::new(source, &field, text),
+        roles: roles.iter().filter_map(|role| role.word().ok()).collect(),
+    })
+}
+
+/// A hash of another length is what is left of an example: nobody can know its token.
+fn odd_hash(token: &str) -> Option<String> {
+    let hash = token.strip_prefix("sha256:")?;
+    let is_whole = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (!is_whole).then(|| {
+        "an `auth` token is no SHA-256 hash of 64 hexadecimal digits: nobody can use it".to_owned()
+    })
+}
+
+/// A limiter that anyone can ask is a limiter that anyone can drain.
+fn refuse_open_listeners(table: &Table<'_>) {
+    for face in ["http", "grpc", "resp"] {
+        let Some(field) = table.field(face) else { continue };
+        let address = field.text().ok().and_then(|text| text.parse::<SocketAddr>().ok());
+        if address.is_some_and(|address| !address.ip().is_loopback()) {
+            table.complain_at(field.at(), format!("`{face}` {OPEN}"));
+        }
+    }
+}
+
+fn accept_listener(text: &str) -> Result<(), String> {
+    read_listener(text).map(drop)
+}
+
+/// The complaint is half a sentence.
+fn read_listener(text: &str) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let on_localhost = text.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
+    let local = on_localhost.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    local.or_else(|| text.parse().ok()).map(Some).ok_or_else(|| {
+        format!(
+            "must be an address and a port such as \"127.0.0.1:8080\", or \"\" for none; found {}",
+            quoted(text)
+        )
+    })
+}
+
+fn accept_network(text: &str) -> Result<(), String> {
+    let (address, length) =
+        text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+    let longest = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => 0,
+    };
+    let fits =
+        length.is_none_or(|length| length.parse::<u8>().is_ok_and(|length| length <= longest));
+    if longest > 0 && fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "must hold networks such as \"10.0.0.0/8\" or \"fd00::/8\"; found {}",
+            quoted(text)
+        ))
+    }
+}
+
+fn accept_token(text: &str) -> Result<(), String> {
+    if text.starts_with("sha256:")
+        || text.starts_with("file:")
+        || (text.starts_with("${") && text.ends_with('}'))
+    {
+        Ok(())
+    } else {
+        // The value is a secret by mistake: it is not repeated.
+        Err("must be \"sha256:…\", \"${ENV}\" or \"file:…\", so that the file holds no secret"
+            .to_owned())
+    }
+}

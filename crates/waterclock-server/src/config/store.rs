@@ -1,0 +1,176 @@
+//! The `[store]` section.
+
+use std::env::{self, VarError};
+use std::path::PathBuf;
+
+use waterclock_redis::{RedisStore, RedisStoreBuilder};
+
+use super::address::{Address, not_an_address};
+use super::elsewhere::{self, Setting};
+use super::field::Field;
+use super::invalid::Invalid;
+use super::key::{Key, MAX_UNITS, Shape};
+use super::micros::Micros;
+use super::source::Source;
+use super::table::Table;
+use crate::authorities::Authorities;
+
+/// Says where state lives, whatever the file says.
+const OVERRIDE: &str = "WATERCLOCK_STORE_URL";
+
+pub(crate) const KEYS: &[Key] = &[
+    Key::new(
+        "url",
+        Shape::Syntax(accept_url),
+        "memory: | redis://… | rediss://… | redis-cluster://h1,h2,h3 | redis-sentinel://…/service; ${ENV} or file:…",
+    )
+    .default("\"memory:\""),
+    Key::new(
+        "ca",
+        Shape::Text,
+        "rediss://…: the authority of the servers' certificates, a PEM file, instead of the public ones.",
+    ),
+    Key::new("max_keys", Shape::Whole { least: 1, most: MAX_UNITS }, "memory: keys held at most.")
+        .default("1000000"),
+    Key::new("snapshot", Shape::Text, "memory: the file that state is written to on shutdown."),
+    Key::new("snapshot_every", Shape::Duration, "memory: how often it is written besides.")
+        .default("\"10s\""),
+    Key::new("deadline", Shape::Duration, "redis: how long an answer may take.")
+        .default("\"50ms\""),
+    Key::new(
+        "nodes",
+        Shape::Whole { least: 1, most: 1_000_000 },
+        "How many servers share the store.",
+    )
+    .default("1"),
+    Key::new(
+        "key_secret",
+        Shape::Syntax(elsewhere::accept),
+        "redis: the secret of the keyed hash of keys, ${ENV} or file:…; the same on every node.",
+    ),
+];
+
+/// What the section says.
+pub struct StoreSpec {
+    url: Option<Setting>,
+    ca: Option<Setting>,
+    key_secret: Option<Setting>,
+    /// redis: how long an answer may take.
+    pub deadline: Micros,
+    /// How many servers share the store.
+    pub nodes: u64,
+    /// memory: keys held at most.
+    pub max_keys: u64,
+    /// memory: the file that state is kept in between two runs.
+    pub snapshot: Option<PathBuf>,
+    /// memory: how often it is written besides shutdown.
+    pub snapshot_every: Micros,
+}
+
+impl StoreSpec {
+    /// What a file without the section says.
+    pub fn unsaid() -> StoreSpec {
+        StoreSpec {
+            url: None,
+            ca: None,
+            key_secret: None,
+            deadline: Micros(50_000),
+            nodes: 1,
+            max_keys: 1_000_000,
+            snapshot: None,
+            snapshot_every: Micros(10_000_000),
+        }
+    }
+
+    /// Where state lives. The environment has the last word.
+    pub fn address(&self) -> Result<Address, Invalid> {
+        match env::var(OVERRIDE) {
+            Ok(url) if !url.is_empty() => Address::parse(&url)
+                .ok_or_else(|| format!("{OVERRIDE} {}", not_an_address(&url, false)).into()),
+            Err(VarError::NotUnicode(_)) => Err(format!("{OVERRIDE} must be UTF-8").into()),
+            _ => self.own_address(),
+        }
+    }
+
+    fn own_address(&self) -> Result<Address, Invalid> {
+        let Some(setting) = &self.url else { return Ok(Address::Memory) };
+        let url = setting.look_up()?;
+        Address::parse(&url)
+            .ok_or_else(|| setting.complain(not_an_address(&url, setting.is_elsewhere())))
+    }
+
+    /// How many policies can share their keys, where there is a bound to it.
+    pub(crate) fn most_sharing(&self) -> Option<usize> {
+        matches!(self.address(), Ok(Address::Redis(_))).then_some(waterclock_redis::MOST_BY_UNITS)
+    }
+
+    /// A Redis store at this address, with all that is said here about it.
+    pub fn redis(&self, url: &str) -> Result<RedisStoreBuilder, Invalid> {
+        let builder = RedisStore::builder(url)
+            .deadline(self.deadline.duration())
+            .nodes(self.nodes)
+            .key_secret(&self.key_secret()?);
+        Ok(match self.ca()? {
+            Some(pem) => builder.root_certificate(&pem),
+            None => builder,
+        })
+    }
+
+    /// The authority of a store with TLS, in PEM, where it is not a public one.
+    pub(crate) fn ca(&self) -> Result<Option<Vec<u8>>, Invalid> {
+        let Some(setting) = &self.ca else { return Ok(None) };
+        let read = Authorities::read(&setting.path());
+        read.map(|read| Some(read.pem)).map_err(|error| setting.complain(format!("names {error}")))
+    }
+
+    /// The secret by which keys are hashed; empty if there is none.
+    pub fn key_secret(&self) -> Result<String, Invalid> {
+        self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)
+    }
+}
+
+/// Complains about what is wrong; what the section says.
+pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
+    table.verify();
+    let setting = |name| {
+        let field = table.field(name)?;
+        let text = field.text().ok()?.to_owned();
+        Some(Setting::new(source, &field, text))
+    };
+    let otherwise = StoreSpec::unsaid();
+    let spec = StoreSpec {
+        url: setting("url"),
+        ca: setting("ca"),
+        key_secret: setting("key_secret"),
+        deadline: table.verified("deadline", Field::micros).unwrap_or(otherwise.deadline),
+        nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
+        max_keys: table.verified("max_keys", Field::whole).unwrap_or(otherwise.max_keys),
+        snapshot: table.verified("snapshot", Field::text).map(|path| source.beside(path)),
+        snapshot_every: table
+            .verified("snapshot_every", Field::micros)
+            .unwrap_or(otherwise.snapshot_every),
+    };
+    // Whoever names an authority counts on TLS.
+    if let (Some(field), Ok(Address::Redis(url))) = (table.field("ca"), spec.address())
+        && !url.starts_with("rediss")
+    {
+        let scheme = url.split(':').next().unwrap_or_default();
+        let tls = scheme.replacen("redis", "rediss", 1);
+        table.complain_at(
+            field.at(),
+            format!("`ca` is for a store with TLS; write {tls}:// instead of {scheme}://"),
+        );
+    }
+    spec
+}
+
+/// Whether a URL names something that could be a store.
+fn accept_url(url: &str) -> Result<(), String> {
+    elsewhere::accept(url)?;
+    let is_looked_up = url.starts_with("file:") || url.starts_with("${");
+    if is_looked_up || Address::parse(url).is_some() {
+        Ok(())
+    } else {
+        Err(not_an_address(url, false))
+    }
+}

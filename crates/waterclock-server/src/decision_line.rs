@@ -1,0 +1,150 @@
+//! A decision as a line of JSON.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use waterclock::{Answer, Cost, Decision, LimitDecision, LimitSet, Policy};
+
+/// The fields in the order that scripts have come to know.
+#[derive(Serialize)]
+pub struct DecisionLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    t_us: Option<u64>,
+    key: &'a str,
+    /// A number, or a map where the policy counts several units.
+    cost: &'a Cost,
+    allowed: bool,
+    granted: Cost,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    /// `null` is never.
+    retry_after_us: Option<u64>,
+    /// `null` is full.
+    next_unit_us: Option<u64>,
+    reset_after_us: u64,
+    refused_by: Names<'a>,
+    #[serde(skip_serializing_if = "Names::is_empty")]
+    shadow_refused_by: Names<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<LimitLines<'a>>,
+}
+
+impl<'a> DecisionLine<'a> {
+    /// A line without a time.
+    #[must_use]
+    pub fn new(
+        policy: &'a Policy,
+        key: &'a str,
+        cost: &'a Cost,
+        decision: &Decision,
+    ) -> DecisionLine<'a> {
+        DecisionLine {
+            t_us: None,
+            key,
+            cost,
+            allowed: decision.is_allowed(),
+            granted: cost.granted(decision.granted()),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_us: decision.retry_after().map(micros_up),
+            next_unit_us: decision.next_unit().map(micros_up),
+            reset_after_us: micros_up(decision.reset_after()),
+            refused_by: Names { policy, set: decision.refused_by() },
+            shadow_refused_by: Names { policy, set: decision.shadow_refused_by() },
+            op: None,
+            policy: None,
+            source: None,
+            limits: None,
+        }
+    }
+
+    /// What a policy, under the name that callers know it by, answered about a key: with who decided and
+    /// each limit's own numbers.
+    #[must_use]
+    pub fn in_full(
+        name: &'a str,
+        policy: &'a Policy,
+        key: &'a str,
+        cost: &'a Cost,
+        answer: &'a Answer,
+    ) -> DecisionLine<'a> {
+        DecisionLine {
+            policy: Some(name),
+            source: Some(answer.source.name()),
+            limits: Some(LimitLines { policy, limits: &answer.limits }),
+            ..DecisionLine::new(policy, key, cost, &answer.decision)
+        }
+    }
+
+    /// As a line about an event at that time; `op` is named where the line is not about it.
+    pub fn of_event(self, t_us: u64, op: Option<&'static str>) -> DecisionLine<'a> {
+        DecisionLine { t_us: Some(t_us), op, ..self }
+    }
+}
+
+/// The names of some limits of a policy.
+struct Names<'a> {
+    policy: &'a Policy,
+    set: LimitSet,
+}
+
+impl Names<'_> {
+    fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+}
+
+impl Serialize for Names<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.policy.names(self.set))
+    }
+}
+
+/// Each limit's own numbers, in policy order.
+struct LimitLines<'a> {
+    policy: &'a Policy,
+    limits: &'a [LimitDecision],
+}
+
+impl Serialize for LimitLines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let lines = self.policy.limits().iter().zip(self.limits);
+        serializer.collect_seq(lines.map(|(limit, said)| LimitLine::new(limit.name(), said)))
+    }
+}
+
+#[derive(Serialize)]
+struct LimitLine<'a> {
+    name: &'a str,
+    allowed: bool,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    retry_after_us: Option<u64>,
+    next_unit_us: Option<u64>,
+    reset_after_us: u64,
+}
+
+impl<'a> LimitLine<'a> {
+    fn new(name: &'a str, decision: &LimitDecision) -> LimitLine<'a> {
+        LimitLine {
+            name,
+            allowed: decision.allowed,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            retry_after_us: decision.retry_after.map(micros_up),
+            next_unit_us: decision.next_unit.map(micros_up),
+            reset_after_us: micros_up(decision.reset_after),
+        }
+    }
+}
+
+/// Rounded up: whoever waits as long as told has waited long enough.
+pub fn micros_up(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

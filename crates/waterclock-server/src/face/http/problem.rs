@@ -1,0 +1,111 @@
+//! Why a request was not answered with a decision, as `application/problem+json`.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+use waterclock::{Failure, StoreError};
+
+use crate::engine::BadKey;
+
+pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// A refusal to decide: a status and one sentence.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+    field: Option<String>,
+    failure: Option<Failure>,
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into(), field: None, failure: None, retry_after: None }
+    }
+
+    /// Something in the request is wrong: which field, and what would be right.
+    pub(super) fn bad(field: impl Into<String>, detail: impl Into<String>) -> Problem {
+        Problem { field: Some(field.into()), ..Problem::new(StatusCode::BAD_REQUEST, detail) }
+    }
+
+    pub(super) fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// Which of several checks it is about.
+    pub(super) fn in_line(self, at: usize) -> Problem {
+        let field = self.field.map(|field| format!("checks[{at}].{field}"));
+        Problem { field, detail: format!("checks[{at}]: {}", self.detail), ..self }
+    }
+
+    /// The same, with what may be behind it.
+    pub(super) fn because(self, reason: &str) -> Problem {
+        Problem { detail: format!("{}; {reason}", self.detail), ..self }
+    }
+
+    pub(super) fn retry_after(self, seconds: u64) -> Problem {
+        Problem { retry_after: Some(seconds.max(1)), ..self }
+    }
+}
+
+impl From<BadKey> for Problem {
+    fn from(bad: BadKey) -> Problem {
+        Problem::bad(bad.field, bad.reason)
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        match &error {
+            StoreError::UnknownPolicy(_) | StoreError::UnknownReservation(_) => {
+                Problem::not_found(error.to_string())
+            }
+            StoreError::Failed { kind, .. } => {
+                let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, without_hosts(&error));
+                // Programs tell by it that this server is well and has decided to let nobody pass.
+                Problem { failure: Some(*kind), ..problem.retry_after(1) }
+            }
+            StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
+            _ => Problem::bad("policy", error.to_string()),
+        }
+    }
+}
+
+/// What clients hear of a failure: its reason may name hosts.
+pub(super) fn without_hosts(error: &StoreError) -> String {
+    match error.failure() {
+        Some(kind) => format!("the store failed ({})", kind.name()),
+        None => error.to_string(),
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let mut body = Map::from_iter([
+            ("type".to_owned(), json!("about:blank")),
+            ("title".to_owned(), json!(title)),
+            ("status".to_owned(), json!(self.status.as_u16())),
+            ("detail".to_owned(), json!(self.detail)),
+        ]);
+        if let Some(field) = self.field {
+            body.insert("field".to_owned(), json!(field));
+        }
+        if let Some(failure) = self.failure {
+            body.insert("failure".to_owned(), json!(failure.name()));
+        }
+        let mut response = Response::new(Body::from(Value::Object(body).to_string()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,141 @@
+//! `CL.THROTTLE`, as redis-cell answers it, and `DEL` for its keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterclock::{Decision, Verb};
+
+use super::obey::{Next, shown};
+use super::parse::Command;
+use super::question::{About, Question};
+use super::session::Session;
+use super::write::Replies;
+use crate::engine::{Engine, MAX_KEY, ThrottleNumbers, Variant};
+use crate::observe::Face;
+
+const USAGE: &str = "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> \
+                     [<quantity>]";
+
+/// `CL.THROTTLE key max_burst count period [quantity]`.
+#[inline]
+pub(super) fn throttle<'t>(
+    engine: &Engine,
+    session: &mut Session,
+    command: Command<'t, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let (key, numbers, quantity) = match read(command) {
+        Ok(read) => read,
+        Err(text) => return Next::refused(replies, &text),
+    };
+    let cost = quantity.unsigned_abs();
+    let verb = match quantity {
+        1.. => Verb::Check,
+        0 => Verb::Peek,
+        _ => Verb::Refund,
+    };
+    let known = session.variant.as_ref().is_some_and(|variant| variant.numbers == numbers);
+    if !known {
+        session.variant = engine.known_variant(numbers);
+    }
+    if let Some(variant) = &session.variant
+        && let Some(decision) = engine.throttle_now(Face::Resp, variant, verb, key, cost)
+    {
+        answer(variant, verb, &decision, replies);
+        return Next::Decided;
+    }
+    let variant = session.variant.as_ref().map(Arc::clone);
+    Next::Ask(Question {
+        verb,
+        cost: cost.into(),
+        about: About::Throttle { numbers, variant, key },
+    })
+}
+
+/// The complaint is the whole reply; those that redis-cell makes too are in its words.
+fn read<'t>(command: Command<'t, '_>) -> Result<(&'t [u8], ThrottleNumbers, i64), String> {
+    let (Some(key), Some(max_burst), Some(count), Some(period), 5 | 6) =
+        (command.get(1), command.get(2), command.get(3), command.get(4), command.len())
+    else {
+        return Err(USAGE.to_owned());
+    };
+    let (max_burst, count, period) = (integer(max_burst)?, integer(count)?, integer(period)?);
+    let quantity = command.get(5).map_or(Ok(1), integer)?;
+    fits(key)?;
+    if count == 0 || period == 0 {
+        return Err("Cell error: Zero rates are not supported".to_owned());
+    }
+    let positive = |name: &str, number: i64| {
+        u64::try_from(number)
+            .map_err(|_| format!("Cell error: {name} must not be negative; found {number}"))
+    };
+    let numbers = ThrottleNumbers {
+        max_burst: positive("max_burst", max_burst)?,
+        count: positive("count", count)?,
+        period_s: positive("period", period)?,
+    };
+    Ok((key, numbers, quantity))
+}
+
+fn fits(key: &[u8]) -> Result<(), String> {
+    if key.len() > MAX_KEY {
+        let found = key.len();
+        return Err(format!(
+            "Cell error: a key must be at most {MAX_KEY} bytes long; found {found}"
+        ));
+    }
+    Ok(())
+}
+
+#[inline]
+fn integer(argument: &[u8]) -> Result<i64, String> {
+    // Digits that cannot overflow are what everybody sends.
+    if let 1..=18 = argument.len()
+        && argument.iter().all(u8::is_ascii_digit)
+    {
+        return Ok(argument.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')));
+    }
+    let number = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| format!("Cell error: Couldn't parse as integer: {}", shown(argument, 128)))
+}
+
+/// Five numbers: limited, limit, remaining, seconds until a retry makes sense, seconds until full.
+#[inline]
+pub(super) fn answer(variant: &Variant, verb: Verb, decision: &Decision, replies: &mut Replies) {
+    let reset = decision.reset_after();
+    let (limited, retry) = match verb {
+        Verb::Check => (!decision.is_allowed(), decision.retry_after()),
+        // Under other numbers a key may have used more than there is now; then even nothing is too
+        // much, until it would not be.
+        _ => {
+            let over = reset.saturating_sub(variant.full_in());
+            (!over.is_zero(), Some(over))
+        }
+    };
+    let retry = retry.filter(|_| limited).map_or(-1, seconds);
+    replies.array(5);
+    replies.integer(limited.into());
+    replies.integer(units(decision.limit()));
+    replies.integer(units(decision.remaining()));
+    replies.integer(retry);
+    replies.integer(seconds(reset));
+}
+
+/// Rounded up as redis-cell does: from a whole millisecond over a second on.
+fn seconds(time: Duration) -> i64 {
+    let seconds = time.as_secs() + u64::from(time.subsec_millis() > 0);
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+fn units(units: Option<u64>) -> i64 {
+    units.map_or(-1, |units| i64::try_from(units).unwrap_or(i64::MAX))
+}
+
+/// `DEL key…` forgets keys of `CL.THROTTLE`, and says of how many something was known.
+pub(super) fn del<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'t> {
+    if let Err(text) = command.from(1).try_for_each(fits) {
+        return Next::refused(replies, &text);
+    }
+    let keys = command.from(1).collect();
+    Next::Ask(Question { verb: Verb::Reset, cost: 0.into(), about: About::Throttled { keys } })
+}

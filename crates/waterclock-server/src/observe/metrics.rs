@@ -1,0 +1,276 @@
+//! The numbers at `/metrics`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use waterclock::{Clock, Failure, MonotonicClock, Timestamp};
+
+use super::{Face, Tally, Totals};
+
+/// From 1 µs in memory to the seconds of a store that hangs.
+const BUCKETS: [f64; 14] =
+    [1e-6, 2.5e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Decided {
+    policy: String,
+    outcome: &'static str,
+    face: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfFace {
+    face: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfPolicy {
+    policy: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfLimit {
+    policy: String,
+    limit: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfMode {
+    mode: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfKind {
+    kind: &'static str,
+}
+
+/// Everything that is counted. Labels are names from the configuration and words of ours, never what
+/// a client sent.
+pub struct Metrics {
+    clock: MonotonicClock,
+    registry: Mutex<Registry>,
+    decisions: Family<Decided, Counter>,
+    /// Of every policy that was ever in force: what was decided stays decided when a policy goes.
+    tallies: Mutex<HashMap<String, Tally>>,
+    decision_duration: [Histogram; 3],
+    store_duration: Histogram,
+    store_errors: Family<OfKind, Counter>,
+    degraded: Gauge,
+    keys: Family<OfPolicy, Gauge>,
+    reservations: Family<OfPolicy, Gauge>,
+    limits: Family<OfLimit, Gauge>,
+    overflowed: Counter,
+    connections: [Gauge; 3],
+    shed: [Counter; 3],
+    auth_failures: [Counter; 3],
+    /// How many configurations were put in force.
+    pub generation: Gauge,
+    /// 1 if the last configuration that was offered is in force.
+    pub last_reload_success: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::with_prefix("waterclock");
+        let decisions = Family::<Decided, Counter>::default();
+        registry.register("decisions", "Decisions by policy, outcome and face", decisions.clone());
+        let durations =
+            Family::<OfFace, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        registry.register_with_unit(
+            "decision_duration",
+            "Time from question to answer, the store included",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        let store_duration = Histogram::new(BUCKETS);
+        registry.register_with_unit(
+            "store_duration",
+            "Time the shared store took",
+            Unit::Seconds,
+            store_duration.clone(),
+        );
+        let store_errors = Family::<OfKind, Counter>::default();
+        registry.register("store_errors", "Failures of the store", store_errors.clone());
+        for failure in Failure::ALL {
+            // From the start, so that a rate over them is zero and not absent.
+            drop(store_errors.get_or_create(&OfKind { kind: failure.name() }));
+        }
+        let degraded = Family::<OfMode, Gauge>::default();
+        registry.register(
+            "degraded",
+            "1 while something stands in for the store",
+            degraded.clone(),
+        );
+        let keys = Family::<OfPolicy, Gauge>::default();
+        registry.register("keys", "Keys remembered in memory", keys.clone());
+        let reservations = Family::<OfPolicy, Gauge>::default();
+        registry.register("reservations", "Reservations not settled yet", reservations.clone());
+        let limits = Family::<OfLimit, Gauge>::default();
+        registry.register("policy_limit", "The most a fresh key can admit at once", limits.clone());
+        let evictions = Family::<OfReason, Counter>::default();
+        registry.register(
+            "evictions",
+            "Charges of keys that found no place of their own",
+            evictions.clone(),
+        );
+        let connections = Family::<OfFace, Gauge>::default();
+        registry.register("connections", "Open connections", connections.clone());
+        let shed = Family::<OfFace, Counter>::default();
+        registry.register("shed", "Requests turned away by overload", shed.clone());
+        let auth_failures = Family::<OfFace, Counter>::default();
+        registry.register(
+            "auth_failures",
+            "Requests without the right to ask",
+            auth_failures.clone(),
+        );
+        let generation = Gauge::default();
+        registry.register(
+            "config_generation",
+            "How many configurations were put in force",
+            generation.clone(),
+        );
+        let last_reload_success = Gauge::default();
+        registry.register(
+            "config_last_reload_success",
+            "1 if the last configuration offered is in force",
+            last_reload_success.clone(),
+        );
+        let of = |face: Face| OfFace { face: face.name() };
+        Metrics {
+            clock: MonotonicClock::default(),
+            registry: Mutex::new(registry),
+            decisions,
+            tallies: Mutex::default(),
+            decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
+            store_duration,
+            store_errors,
+            degraded: degraded.get_or_create(&OfMode { mode: "local" }).clone(),
+            keys,
+            reservations,
+            limits,
+            overflowed: evictions.get_or_create(&OfReason { reason: "full" }).clone(),
+            connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
+            shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
+            auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
+            generation,
+            last_reload_success,
+        }
+    }
+}
+
+impl Metrics {
+    /// Time, for durations.
+    #[must_use]
+    pub fn clock(&self) -> &MonotonicClock {
+        &self.clock
+    }
+
+    /// The counters of a policy; the same ones whenever it is asked for by name.
+    pub(crate) fn tally(&self, policy: &str) -> Tally {
+        let counted = || {
+            Tally::new(|face, outcome| {
+                let labels = Decided { policy: policy.to_owned(), outcome, face: face.name() };
+                self.decisions.get_or_create(&labels).clone()
+            })
+        };
+        self.tallies.lock().entry(policy.to_owned()).or_insert_with(counted).clone()
+    }
+
+    /// Decisions of all policies since the start, those that are gone included.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
+        totals
+    }
+
+    pub(crate) fn decided(&self, face: Face, started: Timestamp) {
+        self.decision_duration[face as usize].observe(self.since(started).as_secs_f64());
+    }
+
+    pub(crate) fn store_took(&self, started: Timestamp) {
+        self.store_duration.observe(self.since(started).as_secs_f64());
+    }
+
+    pub(crate) fn set_store_errors(&self, kind: Failure, total: u64) {
+        let counter = self.store_errors.get_or_create(&OfKind { kind: kind.name() });
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    pub(crate) fn set_degraded(&self, is_degraded: bool) {
+        self.degraded.set(i64::from(is_degraded));
+    }
+
+    pub(crate) fn set_overflowed(&self, total: u64) {
+        self.overflowed.inc_by(total.saturating_sub(self.overflowed.get()));
+    }
+
+    /// The gauges of policies, all of them anew: those of policies that are gone go, too.
+    pub(crate) fn of_policies(&self) -> PolicyGauges<'_> {
+        self.keys.clear();
+        self.reservations.clear();
+        self.limits.clear();
+        PolicyGauges(self)
+    }
+
+    /// Open connections of a face.
+    #[must_use]
+    pub fn connections(&self, face: Face) -> &Gauge {
+        &self.connections[face as usize]
+    }
+
+    /// Counts a request turned away by overload.
+    pub fn count_shed(&self, face: Face) {
+        self.shed[face as usize].inc();
+    }
+
+    /// Counts a request without the right to ask.
+    pub fn count_auth_failure(&self, face: Face) {
+        self.auth_failures[face as usize].inc();
+    }
+
+    fn since(&self, started: Timestamp) -> Duration {
+        Duration::from_nanos(self.clock.now().as_nanos().saturating_sub(started.as_nanos()))
+    }
+
+    /// The text that Prometheus reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        _ = encode(&mut text, &self.registry.lock());
+        text
+    }
+}
+
+/// Sets the gauges of policies.
+pub(crate) struct PolicyGauges<'a>(&'a Metrics);
+
+impl PolicyGauges<'_> {
+    pub(crate) fn keys(&mut self, policy: &str, keys: usize) {
+        let labels = OfPolicy { policy: policy.to_owned() };
+        self.0.keys.get_or_create(&labels).set(i64::try_from(keys).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn reservations(&mut self, policy: &str, held: usize) {
+        let labels = OfPolicy { policy: policy.to_owned() };
+        self.0.reservations.get_or_create(&labels).set(i64::try_from(held).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn limit(&mut self, policy: &str, limit: &str, most: u64) {
+        let labels = OfLimit { policy: policy.to_owned(), limit: limit.to_owned() };
+        self.0.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,191 @@
+//! What every connection of every face shares.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
+use waterclock::{Clock, Timestamp};
+use waterclock_http::{ClientIp, TrustedProxies};
+
+use crate::access::{Access, Attempt, Guesses, Role};
+use crate::config::{Config, Invalid};
+use crate::engine::Engine;
+use crate::observe::{Face, Ticks};
+use crate::pace::Patience;
+use crate::reload::Reloads;
+use crate::timing::Timing;
+
+/// How far the server is with stopping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Ready.
+    Serving,
+    /// Not ready any more, so that nobody new is sent here; still serving.
+    LameDuck,
+    /// Connections end with the request they are at.
+    Draining,
+    /// Whatever is still open is closed.
+    Ended,
+}
+
+impl Phase {
+    /// As the live feed spells it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Serving => "serving",
+            Phase::LameDuck => "lame-duck",
+            Phase::Draining => "draining",
+            Phase::Ended => "ended",
+        }
+    }
+}
+
+/// What every connection of every face shares.
+pub struct Server {
+    /// Policies, exceptions, store and counters.
+    pub engine: Engine,
+    identity: ArcSwap<Identity>,
+    guesses: Guesses,
+    at_once: Semaphore,
+    live: Arc<Semaphore>,
+    ticks: Ticks,
+    phase: watch::Sender<Phase>,
+    reloads: Reloads,
+    patience: Patience,
+    quiet: Duration,
+    started: Timestamp,
+}
+
+/// Whom to believe: replaced whole by a reload.
+pub(crate) struct Identity {
+    access: Access,
+    clients: ClientIp,
+    proxies: TrustedProxies,
+}
+
+impl Identity {
+    pub(crate) fn new(config: &Config) -> Result<Identity, Invalid> {
+        let tokens = config.server.tokens()?;
+        let proxies = TrustedProxies::parse(&config.server.trusted_proxies)
+            .map_err(|error| Invalid::from(format!("{}: {error}", config.file)))?;
+        Ok(Identity {
+            access: Access::new(&tokens),
+            clients: ClientIp::from(proxies.clone()),
+            proxies,
+        })
+    }
+}
+
+impl Server {
+    pub(crate) fn new(engine: Engine, identity: Identity, timing: &Timing) -> Server {
+        Server {
+            started: engine.metrics().clock().now(),
+            engine,
+            identity: ArcSwap::from_pointee(identity),
+            guesses: Guesses::default(),
+            at_once: Semaphore::new(timing.room.requests),
+            live: Arc::new(Semaphore::new(timing.room.live)),
+            ticks: Ticks::new(timing.live_every),
+            phase: watch::Sender::new(Phase::Serving),
+            reloads: Reloads::default(),
+            patience: timing.patience,
+            quiet: timing.quiet,
+        }
+    }
+
+    /// Whether a token from this address opens the role; failures are counted.
+    pub fn attempt(&self, face: Face, from: IpAddr, token: Option<&str>, role: Role) -> Attempt {
+        let attempt = self.guesses.attempt(&self.identity.load().access, from, token, role);
+        if attempt != Attempt::Granted {
+            self.engine.metrics().count_auth_failure(face);
+        }
+        attempt
+    }
+
+    /// Whether nobody needs a token to ask for decisions and to read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.identity.load().access.is_open()
+    }
+
+    /// Whether a token that was good, or none where none was needed, still opens the role.
+    pub(crate) fn still(&self, token: Option<&str>, role: Role) -> Attempt {
+        self.identity.load().access.attempt(token, role)
+    }
+
+    /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
+    pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
+        let permit = self.at_once.try_acquire().ok();
+        if permit.is_none() {
+            self.engine.metrics().count_shed(face);
+        }
+        permit
+    }
+
+    /// Room for one more who reads the live feed.
+    pub(crate) fn admit_to_live(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.live).try_acquire_owned().ok()
+    }
+
+    /// When there is something new to read in the live feed.
+    pub(crate) fn ticks(&self) -> &Ticks {
+        &self.ticks
+    }
+
+    /// The client of a request, and whether the peer that sent it is a proxy to be believed.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> (IpAddr, bool) {
+        let identity = self.identity.load();
+        let is_trusted = identity.proxies.contains(peer.to_canonical());
+        (identity.clients.address(peer, headers), is_trusted)
+    }
+
+    /// How long it has been running.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.uptime_at(self.engine.metrics().clock().now())
+    }
+
+    pub(crate) fn uptime_at(&self, now: Timestamp) -> Duration {
+        now.since(self.started)
+    }
+
+    /// How far the server is with stopping; wait on it to end a connection in good order.
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// How long a peer may take.
+    #[must_use]
+    pub fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// How long a connection must have been at rest to be closed when the server drains.
+    pub(crate) fn quiet(&self) -> Duration {
+        self.quiet
+    }
+
+    /// What came of the configurations that were offered.
+    #[must_use]
+    pub fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
+    /// Everything at `/metrics`.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.engine.gauge();
+        self.engine.metrics().text()
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+    }
+
+    pub(crate) fn believe(&self, identity: Identity) {
+        self.identity.store(Arc::new(identity));
+    }
+}

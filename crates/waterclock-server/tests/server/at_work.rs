@@ -1,0 +1,100 @@
+//! A server for one test, on free ports.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use waterclock_server::config::{Config, Listen};
+use waterclock_server::observe::Face;
+use waterclock_server::{Listeners, Patience, Room, Running, Timing};
+
+use crate::client::Client;
+use crate::patience::eventually;
+
+/// A server at work. Everything it listens on is loopback, on ports of its own.
+pub(crate) struct AtWork {
+    pub(crate) running: Running,
+    http: SocketAddr,
+    grpc: SocketAddr,
+    resp: SocketAddr,
+}
+
+/// Stops at once, and is impatient: tests wait for neither.
+pub(crate) fn hurried() -> Timing {
+    Timing {
+        lame_duck: Duration::ZERO,
+        quiet: Duration::from_millis(50),
+        drain: Duration::from_secs(5),
+        live_every: Duration::from_millis(100),
+        patience: Patience {
+            head: Duration::from_millis(300),
+            body: Duration::from_secs(2),
+            ..Patience::default()
+        },
+        room: Room::default(),
+    }
+}
+
+impl AtWork {
+    /// Serves the text of a configuration.
+    pub(crate) async fn serving(text: &str) -> AtWork {
+        AtWork::with(Config::read("test.toml", text).expect("valid"), hurried()).await
+    }
+
+    /// Serves a file, which may change.
+    pub(crate) async fn serving_file(path: &Path) -> AtWork {
+        AtWork::with(Config::load(Some(path)).expect("valid"), hurried()).await
+    }
+
+    /// Serves the text of a configuration where a server has been before.
+    pub(crate) async fn serving_at(http: SocketAddr, text: &str) -> AtWork {
+        let config = Config::read("test.toml", text).expect("valid");
+        let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        AtWork::at(Listen { http: Some(http), grpc: free, resp: free }, config, hurried()).await
+    }
+
+    pub(crate) async fn with(config: Config, timing: Timing) -> AtWork {
+        let free = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        AtWork::at(Listen { http: free, grpc: free, resp: free }, config, timing).await
+    }
+
+    async fn at(listen: Listen, config: Config, timing: Timing) -> AtWork {
+        let listeners = Listeners::bind(&listen).await.expect("free ports");
+        let address = |face| listeners.address(face).expect("bound");
+        let (http, grpc, resp) = (address(Face::Http), address(Face::Grpc), address(Face::Resp));
+        let running = Running::start(config, listeners, timing).await.expect("starts");
+        AtWork { running, http, grpc, resp }
+    }
+
+    /// Waits until nobody is connected to a face any more: nothing may keep a connection for good.
+    pub(crate) async fn nobody_is_connected(&self, face: Face) {
+        let connections = self.running.server().engine.metrics().connections(face);
+        eventually("nobody is connected", async || connections.get() == 0).await;
+    }
+
+    /// A new connection to the HTTP face.
+    pub(crate) async fn http(&self) -> Client {
+        Client::connect(self.http).await
+    }
+
+    pub(crate) fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where a face listens.
+    pub(crate) fn address(&self, face: Face) -> SocketAddr {
+        match face {
+            Face::Http => self.http_address(),
+            Face::Grpc => self.grpc_address(),
+            Face::Resp => self.resp_address(),
+        }
+    }
+
+    pub(crate) fn grpc_address(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    pub(crate) fn resp_address(&self) -> SocketAddr {
+        self.resp
+    }
+}

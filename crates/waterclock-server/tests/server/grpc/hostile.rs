@@ -1,0 +1,157 @@
+//! Peers that mean no good, beside one that goes on unharmed.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Method, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use waterclock_server::envoy::Code;
+use waterclock_server::{Patience, Phase};
+
+use super::frames;
+use super::scene::{Client, Scene, ask, lone, per_user, request, user};
+
+const LIMIT: &str = "\"1000000/d\"";
+const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+async fn http2(scene: &Scene) -> h2::client::SendRequest<bytes::Bytes> {
+    let stream = TcpStream::connect(scene.address()).await.unwrap();
+    let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    sender.ready().await.unwrap()
+}
+
+fn post(scene: &Scene) -> Request<()> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(format!("http://{}{PATH}", scene.address()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap()
+}
+
+async fn is_well(client: &mut Client) {
+    assert_eq!(lone(client, user("legitimate")).await.0, Code::Ok);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_taken_back_at_once_end_their_connection_only() {
+    let scene = Scene::new(&per_user(LIMIT)).await;
+    let mut client = scene.client().await;
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(scene.address()).await.unwrap();
+        let (mut reader, mut writer) = stream.split();
+        // The server may have had enough before all is written.
+        let write = async { _ = writer.write_all(&frames::taken_back(20_000)).await };
+        let mut answer = Vec::new();
+        let read = async { _ = reader.read_to_end(&mut answer).await };
+        timeout(Duration::from_secs(20), async { tokio::join!(write, read) }).await.unwrap();
+        assert_eq!(frames::goodbye(&answer), Some(frames::ENHANCE_YOUR_CALM));
+        is_well(&mut client).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_headers_are_turned_away() {
+    let scene = Scene::new(&per_user(LIMIT)).await;
+    let mut client = scene.client().await;
+    for (bytes, is_fine) in [(8 * 1_024, true), (20 * 1_024, false), (1_024 * 1_024, false)] {
+        let mut sender = http2(&scene).await;
+        let mut request = post(&scene);
+        // Many fields, as one of them alone does not fit into a frame.
+        for piece in 0..bytes / 1_024 {
+            let name = http::HeaderName::try_from(format!("x-{piece}")).unwrap();
+            let value = HeaderValue::from_str(&"x".repeat(1_000)).unwrap();
+            request.headers_mut().insert(name, value);
+        }
+        let answered = async {
+            let (response, _) = sender.send_request(request, true).ok()?;
+            let response = response.await.ok()?;
+            Some(response.status().is_success())
+        };
+        let answered = timeout(Duration::from_secs(5), answered).await.unwrap_or_default();
+        assert_eq!(answered.unwrap_or(false), is_fine, "{bytes}");
+        is_well(&mut client).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_streams_than_fit_wait_and_none_is_lost() {
+    let scene = Scene::new(&per_user(LIMIT)).await;
+    let client = scene.client().await;
+    let callers: Vec<_> = (0..1_000)
+        .map(|_| {
+            let mut client = client.clone();
+            tokio::spawn(async move { ask(&mut client, request(vec![user("many")])).await.is_ok() })
+        })
+        .collect();
+    for caller in callers {
+        assert!(caller.await.unwrap());
+    }
+}
+
+/// Whether the server ends a connection that begins like this, within two seconds.
+async fn is_ended(scene: &Scene, first: &[u8]) -> bool {
+    let mut stream = TcpStream::connect(scene.address()).await.unwrap();
+    stream.write_all(first).await.unwrap();
+    let mut rest = Vec::new();
+    let end = timeout(Duration::from_secs(2), stream.read_to_end(&mut rest)).await;
+    end.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_protocols_are_not_spoken() {
+    // So patient that only the first bytes can be the reason.
+    let patience = Patience { head: Duration::from_secs(60), ..Patience::default() };
+    let scene = Scene::with(&per_user(LIMIT), patience).await;
+    let mut client = scene.client().await;
+    for first in [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], b"*1\r\n$4\r\nPING\r\n", &[0; 100]] {
+        assert!(is_ended(&scene, first).await);
+        is_well(&mut client).await;
+    }
+    assert!(
+        is_ended(&scene, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnot a frame at all, far too long").await
+    );
+    is_well(&mut client).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silence_and_dawdling_are_not_waited_for() {
+    let short = Duration::from_millis(300);
+    let scene =
+        Scene::with(&per_user(LIMIT), Patience { head: short, idle: short, ..Patience::default() })
+            .await;
+    // Nothing, half a preface, and a whole one with nothing after it.
+    for first in [&b""[..], b"PRI * HT", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        assert!(is_ended(&scene, first).await, "{first:?}");
+    }
+    // A request whose body never comes.
+    let mut sender = http2(&scene).await;
+    let (response, _body) = sender.send_request(post(&scene), false).unwrap();
+    let response = timeout(Duration::from_secs(5), response).await.unwrap().unwrap();
+    assert_eq!(response.headers()["grpc-status"], "4");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_ends_connections_and_loses_no_request() {
+    let scene = Scene::new(&per_user(LIMIT)).await;
+    let mut phase = scene.server().phase();
+    let mut client = scene.client().await;
+    is_well(&mut client).await;
+    let asking = tokio::spawn(async move {
+        let mut answered = 0_u32;
+        while *phase.borrow_and_update() < Phase::Draining {
+            let answer = ask(&mut client, request(vec![user("x")])).await;
+            if *phase.borrow() < Phase::Draining {
+                answer.unwrap();
+            }
+            answered += 1;
+        }
+        answered
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    timeout(Duration::from_secs(5), scene.stop()).await.unwrap();
+    assert!(asking.await.unwrap() > 0);
+}

@@ -1,0 +1,69 @@
+//! More of everything than there is room for.
+
+use waterclock_server::{Room, Timing};
+
+use super::{CHECK, LONG, Scene, impatient};
+use crate::at_work::hurried;
+
+#[tokio::test]
+async fn one_connection_too_many() {
+    let room = Room { connections: 20, ..Room::default() };
+    let scene = Scene::new(Timing { room, ..hurried() }).await;
+    // The decent one has the first.
+    let mut clients = Vec::new();
+    for _ in 0..19 {
+        let mut client = scene.client().await;
+        assert_eq!(client.get("/healthz").await.status, 200);
+        clients.push(client);
+    }
+    let mut late = scene.client().await;
+    assert!(late.is_closed(LONG).await, "the 21st is turned away");
+    for client in &mut clients {
+        assert_eq!(client.post("/v1/check", CHECK).await.status, 200);
+    }
+    let shed = scene.server.running.server().metrics_text();
+    assert!(shed.contains("waterclock_shed_total{face=\"http\"} 1"), "{shed}");
+    drop(clients.pop());
+    let served = async || {
+        let mut client = scene.client().await;
+        client.try_send(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await.is_some()
+    };
+    crate::patience::eventually("room again", served).await;
+    drop(clients);
+    scene.ends_well().await;
+}
+
+/// Memory that this process uses, in bytes.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4_096
+}
+
+/// Bodies that stop keep nobody else from being served, though there are more of them than requests
+/// are worked on at once; and what they make the server keep is bounded.
+#[tokio::test]
+async fn many_bodies_that_stop() {
+    let room = Room { requests: 8, ..Room::default() };
+    let scene = Scene::new(Timing { room, ..impatient() }).await;
+    let before = memory();
+    let mut most = 0;
+    for _ in 0..3 {
+        let mut clients = Vec::new();
+        for _ in 0..200 {
+            let mut client = scene.client().await;
+            client
+                .write(b"POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 65000\r\n\r\n")
+                .await;
+            client.write(&[b'x'; 60_000]).await;
+            clients.push(client);
+        }
+        most = most.max(memory().saturating_sub(before));
+        for client in &mut clients {
+            assert_eq!(client.read().await.map(|answer| answer.status), Some(408));
+        }
+    }
+    // 200 times 64 KiB, with all that is around it, and with what other tests do meanwhile.
+    assert!(most < 200 << 20, "{most} bytes more");
+    scene.ends_well().await;
+}

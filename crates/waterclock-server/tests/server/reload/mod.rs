@@ -1,0 +1,75 @@
+//! A configuration that changes while the server is at work.
+
+mod certificates;
+mod files;
+mod identity;
+mod state;
+mod storm;
+mod tiers;
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use waterclock_server::Said;
+
+use crate::at_work::AtWork;
+use crate::patience::eventually;
+
+/// A server that serves `waterclock.toml` in a directory of its own.
+struct Scene {
+    directory: TempDir,
+    server: AtWork,
+}
+
+impl Scene {
+    async fn new(text: &str) -> Scene {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("waterclock.toml");
+        std::fs::write(&path, text).unwrap();
+        Scene { server: AtWork::serving_file(&path).await, directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file in place.
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn said(&self) -> Said {
+        self.server.running.server().reloads().said()
+    }
+
+    /// Waits until so many configurations were put in force.
+    async fn generation(&self, generation: u64) {
+        let what = format!("generation {generation}");
+        eventually(&what, async || self.said().generation >= generation).await;
+    }
+
+    /// Waits until the last configuration was turned down; why.
+    async fn turned_down(&self) -> String {
+        eventually("turned down", async || !self.said().last_reload.success).await;
+        self.said().last_reload.problems.join("\n")
+    }
+
+    /// The status of a check.
+    async fn check(&self, policy: &str, key: &str, cost: u64) -> u16 {
+        let body = serde_json::json!({ "policy": policy, "key": key, "cost": cost });
+        self.server.http().await.post("/v1/check", &body.to_string()).await.status
+    }
+
+    async fn remaining(&self, policy: &str, key: &str) -> u64 {
+        let body = serde_json::json!({ "policy": policy, "key": key });
+        let peek = self.server.http().await.post("/v1/peek", &body.to_string()).await;
+        peek.json()["remaining"].as_u64().unwrap_or_else(|| panic!("{}", peek.body))
+    }
+}
+
+/// One policy `p` of so many per year.
+fn yearly(limit: u64) -> String {
+    format!(
+        "[policies.p]\nlimits = [{{ name = \"a\", algorithm = \"gcra\", limit = {limit}, per = \"365d\" }}]\n"
+    )
+}

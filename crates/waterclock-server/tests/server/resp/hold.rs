@@ -1,0 +1,155 @@
+//! `RL.RESERVE`, `RL.COMMIT`, `RL.CANCEL` and `RL.REPORT`.
+
+use super::client::{Client, Value, command};
+use super::ground::{Ground, POLICIES};
+use crate::at_work::hurried;
+
+const MORE: &str = r#"
+[policies.slots]
+limits = [{ algorithm = "concurrency", limit = 2, lease = "1m" }]
+
+[policies.backend]
+limits = [{ algorithm = "error-rate", threshold = "50%", per = "1h", min_samples = 3, cool_down = "1h" }]
+"#;
+
+fn start() -> Ground {
+    Ground::with(&format!("{POLICIES}{MORE}"), hurried())
+}
+
+/// The numbers of a reservation, and its id.
+fn reserve(client: &mut Client, line: &str) -> (Vec<i64>, Option<String>) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let Value::Array(mut values) = client.ask(&words) else { panic!("{line}") };
+    let id = match values.pop() {
+        Some(Value::Bulk(id)) => Some(String::from_utf8(id).unwrap()),
+        Some(Value::Null) => None,
+        other => panic!("{line}: {other:?} is no id"),
+    };
+    let number = |value| match value {
+        Value::Integer(number) => number,
+        other => panic!("{line}: {other:?}"),
+    };
+    (values.into_iter().map(number).collect(), id)
+}
+
+fn ok() -> Value {
+    Value::Simple("OK".to_owned())
+}
+
+#[test]
+fn hold_and_settle() {
+    let ground = start();
+    let mut client = ground.client();
+    let (numbers, id) = reserve(&mut client, "RL.RESERVE login bob 4 30000");
+    assert_eq!(numbers[..4], [1, 5, 1, 0]);
+    let id = id.expect("an id");
+    let (refused, none) = reserve(&mut client, "RL.RESERVE login bob 2 30000");
+    assert_eq!((refused[0], none), (0, None));
+    assert!((900..=1_000).contains(&refused[3]), "{refused:?}");
+    // Once, whoever repeats it.
+    for _ in 0..2 {
+        assert_eq!(client.ask(&["RL.COMMIT", &id, "1"]), ok());
+    }
+    assert_eq!(client.numbers("RL.PEEK login bob")[2], 4);
+    let (_, id) = reserve(&mut client, "rl.reserve login bob 4 1");
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let gone = client.error(&format!("RL.CANCEL {}", id.unwrap()));
+    assert!(gone.starts_with("ERR there is no reservation"), "{gone}");
+    assert!(client.numbers("RL.PEEK login bob")[2] <= 1, "what was held stays charged");
+}
+
+#[test]
+fn places_that_are_held_at_once() {
+    let ground = start();
+    let mut client = ground.client();
+    client.ask(&["HELLO", "3"]);
+    let (numbers, first) = reserve(&mut client, "RL.RESERVE slots k 1 60000");
+    assert_eq!(numbers[..3], [1, 2, 1]);
+    let (_, second) = reserve(&mut client, "RL.RESERVE slots k 1 60000");
+    assert!(second.is_some());
+    assert_eq!(reserve(&mut client, "RL.RESERVE slots k 1 60000").1, None);
+    assert_eq!(client.ask(&["RL.CANCEL", &first.unwrap()]), ok());
+    assert!(reserve(&mut client, "RL.RESERVE slots k 1 60000").1.is_some());
+    let check = client.error("RL.CHECK slots k");
+    assert!(check.contains("only a reservation can hold"), "{check}");
+    let long = client.error("RL.RESERVE slots k 1 60001");
+    assert!(long.contains("leases for 60s at most"), "{long}");
+    let text = ground.metrics();
+    assert!(text.contains("waterclock_reservations{policy=\"slots\"} 2\n"), "{text}");
+}
+
+#[test]
+fn whoever_the_key_is() {
+    let ground = start();
+    let mut client = ground.client();
+    let (blocked, none) = reserve(&mut client, "RL.RESERVE login mallory 1 1000");
+    assert_eq!((blocked[0], blocked[3], none), (0, -1, None));
+    let (_, exempt) = reserve(&mut client, "RL.RESERVE login root 500 1000");
+    assert_eq!(client.ask(&["RL.COMMIT", &exempt.unwrap(), "900"]), ok());
+    assert_eq!(reserve(&mut client, "RL.RESERVE login alice 60 1000").0[..3], [1, 100, 40]);
+}
+
+#[test]
+fn reports_open_a_breaker() {
+    let ground = start();
+    let mut client = ground.client();
+    for outcome in ["ok", "ERROR"] {
+        assert_eq!(client.numbers(&format!("RL.REPORT backend k {outcome}"))[..4], [1, -1, -1, 0]);
+    }
+    assert_eq!(client.numbers("RL.CHECK backend k")[0], 1);
+    let opened = client.numbers("RL.REPORT backend k error");
+    assert_eq!(opened[0], 0);
+    assert!((3_590_000..=3_600_000).contains(&opened[3]), "{opened:?}");
+    assert_eq!(client.numbers("RL.CHECK backend k")[0], 0);
+    assert_eq!(client.numbers("RL.CHECK backend other")[0], 1);
+}
+
+#[test]
+fn complaints() {
+    let ground = start();
+    let mut client = ground.client();
+    for (line, says) in [
+        ("RL.RESERVE login k 1", "wrong number of arguments for 'rl.reserve'"),
+        ("RL.COMMIT i", "wrong number of arguments for 'rl.commit'"),
+        ("RL.CANCEL i 1", "wrong number of arguments for 'rl.cancel'"),
+        ("RL.REPORT login k", "wrong number of arguments for 'rl.report'"),
+        ("RL.RESERVE logn k 1 1000", "there is no policy 'logn'"),
+        ("RL.RESERVE login k -1 1000", "the cost must be a whole number"),
+        ("RL.RESERVE login k 1 0", "the ttl must be from 1 to 86400000 milliseconds, not '0'"),
+        ("RL.RESERVE login k 1 86400001", "the ttl must be"),
+        ("RL.RESERVE login k 1 soon", "the ttl must be"),
+        ("RL.COMMIT nobody 1", "there is no reservation `nobody`"),
+        ("RL.COMMIT nobody many", "the cost must be a whole number"),
+        ("RL.CANCEL nobody", "there is no reservation `nobody`"),
+        ("RL.REPORT backend k fine", "the outcome must be ok or error, not 'fine'"),
+        ("RL.REPORT login k ok", "policy 'login' has no error-rate limit"),
+        ("RL.REPORT logn k ok", "there is no policy 'logn'"),
+    ] {
+        let found = client.error(line);
+        assert!(found.starts_with("ERR ") && found.contains(says), "{line}: {found}");
+    }
+    let long = "x".repeat(129);
+    for id in ["", "with space", "\u{e9}", &long] {
+        let Value::Error(text) = client.ask(&["RL.CANCEL", id]) else { panic!("an error") };
+        assert!(text.contains("1 to 128 printable"), "{text}");
+    }
+}
+
+#[test]
+fn a_pipeline_keeps_its_order() {
+    let ground = start();
+    let mut client = ground.client();
+    let (_, id) = reserve(&mut client, "RL.RESERVE login k 5 60000");
+    let mut bytes = command(&["RL.CHECK", "login", "k"]);
+    bytes.extend(command(&["RL.CANCEL", &id.unwrap()]));
+    bytes.extend(command(&["RL.CHECK", "login", "k"]));
+    use std::io::Write;
+    client.stream().try_clone().unwrap().write_all(&bytes).unwrap();
+    let allowed = |value| match value {
+        Value::Array(numbers) => numbers[0] == Value::Integer(1),
+        other => panic!("{other:?}"),
+    };
+    assert!(!allowed(client.read()));
+    assert_eq!(client.read(), ok());
+    assert!(allowed(client.read()));
+}

@@ -1,0 +1,128 @@
+//! `RL.*`: the policies of the configuration.
+
+use super::client::Value;
+use super::ground::Ground;
+use crate::at_work::hurried;
+
+#[test]
+fn five_numbers() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    assert_eq!(client.numbers("RL.CHECK login bob"), [1, 5, 4, 0, 1_000]);
+    assert_eq!(client.numbers("rl.check login bob 4")[..4], [1, 5, 0, 0]);
+    let refused = client.numbers("RL.CHECK login bob 2");
+    assert_eq!(refused[..3], [0, 5, 0]);
+    assert!((1_900..=2_000).contains(&refused[3]), "{refused:?}");
+    assert!((4_900..=5_000).contains(&refused[4]), "{refused:?}");
+    assert_eq!(client.numbers("RL.CHECK login bob 6")[3], -1, "never");
+    assert_eq!(client.numbers("RL.PEEK login bob")[..3], [0, 5, 0]);
+    assert_eq!(client.numbers("RL.PEEK login bob 0")[..3], [1, 5, 0]);
+    assert_eq!(client.numbers("RL.REFUND login bob 3")[1..3], [5, 3]);
+    assert_eq!(client.numbers("RL.RESET login bob"), [1, 5, 5, 0, 0]);
+    // Durations are rounded up, and a limit that counts no units says so.
+    assert_eq!(client.numbers("RL.CHECK calm bob"), [1, -1, 0, 0, 3_600_000]);
+    // A shadow refuses nobody.
+    assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
+    assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
+}
+
+#[test]
+fn what_is_said_about_single_keys_goes() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    let blocked = client.numbers("RL.CHECK login mallory");
+    assert_eq!((blocked[0], blocked[3]), (0, -1));
+    for _ in 0..20 {
+        assert_eq!(client.numbers("RL.CHECK login root 5")[0], 1);
+    }
+    assert_eq!(client.numbers("RL.CHECK login alice")[..3], [1, 100, 99]);
+
+    let plan = ground.server.engine.plan();
+    let served = plan.policy("login").unwrap();
+    let key = served.key(b"eve").unwrap();
+    assert_eq!(client.numbers("RL.CHECK login eve")[0], 1);
+    let made = ground.server.engine.exceptions().make(
+        "login",
+        &key,
+        waterclock_server::engine::Exception::Block,
+    );
+    assert!(made);
+    assert_eq!(client.numbers("RL.CHECK login eve")[0], 0);
+}
+
+#[test]
+fn complaints() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    assert_eq!(
+        client.error("RL.CHECK logn k"),
+        "ERR there is no policy 'logn'; did you mean `login`?"
+    );
+    assert_eq!(client.error("RL.CHECK zzzzzz k"), "ERR there is no policy 'zzzzzz'");
+    assert_eq!(
+        client.error("RL.CHECK login k many"),
+        "ERR the cost must be a whole number, not 'many'"
+    );
+    assert_eq!(
+        client.error("RL.CHECK login k -1"),
+        "ERR the cost must be a whole number, not '-1'"
+    );
+    for (line, name) in [
+        ("RL.CHECK login", "rl.check"),
+        ("RL.PEEK login k 1 2", "rl.peek"),
+        ("RL.REFUND login k", "rl.refund"),
+        ("RL.RESET login k 1", "rl.reset"),
+    ] {
+        let text = format!("ERR wrong number of arguments for '{name}' command");
+        assert_eq!(client.error(line), text);
+    }
+}
+
+#[test]
+fn decisions_are_counted() {
+    let ground = Ground::start();
+    let mut client = ground.client();
+    for _ in 0..7 {
+        client.numbers("RL.CHECK login bob");
+        client.numbers("RL.PEEK login bob");
+        client.numbers("RL.CHECK watched bob");
+    }
+    client.numbers("RL.CHECK login mallory");
+    let text = ground.metrics();
+    for (policy, outcome, count) in
+        [("login", "allow", 5), ("login", "deny", 3), ("watched", "shadow_deny", 6)]
+    {
+        let line = format!(
+            "waterclock_decisions_total{{policy=\"{policy}\",outcome=\"{outcome}\",face=\"resp\"}} {count}"
+        );
+        assert!(text.contains(&line), "{line} is not in {text}");
+    }
+    assert!(text.contains("waterclock_decision_duration_seconds_count{face=\"resp\"}"), "{text}");
+    assert!(!text.contains("bob"), "no key is in a metric");
+}
+
+#[test]
+fn decisions_are_the_same_in_both_versions() {
+    let ground = Ground::start();
+    let (mut two, mut three) = (ground.client(), ground.client());
+    three.ask(&["HELLO", "3"]);
+    assert_eq!(two.ask(&["RL.CHECK", "login", "x"]), three.ask(&["RL.CHECK", "login", "y"]));
+    assert_eq!(two.ask(&["PING"]), Value::Simple("PONG".to_owned()));
+}
+
+/// Of `login`, alice drew 6 986 of 10 000, and bob 3 740.
+#[test]
+fn who_is_not_enrolled_is_watched() {
+    let ground = Ground::with(
+        "[policies.login]\nrollout = \"50%\"\nfactor = 0.5\nlimits = [\"2/h\"]\n",
+        hurried(),
+    );
+    let mut client = ground.client();
+    assert_eq!(client.numbers("RL.CHECK login bob 4")[..3], [1, 4, 0]);
+    assert_eq!(client.numbers("RL.CHECK login bob")[..3], [0, 4, 0]);
+    assert_eq!(client.numbers("RL.CHECK login alice 4")[..3], [1, 4, 0]);
+    assert_eq!(client.numbers("RL.CHECK login alice")[..4], [1, 4, 0, 0]);
+    assert_eq!(client.numbers("RL.PEEK login alice")[..4], [1, 4, 0, 0]);
+    let metrics = ground.metrics();
+    assert!(metrics.contains("outcome=\"shadow_deny\",face=\"resp\"} 1"), "{metrics}");
+}

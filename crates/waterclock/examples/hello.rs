@@ -1,0 +1,27 @@
+//! One budget for the whole program: ask, look at the answer, come back when it says so.
+//!
+//!     cargo run -p waterclock --example hello
+
+use std::thread;
+
+use waterclock::{Limit, Limiter};
+
+fn main() {
+    // Three at once; one comes back every third of a second, exactly.
+    let limiter = Limiter::new(Limit::per_second(3));
+    for request in 1..=6 {
+        let mut decision = limiter.check();
+        while !decision.is_allowed() {
+            // A cost above the limit would get `None` here: it can never pass. One of three can.
+            let wait = decision.retry_after().expect("one unit fits into three");
+            println!("request {request}: refused, welcome in {wait:?}");
+            thread::sleep(wait);
+            decision = limiter.check();
+        }
+        let left = decision.remaining().unwrap_or(0);
+        println!(
+            "request {request}: allowed, {left} left, all back in {:?}",
+            decision.reset_after()
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! Fixed windows by the calendar: days, weeks, months and years in a time zone.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::civil::{Date, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{ToSpan, Zoned};
+use waterclock_core::{Calendar, FixedWindow, LimitError, Timestamp};
+
+/// What a window of the calendar is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalendarUnit {
+    /// From midnight to midnight.
+    Day,
+    /// From Monday to Monday.
+    Week,
+    /// From the first of a month to the next.
+    Month,
+    /// From New Year to New Year.
+    Year,
+}
+
+/// Why there is no such window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CalendarError {
+    /// No time zone of this name.
+    UnknownTimeZone(String),
+    /// The limit is not a limit.
+    Limit(LimitError),
+}
+
+impl fmt::Display for CalendarError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownTimeZone(name) => write!(
+                f,
+                "there is no time zone `{name}`; use a name of the tz database such as `Europe/Berlin`"
+            ),
+            Self::Limit(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CalendarError {}
+
+impl From<LimitError> for CalendarError {
+    fn from(error: LimitError) -> Self {
+        Self::Limit(error)
+    }
+}
+
+/// At most `limit` in each day, week, month or year of a time zone.
+pub fn fixed_window(
+    limit: u64,
+    unit: CalendarUnit,
+    time_zone: &str,
+) -> Result<FixedWindow, CalendarError> {
+    let zone = TimeZone::get(time_zone)
+        .map_err(|_| CalendarError::UnknownTimeZone(time_zone.to_owned()))?;
+    Ok(FixedWindow::on_calendar(limit, Arc::new(ZonedCalendar { unit, zone }))?)
+}
+
+#[derive(Debug)]
+struct ZonedCalendar {
+    unit: CalendarUnit,
+    zone: TimeZone,
+}
+
+impl ZonedCalendar {
+    fn next_edge(&self, now: &Zoned) -> Result<Zoned, jiff::Error> {
+        let today = now.date();
+        let next: Date = match self.unit {
+            CalendarUnit::Day => today.checked_add(1.day())?,
+            CalendarUnit::Week => today.nth_weekday(1, Weekday::Monday)?,
+            CalendarUnit::Month => today.first_of_month().checked_add(1.month())?,
+            CalendarUnit::Year => today.first_of_year().checked_add(1.year())?,
+        };
+        // Where midnight is skipped, a day starts with its first instant.
+        next.to_zoned(self.zone.clone())?.start_of_day()
+    }
+}
+
+impl Calendar for ZonedCalendar {
+    fn window_end(&self, now: Timestamp) -> Timestamp {
+        let edge = jiff::Timestamp::from_nanosecond(now.as_nanos().into())
+            .and_then(|now| self.next_edge(&now.to_zoned(self.zone.clone())));
+        // Timestamps end in 2116, well inside what the calendar knows.
+        edge.ok()
+            .and_then(|edge| u64::try_from(edge.timestamp().as_nanosecond()).ok())
+            .map_or(Timestamp::MAX, Timestamp::from_nanos)
+    }
+
+    fn shortest(&self) -> Duration {
+        // Clocks are put forward by an hour on one day of a week, month or year.
+        let hours = match self.unit {
+            CalendarUnit::Day => 23,
+            CalendarUnit::Week => 7 * 24 - 1,
+            CalendarUnit::Month => 28 * 24 - 1,
+            CalendarUnit::Year => 365 * 24,
+        };
+        Duration::from_secs(hours * 3_600)
+    }
+}

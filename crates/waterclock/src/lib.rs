@@ -1,0 +1,47 @@
+//! [which]: crate::guide::which_algorithm
+//! [waiting]: crate::guide::waiting
+//! [memory]: crate::guide::memory
+//!
+#![doc = include_str!("../docs/guide.md")]
+
+mod budget;
+#[cfg(feature = "calendar")]
+pub mod calendar;
+mod clock;
+pub mod guide;
+mod hold;
+#[cfg(all(test, shuttle))]
+mod interleavings;
+mod keyed;
+mod limiter;
+mod memory;
+mod reservation;
+#[doc(hidden)]
+pub mod stand_in;
+mod store;
+mod sync;
+mod table;
+#[doc(hidden)]
+pub mod together;
+mod wait;
+
+#[cfg(feature = "tsc")]
+pub use clock::TscClock;
+pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
+pub use hold::{
+    Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Reserved,
+    Settled, Settlement,
+};
+pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
+pub use limiter::Limiter;
+pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
+pub use reservation::Reservation;
+pub use stand_in::OnStoreError;
+pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
+pub use wait::{Wait, WaitError};
+pub use waterclock_core::{
+    Algorithm, Align, Calendar, Concurrency, Cost, CostError, Crossing, Decision, ErrorRate,
+    EvenSlots, Factor, FactorError, FixedWindow, Gcra, Heard, LeakyBucket, Limit, LimitDecision,
+    LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome,
+    Policy, PolicyError, Quota, RollingWindow, Rollout, SlidingWindow, Timestamp,
+};

@@ -1,0 +1,165 @@
+//! A check over any charges: judge them all, then record in all or in none.
+
+use std::collections::BTreeMap;
+
+use waterclock_core::{Cost, Policy, Timestamp, Verdict};
+
+use super::{Shared, unknown};
+use crate::clock::Clock;
+use crate::store::{Answer, Charge, StoreError, Verb};
+use crate::sync::Arc;
+use crate::table::{Key, Locked, Shard, Table};
+use crate::together::{retry_together, withhold_unless_all_admit};
+
+impl<C: Clock> Shared<C> {
+    pub(super) fn apply(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        if matches!(verb, Verb::Check | Verb::Debit | Verb::Report(_)) {
+            self.make_room();
+        }
+        let (lines, line_of) = self.lines(verb, charges)?;
+        self.release_before_all(&lines);
+        let mut shards = lock_all(&lines);
+        let now = one_instant(&mut shards, self.clock.now());
+        for line in &lines {
+            match verb {
+                Verb::Debit => line.locked(&mut shards).debit(line.key, now, &line.cost),
+                Verb::Report(outcome) => {
+                    line.locked(&mut shards).report(line.key, now, outcome, &line.cost);
+                }
+                Verb::Refund => line.shard(&mut shards).refund(line.key, now, &line.cost),
+                Verb::Reset => line.shard(&mut shards).reset(line.key.fingerprint),
+                Verb::Check | Verb::Peek => {}
+            }
+        }
+        if verb == Verb::Check {
+            let held_only =
+                |line: &&Line| !line.cost.is_zero() && line.policy(&shards).reserves_only();
+            if let Some(line) = lines.iter().find(held_only) {
+                return Err(StoreError::reserves_only(line.policy(&shards).name()));
+            }
+        }
+        let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, &line.cost);
+        let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+        if verb == Verb::Check {
+            let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(&shards)).collect();
+            withhold_unless_all_admit(&policies, &mut verdicts);
+            for (line, verdict) in lines.iter().zip(&verdicts) {
+                line.locked(&mut shards).record(line.key, now, &line.cost, *verdict);
+            }
+        }
+        let answer = |&i: &usize| lines[i].answer(&mut shards, now, verdicts[i]);
+        let mut answers: Vec<Answer> = line_of.iter().map(answer).collect();
+        drop(shards);
+        if verb == Verb::Check {
+            retry_together(&mut answers);
+        }
+        Ok(answers)
+    }
+
+    /// The charges with those for the same key summed, and which line each charge became.
+    pub(super) fn lines(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<(Vec<Line>, Vec<usize>), StoreError> {
+        let members = self.members();
+        let mut lines: Vec<Line> = Vec::with_capacity(charges.len());
+        let mut line_of: Vec<usize> = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let member = members.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
+            let cost = member.price(verb, &charge.cost)?;
+            let fingerprint = self.fingerprint(charge.key);
+            let key = Key { fingerprint, under: member.variant };
+            let same = |line: &Line| {
+                line.key.fingerprint == fingerprint && Arc::ptr_eq(&line.table, &member.table)
+            };
+            let at = lines.iter().position(same).unwrap_or(lines.len());
+            match lines.get_mut(at) {
+                Some(line) if line.key != key => {
+                    let first = line_of.iter().position(|line| *line == at).unwrap_or(0);
+                    return Err(StoreError::two_variants(charges[first].policy, charge.policy));
+                }
+                Some(line) => line.cost = line.cost.plus(&cost),
+                None => {
+                    let table = Arc::clone(&member.table);
+                    lines.push(Line { table, key, cost });
+                }
+            }
+            line_of.push(at);
+        }
+        Ok((lines, line_of))
+    }
+}
+
+/// What one key of one policy is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    table: Arc<Table>,
+    pub(super) key: Key,
+    pub(super) cost: Cost,
+}
+
+/// A key's state, whichever member of a family it is asked under: its table, and its fingerprint.
+pub(super) type Spot = (usize, u64);
+
+/// A shard's name in the one order in which shards are locked.
+type ShardId = (usize, usize);
+pub(super) type Shards<'a> = BTreeMap<ShardId, Locked<'a>>;
+
+impl Line {
+    fn id(&self) -> ShardId {
+        (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.key.fingerprint))
+    }
+
+    pub(super) fn spot(&self) -> Spot {
+        (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
+    }
+
+    /// The policy it is asked under, at this moment.
+    pub(super) fn current_policy(&self) -> Arc<Policy> {
+        self.table.policy(self.key.under)
+    }
+
+    pub(super) fn is_for_the_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table) && (self.key, &self.cost) == (other.key, &other.cost)
+    }
+
+    pub(super) fn answer(&self, shards: &mut Shards<'_>, now: Timestamp, said: Verdict) -> Answer {
+        self.shard(shards).answer_in_full(self.key, now, &self.cost, said)
+    }
+
+    pub(super) fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {
+        shards.get_mut(&self.id()).expect("every line's shard was locked")
+    }
+
+    pub(super) fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
+        shards.get(&self.id()).expect("every line's shard was locked").shard.policy(self.key.under)
+    }
+
+    pub(super) fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {
+        &mut self.locked(shards).shard
+    }
+}
+
+/// Locks every shard the lines need, once each, in ascending order: two checks never wait for each
+/// other.
+pub(super) fn lock_all<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Shards<'a> {
+    let wanted: BTreeMap<ShardId, &Line> =
+        lines.into_iter().map(|line| (line.id(), line)).collect();
+    wanted.into_iter().map(|(id, line)| (id, line.table.lock(id.1))).collect()
+}
+
+/// One instant for all of them: what the first was charged at is past for the others, too.
+pub(super) fn one_instant(shards: &mut Shards<'_>, mut now: Timestamp) -> Timestamp {
+    for locked in shards.values_mut() {
+        now = locked.shard.latest(now);
+    }
+    for locked in shards.values_mut() {
+        locked.shard.latest(now);
+    }
+    now
+}

@@ -1,0 +1,336 @@
+//! A store in this process.
+
+mod apply;
+mod handle;
+mod hasher;
+mod policies;
+mod reservation;
+mod snapshot;
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use waterclock_core::{Cost, Crossing, Decision, Policy};
+
+use crate::budget::Budget;
+use crate::clock::{Clock, MonotonicClock};
+use crate::hold::{Hold, Reserved, Settled, Settlement};
+use crate::keyed::DEFAULT_MAX_KEYS;
+use crate::store::{Answer, Charge, Store, StoreError, Verb};
+use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::table::{Key, Table, Variant};
+use apply::Spot;
+pub use handle::PolicyHandle;
+use hasher::Hasher;
+use reservation::Book;
+pub use snapshot::{RestoreError, Restored, Saved};
+
+/// There is room for one reservation in so many keys, and for a number that no small store regrets.
+const KEYS_PER_RESERVATION: usize = 10;
+const LEAST_RESERVATIONS: usize = 1_024;
+
+/// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
+///
+/// The same table as a [`KeyedLimiter`](crate::KeyedLimiter)'s, one per policy. [`Store::apply`] is for
+/// checks of any shape; [`check`](Self::check) is the short way for one key of one policy, and a
+/// [`PolicyHandle`] the shortest.
+#[derive(Debug)]
+pub struct MemoryStore<C = MonotonicClock> {
+    shared: Arc<Shared<C>>,
+}
+
+/// Where each policy's keys are, by its name.
+type Members = HashMap<Box<str>, Member, ahash::RandomState>;
+
+/// A policy's table, which it may share with others of its family.
+#[derive(Clone, Debug)]
+struct Member {
+    table: Arc<Table>,
+    variant: Variant,
+}
+
+impl Member {
+    fn policy(&self) -> Arc<Policy> {
+        self.table.policy(self.variant)
+    }
+
+    /// One number is no cost for a policy that counts several units.
+    #[inline]
+    fn takes(&self, cost: u64) -> Result<(), StoreError> {
+        if self.table.may_count_several() {
+            self.policy().price(&cost.into(), 1)?;
+        }
+        Ok(())
+    }
+
+    /// A cost as the policy counts. Where one number must be right nobody asks what it counts.
+    fn price(&self, verb: Verb, cost: &Cost) -> Result<Cost, StoreError> {
+        match cost.plain() {
+            Some(_) if !self.table.may_count_several() => Ok(cost.clone()),
+            _ => Ok(verb.price(&self.policy(), Some(cost))?),
+        }
+    }
+
+    fn spot(&self, key: Key) -> Spot {
+        (Arc::as_ptr(&self.table).addr(), key.fingerprint)
+    }
+
+    /// Whether the table goes by its name.
+    fn is_base(&self) -> bool {
+        self.variant == Variant::BASE
+    }
+}
+
+/// What a store and its handles share.
+#[derive(Debug)]
+struct Shared<C> {
+    members: RwLock<Members>,
+    /// Held while policies change, which takes several steps.
+    changing: Mutex<()>,
+    budget: Arc<Budget>,
+    /// The table to sweep a little next when a key found no place.
+    sweep: AtomicUsize,
+    hasher: Hasher,
+    clock: C,
+    book: Mutex<Book>,
+    /// When a reservation must be given back that nobody settled, in nanoseconds; the largest number if
+    /// there is none.
+    next_release: AtomicU64,
+}
+
+impl<C> Clone for MemoryStore<C> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(DEFAULT_MAX_KEYS, MonotonicClock::default())
+    }
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// A store for at most `max_keys` keys of all its policies together.
+    pub fn new(max_keys: usize, clock: C) -> Self {
+        let shared = Shared {
+            members: RwLock::default(),
+            changing: Mutex::new(()),
+            budget: Arc::new(Budget::new(max_keys.max(1))),
+            sweep: AtomicUsize::new(0),
+            hasher: Hasher::default(),
+            clock,
+            book: Mutex::new(Book::new((max_keys / KEYS_PER_RESERVATION).max(LEAST_RESERVATIONS))),
+            next_release: AtomicU64::new(u64::MAX),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Decides about one key of one policy, and charges what is allowed. Allocates nothing for a key
+    /// it knows.
+    ///
+    /// ```
+    /// use waterclock::{Limit, MemoryStore, Policy, Store};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = MemoryStore::default();
+    /// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+    /// assert_eq!(store.check("login", b"alice", 2)?.remaining(), Some(3));
+    /// assert_eq!(store.peek("login", b"alice", 4)?.is_allowed(), false);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn check(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
+        self.shared.make_room();
+        let members = self.shared.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(cost)?;
+        let decision = self.shared.check(member, key, cost);
+        if decision.retry_after().is_none() && member.policy().reserves_only() {
+            return Err(StoreError::reserves_only(policy));
+        }
+        Ok(decision)
+    }
+
+    /// The same, but charges nothing.
+    pub fn peek(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
+        let members = self.shared.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(cost)?;
+        Ok(self.shared.peek(member, key, cost))
+    }
+
+    /// A policy as the store has it.
+    pub(crate) fn policy_as_it_is(&self, name: &str) -> Option<Arc<Policy>> {
+        Some(self.shared.members().get(name)?.policy())
+    }
+
+    /// A policy looked up once, for those who ask about it again and again.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<PolicyHandle<C>> {
+        let member = self.shared.members().get(name)?.clone();
+        Some(PolicyHandle::new(Arc::clone(&self.shared), member))
+    }
+
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.budget.taken()
+    }
+
+    /// How many of them are this policy's and its family's; none, if there is no such policy.
+    #[must_use]
+    pub fn len_of(&self, policy: &str) -> usize {
+        self.shared.members().get(policy).map_or(0, |member| member.table.len())
+    }
+
+    /// How many charges were made to what keys without a place share, because all places were taken.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.shared.budget.overflowed()
+    }
+
+    /// How many reservations may be remembered at once, held or settled, until their time is over; a tenth
+    /// of `max_keys` by default, and at least 1 024. Beyond it [`Store::reserve`] fails as overloaded.
+    pub fn set_max_reservations(&self, max: usize) {
+        lock(&self.shared.book).set_max(max);
+    }
+
+    /// How many reservations are held under a policy or its family and not settled; none, if there is no
+    /// such policy.
+    #[must_use]
+    pub fn reservations_of(&self, policy: &str) -> usize {
+        let members = self.shared.members();
+        let Some(of) = members.get(policy) else { return 0 };
+        let family = members.iter().filter(|(_, member)| Arc::ptr_eq(&member.table, &of.table));
+        let names: Vec<&str> = family.map(|(name, _)| &**name).collect();
+        let book = lock(&self.shared.book);
+        names.iter().map(|name| book.held_under(name)).sum()
+    }
+
+    /// The same for all policies at once, by the name of each but those that share the keys of another. Asking
+    /// for many policies one by one would look at all of them for each.
+    #[must_use]
+    pub fn reservations(&self) -> HashMap<String, usize> {
+        let members = self.shared.members();
+        let mut held: HashMap<*const Table, usize> = HashMap::new();
+        {
+            let book = lock(&self.shared.book);
+            for (name, member) in members.iter() {
+                *held.entry(Arc::as_ptr(&member.table)).or_default() += book.held_under(name);
+            }
+        }
+        let held_by =
+            |base: &Member| held.get(&Arc::as_ptr(&base.table)).copied().unwrap_or_default();
+        let bases = members.iter().filter(|(_, member)| member.is_base());
+        bases.map(|(name, base)| (String::from(&**name), held_by(base))).collect()
+    }
+
+    /// Whether no key is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
+    pub fn sweep(&self) {
+        self.shared.tables().for_each(|table| table.sweep(self.shared.clock.now()));
+    }
+}
+
+fn unknown(policy: &str) -> StoreError {
+    StoreError::UnknownPolicy(policy.to_owned())
+}
+
+impl<C: Clock> Shared<C> {
+    fn members(&self) -> RwLockReadGuard<'_, Members> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every table once, in the order of their names.
+    fn tables(&self) -> impl Iterator<Item = Arc<Table>> + use<C> {
+        let members = self.members();
+        let mut bases: Vec<_> = members.iter().filter(|(_, member)| member.is_base()).collect();
+        bases.sort_by_key(|(name, _)| *name);
+        let tables: Vec<_> = bases.iter().map(|(_, base)| Arc::clone(&base.table)).collect();
+        tables.into_iter()
+    }
+
+    /// Zero marks a free slot, so no key has it.
+    #[inline]
+    fn fingerprint(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key).max(1)
+    }
+
+    /// The caller has made room before, while it held no lock.
+    #[inline]
+    fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
+        // Memory is fetched while the clock is read.
+        member.table.prefetch(key.fingerprint);
+        let now = self.clock.now();
+        self.release_before(now, || member.spot(key));
+        member.table.check(key, now, cost)
+    }
+
+    fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
+        let now = self.clock.now();
+        self.release_before(now, || member.spot(key));
+        member.table.peek(key, now, cost)
+    }
+
+    /// All policies share the places: when none is left, each of them in turn is looked through for
+    /// some. Takes locks: not to be called under any.
+    #[inline]
+    fn make_room(&self) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_a_shard());
+        }
+    }
+
+    #[cold]
+    fn sweep_a_shard(&self) {
+        let members = self.members();
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed);
+        let bases = || members.values().filter(|member| member.is_base());
+        if let Some(base) = bases().nth(next % bases().count().max(1)) {
+            base.table.sweep_one(self.clock.now());
+        }
+    }
+}
+
+impl<C: Clock> Store for MemoryStore<C> {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.shared.set_policy(policy)
+    }
+
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
+        self.shared.set_variant(of, policy, crossing)
+    }
+
+    async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.shared.remove_policy(name)
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        self.shared.reserve(hold)
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.shared.settle(id, with)
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.shared.apply(verb, charges)
+    }
+
+    fn answers_at_once(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,72 @@
+//! Which policies a store has, and which of them share their keys.
+
+use std::collections::hash_map::Entry;
+use std::sync::PoisonError;
+
+use waterclock_core::{Crossing, Policy};
+
+use super::{Member, Shared, unknown};
+use crate::clock::Clock;
+use crate::store::StoreError;
+use crate::sync::{Arc, lock};
+use crate::table::{Table, Variant};
+
+impl<C: Clock> Shared<C> {
+    pub(super) fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let policy = Arc::new(policy);
+        let known = {
+            let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+            match members.entry(policy.name().into()) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(free) => {
+                    let table = Arc::new(Table::new(&policy, &self.budget));
+                    free.insert(Member { table, variant: Variant::BASE });
+                    return Ok(());
+                }
+            }
+        };
+        // Keys move over shard by shard; nobody else needs to wait for all of them.
+        let changed = known.table.set_policy(known.variant, &policy, self.clock.now());
+        changed.map_err(StoreError::Unfit)
+    }
+
+    pub(super) fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        crossing: Crossing,
+    ) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let policy = Arc::new(policy);
+        let table = Arc::clone(&self.members().get(of).ok_or_else(|| unknown(of))?.table);
+        if let Some(known) = self.members().get(policy.name())
+            && (known.is_base() || !Arc::ptr_eq(&known.table, &table))
+        {
+            let name = policy.name();
+            return Err(StoreError::Unfit(format!(
+                "there is a policy `{name}` that is no variant of `{of}`; give the variant another name"
+            )));
+        }
+        let added = table.set_variant(&policy, crossing, self.clock.now());
+        let variant = added.map_err(StoreError::Unfit)?;
+        // By now every shard knows it.
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.insert(policy.name().into(), Member { table, variant });
+        Ok(())
+    }
+
+    pub(super) fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
+        if variant == Variant::BASE {
+            members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
+        } else {
+            // Keys move over shard by shard; nobody else needs to wait for all of them.
+            drop(members);
+            table.remove_variant(variant, self.clock.now());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The reservations of a store: bounded, found by id, forgotten when their time is over.
+//!
+//! Nothing here runs by itself. What is merely forgotten is forgotten a few at a time, whenever somebody
+//! reserves or settles; what must be given back is found by its key before that key is asked about. Trees
+//! grow by a node at a time: no reservation waits until thousands of others were moved.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use waterclock_core::{Cost, Held, Policy, Timestamp};
+
+use super::id::Ids;
+use crate::hold::{OnExpiry, Settled};
+use crate::memory::apply::{Line, Spot};
+use crate::sync::Arc;
+
+/// How many reservations whose time is over are forgotten by the way.
+const A_FEW: usize = 8;
+
+/// When a reservation's time is over, and its number: what is sooner comes first.
+pub(super) type Due = (Timestamp, u64);
+
+/// One charge of a reservation, or several for the same key.
+#[derive(Debug)]
+pub(super) struct HeldLine {
+    pub(super) line: Line,
+    /// How much is held of the limits that can refuse.
+    pub(super) granted: Cost,
+    /// The policy it was held under.
+    pub(super) policy: Arc<Policy>,
+    pub(super) held: Held,
+}
+
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pub(super) id: Arc<str>,
+    pub(super) expires_at: Timestamp,
+    pub(super) on_expiry: OnExpiry,
+    pub(super) lines: Vec<HeldLine>,
+    /// The cost of each charge, and which line it became.
+    pub(super) charges: Vec<(Cost, usize)>,
+    pub(super) settled: Option<Settled>,
+}
+
+impl Reservation {
+    /// Whether it is given back when its time is over.
+    pub(super) fn awaits_release(&self) -> bool {
+        self.on_expiry == OnExpiry::Release && self.settled.is_none()
+    }
+
+    /// Whether it holds just this.
+    pub(super) fn is_for(&self, lines: &[Line], charges: &[(Cost, usize)]) -> bool {
+        let same = |(held, line): (&HeldLine, &Line)| held.line.is_for_the_same(line);
+        self.charges == charges
+            && self.lines.len() == lines.len()
+            && self.lines.iter().zip(lines).all(same)
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::memory) struct Book {
+    max: usize,
+    pub(super) ids: Ids,
+    next: u64,
+    by_id: BTreeMap<Arc<str>, u64>,
+    reservations: BTreeMap<u64, Reservation>,
+    by_expiry: BTreeSet<Due>,
+    /// Those that are given back if nobody settles them in time.
+    releases: BTreeSet<Due>,
+    releases_of: BTreeSet<(Spot, Due)>,
+    /// How many are held under each policy and not settled.
+    held_under: HashMap<Box<str>, usize, ahash::RandomState>,
+}
+
+impl Book {
+    pub(in crate::memory) fn new(max: usize) -> Self {
+        Self {
+            max,
+            ids: Ids::default(),
+            next: 0,
+            by_id: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            by_expiry: BTreeSet::new(),
+            releases: BTreeSet::new(),
+            releases_of: BTreeSet::new(),
+            held_under: HashMap::default(),
+        }
+    }
+
+    pub(in crate::memory) fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
+    /// How many are held under a policy and not settled, those included whose time is over and that
+    /// nobody has come by since.
+    pub(in crate::memory) fn held_under(&self, policy: &str) -> usize {
+        self.held_under.get(policy).copied().unwrap_or(0)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.reservations.len() >= self.max
+    }
+
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// The reservation of an id, unless its time is over.
+    pub(super) fn find(&mut self, id: &str, now: Timestamp) -> Option<&mut Reservation> {
+        let number = self.by_id.get(id)?;
+        self.reservations.get_mut(number).filter(|found| now < found.expires_at)
+    }
+
+    /// Takes out the reservation of an id whose time is over, so that the id is free.
+    pub(super) fn take_expired(&mut self, id: &str, now: Timestamp) -> Option<Reservation> {
+        let number = *self.by_id.get(id)?;
+        let is_over = self.reservations.get(&number)?.expires_at <= now;
+        if is_over { self.remove(number) } else { None }
+    }
+
+    /// Writes one down. Its id has to be free.
+    pub(super) fn add(&mut self, reservation: Reservation) {
+        self.next += 1;
+        let (number, id) = (self.next, Arc::clone(&reservation.id));
+        let due = (reservation.expires_at, number);
+        self.by_id.insert(id, number);
+        self.by_expiry.insert(due);
+        for held in &reservation.lines {
+            *self.held_under.entry(held.policy.name().into()).or_default() += 1;
+        }
+        if reservation.awaits_release() {
+            self.releases.insert(due);
+            for held in &reservation.lines {
+                self.releases_of.insert((held.line.spot(), due));
+            }
+        }
+        self.reservations.insert(number, reservation);
+    }
+
+    /// Notes how a reservation was settled. It is remembered until its time is over.
+    pub(super) fn note_settled(&mut self, id: &str, settled: &Settled) {
+        let Some(&number) = self.by_id.get(id) else { return };
+        self.count_out(number);
+        if let Some(reservation) = self.reservations.get_mut(&number) {
+            reservation.settled = Some(settled.clone());
+        }
+    }
+
+    /// A reservation that holds no more is nobody's to release or to count.
+    fn count_out(&mut self, number: u64) {
+        let Some(reservation) = self.reservations.get(&number) else { return };
+        if reservation.settled.is_some() {
+            return;
+        }
+        let due = (reservation.expires_at, number);
+        self.releases.remove(&due);
+        for held in &reservation.lines {
+            let name = held.policy.name();
+            if let Some(count) = self.held_under.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.held_under.remove(name);
+                }
+            }
+            self.releases_of.remove(&(held.line.spot(), due));
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Reservation> {
+        self.count_out(number);
+        let removed = self.reservations.remove(&number)?;
+        self.by_expiry.remove(&(removed.expires_at, number));
+        if self.by_id.get(&removed.id) == Some(&number) {
+            self.by_id.remove(&removed.id);
+        }
+        Some(removed)
+    }
+
+    /// Forgets a few whose time is over and of which nothing is given back.
+    pub(super) fn forget_a_few(&mut self, now: Timestamp) {
+        for _ in 0..A_FEW {
+            match self.by_expiry.first() {
+                Some(&due) if due.0 <= now && !self.releases.contains(&due) => self.remove(due.1),
+                _ => return,
+            };
+        }
+    }
+
+    /// When the next one must be given back, if nobody settles it.
+    pub(super) fn next_release(&self) -> Option<Timestamp> {
+        self.releases.first().map(|(at, _)| *at)
+    }
+
+    /// Takes out the first reservation that must be given back by now: of this key, or of any.
+    pub(super) fn take_due(&mut self, of: Option<Spot>, now: Timestamp) -> Option<Reservation> {
+        let (at, number) = match of {
+            Some(spot) => {
+                let (of, first) = self.releases_of.range((spot, (Timestamp::ZERO, 0))..).next()?;
+                if *of == spot { *first } else { return None }
+            }
+            None => *self.releases.first()?,
+        };
+        if at > now { None } else { self.remove(number) }
+    }
+}

@@ -1,0 +1,250 @@
+//! Holding and settling in this process.
+//!
+//! The book is locked first, then shards. What is held is charged as by a check; the book only remembers
+//! how to settle it.
+
+mod book;
+mod id;
+
+use waterclock_core::{Cost, Policy, Timestamp, Verdict};
+
+use super::Shared;
+use super::apply::{Line, Shards, Spot, lock_all, one_instant};
+use crate::clock::Clock;
+use crate::hold::{Hold, Reserved, Settled, Settlement, bad};
+use crate::store::{Charge, Failure, StoreError, Verb};
+use crate::sync::{Arc, Ordering, lock};
+use crate::together::{price_of_held, retry_together, withhold_unless_all_admit};
+pub(super) use book::Book;
+use book::{HeldLine, Reservation};
+
+/// How many reservations of other keys are given back by whoever comes by: few enough not to be felt.
+const GIVEN_BACK_BY_THE_WAY: usize = 64;
+
+impl<C: Clock> Shared<C> {
+    pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        self.make_room();
+        let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
+        let policies: Vec<_> = lines.iter().map(Line::current_policy).collect();
+        let ttl = hold.checked_ttl(&policies.iter().map(|policy| &**policy).collect::<Vec<_>>())?;
+        let price = |(charge, i): (&Charge<'_>, &usize)| {
+            Verb::Check.price(&policies[*i], Some(&charge.cost))
+        };
+        let costs: Vec<Cost> =
+            hold.charges.iter().zip(&line_of).map(price).collect::<Result<_, _>>()?;
+        let charges: Vec<(Cost, usize)> = costs.into_iter().zip(line_of).collect();
+        let mut book = lock(&self.book);
+        let now = self.clock.now();
+        self.release_due(&mut book, lines.iter().map(Line::spot), now);
+        book.forget_a_few(now);
+        if let Some(id) = hold.id {
+            self.free_id(&mut book, id, now);
+        }
+        if let Some(id) = hold.id
+            && let Some(known) = book.find(id, now)
+        {
+            return if known.is_for(&lines, &charges) {
+                Ok(again(known, now))
+            } else {
+                Err(bad(format!(
+                    "reservation `{id}` holds other charges; give this one its own id"
+                )))
+            };
+        }
+        if book.is_full() {
+            let reason = format!(
+                "{} reservations are held or were settled just now, and there is no room for more; \
+                 nothing was charged",
+                book.max()
+            );
+            return Err(StoreError::failed(Failure::Overloaded, reason));
+        }
+        let mut shards = lock_all(&lines);
+        let now = one_instant(&mut shards, now);
+        let (verdicts, holds) = judge(&lines, &mut shards, now);
+        let mut held_lines = Vec::with_capacity(lines.len());
+        for (line, verdict) in lines.iter().zip(&verdicts) {
+            let locked = line.locked(&mut shards);
+            if holds {
+                let held = locked.hold(line.key, now, &line.cost, *verdict, now.after(ttl));
+                let policy = Arc::clone(locked.shard.policy(line.key.under));
+                let granted = match policy.is_shadow() {
+                    true => line.cost.clone(),
+                    false => line.cost.granted(verdict.grants()),
+                };
+                held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
+            } else {
+                locked.record(line.key, now, &line.cost, *verdict);
+            }
+        }
+        let answer = |(_, i): &(Cost, usize)| lines[*i].answer(&mut shards, now, verdicts[*i]);
+        let mut answers: Vec<_> = charges.iter().map(answer).collect();
+        drop(shards);
+        retry_together(&mut answers);
+        if !holds {
+            return Ok(Reserved { id: None, expires_in: std::time::Duration::ZERO, answers });
+        }
+        let id = hold.id.map_or_else(|| book.ids.next(), str::to_owned);
+        book.add(Reservation {
+            id: id.as_str().into(),
+            expires_at: now.after(ttl),
+            on_expiry: hold.on_expiry,
+            lines: held_lines,
+            charges,
+            settled: None,
+        });
+        self.note_next_release(&book);
+        Ok(Reserved { id: Some(id), expires_in: ttl, answers })
+    }
+
+    pub(super) fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let unknown = || StoreError::UnknownReservation(id.to_owned());
+        let mut book = lock(&self.book);
+        let now = self.clock.now();
+        let spots: Vec<Spot> = {
+            let known = book.find(id, now).ok_or_else(unknown)?;
+            if let Some(settled) = &known.settled {
+                return Ok(settled.clone());
+            }
+            known.lines.iter().map(|held| held.line.spot()).collect()
+        };
+        self.release_due(&mut book, spots.into_iter(), now);
+        book.forget_a_few(now);
+        let known = book.find(id, now).ok_or_else(unknown)?;
+        let settled = known.settlement(with)?;
+        known.apply(now, &settled.used);
+        book.note_settled(id, &settled);
+        self.note_next_release(&book);
+        Ok(settled)
+    }
+
+    /// Gives back what nobody settled in time: everything that was held for these keys, and a little of
+    /// the rest.
+    fn release_due(&self, book: &mut Book, spots: impl Iterator<Item = Spot>, now: Timestamp) {
+        if book.next_release().is_none_or(|at| at > now) {
+            return;
+        }
+        for spot in spots {
+            while let Some(due) = book.take_due(Some(spot), now) {
+                due.release();
+            }
+        }
+        for _ in 0..GIVEN_BACK_BY_THE_WAY {
+            match book.take_due(None, now) {
+                Some(due) => due.release(),
+                None => break,
+            }
+        }
+        self.note_next_release(book);
+    }
+
+    /// Makes an id free that one has whose time is over. So many may be due that this one was not yet given
+    /// back, and it may be for other keys: once another has its id, nobody would find it again.
+    fn free_id(&self, book: &mut Book, id: &str, now: Timestamp) {
+        if let Some(over) = book.take_expired(id, now)
+            && over.awaits_release()
+        {
+            over.release();
+            self.note_next_release(book);
+        }
+    }
+
+    /// Lets checks know when they have to look. Only after the shards were changed: whoever is told that
+    /// nothing is due must find it done.
+    fn note_next_release(&self, book: &Book) {
+        let at = book.next_release().map_or(u64::MAX, Timestamp::as_nanos);
+        self.next_release.store(at, Ordering::Release);
+    }
+
+    /// To be called before a key is asked about, with no lock held: what somebody held of it and did not
+    /// settle in time may have to be given back first. Costs one load where nothing is.
+    #[inline]
+    pub(super) fn release_before(&self, now: Timestamp, spot: impl FnOnce() -> Spot) {
+        if now.as_nanos() >= self.next_release.load(Ordering::Acquire) {
+            self.release_now(std::iter::once(spot()), now);
+        }
+    }
+
+    /// The same for several keys.
+    pub(super) fn release_before_all(&self, lines: &[Line]) {
+        let now = self.clock.now();
+        if now.as_nanos() >= self.next_release.load(Ordering::Acquire) {
+            self.release_now(lines.iter().map(Line::spot), now);
+        }
+    }
+
+    #[cold]
+    fn release_now(&self, spots: impl Iterator<Item = Spot>, now: Timestamp) {
+        self.release_due(&mut lock(&self.book), spots, now);
+    }
+}
+
+/// What every line says, all or nothing, and whether it is all.
+fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
+    let judge = |line: &Line| line.shard(shards).judge(line.key, now, &line.cost);
+    let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+    let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(shards)).collect();
+    withhold_unless_all_admit(&policies, &mut verdicts);
+    let holds = policies.iter().zip(&verdicts).all(|(policy, verdict)| verdict.holds(policy));
+    (verdicts, holds)
+}
+
+/// A reservation that is there already, with the numbers of now.
+fn again(known: &Reservation, now: Timestamp) -> Reserved {
+    let mut shards = lock_all(known.lines.iter().map(|held| &held.line));
+    let now = one_instant(&mut shards, now);
+    let answer = |(_, i): &(Cost, usize)| {
+        let HeldLine { line, granted, .. } = &known.lines[*i];
+        line.answer(&mut shards, now, Verdict::held(granted.most()))
+    };
+    Reserved {
+        id: Some(known.id.as_ref().to_owned()),
+        expires_in: known.expires_at.since(now),
+        answers: known.charges.iter().map(answer).collect(),
+    }
+}
+
+impl Reservation {
+    /// What settling it with this comes to.
+    fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let used = match with {
+            Settlement::Cancel => self.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
+            Settlement::Commit(costs) if costs.len() == self.charges.len() => {
+                let price = |(cost, (held, i)): (&Cost, &(Cost, usize))| {
+                    let (now, then) =
+                        (self.lines[*i].line.current_policy(), &self.lines[*i].policy);
+                    price_of_held(cost, held, [&now, then])
+                };
+                costs.iter().zip(&self.charges).map(price).collect::<Result<_, _>>()?
+            }
+            Settlement::Commit(costs) => {
+                return Err(bad(format!(
+                    "reservation `{}` holds {} charges, but {} costs are committed; give one for each",
+                    self.id,
+                    self.charges.len(),
+                    costs.len()
+                )));
+            }
+        };
+        let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted.clone()).collect();
+        Ok(Settled { is_cancelled: matches!(with, Settlement::Cancel), held, used })
+    }
+
+    /// Makes what was held what was used, of each charge.
+    fn apply(&self, now: Timestamp, used: &[Cost]) {
+        let mut of_lines = vec![Cost::from(0); self.lines.len()];
+        for ((_, i), used) in self.charges.iter().zip(used) {
+            of_lines[*i] = of_lines[*i].plus(used);
+        }
+        let mut shards = lock_all(self.lines.iter().map(|held| &held.line));
+        let now = one_instant(&mut shards, now);
+        for (HeldLine { line, policy, held, .. }, used) in self.lines.iter().zip(of_lines) {
+            line.locked(&mut shards).settle(line.key, now, policy, held, &used);
+        }
+    }
+
+    /// Gives everything back, as of the instant at which its time is over.
+    fn release(&self) {
+        self.apply(self.expires_at, &vec![Cost::from(0); self.charges.len()]);
+    }
+}

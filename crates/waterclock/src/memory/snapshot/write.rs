@@ -1,0 +1,79 @@
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use waterclock_core::Policy;
+
+use super::words::{Summed, push_text};
+use super::{END, MAGIC, POLICY, SHARD, VERSION};
+use crate::clock::Clock;
+use crate::memory::MemoryStore;
+use crate::sync::Arc;
+use crate::table::{Family, Variant};
+
+/// What was written into a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Saved {
+    /// Keys with something to remember.
+    pub keys: usize,
+    /// How long the snapshot is.
+    pub bytes: u64,
+}
+
+impl<C: Clock> MemoryStore<C> {
+    /// Writes what is remembered, so that [`restore`](Self::restore) can go on from there.
+    ///
+    /// Checks go on meanwhile: one shard at a time is looked at under its lock, which takes
+    /// microseconds. So each key is in it as it was at some instant of the writing.
+    ///
+    /// The snapshot is good when this returns `Ok`, and not before: write to a new file, and put it in
+    /// the old one's place then.
+    pub fn snapshot(&self, out: &mut impl Write) -> io::Result<Saved> {
+        let shared = &*self.shared;
+        let mut out = Summed::new(out);
+        let mut keys = 0;
+        let mut words = vec![MAGIC, VERSION, shared.clock.now().as_nanos()];
+        words.extend(shared.hasher.seed());
+        words.push(shared.hasher.probe());
+        out.write(&words)?;
+        for table in shared.tables() {
+            let mut under: Option<(Arc<Family>, HashMap<Variant, u64>)> = None;
+            for number in 0..table.shards() {
+                words.clear();
+                let locked = table.lock(number);
+                let family = locked.shard.family();
+                // Whoever changes a policy goes through the shards, too: both are found then.
+                let variants = match &under {
+                    Some((before, variants)) if Arc::ptr_eq(before, family) => variants,
+                    _ => {
+                        let variants = push_family(family, &mut words);
+                        &under.insert((Arc::clone(family), variants)).1
+                    }
+                };
+                words.push(SHARD);
+                let range = table.range(number);
+                keys += locked.shard.save(shared.clock.now(), range, variants, &mut words);
+                drop(locked);
+                out.write(&words)?;
+            }
+        }
+        out.write(&[END])?;
+        Ok(Saved { keys, bytes: out.finish()? })
+    }
+}
+
+/// Adds the definitions of a family; by which number each variant goes.
+fn push_family(family: &Family, words: &mut Vec<u64>) -> HashMap<Variant, u64> {
+    let mut variants: Vec<_> = family.variants().collect();
+    variants.sort_by_key(|(_, policy)| policy.name());
+    words.push(POLICY);
+    push_policy(family.base(), words);
+    words.push(variants.len() as u64);
+    variants.iter().for_each(|(_, policy)| push_policy(policy, words));
+    variants.into_iter().map(|(variant, _)| variant).zip(1..).collect()
+}
+
+fn push_policy(policy: &Policy, words: &mut Vec<u64>) {
+    push_text(policy.name(), words);
+    push_text(&policy.definition(), words);
+}

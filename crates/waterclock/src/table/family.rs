@@ -1,0 +1,278 @@
+//! Policies that share their keys.
+//!
+//! Each shard knows the whole family, and each state says by which member it was written. So a key has
+//! one state, in one place, under one lock, whichever member it is asked under.
+
+use std::collections::HashMap;
+
+use waterclock_core::{Cost, Crossing, Logs, Policy, State, Timestamp, View};
+
+use crate::sync::Arc;
+
+/// The most words a state has: 16 limits of three words and a gap, and some.
+pub(super) const MOST_WORDS: usize = 128;
+
+/// A member of a family. No two of one family ever have the same, one after the other included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Variant(pub(super) u64);
+
+impl Variant {
+    /// The policy that the family is named by.
+    pub(crate) const BASE: Self = Self(0);
+}
+
+/// A key, and the member that it is asked under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) fingerprint: u64,
+    pub(crate) under: Variant,
+}
+
+impl From<u64> for Key {
+    #[inline]
+    fn from(fingerprint: u64) -> Self {
+        Self { fingerprint, under: Variant::BASE }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    pub(super) base: Arc<Policy>,
+    variants: HashMap<Variant, Arc<Policy>, ahash::RandomState>,
+    crossing: Crossing,
+    /// The most words that a member's state has.
+    words: usize,
+    next: u64,
+}
+
+impl Family {
+    pub(super) fn new(base: &Arc<Policy>) -> Self {
+        Self {
+            base: Arc::clone(base),
+            variants: HashMap::default(),
+            crossing: Crossing::Units,
+            words: base.words(),
+            next: 1,
+        }
+    }
+
+    /// Whether states must say by which member they were written. Once they do they go on.
+    pub(super) fn is_tagged(&self) -> bool {
+        self.next > 1
+    }
+
+    /// Words of a state, with the one that says by whom it was written.
+    pub(super) fn state_words(&self) -> usize {
+        self.words + usize::from(self.is_tagged())
+    }
+
+    pub(crate) fn base(&self) -> &Arc<Policy> {
+        &self.base
+    }
+
+    pub(crate) fn crossing(&self) -> Crossing {
+        self.crossing
+    }
+
+    pub(crate) fn variants(&self) -> impl Iterator<Item = (Variant, &Arc<Policy>)> {
+        self.variants.iter().map(|(variant, policy)| (*variant, policy))
+    }
+
+    /// The member, or the base where it has been removed.
+    pub(super) fn find(&self, variant: Variant) -> (Variant, &Arc<Policy>) {
+        match self.variants.get(&variant) {
+            Some(policy) => (variant, policy),
+            None => (Variant::BASE, &self.base),
+        }
+    }
+
+    /// Puts another policy in a member's place.
+    pub(super) fn replace(&mut self, variant: Variant, policy: &Arc<Policy>) -> Result<(), String> {
+        policy.crosses(self.crossing)?;
+        match self.variants.get_mut(&variant) {
+            Some(member) => *member = Arc::clone(policy),
+            None if variant == Variant::BASE => self.base = Arc::clone(policy),
+            None => return Err(format!("policy `{}` has been removed", policy.name())),
+        }
+        self.measure();
+        Ok(())
+    }
+
+    /// Adds a member, or replaces the one of its name.
+    pub(super) fn add(
+        &mut self,
+        policy: &Arc<Policy>,
+        crossing: Crossing,
+    ) -> Result<Variant, String> {
+        if !self.variants.is_empty() && crossing != self.crossing {
+            return Err(format!(
+                "policy `{}` crosses by {crossing:?}, but the family of `{}` by {:?}; a family crosses \
+                 in one way",
+                policy.name(),
+                self.base.name(),
+                self.crossing
+            ));
+        }
+        self.base.crosses(crossing)?;
+        policy.crosses(crossing)?;
+        if !policy.counts_as(&self.base) {
+            return Err(format!(
+                "policy `{}` counts other units than `{}`, whose keys it is to share; let them count the same",
+                policy.name(),
+                self.base.name()
+            ));
+        }
+        self.crossing = crossing;
+        let known = self.variants().find(|(_, member)| member.name() == policy.name());
+        let variant = known.map_or(Variant(self.next), |(variant, _)| variant);
+        self.next = self.next.max(variant.0 + 1);
+        self.variants.insert(variant, Arc::clone(policy));
+        self.measure();
+        Ok(variant)
+    }
+
+    /// Removes a member; its keys go on under the base.
+    pub(super) fn remove(&mut self, variant: Variant) {
+        self.variants.remove(&variant);
+    }
+
+    /// States never get smaller words: whoever was removed may have been the widest.
+    fn measure(&mut self) {
+        let widest = self.variants.values().map(|policy| policy.words()).max().unwrap_or(0);
+        self.words = if self.is_tagged() {
+            self.words.max(widest).max(self.base.words())
+        } else {
+            self.base.words()
+        };
+    }
+
+    /// Whether this is `before` with more members and nothing else.
+    pub(super) fn only_adds_to(&self, before: &Self) -> bool {
+        let same = |variant: &Variant, policy: &Arc<Policy>| {
+            self.variants.get(variant).is_some_and(|here| Arc::ptr_eq(here, policy))
+        };
+        Arc::ptr_eq(&self.base, &before.base)
+            && self.state_words() == before.state_words()
+            && before.variants.iter().all(|(variant, policy)| same(variant, policy))
+    }
+
+    /// The member that wrote a state, and the state.
+    pub(super) fn written<'w>(&self, words: &'w [u64]) -> (Variant, &Arc<Policy>, &'w [u64]) {
+        if !self.is_tagged() {
+            return (Variant::BASE, &self.base, words);
+        }
+        let (variant, policy) = self.find(Variant(words[0]));
+        (variant, policy, &words[1..1 + policy.words()])
+    }
+
+    /// The same, for writing.
+    pub(super) fn writing<'w>(&self, words: &'w mut [u64]) -> (&Arc<Policy>, &'w mut [u64]) {
+        if !self.is_tagged() {
+            return (&self.base, words);
+        }
+        let (_, policy) = self.find(Variant(words[0]));
+        (policy, &mut words[1..1 + policy.words()])
+    }
+
+    /// What a state means to a member. What is fresh to whom it was written by is fresh to all: it may be
+    /// forgotten at any time.
+    pub(super) fn seen<T>(
+        &self,
+        under: Variant,
+        state: View<'_>,
+        by: &Policy,
+        now: Timestamp,
+        look: impl FnOnce(&Policy, View<'_>) -> T,
+    ) -> T {
+        let (_, policy) = self.find(under);
+        let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
+        let mut crossed = State::new(&mut words[..policy.words()], &mut logs);
+        if by.fresh_in(state, now).is_zero() {
+            return look(policy, crossed.view());
+        }
+        match self.crossing {
+            // Nothing is written, so nothing is lost: exhausted is as far as it goes.
+            Crossing::Units => policy.carry(by, state, &mut crossed, now),
+            Crossing::Time => policy.cross(Crossing::Time, by, state, &mut crossed, now),
+        }
+        look(policy, crossed.view())
+    }
+
+    /// Makes a state one of this member's. What is more than its limits hold is kept where `owes` says so: a
+    /// check admits nothing on top of that, so that only limits in shadow could have it.
+    pub(super) fn enter(
+        &self,
+        under: Variant,
+        words: &mut [u64],
+        logs: &mut Logs,
+        now: Timestamp,
+        owes: bool,
+    ) {
+        let (under, policy) = self.find(under);
+        if !self.is_tagged() || words[0] == under.0 {
+            return;
+        }
+        let (mut crossed_words, mut crossed_logs) = ([0; MOST_WORDS], Logs::new());
+        let crossed_words = &mut crossed_words[..policy.words()];
+        let mut crossed = State::new(crossed_words, &mut crossed_logs);
+        let (_, by, memory) = self.written(words);
+        let memory = View::new(memory, logs);
+        if !by.fresh_in(memory, now).is_zero() {
+            match self.crossing {
+                Crossing::Units if !owes => policy.carry(by, memory, &mut crossed, now),
+                crossing => policy.cross(crossing, by, memory, &mut crossed, now),
+            }
+        }
+        let (by, memory) = self.writing(words);
+        by.clear(&mut State::new(memory, logs));
+        words.fill(0);
+        words[0] = under.0;
+        let (_, to) = self.writing(words);
+        policy.adopt(crossed.view(), &mut State::new(to, logs));
+    }
+
+    /// Gives units back. They are the same units whoever charged them; but a time is a member's own.
+    pub(super) fn refund(
+        &self,
+        under: Variant,
+        words: &mut [u64],
+        logs: &mut Logs,
+        now: Timestamp,
+        cost: &Cost,
+    ) {
+        if self.crossing == Crossing::Time {
+            self.enter(under, words, logs, now, true);
+        }
+        let (policy, words) = self.writing(words);
+        policy.refund(&mut State::new(words, logs), now, cost);
+    }
+
+    /// Fills fresh words with a state that another family's member wrote.
+    pub(super) fn take_over(
+        &self,
+        before: &Self,
+        memory: &[u64],
+        memory_logs: &Logs,
+        words: &mut [u64],
+        logs: &mut Logs,
+        now: Timestamp,
+    ) {
+        let (variant, by, memory) = before.written(memory);
+        let (stays, policy) = self.find(variant);
+        if self.is_tagged() {
+            words[0] = stays.0;
+        }
+        let (_, words) = self.writing(words);
+        let (memory, mut state) = (View::new(memory, memory_logs), State::new(words, logs));
+        if Arc::ptr_eq(by, policy) {
+            policy.adopt(memory, &mut state);
+        } else if stays == variant {
+            policy.carry(by, memory, &mut state, now);
+        } else if self.crossing == Crossing::Units {
+            // It has been removed, so nobody will ask under the old limit again.
+            policy.carry(by, memory, &mut state, now);
+        } else {
+            policy.cross(self.crossing, by, memory, &mut state, now);
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! The table of keyed state: bounded, growing and sweeping itself in small steps.
+//!
+//! A key is known by a 64-bit fingerprint. Its top bits choose a shard; a shard is a small open
+//! table under a lock of its own (see [`shard`]). No step is larger than rebuilding one shard, and
+//! there are enough shards that this stays in the microseconds.
+
+mod family;
+mod layout;
+mod prefetch;
+mod saved;
+mod shard;
+
+use waterclock_core::{
+    Cost, Crossing, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict,
+};
+
+use crate::budget::Budget;
+use crate::reservation::HeldUnder;
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use family::MOST_WORDS;
+pub(crate) use family::{Family, Key, Variant};
+use prefetch::{Hint, fetch};
+pub(crate) use saved::{Saved, ShardRange, WrittenBy};
+use shard::Rebuild;
+pub(crate) use shard::Shard;
+
+/// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
+const KEYS_PER_SHARD: usize = 1_024;
+const MAX_SHARD_BITS: u32 = 16;
+/// How many keys of a batch are fetched from memory at once.
+const BATCH: usize = 16;
+
+/// Two shards never share a cache line.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Cell(Mutex<Shard>);
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    cells: Box<[Cell]>,
+    /// Where the shards keep their buckets.
+    hints: Box<[Hint]>,
+    /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
+    shift: u32,
+    budget: Arc<Budget>,
+    /// How many places of the budget are taken by keys of this table.
+    taken: AtomicUsize,
+    /// The shard to look through next when a key found no place.
+    sweep: AtomicUsize,
+    /// The family as every shard has it, or will have it when a change is done. Held while it changes:
+    /// two changes at once would leave shards of either.
+    family: Mutex<Arc<Family>>,
+    /// Whether a policy that counts several units has ever been a member: others need not be asked.
+    counted_several: AtomicBool,
+}
+
+impl Table {
+    pub(crate) fn new(policy: &Arc<Policy>, budget: &Arc<Budget>) -> Self {
+        let wanted = (budget.max() / KEYS_PER_SHARD).max(1);
+        let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
+        let shards = 0..1_usize << bits;
+        let family = Arc::new(Family::new(policy));
+        Self {
+            cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(&family)))).collect(),
+            hints: shards.map(|_| Hint::default()).collect(),
+            shift: 64 - bits,
+            budget: Arc::clone(budget),
+            taken: AtomicUsize::new(0),
+            sweep: AtomicUsize::new(0),
+            family: Mutex::new(family),
+            counted_several: AtomicBool::new(policy.counts_several()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, fingerprint: u64) -> usize {
+        usize::try_from(fingerprint >> self.shift).unwrap_or(0)
+    }
+
+    /// The shard with this number. Whoever locks several does so in ascending order.
+    #[inline]
+    pub(crate) fn lock(&self, shard: usize) -> Locked<'_> {
+        Locked { shard: lock(&self.cells[shard].0), number: shard, table: self }
+    }
+
+    /// The same, with what `now` is for it.
+    fn lock_at(&self, shard: usize, now: Timestamp) -> (Locked<'_>, Timestamp) {
+        let mut locked = self.lock(shard);
+        let now = locked.shard.latest(now);
+        (locked, now)
+    }
+
+    #[inline]
+    pub(crate) fn check(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
+        let key = key.into();
+        let number = self.shard_of(key.fingerprint);
+        let mut shard = lock(&self.cells[number].0);
+        let now = shard.latest(now);
+        if !shard.is_tagged()
+            && let Some(at) = shard.find(key.fingerprint)
+        {
+            return shard.check_at(at, now, cost);
+        }
+        self.check_at_length(Locked { shard, number, table: self }, key, now, cost)
+    }
+
+    /// A check of a new key, or of one that several policies share.
+    #[inline(never)]
+    fn check_at_length<'a>(
+        &'a self,
+        mut locked: Locked<'a>,
+        key: Key,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
+        if locked.shard.is_tagged()
+            && let Some(decision) = locked.shard.check_again(key, now, cost)
+        {
+            return decision;
+        }
+        if self.budget.is_full() && !locked.shard.knows(key.fingerprint) {
+            let number = locked.number;
+            drop(locked);
+            self.budget.make_room(|| self.sweep_one(now));
+            locked = self.lock(number);
+        }
+        let now = locked.shard.latest(now);
+        if locked.shard.policy(key.under).reserves_only() {
+            return locked.shard.refuse_check(key, now, &cost.into());
+        }
+        let cost = Cost::from(cost);
+        let verdict = locked.shard.judge(key, now, &cost);
+        locked.record(key, now, &cost, verdict);
+        locked.shard.answer(key, now, &cost, verdict)
+    }
+
+    /// Starts to fetch what a check of this fingerprint will need.
+    #[inline]
+    pub(crate) fn prefetch(&self, fingerprint: u64) {
+        let shard = self.shard_of(fingerprint);
+        fetch(&self.cells[shard]);
+        self.hints[shard].fetch(fingerprint);
+    }
+
+    /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
+    /// Whatever comes with a fingerprint is passed on.
+    #[inline]
+    pub(crate) fn in_batches<T: Copy + Default>(
+        &self,
+        fingerprints: impl Iterator<Item = (u64, T)>,
+        mut decide: impl FnMut(u64, T),
+    ) {
+        let mut fingerprints = fingerprints.fuse();
+        loop {
+            let mut batch = [(0, T::default()); BATCH];
+            let mut len = 0;
+            for (slot, next) in batch.iter_mut().zip(&mut fingerprints) {
+                *slot = next;
+                len += 1;
+                self.prefetch(next.0);
+            }
+            batch[..len].iter().for_each(|&(fingerprint, with)| decide(fingerprint, with));
+            if len < BATCH {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn peek(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
+        let key = key.into();
+        let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        let cost = Cost::from(cost);
+        let verdict = locked.shard.judge(key, now, &cost);
+        locked.shard.answer(key, now, &cost, verdict)
+    }
+
+    pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        locked.debit(fingerprint.into(), now, &cost.into());
+    }
+
+    pub(crate) fn report(&self, fingerprint: u64, now: Timestamp, outcome: Outcome) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        locked.report(fingerprint.into(), now, outcome, &1.into());
+    }
+
+    /// A check that can be settled, if it is admitted.
+    pub(crate) fn reserve(
+        &self,
+        fingerprint: u64,
+        now: Timestamp,
+        estimate: u64,
+    ) -> (Decision, Option<HeldUnder>) {
+        if self.budget.is_full() {
+            self.budget.make_room(|| self.sweep_one(now));
+        }
+        let (key, estimate) = (Key::from(fingerprint), Cost::from(estimate));
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let verdict = locked.shard.judge(key, now, &estimate);
+        let policy = Arc::clone(locked.shard.policy(key.under));
+        let held = if verdict.holds(&policy) {
+            let held = locked.hold(key, now, &estimate, verdict, Timestamp::MAX);
+            Some(HeldUnder { policy: Some(policy), held })
+        } else {
+            locked.record(key, now, &estimate, verdict);
+            None
+        };
+        (locked.shard.answer(key, now, &estimate, verdict), held)
+    }
+
+    pub(crate) fn settle(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder, used: u64) {
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        if let Some(policy) = &held.policy {
+            locked.settle(fingerprint.into(), now, policy, &held.held, &used.into());
+        }
+    }
+
+    /// Frees what is held at once, and nothing else.
+    pub(crate) fn let_go(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        if let Some(policy) = &held.policy {
+            locked.shard.let_go(fingerprint.into(), now, policy, &held.held);
+        }
+    }
+
+    pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        locked.shard.refund(fingerprint.into(), now, &cost.into());
+    }
+
+    pub(crate) fn reset(&self, fingerprint: u64) {
+        self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
+    }
+
+    /// A member's policy, as the first shard has it.
+    pub(crate) fn policy(&self, variant: Variant) -> Arc<Policy> {
+        Arc::clone(self.lock(0).shard.policy(variant))
+    }
+
+    /// Applies another policy in a member's place, shard by shard; what was spent stays spent.
+    pub(crate) fn set_policy(
+        &self,
+        variant: Variant,
+        policy: &Arc<Policy>,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        self.note_units(policy);
+        self.change(now, |family| family.replace(variant, policy))
+    }
+
+    /// Adds a policy that shares the keys, or replaces the one of its name.
+    pub(crate) fn set_variant(
+        &self,
+        policy: &Arc<Policy>,
+        crossing: Crossing,
+        now: Timestamp,
+    ) -> Result<Variant, String> {
+        self.note_units(policy);
+        self.change(now, |family| family.add(policy, crossing))
+    }
+
+    fn note_units(&self, policy: &Policy) {
+        if policy.counts_several() {
+            self.counted_several.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether one number may not be a cost for every member.
+    #[inline]
+    pub(crate) fn may_count_several(&self) -> bool {
+        self.counted_several.load(Ordering::Relaxed)
+    }
+
+    /// Removes a policy that shares the keys; they go on under the one that the family is named by.
+    pub(crate) fn remove_variant(&self, variant: Variant, now: Timestamp) {
+        // Nothing stands in the way of fewer members.
+        _ = self.change(now, |family| {
+            family.remove(variant);
+            Ok(())
+        });
+    }
+
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    pub(crate) fn len(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place for one more key, if there is one.
+    fn take(&self) -> bool {
+        let took = self.budget.take();
+        self.taken.fetch_add(usize::from(took), Ordering::Relaxed);
+        took
+    }
+
+    /// Takes a place whether or not there is one.
+    fn take_anyway(&self) {
+        self.budget.take_anyway();
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, keys: usize) {
+        self.taken.fetch_sub(keys, Ordering::Relaxed);
+        self.budget.give_back(keys);
+    }
+
+    fn change<T>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Family) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut current = lock(&self.family);
+        let mut next = Family::clone(&current);
+        let changed = change(&mut next)?;
+        let only_adds = next.only_adds_to(&current);
+        let next = Arc::new(next);
+        if only_adds {
+            (0..self.cells.len()).for_each(|shard| self.lock(shard).shard.join(&next));
+        } else {
+            self.rebuild_all(Rebuild::Under(&next), now);
+        }
+        *current = next;
+        Ok(changed)
+    }
+
+    /// Drops everything that answers as a fresh key would, and the memory it took.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.rebuild_all(Rebuild::Smaller, now);
+    }
+
+    fn rebuild_all(&self, how: Rebuild<'_>, now: Timestamp) {
+        for shard in 0..self.cells.len() {
+            let (mut locked, now) = self.lock_at(shard, now);
+            locked.rebuild(how, now);
+        }
+    }
+
+    /// Drops what is fresh in the next shard, if there may be something.
+    pub(crate) fn sweep_one(&self, now: Timestamp) {
+        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
+        let (mut locked, now) = self.lock_at(next, now);
+        if locked.shard.may_free(now) {
+            locked.rebuild(Rebuild::Tidy, now);
+        }
+    }
+}
+
+/// The places of a table that is gone are free.
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.budget.give_back(self.len());
+    }
+}
+
+/// A shard under its lock, with what it needs to grow.
+pub(crate) struct Locked<'a> {
+    pub(crate) shard: MutexGuard<'a, Shard>,
+    number: usize,
+    table: &'a Table,
+}
+
+impl Locked<'_> {
+    /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
+    pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
+        if !verdict.writes(self.shard.policy(key.under), cost) {
+            return;
+        }
+        if self.shard.stays_with_another(key, now, cost, verdict) {
+            return;
+        }
+        self.find_place(key, now);
+        self.shard.record(key, now, cost, verdict);
+    }
+
+    /// Charges what was used already: to the key, or to the shard's overflow entry.
+    pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: &Cost) {
+        if cost.is_zero() || self.shard.policy(key.under).words() == 0 {
+            return;
+        }
+        self.find_place(key, now);
+        self.shard.debit(key, now, cost);
+    }
+
+    /// Takes into account how what was admitted ended, so many times.
+    pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
+        if !times.is_zero() && self.shard.policy(key.under).takes_reports() {
+            self.find_place(key, now);
+            self.shard.report(key, now, outcome, times);
+        }
+    }
+
+    /// Records a verdict that can be settled.
+    pub(crate) fn hold(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        cost: &Cost,
+        verdict: Verdict,
+        until: Timestamp,
+    ) -> Held {
+        let policy = self.shard.policy(key.under);
+        if !verdict.writes(policy, cost) {
+            let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
+            let mut nothing = State::new(&mut words[..policy.words()], &mut logs);
+            return policy.hold(&mut nothing, now, cost, verdict, until);
+        }
+        self.find_place(key, now);
+        self.shard.hold(key, now, cost, verdict, until)
+    }
+
+    /// Makes what was held under a policy, which may be another by now, what was used.
+    pub(crate) fn settle(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        then: &Arc<Policy>,
+        held: &Held,
+        used: &Cost,
+    ) {
+        if held.is_just(then, used) {
+            return;
+        }
+        if held.is_less_than(then, used) {
+            self.find_place(key, now);
+        }
+        self.shard.settle(key, now, then, held, used);
+    }
+
+    /// Sees to it that a key has a place, if there is one.
+    fn find_place(&mut self, key: Key, now: Timestamp) {
+        if self.shard.knows(key.fingerprint) {
+            return;
+        }
+        if self.table.take() {
+            self.make_place(key.fingerprint, now);
+        } else {
+            self.table.budget.count_overflow();
+        }
+    }
+
+    fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
+        self.table.give_back(self.shard.rebuild(how, now));
+        self.tell_extent();
+    }
+
+    /// Says where the shard's memory is now.
+    fn tell_extent(&self) {
+        self.table.hints[self.number].set(self.shard.extent());
+    }
+}

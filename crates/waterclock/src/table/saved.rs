@@ -1,0 +1,257 @@
+//! Shards on their way out into a snapshot, and back.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use waterclock_core::{Logs, Policy, State, Timestamp, View};
+
+use super::family::{Family, Key, Variant};
+use super::shard::{Rest, Shard, slots};
+use super::{Locked, MAX_SHARD_BITS, Rebuild, Table};
+
+/// What one key remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    pub(crate) words: Vec<u64>,
+    pub(crate) logs: Logs,
+}
+
+impl Saved {
+    fn view(&self) -> View<'_> {
+        View::new(&self.words, &self.logs)
+    }
+}
+
+/// The policy by which a saved state was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WrittenBy<'a> {
+    /// One with the same definition as the present one.
+    TheSame,
+    /// One that this one replaces.
+    Another(&'a Policy),
+    /// One that shared its keys with this one.
+    Sibling(&'a Policy),
+}
+
+/// Which fingerprints a shard is for: its number among so many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardRange {
+    number: u64,
+    bits: u32,
+}
+
+impl ShardRange {
+    pub(crate) fn new(number: u64, shards: u64) -> Option<Self> {
+        let bits = shards.checked_ilog2().filter(|bits| (1..=MAX_SHARD_BITS).contains(bits))?;
+        (shards.is_power_of_two() && number < shards).then_some(Self { number, bits })
+    }
+
+    fn shards(self) -> u64 {
+        1 << self.bits
+    }
+}
+
+impl Shard {
+    /// Adds a shard's words to a snapshot; how many keys that were. `variants` are those that states may
+    /// be of, with their numbers.
+    pub(crate) fn save(
+        &self,
+        now: Timestamp,
+        range: ShardRange,
+        variants: &HashMap<Variant, u64>,
+        to: &mut Vec<u64>,
+    ) -> usize {
+        let now = now.max(self.latest);
+        let overflow = (!self.rest.overflow.is_empty()).then_some(&*self.rest.overflow);
+        let has_overflow = u64::from(overflow.is_some());
+        to.extend([now.as_nanos(), range.number, range.shards(), has_overflow]);
+        let count_at = to.len();
+        to.push(0);
+        if let Some(words) = overflow {
+            self.save_state(words, variants, to);
+        }
+        let words = self.buckets.words();
+        let mut keys = 0;
+        for slot in slots(self.layout, self.buckets.count()) {
+            let fingerprint = words[slot.fingerprint];
+            let state = &words[self.layout.key(slot.state)];
+            if fingerprint == 0 {
+                continue;
+            }
+            let (_, policy, written) = self.rest.family.written(state);
+            if !policy.fresh_in(View::new(written, &self.rest.logs), now).is_zero() {
+                to.push(fingerprint);
+                self.save_state(state, variants, to);
+                keys += 1;
+            }
+        }
+        to[count_at] = keys;
+        usize::try_from(keys).unwrap_or(usize::MAX)
+    }
+
+    fn save_state(&self, words: &[u64], variants: &HashMap<Variant, u64>, to: &mut Vec<u64>) {
+        let (variant, policy, words) = self.rest.family.written(words);
+        if !variants.is_empty() {
+            to.push(variants.get(&variant).copied().unwrap_or(0));
+        }
+        let start = to.len();
+        to.extend_from_slice(words);
+        for at in policy.log_words() {
+            // A handle means nothing elsewhere.
+            to[start + at] = 0;
+            let log = self.rest.logs.entries(words[at]);
+            to.push(log.len() as u64);
+            log.for_each(|(stamp, size)| to.extend([stamp, size]));
+        }
+    }
+
+    /// Fills the words of the key that start there.
+    fn put_back(
+        &mut self,
+        at: usize,
+        under: Variant,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) {
+        let words = &mut self.buckets.words_mut()[self.layout.key(at)];
+        let Rest { family, logs, frees_at, .. } = &mut *self.rest;
+        let (policy, old) = family.writing(words);
+        policy.clear(&mut State::new(old, logs));
+        fill(family, under, by, saved, words, logs, now);
+        let (_, policy, words) = family.written(words);
+        let fresh_at = now.after(policy.fresh_in(View::new(words, logs), now));
+        *frees_at = (*frees_at).min(fresh_at);
+    }
+
+    /// Puts what keys without a place had spent in the place of what they have spent here, if that is
+    /// less: less is what is sooner forgotten.
+    fn put_back_overflow(
+        &mut self,
+        under: Variant,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) {
+        let Rest { family, logs, overflow, .. } = &mut *self.rest;
+        let mut other = vec![0; self.layout.state()];
+        fill(family, under, by, saved, &mut other, logs, now);
+        let fresh_in = |words: &[u64], logs: &Logs| {
+            let (_, policy, words) = family.written(words);
+            policy.fresh_in(View::new(words, logs), now)
+        };
+        if overflow.is_empty() || fresh_in(&other, logs) > fresh_in(overflow, logs) {
+            std::mem::swap(overflow, &mut other);
+        }
+        // One of the two is given up, with its logs.
+        if !other.is_empty() {
+            let (policy, words) = family.writing(&mut other);
+            policy.clear(&mut State::new(words, logs));
+        }
+    }
+}
+
+/// Fills fresh words of a member with a state that was saved.
+fn fill(
+    family: &Family,
+    under: Variant,
+    by: WrittenBy<'_>,
+    saved: &Saved,
+    words: &mut [u64],
+    logs: &mut Logs,
+    now: Timestamp,
+) {
+    let (variant, policy) = family.find(under);
+    if family.is_tagged() {
+        words[0] = variant.0;
+    }
+    let (_, words) = family.writing(words);
+    let mut state = State::new(words, logs);
+    match by {
+        WrittenBy::TheSame => policy.adopt(saved.view(), &mut state),
+        WrittenBy::Another(old) => policy.carry(old, saved.view(), &mut state, now),
+        WrittenBy::Sibling(old) => {
+            policy.cross(family.crossing(), old, saved.view(), &mut state, now);
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn shards(&self) -> usize {
+        self.cells.len()
+    }
+
+    pub(crate) fn range(&self, shard: usize) -> ShardRange {
+        ShardRange { number: shard as u64, bits: 64 - self.shift }
+    }
+
+    /// Makes room for so many keys of a range at once, instead of bit by bit.
+    pub(crate) fn expect(&self, range: ShardRange, keys: u64) {
+        let shards = self.shards_of(range);
+        let each = keys.div_ceil(shards.clone().count().max(1) as u64);
+        for shard in shards {
+            let mut locked = self.lock(shard);
+            locked.shard.expect(usize::try_from(each).unwrap_or(0));
+            locked.tell_extent();
+        }
+    }
+
+    fn shards_of(&self, range: ShardRange) -> RangeInclusive<usize> {
+        let first = range.number << (64 - range.bits);
+        let last = first | (u64::MAX >> range.bits);
+        self.shard_of(first)..=self.shard_of(last)
+    }
+
+    /// Puts a key back that a snapshot remembers; whether there was something to remember. It gets a place
+    /// even if there is none: it has spent what it has.
+    pub(crate) fn put_back(
+        &self,
+        key: Key,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) -> bool {
+        let Key { fingerprint, under } = key;
+        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let policy = match by {
+            WrittenBy::TheSame => locked.shard.policy(under),
+            WrittenBy::Another(policy) | WrittenBy::Sibling(policy) => policy,
+        };
+        if policy.fresh_in(saved.view(), now).is_zero() {
+            return false;
+        }
+        if locked.shard.find(fingerprint).is_none() {
+            self.take_anyway();
+            locked.make_place(fingerprint, now);
+        }
+        if let Some(at) = locked.shard.find(fingerprint) {
+            locked.shard.put_back(at, under, by, saved, now);
+        }
+        true
+    }
+
+    /// Puts back what keys without a place share, wherever those keys belong now.
+    pub(crate) fn put_back_overflow(
+        &self,
+        range: ShardRange,
+        under: Variant,
+        by: WrittenBy<'_>,
+        saved: &Saved,
+        now: Timestamp,
+    ) {
+        for shard in self.shards_of(range) {
+            let (mut locked, now) = self.lock_at(shard, now);
+            locked.shard.put_back_overflow(under, by, saved, now);
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Adds a new key for which a place was taken.
+    pub(super) fn make_place(&mut self, fingerprint: u64, now: Timestamp) {
+        if self.shard.is_crowded() {
+            self.rebuild(Rebuild::Tidy, now);
+        }
+        self.shard.insert(fingerprint, now);
+    }
+}

@@ -1,0 +1,157 @@
+//! The seam: several charges, all or nothing.
+
+use waterclock::{
+    Answer, Charge, FixedWindow, Limit, ManualClock, MemoryStore, Mode, Policy, Store, StoreError,
+    Verb,
+};
+
+async fn store() -> MemoryStore<ManualClock> {
+    let store = MemoryStore::new(1_000, ManualClock::default());
+    let minute = std::time::Duration::from_secs(60);
+    let window = FixedWindow::new(2, minute).unwrap();
+    let uniform = Policy::new("uniform", [window.clone()]).unwrap().mode(Mode::Uniform).unwrap();
+    let shadow = Policy::new("shadow", [window]).unwrap().shadow(true);
+    for policy in [
+        Policy::new("user", [Limit::per_minute(5)]).unwrap(),
+        Policy::new("global", [Limit::per_minute(8)]).unwrap(),
+        uniform,
+        shadow,
+    ] {
+        store.set_policy(policy).await.unwrap();
+    }
+    store
+}
+
+fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
+    Charge { policy, key: key.as_bytes(), cost: cost.into() }
+}
+
+fn left(answer: &Answer) -> u64 {
+    answer.decision.remaining().unwrap()
+}
+
+#[tokio::test]
+async fn all_are_charged_or_none_is() {
+    let store = store().await;
+    let both = |user| [charge("user", user, 4), charge("global", "", 4)];
+    let answers = store.apply(Verb::Check, &both("alice")).await.unwrap();
+    assert_eq!((left(&answers[0]), left(&answers[1])), (1, 4));
+    let answers = store.apply(Verb::Check, &both("alice")).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.decision.is_allowed()));
+    assert_eq!((left(&answers[0]), left(&answers[1])), (1, 4), "refusals cost nothing");
+    assert!(answers[1].decision.refused_by().is_empty(), "global did not refuse");
+    let answers = store.apply(Verb::Check, &both("bob")).await.unwrap();
+    assert_eq!((left(&answers[0]), left(&answers[1])), (1, 0));
+}
+
+#[tokio::test]
+async fn what_is_given_up_is_retried_with_what_refused() {
+    let store = store().await;
+    let _ = store.apply(Verb::Check, &[charge("user", "alice", 5)]).await.unwrap();
+    let both = [charge("user", "alice", 2), charge("global", "", 1)];
+    let answers = store.apply(Verb::Check, &both).await.unwrap();
+    let wait = answers[0].decision.retry_after();
+    assert_eq!(wait, Some(std::time::Duration::from_secs(24)));
+    assert_eq!(answers[1].decision.retry_after(), wait);
+    let never = [charge("user", "alice", 6), charge("global", "", 1)];
+    let answers = store.apply(Verb::Check, &never).await.unwrap();
+    assert_eq!(answers[1].decision.retry_after(), None);
+}
+
+#[tokio::test]
+async fn a_partial_grant_given_up_is_a_refusal() {
+    let store = store().await;
+    let nary = Policy::new("nary", [Limit::per_minute(5)]).unwrap().mode(Mode::Nary).unwrap();
+    store.set_policy(nary).await.unwrap();
+    let both = [charge("nary", "alice", 7), charge("user", "alice", 1)];
+    let answers = store.apply(Verb::Check, &both).await.unwrap();
+    assert_eq!(answers[0].decision.refused_by().iter().collect::<Vec<_>>(), [0]);
+    assert_eq!((left(&answers[0]), left(&answers[1])), (5, 5));
+}
+
+#[tokio::test]
+async fn a_policy_whose_keys_are_fresh_makes_room_for_another() {
+    let clock = ManualClock::default();
+    let store = MemoryStore::new(10, clock.clone());
+    for name in ["a", "b"] {
+        store.set_policy(Policy::new(name, [Limit::per_second(1)]).unwrap()).await.unwrap();
+    }
+    for key in 0..10 {
+        let key = key.to_string();
+        let _ = store.apply(Verb::Check, &[charge("a", &key, 1)]).await.unwrap();
+    }
+    clock.advance(std::time::Duration::from_secs(3_600));
+    let mut admitted = 0;
+    for key in 0..20 {
+        let key = key.to_string();
+        let answers = store.apply(Verb::Check, &[charge("b", &key, 1)]).await.unwrap();
+        admitted += u32::from(answers[0].decision.is_allowed());
+    }
+    assert!(admitted >= 10, "{admitted} of 20 found room or an overflow entry");
+}
+
+#[tokio::test]
+async fn the_same_key_twice_is_summed_first() {
+    let store = store().await;
+    let twice = [charge("user", "alice", 3), charge("user", "alice", 3)];
+    let answers = store.apply(Verb::Check, &twice).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.decision.is_allowed()), "3 + 3 > 5");
+    let twice = [charge("user", "alice", 3), charge("user", "alice", 2)];
+    let answers = store.apply(Verb::Check, &twice).await.unwrap();
+    assert_eq!((left(&answers[0]), left(&answers[1])), (0, 0));
+}
+
+#[tokio::test]
+async fn uniform_always_records_and_shadow_stands_beside() {
+    let store = store().await;
+    let all =
+        [charge("user", "alice", 6), charge("uniform", "alice", 1), charge("shadow", "alice", 1)];
+    let answers = store.apply(Verb::Check, &all).await.unwrap();
+    assert_eq!(left(&answers[0]), 5);
+    assert_eq!(left(&answers[1]), 1, "recorded although another refused");
+    assert_eq!(left(&answers[2]), 1, "charged what it would have admitted");
+    assert!(!answers[1].decision.is_allowed() && answers[2].decision.is_allowed());
+}
+
+#[tokio::test]
+async fn refund_and_reset_answer_as_a_peek_would() {
+    let store = store().await;
+    let one = |cost| [charge("user", "alice", cost)];
+    let _ = store.apply(Verb::Check, &one(5)).await.unwrap();
+    assert_eq!(left(&store.apply(Verb::Refund, &one(2)).await.unwrap()[0]), 2);
+    assert_eq!(left(&store.apply(Verb::Peek, &one(1)).await.unwrap()[0]), 2);
+    let answers = store.apply(Verb::Reset, &one(1)).await.unwrap();
+    assert_eq!((left(&answers[0]), answers[0].limits.len()), (5, 1));
+}
+
+#[tokio::test]
+async fn an_unknown_policy_is_named() {
+    let error = store().await.apply(Verb::Peek, &[charge("nope", "alice", 1)]).await.unwrap_err();
+    assert_eq!(error, StoreError::UnknownPolicy("nope".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn checks_over_many_keys_neither_deadlock_nor_over_admit() {
+    let store = std::sync::Arc::new(store().await);
+    let tasks: Vec<_> = (0..8)
+        .map(|task| {
+            let store = std::sync::Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut admitted = 0;
+                for i in 0..2_000 {
+                    let (a, b) = (format!("{}", (i + task) % 7), format!("{}", (i * 3 + task) % 7));
+                    let all =
+                        [charge("user", &a, 1), charge("global", "", 1), charge("user", &b, 1)];
+                    let answers = store.apply(Verb::Check, &all).await.unwrap();
+                    admitted += u64::from(answers[1].decision.is_allowed());
+                }
+                admitted
+            })
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += task.await.unwrap();
+    }
+    assert_eq!(admitted, 8, "global admits 8, whoever asks");
+}
