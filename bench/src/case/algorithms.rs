@@ -30,7 +30,7 @@ fn contestants() -> Vec<Contestant<u64>> {
         contestant(GCRA, |keys| run_of(quota(), keys)),
         // 7 units in an hour: sevenths of a nanosecond take a second word.
         contestant("gcra, two words", |keys| {
-            run_of(Gcra::new(7, HOUR).unwrap().capacity(1_000_000), keys)
+            run_of(Gcra::new(7, HOUR).unwrap().with_capacity(1_000_000), keys)
         }),
         contestant("leaky-bucket, drip 2", |keys| {
             run_of(LeakyBucket::new(1_000_000, 2, HOUR).unwrap(), keys)
@@ -59,7 +59,7 @@ fn contestants() -> Vec<Contestant<u64>> {
         }),
         contestant("gcra, all refused", |keys| run_of(Limit::per_day(1), keys)),
         contestant("policy of 3 gcra", |keys| {
-            let limits = ["a", "b", "c"].map(|name| Limit::from(quota()).named(name));
+            let limits = ["a", "b", "c"].map(|name| Limit::from(quota()).with_name(name));
             run_of(Policy::new("three", limits).unwrap(), keys)
         }),
         contestant("policy of gcra, fixed, sliding", |keys| {

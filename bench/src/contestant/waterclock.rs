@@ -11,7 +11,7 @@ pub const CACHED: &str = "waterclock (cached clock)";
 pub const BATCH: &str = "waterclock, batch of 16 (tsc)";
 
 pub fn quota() -> Gcra {
-    Gcra::new(1, PERIOD).expect("a valid period").capacity(BURST.into())
+    Gcra::new(1, PERIOD).expect("a valid period").with_capacity(BURST.into())
 }
 
 /// Room for all keys and as many again, and no less than by default: the budget is not measured.

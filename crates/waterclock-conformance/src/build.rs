@@ -13,25 +13,28 @@ use crate::reference::{Algorithm, Align, LimitSpec, Mode as SpecMode, PolicySpec
 /// The library's policy for a specification, which is valid.
 pub fn policy(spec: &PolicySpec) -> Policy {
     let named = |(i, limit): (usize, &LimitSpec)| -> Limit {
-        self::limit(limit).expect("the case is valid").named(&format!("limit-{i}"))
+        self::limit(limit).expect("the case is valid").with_name(&format!("limit-{i}"))
     };
     let mode = match spec.mode {
         SpecMode::Binary => Mode::Binary,
-        SpecMode::Nary => Mode::Nary,
-        SpecMode::Uniform => Mode::Uniform,
+        SpecMode::Partial => Mode::Partial,
+        SpecMode::CountRefusals => Mode::CountRefusals,
     };
     let policy = Policy::new("policy", spec.limits.iter().enumerate().map(named));
-    policy.and_then(|policy| policy.mode(mode)).expect("the case is valid").shadow(spec.shadow)
+    policy
+        .and_then(|policy| policy.with_mode(mode))
+        .expect("the case is valid")
+        .with_shadow(spec.shadow)
 }
 
 fn limit(spec: &LimitSpec) -> Result<Limit, LimitError> {
     let ns = Duration::from_nanos;
     let limit: Limit = match spec.algorithm {
         Algorithm::Gcra { limit, per_ns, capacity, overdraft } => {
-            Gcra::new(limit, ns(per_ns))?.capacity(capacity).overdraft(overdraft).into()
+            Gcra::new(limit, ns(per_ns))?.with_capacity(capacity).with_overdraft(overdraft).into()
         }
         Algorithm::LeakyBucket { capacity, drip, every_ns, overdraft } => {
-            LeakyBucket::new(capacity, drip, ns(every_ns))?.overdraft(overdraft).into()
+            LeakyBucket::new(capacity, drip, ns(every_ns))?.with_overdraft(overdraft).into()
         }
         Algorithm::FixedWindow { limit, per_ns, ref align } => match align {
             Align::First => FixedWindow::new(limit, ns(per_ns))?.into(),
@@ -55,9 +58,9 @@ fn limit(spec: &LimitSpec) -> Result<Limit, LimitError> {
         }
         Algorithm::MinInterval { every_ns } => MinInterval::new(ns(every_ns))?.into(),
     };
-    let limit = limit.shadow(spec.shadow);
+    let limit = limit.with_shadow(spec.shadow);
     match spec.min_interval_ns {
-        Some(gap) => limit.min_interval(ns(gap)),
+        Some(gap) => limit.with_min_interval(ns(gap)),
         None => Ok(limit),
     }
 }

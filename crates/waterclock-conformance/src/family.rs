@@ -75,8 +75,8 @@ impl Family {
         });
         let mode = match rng.u8(0..10) {
             0..6 => Mode::Binary,
-            6 | 7 if uniform => Mode::Uniform,
-            _ => Mode::Nary,
+            6 | 7 if uniform => Mode::CountRefusals,
+            _ => Mode::Partial,
         };
         PolicySpec { mode, shadow: rng.u8(0..20) == 0, limits }
     }

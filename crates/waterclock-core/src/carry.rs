@@ -83,7 +83,9 @@ impl Policy {
     pub fn crosses(&self, crossing: Crossing) -> Result<(), String> {
         let fits = match self.limits() {
             _ if crossing == Crossing::Units => true,
-            [only] => matches!(only.algorithm(), Algorithm::Gcra(_)) && only.gap().is_none(),
+            [only] => {
+                matches!(only.algorithm(), Algorithm::Gcra(_)) && only.min_interval().is_none()
+            }
             _ => false,
         };
         let why = "it must be one gcra limit without a min_interval to cross by time";
@@ -154,7 +156,7 @@ fn carry_limit(
     let (old_words, new_words) = (old.words(), new.words());
     let (own, to) = (memory.part(0, old_words), state.part(0, new_words));
     carry_algorithm(excess, old, own, new, to, now);
-    if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
+    if let (Some(a), Some(b)) = (before.min_interval(), after.min_interval()) {
         state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
     }
 }
@@ -172,16 +174,16 @@ fn carry_algorithm(
         (Algorithm::Gcra(a), Algorithm::Gcra(b)) if a.unit_ns() == b.unit_ns() => {
             let full_at = a.full_at(own.words);
             let most = match excess {
-                Excess::Dropped if !b.overdraws() => b.full_at_most(a, own.words, now),
+                Excess::Dropped if !b.overdraft() => b.full_at_most(a, own.words, now),
                 _ => u128::MAX,
             };
             b.set_full_at(full_at.min(most), state.words);
         }
         (Algorithm::LeakyBucket(a), Algorithm::LeakyBucket(b)) if a.drips_like(b) => {
             let (level, anchor) = a.at(own.words, now);
-            let owed = level.saturating_sub(a.holds());
-            let keeps_all = excess == Excess::Kept || b.overdraws();
-            let most = if keeps_all { u64::MAX } else { b.holds().saturating_add(owed) };
+            let owed = level.saturating_sub(a.capacity());
+            let keeps_all = excess == Excess::Kept || b.overdraft();
+            let most = if keeps_all { u64::MAX } else { b.capacity().saturating_add(owed) };
             state.words.copy_from_slice(&[level.min(most), anchor]);
         }
         // Counters hold whatever the limit is now, where the window is the same or can be moved.
@@ -216,15 +218,15 @@ fn carry_algorithm(
         (a, b) => {
             // Of event algorithms this asks whether the last event still counts.
             let spent =
-                if a.limit().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
-            let spent = match b.limit() {
+                if a.max_cost().is_some() { a.used(own, now) } else { a.reset(own, now).min(1) };
+            let spent = match b.max_cost() {
                 Some(most) if b.need(2) == 2 && excess == Excess::Dropped => {
-                    let owed = a.limit().map_or(0, |limit| spent.saturating_sub(limit));
+                    let owed = a.max_cost().map_or(0, |limit| spent.saturating_sub(limit));
                     spent.min(most.saturating_add(owed))
                 }
                 _ => spent,
             };
-            match b.limit() {
+            match b.max_cost() {
                 _ if spent == 0 => {}
                 Some(_) => b.debit(state, now, spent),
                 None => b.charge(state, now, spent),

@@ -311,7 +311,7 @@ mod tests {
     use crate::Limit;
 
     fn policy(units: &[&str]) -> Policy {
-        let limit = |unit: &&str| Limit::per_minute(10).named(unit).in_unit(unit);
+        let limit = |unit: &&str| Limit::per_minute(10).with_name(unit).with_unit(unit);
         Policy::new("llm", units.iter().map(limit)).unwrap()
     }
 

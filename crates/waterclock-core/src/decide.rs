@@ -64,7 +64,7 @@ pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u
         refused_by,
         shadow_refused_by: LimitSet::default(),
         granted: if allowed { cost } else { 0 },
-        limit: meter.limit().unwrap_or(UNBOUNDED),
+        limit: meter.max_cost().unwrap_or(UNBOUNDED),
         retry,
         counter: i64::MIN,
         room: meter.room(state.view(), now),
@@ -126,7 +126,7 @@ impl Verdict {
     /// Whether a reservation would hold something by it: all of it, or what fits in nary mode.
     #[must_use]
     pub fn holds(&self, policy: &Policy) -> bool {
-        let holds_part = policy.admits_by() == Mode::Nary && self.grants > 0;
+        let holds_part = policy.mode() == Mode::Partial && self.grants > 0;
         self.admits || holds_part || policy.is_shadow()
     }
 
@@ -142,7 +142,7 @@ impl Verdict {
     #[must_use]
     pub fn withheld(mut self, policy: &Policy) -> Self {
         self.admits = false;
-        if policy.admits_by() != Mode::Uniform {
+        if policy.mode() != Mode::CountRefusals {
             self.grants = 0;
         }
         self
@@ -221,16 +221,16 @@ impl Policy {
             unfit.insert(i);
             if !limit.is_shadow() {
                 admits = false;
-            } else if self.admits_by() != Mode::Nary || limit.remaining(part, at) == Some(0) {
+            } else if self.mode() != Mode::Partial || limit.remaining(part, at) == Some(0) {
                 shadow_refused.insert(i);
             }
         }
         let cost = cost.most();
-        let grants = match self.admits_by() {
+        let grants = match self.mode() {
             _ if admits => cost,
             Mode::Binary => 0,
-            Mode::Nary => self.remaining(view, at).map_or(cost, |left| left.min(cost)),
-            Mode::Uniform => cost,
+            Mode::Partial => self.remaining(view, at).map_or(cost, |left| left.min(cost)),
+            Mode::CountRefusals => cost,
         };
         Verdict { admits, grants, unfit, shadow_refused }
     }
@@ -238,7 +238,7 @@ impl Policy {
     /// The limits that refused. A partial grant is not a refusal; given up, it is one after all.
     fn refused_by(&self, verdict: Verdict) -> LimitSet {
         let mut refused = LimitSet::default();
-        if self.admits_by() != Mode::Nary || verdict.grants == 0 {
+        if self.mode() != Mode::Partial || verdict.grants == 0 {
             let live = |i: &usize| !self.limits()[*i].is_shadow();
             verdict.unfit.iter().filter(live).for_each(|i| refused.insert(i));
         }
@@ -283,7 +283,7 @@ impl Policy {
         match limit.is_shadow() {
             true => self.shadow_units(limit, view, at, cost),
             // What is granted in part is of the one unit that all limits count.
-            false if self.admits_by() == Mode::Nary => verdict.grants,
+            false if self.mode() == Mode::Partial => verdict.grants,
             false if verdict.grants > 0 => cost,
             false => 0,
         }
@@ -291,11 +291,11 @@ impl Policy {
 
     /// A shadow limit is charged what it alone would have admitted.
     fn shadow_units(&self, limit: &Limit, view: View<'_>, at: u64, cost: u64) -> u64 {
-        match self.admits_by() {
-            Mode::Uniform => cost,
+        match self.mode() {
+            Mode::CountRefusals => cost,
             _ if limit.wait(view, at, cost) == 0 => cost,
             Mode::Binary => 0,
-            Mode::Nary => limit.remaining(view, at).map_or(cost, |left| left.min(cost)),
+            Mode::Partial => limit.remaining(view, at).map_or(cost, |left| left.min(cost)),
         }
     }
 
@@ -311,7 +311,7 @@ impl Policy {
         let at = now.as_nanos();
         let (mut limit, mut remaining, mut next_unit, mut reset) = (UNBOUNDED, UNBOUNDED, NEVER, 0);
         for (live, part) in self.live(view) {
-            let (most, room) = (live.most().unwrap_or(UNBOUNDED), live.room(part, at));
+            let (most, room) = (live.max_cost().unwrap_or(UNBOUNDED), live.room(part, at));
             let left = room.remaining(most);
             limit = limit.min(most);
             reset = reset.max(room.reset());
@@ -343,7 +343,7 @@ impl Policy {
         if !verdict.admits {
             self.refuse(&mut decision, view, at, cost);
         }
-        if self.admits_by() == Mode::Uniform {
+        if self.mode() == Mode::CountRefusals {
             let counters = self.live(view).filter_map(|(limit, part)| limit.counter(part, at));
             decision.counter = counters.min().unwrap_or(i64::MIN);
         }
@@ -372,7 +372,7 @@ impl Policy {
         let at = now.as_nanos();
         self.parts().enumerate().map(move |(i, (start, limit))| {
             let part = view.part(start, limit.words());
-            let (most, room) = (limit.most().unwrap_or(UNBOUNDED), limit.room(part, at));
+            let (most, room) = (limit.max_cost().unwrap_or(UNBOUNDED), limit.room(part, at));
             let allowed = !verdict.unfit.contains(i);
             let retry = if allowed { 0 } else { wait(limit, part, at, cost) };
             LimitDecision {

@@ -272,16 +272,17 @@ mod tests {
     #[test]
     fn turned_into_a_shadow_it_says_what_the_shadow_says() {
         let s = core::time::Duration::from_secs(1);
-        for mode in [Mode::Binary, Mode::Nary, Mode::Uniform] {
+        for mode in [Mode::Binary, Mode::Partial, Mode::CountRefusals] {
             let window = Limit::from(FixedWindow::new(4, s).unwrap());
             let second = match mode {
-                Mode::Uniform => Limit::from(RollingWindow::new(5, 3 * s).unwrap()),
-                _ => Limit::from(Gcra::new(2, s).unwrap().capacity(5)),
+                Mode::CountRefusals => Limit::from(RollingWindow::new(5, 3 * s).unwrap()),
+                _ => Limit::from(Gcra::new(2, s).unwrap().with_capacity(5)),
             };
-            let candidate = Limit::from(FixedWindow::new(2, s).unwrap()).named("new").shadow(true);
+            let candidate =
+                Limit::from(FixedWindow::new(2, s).unwrap()).with_name("new").with_shadow(true);
             for limits in [vec![second.clone()], vec![window, second, candidate]] {
-                let live = Policy::new("p", limits).unwrap().mode(mode).unwrap();
-                let shadow = live.clone().shadow(true);
+                let live = Policy::new("p", limits).unwrap().with_mode(mode).unwrap();
+                let shadow = live.clone().with_shadow(true);
                 let (mut a, mut b) = (vec![0; live.words()], vec![0; live.words()]);
                 let (mut a_logs, mut b_logs) = (Logs::new(), Logs::new());
                 let mut refusals = 0;

@@ -19,7 +19,7 @@ impl Policy {
     pub fn definition(&self) -> String {
         self.limits().iter().fold(String::new(), |mut text, limit| {
             limit.name().bytes().for_each(|byte| _ = write!(text, "{byte:02x}"));
-            let gap_ns = limit.gap().map_or(0, |gap| nanos(gap.period()));
+            let gap_ns = limit.min_interval().map_or(0, |gap| nanos(gap.period()));
             let (code, numbers) = defining(limit.algorithm());
             _ = write!(text, " {code} {gap_ns}");
             numbers.iter().for_each(|number| _ = write!(text, " {number}"));
@@ -42,11 +42,11 @@ fn defining(algorithm: &Algorithm) -> (char, Vec<u64>) {
     match algorithm {
         Algorithm::Gcra(gcra) => {
             let (step_ns, scale) = gcra.unit_ns();
-            ('g', Vec::from([step_ns, scale, gcra.holds(), gcra.overdraws().into()]))
+            ('g', Vec::from([step_ns, scale, gcra.capacity(), gcra.overdraft().into()]))
         }
         Algorithm::LeakyBucket(leaky) => {
-            let numbers = [leaky.holds(), leaky.drip(), nanos(leaky.period())];
-            let overdraft = [u64::from(leaky.overdraws())];
+            let numbers = [leaky.capacity(), leaky.drip(), nanos(leaky.period())];
+            let overdraft = [u64::from(leaky.overdraft())];
             ('l', numbers.into_iter().chain(overdraft).collect())
         }
         Algorithm::FixedWindow(window) => {
@@ -55,18 +55,18 @@ fn defining(algorithm: &Algorithm) -> (char, Vec<u64>) {
                 Align::Epoch => 1,
                 Align::Calendar(_) => 2,
             };
-            ('f', Vec::from([window.holds(), nanos(window.period()), align]))
+            ('f', Vec::from([window.limit(), nanos(window.period()), align]))
         }
         Algorithm::SlidingWindow(window) => {
-            ('s', Vec::from([window.holds(), nanos(window.period())]))
+            ('s', Vec::from([window.limit(), nanos(window.period())]))
         }
         Algorithm::RollingWindow(window) => {
             let buckets = window.buckets().unwrap_or(0);
-            ('r', Vec::from([window.holds(), nanos(window.period()), buckets]))
+            ('r', Vec::from([window.limit(), nanos(window.period()), buckets]))
         }
-        Algorithm::Quota(quota) => ('q', Vec::from([quota.holds(), nanos(quota.period())])),
-        Algorithm::EvenSlots(slots) => ('e', Vec::from([slots.slots(), nanos(slots.period())])),
-        Algorithm::Concurrency(slots) => ('c', Vec::from([slots.holds(), nanos(slots.lease())])),
+        Algorithm::Quota(quota) => ('q', Vec::from([quota.limit(), nanos(quota.period())])),
+        Algorithm::EvenSlots(slots) => ('e', Vec::from([slots.limit(), nanos(slots.period())])),
+        Algorithm::Concurrency(slots) => ('c', Vec::from([slots.limit(), nanos(slots.lease())])),
         Algorithm::ErrorRate(breaker) => {
             let (per, cool_down) = (nanos(breaker.period()), nanos(breaker.cool_down()));
             ('x', Vec::from([breaker.threshold(), per, breaker.min_samples(), cool_down]))
@@ -84,12 +84,12 @@ fn read_limit(line: &str) -> Option<Limit> {
     let time = Duration::from_nanos;
     let limit: Limit = match (code, &*numbers) {
         ("g", &[step, scale, capacity, overdraft]) => {
-            let gcra = Gcra::new(scale, time(step)).ok()?.capacity(capacity);
-            gcra.overdraft(overdraft == 1).into()
+            let gcra = Gcra::new(scale, time(step)).ok()?.with_capacity(capacity);
+            gcra.with_overdraft(overdraft == 1).into()
         }
         ("l", &[capacity, drip, every, overdraft]) => {
             let leaky = LeakyBucket::new(capacity, drip, time(every)).ok()?;
-            leaky.overdraft(overdraft == 1).into()
+            leaky.with_overdraft(overdraft == 1).into()
         }
         ("f", &[limit, per, 1]) => FixedWindow::aligned(limit, time(per)).ok()?.into(),
         ("f", &[limit, per, _]) => FixedWindow::new(limit, time(per)).ok()?.into(),
@@ -107,8 +107,8 @@ fn read_limit(line: &str) -> Option<Limit> {
         ("m", &[every]) => MinInterval::new(time(every)).ok()?.into(),
         _ => return None,
     };
-    let limit = limit.named(&name);
-    if gap == 0 { Some(limit) } else { limit.min_interval(time(gap)).ok() }
+    let limit = limit.with_name(&name);
+    if gap == 0 { Some(limit) } else { limit.with_min_interval(time(gap)).ok() }
 }
 
 fn read_name(hex: &str) -> Option<String> {
@@ -128,19 +128,19 @@ mod tests {
     fn every_kind_of_limit_reads_back_as_it_was() {
         let hour = Duration::from_secs(3_600);
         let limits: Vec<Limit> = Vec::from([
-            Gcra::new(7, hour).unwrap().capacity(3).overdraft(true).into(),
-            Limit::per_second(0).named("nothing"),
-            LeakyBucket::new(10, 3, hour).unwrap().named("leaky é\n"),
-            FixedWindow::new(5, hour).unwrap().named("first"),
-            FixedWindow::aligned(5, hour).unwrap().named("epoch"),
+            Gcra::new(7, hour).unwrap().with_capacity(3).with_overdraft(true).into(),
+            Limit::per_second(0).with_name("nothing"),
+            LeakyBucket::new(10, 3, hour).unwrap().with_name("leaky é\n"),
+            FixedWindow::new(5, hour).unwrap().with_name("first"),
+            FixedWindow::aligned(5, hour).unwrap().with_name("epoch"),
             SlidingWindow::new(5, hour).unwrap().into(),
             RollingWindow::new(5, hour).unwrap().into(),
-            RollingWindow::bucketed(5, hour, 60).unwrap().named("buckets"),
+            RollingWindow::bucketed(5, hour, 60).unwrap().with_name("buckets"),
             Quota::new(5, hour).unwrap().into(),
             EvenSlots::new(5, hour).unwrap().into(),
             Concurrency::new(5, hour).unwrap().into(),
             ErrorRate::new(5_000, hour, 10, hour).unwrap().into(),
-            Limit::from(MinInterval::new(hour).unwrap()).min_interval(hour).unwrap(),
+            Limit::from(MinInterval::new(hour).unwrap()).with_min_interval(hour).unwrap(),
         ]);
         let policy = Policy::new("p", limits).unwrap();
         let back = Policy::from_definition("p", &policy.definition()).unwrap();

@@ -107,16 +107,16 @@ mod tests {
 
     fn policies() -> [Policy; 6] {
         let second = Duration::from_secs(1);
-        let shadow = FixedWindow::new(2, second).unwrap().named("shadow").shadow(true);
+        let shadow = FixedWindow::new(2, second).unwrap().with_name("shadow").with_shadow(true);
         let sliding = || SlidingWindow::new(5, second).unwrap();
-        let several = [Gcra::new(7, second).unwrap().named("gcra"), shadow, sliding().into()];
+        let several = [Gcra::new(7, second).unwrap().with_name("gcra"), shadow, sliding().into()];
         [
-            Policy::from(Gcra::new(7, second).unwrap().capacity(3)),
+            Policy::from(Gcra::new(7, second).unwrap().with_capacity(3)),
             Policy::from(MinInterval::new(second).unwrap()),
             Policy::from(Limit::per_second(0)),
             Policy::new("several", several).unwrap(),
-            Policy::from(sliding()).mode(Mode::Nary).unwrap(),
-            Policy::from(sliding()).mode(Mode::Uniform).unwrap(),
+            Policy::from(sliding()).with_mode(Mode::Partial).unwrap(),
+            Policy::from(sliding()).with_mode(Mode::CountRefusals).unwrap(),
         ]
     }
 

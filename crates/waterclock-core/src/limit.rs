@@ -62,27 +62,27 @@ impl Limit {
 
     /// The name by which refusals call it. By default the algorithm's.
     #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
+    pub fn with_name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
     /// What it counts: `requests` (the default), `bytes`, `cents`, …
     #[must_use]
-    pub fn in_unit(mut self, unit: &str) -> Self {
+    pub fn with_unit(mut self, unit: &str) -> Self {
         self.unit = unit.into();
         self
     }
 
     /// Decide and report, never refuse.
     #[must_use]
-    pub fn shadow(mut self, shadow: bool) -> Self {
+    pub fn with_shadow(mut self, shadow: bool) -> Self {
         self.shadow = shadow;
         self
     }
 
     /// Also keep two admissions at least this far apart.
-    pub fn min_interval(mut self, every: Duration) -> Result<Self, LimitError> {
+    pub fn with_min_interval(mut self, every: Duration) -> Result<Self, LimitError> {
         self.gap = match MinInterval::new(every) {
             Ok(gap) => Some(gap),
             Err(LimitError::ZeroPeriod(_)) => return Err(LimitError::ZeroPeriod("min_interval")),
@@ -117,7 +117,7 @@ impl Limit {
 
     /// The interval that two admissions are kept apart, if there is one.
     #[must_use]
-    pub fn gap(&self) -> Option<MinInterval> {
+    pub fn min_interval(&self) -> Option<MinInterval> {
         self.gap
     }
 
@@ -137,8 +137,8 @@ impl Limit {
     /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
     #[inline]
     #[must_use]
-    pub fn most(&self) -> Option<u64> {
-        self.algorithm.limit()
+    pub fn max_cost(&self) -> Option<u64> {
+        self.algorithm.max_cost()
     }
 
     /// How long until this cost is admitted if nothing else happens.
@@ -170,7 +170,7 @@ impl Limit {
     /// limit − used, signed: below zero when uniform attempts pile up.
     pub(crate) fn counter(&self, view: View<'_>, now: u64) -> Option<i64> {
         let used = i64::try_from(self.algorithm.used(self.split(view).0, now)).ok()?;
-        let limit = i64::try_from(self.most()?).ok()?;
+        let limit = i64::try_from(self.max_cost()?).ok()?;
         Some((limit - used).max(-limit))
     }
 
@@ -180,7 +180,7 @@ impl Limit {
         let Some(gap) = self.gap else { return self.algorithm.room(view, now) };
         let (own, last) = self.split(view);
         let room = self.algorithm.room(own, now);
-        let limit = self.most().unwrap_or(UNBOUNDED);
+        let limit = self.max_cost().unwrap_or(UNBOUNDED);
         let reset = room.reset().max(gap.reset(last, now));
         match gap.used(last, now) {
             0 => Room::Counted {
@@ -280,8 +280,8 @@ macro_rules! named {
         impl $algorithm {
             /// A limit by this algorithm, under the name by which refusals call it.
             #[must_use]
-            pub fn named(self, name: &str) -> Limit {
-                Limit::from(self).named(name)
+            pub fn with_name(self, name: &str) -> Limit {
+                Limit::from(self).with_name(name)
             }
         }
     )*};

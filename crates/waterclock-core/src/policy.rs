@@ -14,10 +14,10 @@ pub enum Mode {
     #[default]
     Binary,
     /// As much as fits.
-    Nary,
+    Partial,
     /// The whole cost or nothing; every attempt is recorded, so hammering keeps you out: for as long
     /// as it goes on by a sliding or rolling window, until its end by a fixed one.
-    Uniform,
+    CountRefusals,
 }
 
 /// A named, ordered set of limits that admit together or not at all.
@@ -74,7 +74,7 @@ impl Policy {
 
     fn find_plain(mut self) -> Self {
         let plain = match &*self.limits {
-            [only] => only.gap().is_none() && !only.is_shadow() && only.lease().is_none(),
+            [only] => only.min_interval().is_none() && !only.is_shadow() && only.lease().is_none(),
             _ => false,
         };
         self.plain = plain && self.mode == Mode::Binary && !self.shadow;
@@ -108,12 +108,12 @@ impl Policy {
     }
 
     /// Sets what happens when not everything fits.
-    pub fn mode(mut self, mode: Mode) -> Result<Self, PolicyError> {
+    pub fn with_mode(mut self, mode: Mode) -> Result<Self, PolicyError> {
         let unfit = self.limits.iter().find(|limit| !limit.algorithm().records_refusals());
-        if let (Mode::Uniform, Some(limit)) = (mode, unfit) {
+        if let (Mode::CountRefusals, Some(limit)) = (mode, unfit) {
             return Err(PolicyError::NotUniform(limit.name().into()));
         }
-        if mode == Mode::Nary && self.counts_several {
+        if mode == Mode::Partial && self.counts_several {
             return Err(PolicyError::NotNary);
         }
         self.mode = mode;
@@ -122,7 +122,7 @@ impl Policy {
 
     /// Decide and report, never refuse.
     #[must_use]
-    pub fn shadow(mut self, shadow: bool) -> Self {
+    pub fn with_shadow(mut self, shadow: bool) -> Self {
         self.shadow = shadow;
         self.find_plain()
     }
@@ -143,7 +143,7 @@ impl Policy {
     /// What happens when not everything fits.
     #[must_use]
     #[inline]
-    pub fn admits_by(&self) -> Mode {
+    pub fn mode(&self) -> Mode {
         self.mode
     }
 
@@ -158,7 +158,7 @@ impl Policy {
     /// mode records of an attempt that is not admitted does.
     #[must_use]
     pub fn refuses(&self, decision: &Decision) -> bool {
-        let in_part = self.mode == Mode::Nary && decision.granted() > 0;
+        let in_part = self.mode == Mode::Partial && decision.granted() > 0;
         !decision.is_allowed() && !in_part
     }
 

@@ -45,7 +45,7 @@ impl Policy {
                 let full_at = gcra.full_at(part.words);
                 let by = u128::from(by) * u128::from(gcra.unit_ns().1);
                 gcra.set_full_at(full_at.saturating_sub(by), part.words);
-                if let Some(gap) = limit.gap() {
+                if let Some(gap) = limit.min_interval() {
                     let at = gcra.words();
                     part.words[at] = part.words[at].min(now.as_nanos() + gap.every);
                 }
@@ -58,7 +58,7 @@ impl Policy {
 
 fn is_sound(limit: &Limit, view: View<'_>) -> bool {
     let own = limit.algorithm().words();
-    let gap_is_sound = limit.gap().is_none() || view.words[own] <= LATEST;
+    let gap_is_sound = limit.min_interval().is_none() || view.words[own] <= LATEST;
     gap_is_sound
         && match (limit.algorithm(), &view.words[..own]) {
             // Sums saturate: too much debt stays too much.

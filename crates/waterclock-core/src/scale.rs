@@ -37,7 +37,7 @@ impl Policy {
             })?;
             limits.extend(scaled);
         }
-        Self::unchecked(name, limits).shadow(self.is_shadow()).mode(self.admits_by())
+        Self::unchecked(name, limits).with_shadow(self.is_shadow()).with_mode(self.mode())
     }
 }
 
@@ -47,7 +47,7 @@ impl Limit {
         if factor.is_zero() || factor.is_one() {
             return Ok(factor.is_one().then(|| self.clone()));
         }
-        let gap = match self.gap() {
+        let gap = match self.min_interval() {
             Some(gap) => Some(gap.scaled(factor, "min_interval")?),
             None => None,
         };
@@ -66,13 +66,13 @@ impl Algorithm {
         Ok(match self {
             Self::Gcra(gcra) => Self::Gcra(gcra.scaled(factor)?),
             Self::LeakyBucket(leaky) => {
-                let capacity = units(factor, "capacity", leaky.holds())?;
+                let capacity = units(factor, "capacity", leaky.capacity())?;
                 let every = interval(factor, "every", leaky.period())?;
                 let scaled = LeakyBucket::new(capacity, leaky.drip(), every)?;
-                Self::LeakyBucket(scaled.overdraft(leaky.overdraws()))
+                Self::LeakyBucket(scaled.with_overdraft(leaky.overdraft()))
             }
             Self::FixedWindow(window) => {
-                let (limit, per) = (units(factor, "limit", window.holds())?, window.period());
+                let (limit, per) = (units(factor, "limit", window.limit())?, window.period());
                 Self::FixedWindow(match window.align() {
                     Align::First => FixedWindow::new(limit, per)?,
                     Align::Epoch => FixedWindow::aligned(limit, per)?,
@@ -80,28 +80,28 @@ impl Algorithm {
                 })
             }
             Self::SlidingWindow(window) => Self::SlidingWindow(SlidingWindow::new(
-                units(factor, "limit", window.holds())?,
+                units(factor, "limit", window.limit())?,
                 window.period(),
             )?),
             Self::RollingWindow(window) => {
-                let (limit, per) = (units(factor, "limit", window.holds())?, window.period());
+                let (limit, per) = (units(factor, "limit", window.limit())?, window.period());
                 Self::RollingWindow(match window.buckets() {
                     None => RollingWindow::new(limit, per)?,
                     Some(buckets) => RollingWindow::bucketed(limit, per, buckets)?,
                 })
             }
             Self::Quota(quota) => {
-                Self::Quota(Quota::new(units(factor, "limit", quota.holds())?, quota.period())?)
+                Self::Quota(Quota::new(units(factor, "limit", quota.limit())?, quota.period())?)
             }
             Self::EvenSlots(slots) => {
                 let per = interval(factor, "per", slots.period())?;
-                Self::EvenSlots(EvenSlots::new(slots.slots(), per)?)
+                Self::EvenSlots(EvenSlots::new(slots.limit(), per)?)
             }
             Self::MinInterval(gap) => Self::MinInterval(gap.scaled(factor, "every")?),
             // A share of errors is nobody's budget.
             Self::ErrorRate(rate) => Self::ErrorRate(*rate),
             Self::Concurrency(slots) => Self::Concurrency(Concurrency::new(
-                units(factor, "limit", slots.holds())?,
+                units(factor, "limit", slots.limit())?,
                 slots.lease(),
             )?),
         })
@@ -134,17 +134,21 @@ mod tests {
     fn every_kind() -> Vec<Limit> {
         let s = us(1_000_000);
         Vec::from([
-            Gcra::new(3, s).unwrap().capacity(5).overdraft(true).named("gcra"),
-            LeakyBucket::new(10, 1, s).unwrap().named("drop"),
-            LeakyBucket::new(10, 3, s).unwrap().named("gush"),
-            FixedWindow::new(5, s).unwrap().named("first"),
-            FixedWindow::aligned(5, s).unwrap().named("epoch"),
-            SlidingWindow::new(5, s).unwrap().named("sliding"),
-            RollingWindow::new(5, s).unwrap().named("log"),
-            RollingWindow::bucketed(5, s, 60).unwrap().named("cells"),
-            Quota::new(5, s).unwrap().named("quota"),
-            EvenSlots::new(5, s).unwrap().named("slots").min_interval(us(7)).unwrap(),
-            MinInterval::new(us(100)).unwrap().named("gap").in_unit("bytes").shadow(true),
+            Gcra::new(3, s).unwrap().with_capacity(5).with_overdraft(true).with_name("gcra"),
+            LeakyBucket::new(10, 1, s).unwrap().with_name("drop"),
+            LeakyBucket::new(10, 3, s).unwrap().with_name("gush"),
+            FixedWindow::new(5, s).unwrap().with_name("first"),
+            FixedWindow::aligned(5, s).unwrap().with_name("epoch"),
+            SlidingWindow::new(5, s).unwrap().with_name("sliding"),
+            RollingWindow::new(5, s).unwrap().with_name("log"),
+            RollingWindow::bucketed(5, s, 60).unwrap().with_name("cells"),
+            Quota::new(5, s).unwrap().with_name("quota"),
+            EvenSlots::new(5, s).unwrap().with_name("slots").with_min_interval(us(7)).unwrap(),
+            MinInterval::new(us(100))
+                .unwrap()
+                .with_name("gap")
+                .with_unit("bytes")
+                .with_shadow(true),
         ])
     }
 
@@ -158,17 +162,21 @@ mod tests {
         let s = us(1_500_000);
         let expected: [Limit; 11] = [
             // Three per 1.5 s, not one per 500 ms: the same, as it happens.
-            Gcra::new(2, us(1_000_000)).unwrap().capacity(4).overdraft(true).named("gcra"),
-            LeakyBucket::new(7, 1, s).unwrap().named("drop"),
-            LeakyBucket::new(7, 3, s).unwrap().named("gush"),
-            FixedWindow::new(4, us(1_000_000)).unwrap().named("first"),
-            FixedWindow::aligned(4, us(1_000_000)).unwrap().named("epoch"),
-            SlidingWindow::new(4, us(1_000_000)).unwrap().named("sliding"),
-            RollingWindow::new(4, us(1_000_000)).unwrap().named("log"),
-            RollingWindow::bucketed(4, us(1_000_000), 60).unwrap().named("cells"),
-            Quota::new(4, us(1_000_000)).unwrap().named("quota"),
-            EvenSlots::new(5, s).unwrap().named("slots").min_interval(us(11)).unwrap(),
-            MinInterval::new(us(150)).unwrap().named("gap"),
+            Gcra::new(2, us(1_000_000))
+                .unwrap()
+                .with_capacity(4)
+                .with_overdraft(true)
+                .with_name("gcra"),
+            LeakyBucket::new(7, 1, s).unwrap().with_name("drop"),
+            LeakyBucket::new(7, 3, s).unwrap().with_name("gush"),
+            FixedWindow::new(4, us(1_000_000)).unwrap().with_name("first"),
+            FixedWindow::aligned(4, us(1_000_000)).unwrap().with_name("epoch"),
+            SlidingWindow::new(4, us(1_000_000)).unwrap().with_name("sliding"),
+            RollingWindow::new(4, us(1_000_000)).unwrap().with_name("log"),
+            RollingWindow::bucketed(4, us(1_000_000), 60).unwrap().with_name("cells"),
+            Quota::new(4, us(1_000_000)).unwrap().with_name("quota"),
+            EvenSlots::new(5, s).unwrap().with_name("slots").with_min_interval(us(11)).unwrap(),
+            MinInterval::new(us(150)).unwrap().with_name("gap"),
         ];
         for (limit, expected) in every_kind().iter().zip(&expected) {
             let scaled = limit.scaled(half_more).unwrap().unwrap();
@@ -181,9 +189,10 @@ mod tests {
     #[test]
     fn one_is_the_identity_and_zero_admits_everything() {
         let limits = every_kind().into_iter().take(10);
-        let policy = Policy::new("p", limits).unwrap().mode(Mode::Nary).unwrap().shadow(true);
+        let policy =
+            Policy::new("p", limits).unwrap().with_mode(Mode::Partial).unwrap().with_shadow(true);
         let same = policy.scaled("q", Factor::ONE).unwrap();
-        assert_eq!((same.name(), same.admits_by(), same.is_shadow()), ("q", Mode::Nary, true));
+        assert_eq!((same.name(), same.mode(), same.is_shadow()), ("q", Mode::Partial, true));
         assert_eq!(same.definition(), policy.definition());
         assert!(policy.scaled("q", Factor::ZERO).unwrap().limits().is_empty());
         // Not even times that are no whole microseconds are touched.
@@ -193,23 +202,23 @@ mod tests {
 
     #[test]
     fn a_fast_rate_is_rounded_once_per_period_and_not_per_unit() {
-        let fast = Limit::per_second(1_000_000_000).named("fast");
+        let fast = Limit::per_second(1_000_000_000).with_name("fast");
         let scaled = |text| fast.scaled(by(text)).unwrap().unwrap();
         let expected = |limit, per, capacity| {
-            Gcra::new(limit, us(per)).unwrap().capacity(capacity).named("fast")
+            Gcra::new(limit, us(per)).unwrap().with_capacity(capacity).with_name("fast")
         };
         let twice = expected(1_000_000_000, 2_000_000, 500_000_000);
         assert_eq!(definition(&scaled("2")), definition(&twice));
         let third = expected(1_000_000_000, 333_334, 3_000_000_001);
         assert_eq!(definition(&scaled("0.3333333333")), definition(&third));
         let nothing = Limit::from(Limit::per_second(0)).scaled(by("0.5")).unwrap().unwrap();
-        assert_eq!(nothing.most(), Some(0));
+        assert_eq!(nothing.max_cost(), Some(0));
     }
 
     #[test]
     fn what_does_not_fit_is_said() {
         let century = us(100 * 31_557_600_000_000);
-        let policy = |limit: Limit| Policy::new("p", [limit.named("x")]).unwrap();
+        let policy = |limit: Limit| Policy::new("p", [limit.with_name("x")]).unwrap();
         for (limit, factor, complaint) in [
             (
                 Quota::new(MAX_UNITS, us(1)).unwrap().into(),
@@ -240,7 +249,7 @@ mod tests {
 
     impl Gcra {
         fn min_interval_of(self, every: Duration) -> Limit {
-            Limit::from(self).min_interval(every).unwrap()
+            Limit::from(self).with_min_interval(every).unwrap()
         }
     }
 
@@ -262,7 +271,7 @@ mod tests {
             let leaky: Limit = LeakyBucket::new(capacity, drip, us(every)).unwrap().into();
             let scaled = leaky.scaled(factor).unwrap().unwrap();
             let Algorithm::LeakyBucket(scaled) = scaled.algorithm() else { panic!("{scaled:?}") };
-            let holds = scaled.holds();
+            let holds = scaled.capacity();
             assert_eq!(scaled.drip(), drip);
             assert!(holds * mantissa >= capacity * power);
             assert!(holds == 1 || (holds - 1) * mantissa < capacity * power);

@@ -19,7 +19,7 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Somebody else's server. It allows five requests per second, and says so.
 async fn server() -> Result<String, Failure> {
-    let window = FixedWindow::new(5, Duration::from_secs(1))?.named("second");
+    let window = FixedWindow::new(5, Duration::from_secs(1))?.with_name("second");
     let rule = Rule::new(Policy::new("api", [window])?).headers(HeaderStyle::Ietf);
     let builder = RateLimitLayer::builder(MemoryStore::default()).rule(rule);
     let router = Router::new().route("/", get(|| async { "hello" }));
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Failure> {
         // The server has the last word: it is asked nothing while it wants to be left alone.
         .layer(HonourLayer::new().retries(2).within(Duration::from_secs(10)))
         // We do not believe in more than fifty per second to any server, evenly.
-        .layer(PaceLayer::new(KeyedLimiter::new(Limit::per_second(50).capacity(1))))
+        .layer(PaceLayer::new(KeyedLimiter::new(Limit::per_second(50).with_capacity(1))))
         .service(hyper);
 
     let clock = MonotonicClock::default();

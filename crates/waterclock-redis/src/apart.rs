@@ -89,7 +89,7 @@ impl Held {
 
 /// Whether a charge is made whatever becomes of the others.
 fn always_records(line: &Line) -> bool {
-    line.entry.policy.is_shadow() || line.entry.policy.admits_by() == Mode::Uniform
+    line.entry.policy.is_shadow() || line.entry.policy.mode() == Mode::CountRefusals
 }
 
 /// How the lines of one slot are asked. Once refused, the rest is only looked at, for its numbers;

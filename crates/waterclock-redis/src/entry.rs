@@ -184,7 +184,7 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
         let name = policy.name();
         Err(StoreError::Unfit(format!("policy `{name}` cannot be leased: {what}")))
     };
-    if policy.admits_by() != Mode::Binary || policy.is_shadow() {
+    if policy.mode() != Mode::Binary || policy.is_shadow() {
         return unfit("only binary policies that are not in shadow can be");
     }
     for limit in policy.limits() {
@@ -195,7 +195,7 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
                 | Algorithm::Concurrency(_)
                 | Algorithm::ErrorRate(_)
         );
-        if event || limit.gap().is_some() || limit.is_shadow() {
+        if event || limit.min_interval().is_some() || limit.is_shadow() {
             return unfit("units taken out beforehand keep no distance and cast no shadow");
         }
     }

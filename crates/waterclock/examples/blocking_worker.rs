@@ -9,7 +9,7 @@ use waterclock::{Clock, Limit, Limiter, MonotonicClock, WaitError};
 
 fn main() {
     // 10 per second for all workers together, one at a time.
-    let limiter = Limiter::new(Limit::per_second(10).capacity(1));
+    let limiter = Limiter::new(Limit::per_second(10).with_capacity(1));
     let clock = MonotonicClock::default();
     let start = clock.now();
     let elapsed_ms = || (clock.now().as_nanos() - start.as_nanos()) / 1_000_000;

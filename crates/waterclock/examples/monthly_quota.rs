@@ -14,8 +14,10 @@ fn days_and_hours(time: Duration) -> String {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let monthly = fixed_window(1_000, CalendarUnit::Month, "Europe/Berlin")?;
-    let policy =
-        Policy::new("plan", [Limit::per_second(600).named("burst"), monthly.named("monthly")])?;
+    let policy = Policy::new(
+        "plan",
+        [Limit::per_second(600).with_name("burst"), monthly.with_name("monthly")],
+    )?;
     let customers: KeyedLimiter<str> = KeyedLimiter::new(policy.clone());
 
     for cost in [600, 300, 300, 400] {

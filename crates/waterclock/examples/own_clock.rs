@@ -15,7 +15,7 @@ struct Logins<C> {
 
 impl<C: Clock> Logins<C> {
     fn new(clock: C) -> Self {
-        let policy = Limit::per_hour(6).capacity(3);
+        let policy = Limit::per_hour(6).with_capacity(3);
         Self { wrong: KeyedLimiter::builder(policy).clock(clock).build() }
     }
 

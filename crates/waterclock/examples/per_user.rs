@@ -16,7 +16,7 @@ fn say(what: &str, decision: &Decision) {
 
 fn main() {
     // 6 per minute, of which 3 may be used at once.
-    let per_user: KeyedLimiter<String> = KeyedLimiter::new(Limit::per_minute(6).capacity(3));
+    let per_user: KeyedLimiter<String> = KeyedLimiter::new(Limit::per_minute(6).with_capacity(3));
 
     for _ in 0..4 {
         say("alice asks", &per_user.check("alice"));

@@ -7,9 +7,9 @@ use std::time::Duration;
 use waterclock::{Limit, Limiter, ManualClock, Policy, RollingWindow};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let burst = Limit::per_second(3).named("burst");
+    let burst = Limit::per_second(3).with_name("burst");
     let hourly = RollingWindow::new(8, Duration::from_secs(3_600))?;
-    let policy = Policy::new("api", [burst, Limit::from(hourly).named("hourly")])?;
+    let policy = Policy::new("api", [burst, Limit::from(hourly).with_name("hourly")])?;
 
     let clock = ManualClock::default();
     let limiter = Limiter::with_clock(policy, clock.clone());

@@ -16,7 +16,7 @@ async fn fetch(page: u32) -> String {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The API allows 5 calls per second. Capacity 1 spreads them evenly: one every 200 ms. With
     // the default capacity of 5 the first five would go at once.
-    let limiter = Limiter::new(Limit::per_second(5).capacity(1));
+    let limiter = Limiter::new(Limit::per_second(5).with_capacity(1));
 
     let clock = MonotonicClock::default();
     let start = clock.now();

@@ -28,7 +28,7 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// ```
 /// use waterclock::{KeyedLimiter, Limit};
 ///
-/// let per_user: KeyedLimiter<String> = KeyedLimiter::new(Limit::per_minute(100).capacity(20));
+/// let per_user: KeyedLimiter<String> = KeyedLimiter::new(Limit::per_minute(100).with_capacity(20));
 /// assert!(per_user.check("alice").is_allowed());
 /// assert_eq!(per_user.peek("alice").remaining(), Some(19));
 /// ```

@@ -38,7 +38,7 @@ impl<const LEASED: bool> Limiter for Waterclock<LEASED> {
     async fn open(url: &str, Quota { limit, seconds }: Quota) -> Result<Self, Error> {
         // As patient as the client of the others is by default.
         let store = RedisStore::builder(url).deadline(Duration::from_millis(500)).connect().await?;
-        let gcra = Gcra::new(limit, Duration::from_secs(seconds))?.capacity(limit);
+        let gcra = Gcra::new(limit, Duration::from_secs(seconds))?.with_capacity(limit);
         let lease = LEASED.then_some(Lease { size: 1_000, ttl: Duration::from_secs(1) });
         let policy = Policy::new(POLICY, [gcra])?;
         store.set_policy_as(policy, Serving { lease, ..Serving::default() }).await?;

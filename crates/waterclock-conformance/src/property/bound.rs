@@ -40,7 +40,7 @@ pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -
 fn is_charged(case: &Case, answer: &Answer) -> bool {
     match case.spec.mode {
         // Recorded is not admitted.
-        Mode::Uniform => answer.allowed,
+        Mode::CountRefusals => answer.allowed,
         _ => answer.granted > 0,
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn peeks<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
 /// Deleting refused calls changes nothing.
 pub(super) fn refusals<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
     // Uniform records refusals, and a shadow limit what it would have admitted.
-    if case.spec.mode == Mode::Uniform || has_shadow(&case.spec) {
+    if case.spec.mode == Mode::CountRefusals || has_shadow(&case.spec) {
         return Ok(false);
     }
     let all = answers;

@@ -70,7 +70,7 @@ pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
     }
     // A refused single of a uniform policy is another recording than the batch's: admitted, both
     // leave the same state, and everything after them is the same.
-    if parts[i + singles..] != whole[i + 1..] && case.spec.mode != Mode::Uniform {
+    if parts[i + singles..] != whole[i + 1..] && case.spec.mode != Mode::CountRefusals {
         return Err(format!("{singles} at once leave another state than one by one"));
     }
     Ok(true)

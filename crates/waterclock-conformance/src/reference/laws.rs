@@ -4,7 +4,7 @@
 use super::testing::{Dice, SECOND, live, policy};
 use super::{Algorithm, Align, Answer, LimitSpec, Mode, Model, PolicySpec, Verb};
 
-const MODES: [Mode; 3] = [Mode::Binary, Mode::Nary, Mode::Uniform];
+const MODES: [Mode; 3] = [Mode::Binary, Mode::Partial, Mode::CountRefusals];
 
 /// Longer than any wait among limits with periods up to 13 that these dice meet.
 const HORIZON: u64 = 800;

@@ -42,10 +42,10 @@ impl Verdict {
             return Self { allowed: true, granted: cost, refused: false };
         }
         let granted = match mode {
-            Mode::Uniform => cost,
+            Mode::CountRefusals => cost,
             Mode::Binary => 0,
-            Mode::Nary => meters.remaining().map_or(0, |remaining| cost.min(remaining)),
+            Mode::Partial => meters.remaining().map_or(0, |remaining| cost.min(remaining)),
         };
-        Self { allowed: false, granted, refused: mode != Mode::Nary || granted == 0 }
+        Self { allowed: false, granted, refused: mode != Mode::Partial || granted == 0 }
     }
 }

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn in_uniform_attempts_begin_the_gap() {
-        let mut model = with_gap(Mode::Uniform);
+        let mut model = with_gap(Mode::CountRefusals);
         model.apply(0, Verb::Check, 1);
         let refused = model.apply(9, Verb::Check, 1);
         assert_eq!((refused.allowed, refused.retry_after_ns), (false, Some(10)));

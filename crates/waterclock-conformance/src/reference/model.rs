@@ -79,7 +79,7 @@ impl Model {
             let granted = if limit.shadow { own.granted } else { live.granted };
             for meter in &mut limit.meters {
                 match (self.spec.mode, how) {
-                    (Mode::Uniform, _) => meter.record(self.now, cost),
+                    (Mode::CountRefusals, _) => meter.record(self.now, cost),
                     _ if granted == 0 => {}
                     (_, How::Charge) => meter.charge(self.now, granted),
                     (_, How::Hold { until }) => meter.hold(self.now, granted, until),
@@ -139,7 +139,7 @@ impl Model {
     }
 
     fn counter(&self) -> Option<i64> {
-        let uniform = self.spec.mode == Mode::Uniform;
+        let uniform = self.spec.mode == Mode::CountRefusals;
         let counters = self.live().meters.into_iter().filter_map(|meter| meter.counter(self.now));
         counters.min().filter(|_| uniform)
     }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn nary_grants_what_fits() {
-        let mut model = windows(Mode::Nary, false, [window(5, false), window(3, false)]);
+        let mut model = windows(Mode::Partial, false, [window(5, false), window(3, false)]);
         model.apply(0, Verb::Check, 1);
         let partial = model.apply(0, Verb::Check, 3);
         assert_eq!((partial.allowed, partial.granted), (false, 2));
@@ -212,7 +212,7 @@ mod tests {
         assert!(allowed.allowed && allowed.refused_by.is_empty());
         assert_eq!((allowed.shadow_refused_by, allowed.remaining), (vec![1], Some(0)));
 
-        let mut nary = windows(Mode::Nary, false, [window(9, false), window(2, true)]);
+        let mut nary = windows(Mode::Partial, false, [window(9, false), window(2, true)]);
         let partial = nary.apply(0, Verb::Check, 3);
         assert!(partial.allowed && partial.shadow_refused_by.is_empty());
         assert_eq!(nary.apply(0, Verb::Check, 3).shadow_refused_by, [1]);

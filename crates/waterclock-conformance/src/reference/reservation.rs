@@ -35,7 +35,7 @@ impl Model {
         let live = Verdict::of(&self.live(), self.spec.mode, cost.into());
         let until = now + Time::from(ttl_ns);
         let answer = self.decide(cost.into(), Some(How::Hold { until }));
-        let holds = answer.allowed || self.spec.mode == Mode::Nary && answer.granted > 0;
+        let holds = answer.allowed || self.spec.mode == Mode::Partial && answer.granted > 0;
         let parts = self.limits.iter().zip(each).map(|(limit, own)| {
             let units = if limit.shadow { own } else { live.granted };
             (units > 0 || cost == 0).then_some(units)

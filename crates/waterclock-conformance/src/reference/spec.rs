@@ -118,9 +118,9 @@ pub enum Mode {
     /// The whole cost or nothing.
     Binary,
     /// As much of the cost as fits.
-    Nary,
+    Partial,
     /// Every attempt is recorded, refused ones too.
-    Uniform,
+    CountRefusals,
 }
 
 /// What is done to the key.

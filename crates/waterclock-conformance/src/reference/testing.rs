@@ -14,7 +14,11 @@ pub(super) fn policy(algorithm: Algorithm) -> Model {
 }
 
 pub(super) fn uniform(algorithm: Algorithm) -> Model {
-    Model::new(PolicySpec { mode: Mode::Uniform, shadow: false, limits: vec![live(algorithm)] })
+    Model::new(PolicySpec {
+        mode: Mode::CountRefusals,
+        shadow: false,
+        limits: vec![live(algorithm)],
+    })
 }
 
 /// How many of the checks of one unit at these instants are allowed.
@@ -88,7 +92,7 @@ impl Dice {
 
     pub(super) fn policy(&mut self, mode: Mode, limit: u64, per: u64) -> PolicySpec {
         let limits = (0..=self.below(3)).map(|_| LimitSpec {
-            algorithm: self.algorithm(mode == Mode::Uniform, limit, per),
+            algorithm: self.algorithm(mode == Mode::CountRefusals, limit, per),
             min_interval_ns: (self.below(5) == 0).then(|| self.below(per)),
             shadow: self.below(6) == 0,
         });

@@ -186,7 +186,7 @@ fn breaker_that_is_forgotten_too_early() {
 #[test]
 fn refusal_that_charges() {
     caught(Family::FixedEpoch, "P7", |spec, trace, _| {
-        let spec = PolicySpec { mode: Mode::Uniform, ..spec.clone() };
+        let spec = PolicySpec { mode: Mode::CountRefusals, ..spec.clone() };
         let mut answers = Core.run(&spec, trace, false);
         answers.iter_mut().filter(|answer| !answer.allowed).for_each(|answer| answer.granted = 0);
         answers

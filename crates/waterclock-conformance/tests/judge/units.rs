@@ -28,11 +28,11 @@ impl Apart {
     fn new(clock: &ManualClock, limits: &[Limit], mode: Mode) -> Self {
         let store = MemoryStore::new(64, clock.clone());
         for limit in limits {
-            let alone = limit.clone().shadow(false);
-            let policy = Policy::new(limit.name(), [alone]).unwrap().mode(mode).unwrap();
+            let alone = limit.clone().with_shadow(false);
+            let policy = Policy::new(limit.name(), [alone]).unwrap().with_mode(mode).unwrap();
             now_or_never(store.set_policy(policy.clone())).unwrap();
         }
-        Self { store, limits: limits.to_vec(), uniform: mode == Mode::Uniform }
+        Self { store, limits: limits.to_vec(), uniform: mode == Mode::CountRefusals }
     }
 
     /// What each limit says: whether it admits, and then its numbers.
@@ -74,7 +74,7 @@ fn each_limit_says_what_it_would_say_alone() {
     for seed in 0..400 {
         let mut dice = Rng::with_seed(seed);
         let policy = draw_policy(&mut dice);
-        let (limits, mode) = (policy.limits().to_vec(), policy.admits_by());
+        let (limits, mode) = (policy.limits().to_vec(), policy.mode());
         let clock = ManualClock::default();
         let store = MemoryStore::new(16, clock.clone());
         now_or_never(store.set_policy(policy.clone())).unwrap();
@@ -117,7 +117,7 @@ fn each_limit_says_what_it_would_say_alone() {
             if !decision.is_allowed() && !recurs(&limits) {
                 let of = |wait: Option<Duration>| wait.unwrap_or(Duration::MAX);
                 let waits = live().map(|(_, (admits, alone))| match admits {
-                    true if verb == Verb::Check && mode == Mode::Uniform => {
+                    true if verb == Verb::Check && mode == Mode::CountRefusals => {
                         of(alone.decision.retry_after())
                     }
                     true => Duration::ZERO,

@@ -33,7 +33,7 @@ impl Concurrency {
 
     /// How many may be held at the same time.
     #[must_use]
-    pub fn holds(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         self.limit
     }
 
@@ -72,7 +72,7 @@ impl Meter for Concurrency {
         1
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.limit)
     }
 

@@ -225,7 +225,7 @@ impl Meter for ErrorRate {
         2
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         None
     }
 

@@ -29,7 +29,7 @@ impl EvenSlots {
 
     /// How many slots there are in a period.
     #[must_use]
-    pub fn slots(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         self.halves / 2
     }
 
@@ -61,7 +61,7 @@ impl Meter for EvenSlots {
         1
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         None
     }
 

@@ -105,7 +105,7 @@ impl Meter for FixedWindow {
         2
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.limit)
     }
 

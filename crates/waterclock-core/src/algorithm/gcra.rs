@@ -62,13 +62,13 @@ impl Gcra {
     /// `limit` units per `per`, and as many at once.
     pub fn new(limit: u64, per: Duration) -> Result<Self, LimitError> {
         let limit = units("limit", limit)?;
-        Ok(Self::from_ratio(limit, period("per", per)?).capacity(limit))
+        Ok(Self::from_ratio(limit, period("per", per)?).with_capacity(limit))
     }
 
     /// For periods known to be valid; a limit of zero admits nothing.
     pub(crate) fn infallible(limit: u64, per_ns: u64) -> Self {
         let limit = limit.min(MAX_UNITS);
-        Self::from_ratio(limit.max(1), per_ns).capacity(limit)
+        Self::from_ratio(limit.max(1), per_ns).with_capacity(limit)
     }
 
     fn from_ratio(limit: u64, per_ns: u64) -> Self {
@@ -94,14 +94,14 @@ impl Gcra {
         let per = factor.interval(per).ok_or(LimitError::LongPeriod("per"))?;
         let capacity = factor.units(self.capacity).ok_or(LimitError::ManyUnits("capacity"))?;
         let limit = self.scale.get().saturating_mul(self.common);
-        let scaled = Self::new(limit, per)?.capacity(capacity).overdraft(self.overdraft);
+        let scaled = Self::new(limit, per)?.with_capacity(capacity).with_overdraft(self.overdraft);
         if scaled.capacity < capacity { Err(LimitError::SlowRefill) } else { Ok(scaled) }
     }
 
     /// How much may be used at once, whatever the rate. Clamped to what refills within 100 years;
     /// [`Gcra::holds`] tells what it came to. A capacity of zero admits nothing.
     #[must_use]
-    pub fn capacity(mut self, capacity: u64) -> Self {
+    pub fn with_capacity(mut self, capacity: u64) -> Self {
         let most = mul(MAX_DEPTH_NS, self.scale.get()) / u128::from(self.step.get());
         self.capacity = capacity.min(MAX_UNITS).min(u64::try_from(most).unwrap_or(u64::MAX));
         self.depth = mul(self.capacity, self.step.get());
@@ -118,14 +118,14 @@ impl Gcra {
 
     /// Admit any cost whenever one unit would pass, and let the key go into debt.
     #[must_use]
-    pub fn overdraft(mut self, overdraft: bool) -> Self {
+    pub fn with_overdraft(mut self, overdraft: bool) -> Self {
         self.overdraft = overdraft;
         self.fit_word()
     }
 
     /// The capacity.
     #[must_use]
-    pub fn holds(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
@@ -137,7 +137,7 @@ impl Gcra {
 
     /// Whether any cost is admitted whenever one unit would pass.
     #[must_use]
-    pub fn overdraws(&self) -> bool {
+    pub fn overdraft(&self) -> bool {
         self.overdraft
     }
 
@@ -305,7 +305,7 @@ impl<W: Width> Meter for Cells<'_, W> {
     }
 
     #[inline]
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.gcra.capacity)
     }
 
@@ -385,7 +385,7 @@ impl Meter for Gcra {
     fn words(&self) -> usize {
         if self.one_word { 1 } else { 2 }
     }
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.capacity)
     }
     fn used(&self, view: View<'_>, now: u64) -> u64 {

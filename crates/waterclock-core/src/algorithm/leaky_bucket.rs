@@ -37,14 +37,14 @@ impl LeakyBucket {
 
     /// Admit any cost whenever one unit would pass, and let the key go into debt.
     #[must_use]
-    pub fn overdraft(mut self, overdraft: bool) -> Self {
+    pub fn with_overdraft(mut self, overdraft: bool) -> Self {
         self.overdraft = overdraft;
         self
     }
 
     /// The capacity.
     #[must_use]
-    pub fn holds(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
@@ -62,7 +62,7 @@ impl LeakyBucket {
 
     /// Whether any cost is admitted whenever one unit would pass.
     #[must_use]
-    pub fn overdraws(&self) -> bool {
+    pub fn overdraft(&self) -> bool {
         self.overdraft
     }
 
@@ -98,8 +98,8 @@ impl From<LeakyBucket> for Algorithm {
         if bucket.drip > 1 {
             return Self::LeakyBucket(bucket);
         }
-        let gcra = Gcra::infallible(1, bucket.every).capacity(bucket.capacity);
-        Self::Gcra(gcra.overdraft(bucket.overdraft))
+        let gcra = Gcra::infallible(1, bucket.every).with_capacity(bucket.capacity);
+        Self::Gcra(gcra.with_overdraft(bucket.overdraft))
     }
 }
 
@@ -108,7 +108,7 @@ impl Meter for LeakyBucket {
         2
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.capacity)
     }
 

@@ -34,7 +34,7 @@ impl Meter for MinInterval {
         1
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         None
     }
 

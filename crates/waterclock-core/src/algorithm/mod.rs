@@ -85,7 +85,7 @@ pub(crate) trait Meter {
     /// How many words the state takes.
     fn words(&self) -> usize;
     /// The largest cost a fresh key could ever admit at once; `None` when any cost is one event.
-    fn limit(&self) -> Option<u64>;
+    fn max_cost(&self) -> Option<u64>;
     /// Units that count against the limit now, rounded up (for event limits: 0 open, 1 closed).
     fn used(&self, view: View<'_>, now: u64) -> u64;
     /// The smallest d such that `units` are free at now + d if nothing else happens, or `NEVER`.
@@ -120,7 +120,7 @@ pub(crate) trait Meter {
 }
 
 pub(crate) fn counted<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) -> Room {
-    let (limit, remaining) = (meter.limit(), remaining(meter, view, now));
+    let (limit, remaining) = (meter.max_cost(), remaining(meter, view, now));
     let next_unit = match remaining {
         Some(left) if remaining != limit => meter.wait(view, now, left + 1),
         _ => NEVER,
@@ -133,7 +133,7 @@ pub(crate) fn counted<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) ->
 #[inline]
 pub(crate) fn remaining<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) -> Option<u64> {
     let used = meter.used(view, now);
-    match meter.limit() {
+    match meter.max_cost() {
         Some(limit) => Some(limit.saturating_sub(used)),
         None if used > 0 => Some(0),
         None => None,
@@ -188,8 +188,8 @@ impl Meter for Algorithm {
         meter!(self, m => m.words())
     }
     #[inline]
-    fn limit(&self) -> Option<u64> {
-        meter!(self, m => m.limit())
+    fn max_cost(&self) -> Option<u64> {
+        meter!(self, m => m.max_cost())
     }
     #[inline]
     fn used(&self, view: View<'_>, now: u64) -> u64 {
@@ -279,7 +279,7 @@ macro_rules! measured {
         impl $window {
             /// The limit.
             #[must_use]
-            pub fn holds(&self) -> u64 {
+            pub fn limit(&self) -> u64 {
                 self.limit
             }
 

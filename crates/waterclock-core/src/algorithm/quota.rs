@@ -56,7 +56,7 @@ impl Meter for Quota {
         2
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.limit)
     }
 

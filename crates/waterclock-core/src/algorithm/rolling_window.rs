@@ -81,7 +81,7 @@ impl Meter for RollingWindow {
         1
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.limit)
     }
 

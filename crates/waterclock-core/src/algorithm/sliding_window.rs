@@ -59,7 +59,7 @@ impl Meter for SlidingWindow {
         3
     }
 
-    fn limit(&self) -> Option<u64> {
+    fn max_cost(&self) -> Option<u64> {
         Some(self.limit)
     }
 

@@ -35,10 +35,10 @@ pub(super) fn tell<'a>(charges: impl Iterator<Item = &'a Told<'a>>, fields: &mut
 /// A minimum interval has no number to give: while it is the tightest, the least of the others'
 /// stands here, and nothing at all where there are none.
 fn limit_list(tightest: &Limit, limits: &[(&Limit, &LimitDecision)]) -> Option<String> {
-    let least = || limits.iter().filter_map(|(limit, _)| limit.most()).min();
-    let mut list = tightest.most().or_else(least)?.to_string();
+    let least = || limits.iter().filter_map(|(limit, _)| limit.max_cost()).min();
+    let mut list = tightest.max_cost().or_else(least)?.to_string();
     for (limit, _) in limits {
-        if let (Some(most), Some(window)) = (limit.most(), whole_seconds(limit)) {
+        if let (Some(most), Some(window)) = (limit.max_cost(), whole_seconds(limit)) {
             // Writing to a String cannot fail.
             let _ = write!(list, ", {most};w={window}");
         }

@@ -59,7 +59,7 @@ impl<'a> Item<'a> {
     fn new(policy: &str, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
         Some(Self {
             name: format!("{}.{}", policy, limit.name()),
-            quota: limit.most()?,
+            quota: limit.max_cost()?,
             unit: limit.unit(),
             window: whole_seconds(limit),
             remaining: decision.remaining?,

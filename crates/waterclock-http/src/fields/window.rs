@@ -10,10 +10,10 @@ pub(super) fn whole_seconds(limit: &Limit) -> Option<u64> {
     let (nanos, parts) = match limit.algorithm() {
         Algorithm::Gcra(gcra) => {
             let (unit, scale) = gcra.unit_ns();
-            (u128::from(gcra.holds()) * u128::from(unit), u128::from(scale))
+            (u128::from(gcra.capacity()) * u128::from(unit), u128::from(scale))
         }
         Algorithm::LeakyBucket(bucket) => {
-            let drips = bucket.holds().div_ceil(bucket.drip());
+            let drips = bucket.capacity().div_ceil(bucket.drip());
             (bucket.period().as_nanos() * u128::from(drips), 1)
         }
         Algorithm::FixedWindow(window) => (window.period().as_nanos(), 1),

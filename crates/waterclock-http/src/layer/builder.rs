@@ -130,7 +130,7 @@ async fn can_hold(store: &impl Store) -> Result<(), StoreError> {
 }
 
 fn decide_alike(one: &Policy, other: &Policy) -> bool {
-    let how = |policy: &Policy| (policy.definition(), policy.admits_by(), policy.is_shadow());
+    let how = |policy: &Policy| (policy.definition(), policy.mode(), policy.is_shadow());
     how(one) == how(other)
 }
 

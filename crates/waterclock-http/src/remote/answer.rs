@@ -135,7 +135,8 @@ mod tests {
     use super::*;
 
     fn policy() -> Policy {
-        let limits = [Limit::per_second(5).named("fast"), Limit::per_minute(9).named("slow")];
+        let limits =
+            [Limit::per_second(5).with_name("fast"), Limit::per_minute(9).with_name("slow")];
         Policy::new("p", limits).unwrap()
     }
 

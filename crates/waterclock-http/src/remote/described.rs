@@ -69,27 +69,27 @@ impl DescribedPolicy {
     fn policy(&self) -> Result<Policy, String> {
         let mode = match &*self.mode {
             "binary" => Mode::Binary,
-            "nary" => Mode::Nary,
-            "uniform" => Mode::Uniform,
+            "nary" => Mode::Partial,
+            "uniform" => Mode::CountRefusals,
             other => return Err(format!("it does not know the mode `{other}`")),
         };
         let limits =
             self.limits.iter().map(DescribedLimit::read).collect::<Result<Vec<Limit>, String>>()?;
-        let policy = Policy::new(&self.name, limits).and_then(|policy| policy.mode(mode));
-        policy.map(|policy| policy.shadow(self.shadow)).map_err(|error| error.to_string())
+        let policy = Policy::new(&self.name, limits).and_then(|policy| policy.with_mode(mode));
+        policy.map(|policy| policy.with_shadow(self.shadow)).map_err(|error| error.to_string())
     }
 }
 
 impl DescribedLimit {
     fn read(&self) -> Result<Limit, String> {
-        let limit = self.algorithm()?.named(&self.name).shadow(self.shadow);
+        let limit = self.algorithm()?.with_name(&self.name).with_shadow(self.shadow);
         let limit = match &self.unit {
-            Some(unit) => limit.in_unit(unit),
+            Some(unit) => limit.with_unit(unit),
             None => limit,
         };
         match self.min_interval_us {
             Some(interval) => limit
-                .min_interval(Duration::from_micros(interval))
+                .with_min_interval(Duration::from_micros(interval))
                 .map_err(|error| error.to_string()),
             None => Ok(limit),
         }
@@ -104,12 +104,12 @@ impl DescribedLimit {
         Ok(match &*self.algorithm {
             "gcra" => {
                 let gcra = Gcra::new(units()?, per()?).map_err(unsound)?;
-                gcra.capacity(capacity()?).overdraft(self.overdraft).into()
+                gcra.with_capacity(capacity()?).with_overdraft(self.overdraft).into()
             }
             "leaky-bucket" => {
                 let drip = self.number("drip", self.drip)?;
                 let leaky = LeakyBucket::new(capacity()?, drip, every()?).map_err(unsound)?;
-                leaky.overdraft(self.overdraft).into()
+                leaky.with_overdraft(self.overdraft).into()
             }
             "fixed-window" => match self.align.as_deref() {
                 None => FixedWindow::new(units()?, per()?).map_err(unsound)?.into(),

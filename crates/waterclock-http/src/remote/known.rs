@@ -83,8 +83,8 @@ impl Known {
 fn fits(given: &Policy, served: &Policy) -> Result<(), StoreError> {
     let name = given.name();
     let instead = "take the policy from the store, or change the server's configuration";
-    if given.admits_by() != served.admits_by() {
-        let (here, there) = (given.admits_by(), served.admits_by());
+    if given.mode() != served.mode() {
+        let (here, there) = (given.mode(), served.mode());
         return Err(StoreError::Unfit(format!(
             "policy `{name}` is {here:?} here and {there:?} on the server; {instead}"
         )));
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn policy(name: &str, limit: &str) -> Policy {
-        Policy::new(name, [Limit::per_second(5).named(limit)]).unwrap()
+        Policy::new(name, [Limit::per_second(5).with_name(limit)]).unwrap()
     }
 
     fn known() -> Known {
@@ -122,11 +122,11 @@ mod tests {
     #[test]
     fn numbers_may_differ_and_names_may_not() {
         let known = known();
-        let slower = Policy::new("p", [Limit::per_minute(1).named("l")]).unwrap();
+        let slower = Policy::new("p", [Limit::per_minute(1).with_name("l")]).unwrap();
         known.give(&slower).unwrap();
         assert_eq!(known.find("p").unwrap().definition(), slower.definition());
         assert_ne!(known.served("p").unwrap().definition(), slower.definition());
-        let nary = policy("p", "l").mode(Mode::Nary).unwrap();
+        let nary = policy("p", "l").with_mode(Mode::Partial).unwrap();
         let gcra = Policy::new("p", [Gcra::new(1, std::time::Duration::from_secs(1)).unwrap()]);
         for (unfit, says) in [
             (policy("q", "l"), "add it to the server's configuration"),

@@ -19,13 +19,13 @@ fn seconds(seconds: u64) -> Duration {
 
 /// 20 at once and 10 per second; 1000 per hour.
 fn login() -> Policy {
-    let burst = Gcra::new(10, seconds(1)).expect("valid").capacity(20).named("burst");
-    let hourly = RollingWindow::new(1_000, seconds(3_600)).expect("valid").named("hourly");
+    let burst = Gcra::new(10, seconds(1)).expect("valid").with_capacity(20).with_name("burst");
+    let hourly = RollingWindow::new(1_000, seconds(3_600)).expect("valid").with_name("hourly");
     Policy::new("login", [burst, hourly]).expect("valid")
 }
 
 fn one(limit: impl Into<Limit>) -> Policy {
-    Policy::new("p", [limit.into().named("l")]).expect("valid")
+    Policy::new("p", [limit.into().with_name("l")]).expect("valid")
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn ietf() {
 #[test]
 fn ietf_leaves_out_what_it_cannot_say() {
     // Three per second take 7/3 of a second to return seven: no whole window. Bytes are a unit.
-    let thirds = Gcra::new(3, seconds(1)).expect("valid").capacity(7);
-    let odd = one(Limit::from(thirds).in_unit("bytes"));
+    let thirds = Gcra::new(3, seconds(1)).expect("valid").with_capacity(7);
+    let odd = one(Limit::from(thirds).with_unit("bytes"));
     let answer = Scene::new(&[&odd]).check(&odd, 1);
     assert_eq!(
         told(HeaderStyle::Ietf, &odd, &answer),
@@ -87,7 +87,7 @@ fn ietf_leaves_out_what_it_cannot_say() {
 #[test]
 fn ietf_numbers_and_names_fit_their_types() {
     let huge = FixedWindow::new(waterclock::MAX_UNITS, seconds(60)).expect("valid");
-    let policy = Policy::new("na\"me\\", [huge.named("grün\n")]).expect("valid");
+    let policy = Policy::new("na\"me\\", [huge.with_name("grün\n")]).expect("valid");
     assert_eq!(
         told(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1)),
         [
@@ -214,10 +214,11 @@ fn nobody_is_sent_back_before_there_is_more() {
 
 #[test]
 fn shadows_are_not_mentioned() {
-    let strict = Limit::per_minute(1).named("strict");
-    let shadow = Policy::new("p", [strict.clone()]).expect("valid").shadow(true);
+    let strict = Limit::per_minute(1).with_name("strict");
+    let shadow = Policy::new("p", [strict.clone()]).expect("valid").with_shadow(true);
     let candidate =
-        Policy::new("q", [strict.shadow(true), Limit::per_second(9).named("live")]).expect("valid");
+        Policy::new("q", [strict.with_shadow(true), Limit::per_second(9).with_name("live")])
+            .expect("valid");
     let scene = Scene::new(&[&shadow, &candidate]);
     for _ in 0..2 {
         let (hidden, half) = (scene.check(&shadow, 1), scene.check(&candidate, 1));
@@ -233,7 +234,7 @@ fn shadows_are_not_mentioned() {
 
 #[test]
 fn a_partial_grant_is_no_refusal() {
-    let policy = one(Limit::per_minute(5)).mode(Mode::Nary).expect("valid");
+    let policy = one(Limit::per_minute(5)).with_mode(Mode::Partial).expect("valid");
     let scene = Scene::new(&[&policy]);
     let partial = scene.check(&policy, 8);
     assert_eq!(partial.decision.granted(), 5);
@@ -247,7 +248,7 @@ fn a_partial_grant_is_no_refusal() {
 #[test]
 fn a_recorded_refusal_is_one() {
     let window = FixedWindow::new(1, seconds(60)).expect("valid");
-    let policy = one(window).mode(Mode::Uniform).expect("valid");
+    let policy = one(window).with_mode(Mode::CountRefusals).expect("valid");
     let scene = Scene::new(&[&policy]);
     let _ = scene.check(&policy, 1);
     let refused = scene.check(&policy, 1);
@@ -256,7 +257,8 @@ fn a_recorded_refusal_is_one() {
 
 #[test]
 fn several_charges_share_one_response() {
-    let (burst, daily) = (Limit::per_second(20).named("burst"), Limit::per_day(2).named("daily"));
+    let (burst, daily) =
+        (Limit::per_second(20).with_name("burst"), Limit::per_day(2).with_name("daily"));
     let user = Policy::new("user", [burst]).expect("valid");
     let team = Policy::new("team", [daily]).expect("valid");
     let scene = Scene::new(&[&user, &team]);

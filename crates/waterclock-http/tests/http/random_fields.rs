@@ -141,7 +141,7 @@ fn passes_later(case: &Case, scene: &Scene, cost: u64, wait: Duration, context: 
 }
 
 fn is_refusal(case: &Case, answer: &Answer) -> bool {
-    let partial = case.policy.admits_by() == Mode::Nary && answer.decision.granted() > 0;
+    let partial = case.policy.mode() == Mode::Partial && answer.decision.granted() > 0;
     !answer.decision.is_allowed() && !partial
 }
 

@@ -41,9 +41,10 @@ pub(crate) fn case(rng: &mut Rng) -> Case {
         let (limit, numbers) = limit(rng, kind);
         // The position makes names distinct, as they must be.
         let (limit_name, shadow) = (format!("{}{at}", name(rng)), rng.u8(..5) == 0);
-        let limit = limit.named(&limit_name).in_unit(&unit).shadow(shadow);
+        let limit = limit.with_name(&limit_name).with_unit(&unit).with_shadow(shadow);
         let gap = Duration::from_millis(rng.u64(1..3_000));
-        let limit = if rng.u8(..6) == 0 { limit.min_interval(gap).expect("valid") } else { limit };
+        let limit =
+            if rng.u8(..6) == 0 { limit.with_min_interval(gap).expect("valid") } else { limit };
         limits.push(limit);
         recurs |= (5..=6).contains(&kind) && !shadow;
         if let (Some((quota, nanos, parts)), false) = (numbers, shadow) {
@@ -55,13 +56,13 @@ pub(crate) fn case(rng: &mut Rng) -> Case {
         }
     }
     let mode = match rng.bool() {
-        _ if uniform => Mode::Uniform,
+        _ if uniform => Mode::CountRefusals,
         true => Mode::Binary,
-        false => Mode::Nary,
+        false => Mode::Partial,
     };
-    let policy = Policy::new(&policy_name, limits).expect("valid").mode(mode).expect("valid");
+    let policy = Policy::new(&policy_name, limits).expect("valid").with_mode(mode).expect("valid");
     let shadow = rng.u8(..10) == 0;
-    Case { policy: policy.shadow(shadow), expected, recurs }
+    Case { policy: policy.with_shadow(shadow), expected, recurs }
 }
 
 fn limit(rng: &mut Rng, kind: u8) -> (Limit, Numbers) {
@@ -71,8 +72,10 @@ fn limit(rng: &mut Rng, kind: u8) -> (Limit, Numbers) {
         0 => {
             let capacity = rng.u64(1..60);
             let overdraft = rng.u8(..4) == 0;
-            let gcra =
-                Gcra::new(units, per).expect("valid").capacity(capacity).overdraft(overdraft);
+            let gcra = Gcra::new(units, per)
+                .expect("valid")
+                .with_capacity(capacity)
+                .with_overdraft(overdraft);
             (gcra.into(), Some((capacity, u128::from(capacity) * per.as_nanos(), units.into())))
         }
         1 => {

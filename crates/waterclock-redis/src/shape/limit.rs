@@ -58,10 +58,10 @@ impl Cells {
         let step = step_ns / grain;
         let den = scale.checked_mul(1_000 / grain).filter(|den| *den < EXACT);
         let den = den.filter(|_| step < EXACT).ok_or_else(too_fine)?;
-        let depth = u128::from(gcra.holds()) * u128::from(step);
+        let depth = u128::from(gcra.capacity()) * u128::from(step);
         let part = |n: u128| u64::try_from(n).map_err(|_| too_fine());
         let depth = (part(depth / u128::from(den))?, part(depth % u128::from(den))?);
-        let (overdraft, capacity) = (gcra.overdraws(), gcra.holds());
+        let (overdraft, capacity) = (gcra.overdraft(), gcra.capacity());
         let (shared, dated) = (false, false);
         Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared, dated })
     }
@@ -74,11 +74,12 @@ impl Cells {
 
 impl LimitShape {
     pub(super) fn of(limit: &Limit) -> Result<Self, String> {
-        let gap = limit.gap().map(|gap| micros("min_interval", gap.period())).transpose()?;
+        let gap =
+            limit.min_interval().map(|gap| micros("min_interval", gap.period())).transpose()?;
         Ok(Self {
             algorithm: limit.algorithm().clone(),
             shadow: limit.is_shadow(),
-            words: limit.words() - usize::from(limit.gap().is_some()),
+            words: limit.words() - usize::from(limit.min_interval().is_some()),
             gap_us: gap.unwrap_or(0),
             numbers: numbers(limit.algorithm())?,
         })
@@ -227,27 +228,27 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
         Algorithm::Gcra(gcra) => Numbers::Gcra(Cells::of(gcra)?),
         Algorithm::LeakyBucket(leaky) => {
             let every = micros("every", leaky.period())?;
-            let overdraft = u64::from(leaky.overdraws());
-            Numbers::Row(vec![leaky.holds(), leaky.drip(), every, overdraft])
+            let overdraft = u64::from(leaky.overdraft());
+            Numbers::Row(vec![leaky.capacity(), leaky.drip(), every, overdraft])
         }
         Algorithm::FixedWindow(window) => {
-            Numbers::Fixed(window.holds(), micros("per", window.period())?)
+            Numbers::Fixed(window.limit(), micros("per", window.period())?)
         }
         Algorithm::SlidingWindow(window) => {
-            Numbers::Row(vec![window.holds(), micros("per", window.period())?])
+            Numbers::Row(vec![window.limit(), micros("per", window.period())?])
         }
         Algorithm::RollingWindow(window) => rolling(window)?,
         Algorithm::Quota(quota) => {
-            Numbers::Row(vec![quota.holds(), micros("per", quota.period())?])
+            Numbers::Row(vec![quota.limit(), micros("per", quota.period())?])
         }
         Algorithm::EvenSlots(slots) => {
-            let halves = Some(2 * slots.slots()).filter(|halves| *halves < EXACT);
+            let halves = Some(2 * slots.limit()).filter(|halves| *halves < EXACT);
             let halves = halves.ok_or("more slots than Redis can tell apart")?;
             Numbers::Row(vec![halves, micros("per", slots.period())?])
         }
         Algorithm::MinInterval(gap) => Numbers::Row(vec![micros("every", gap.period())?]),
         Algorithm::Concurrency(slots) => {
-            Numbers::Row(vec![slots.holds(), micros("lease", slots.lease())?])
+            Numbers::Row(vec![slots.limit(), micros("lease", slots.lease())?])
         }
         Algorithm::ErrorRate(breaker) => {
             let per = micros("per", breaker.period())?;
@@ -260,7 +261,7 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
 
 fn rolling(window: &RollingWindow) -> Result<Numbers, String> {
     let per = micros("per", window.period())?;
-    Ok(Numbers::Row(vec![window.holds(), per, window.buckets().unwrap_or(0)]))
+    Ok(Numbers::Row(vec![window.limit(), per, window.buckets().unwrap_or(0)]))
 }
 
 /// A time in the clock ticks of Redis.

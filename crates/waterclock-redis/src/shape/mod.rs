@@ -77,10 +77,10 @@ pub(crate) struct Plain {
 impl Shape {
     /// Refuses what the scripts could not decide exactly.
     pub(crate) fn of(policy: &Policy) -> Result<Self, StoreError> {
-        let mode = match policy.admits_by() {
+        let mode = match policy.mode() {
             Mode::Binary => "binary",
-            Mode::Nary => "nary",
-            Mode::Uniform => "uniform",
+            Mode::Partial => "nary",
+            Mode::CountRefusals => "uniform",
         };
         let unfit = |limit: &str, reason: String| {
             let policy = policy.name();
@@ -89,7 +89,7 @@ impl Shape {
         let mut limits = Vec::with_capacity(policy.limits().len());
         for limit in policy.limits() {
             let shape = LimitShape::of(limit).map_err(|reason| unfit(limit.name(), reason))?;
-            if policy.admits_by() == Mode::Uniform && shape.holds() > UNIFORM_MOST {
+            if policy.mode() == Mode::CountRefusals && shape.holds() > UNIFORM_MOST {
                 let reason = format!("Redis counts attempts up to 2^51; lower {}", shape.holds());
                 return Err(unfit(limit.name(), reason));
             }

@@ -103,7 +103,7 @@ fn lasts(entry: &Entry) -> bool {
     let policy = &entry.policy;
     // Under another policy of its family a key may be free sooner.
     entry.family.is_none()
-        && policy.admits_by() == Mode::Binary
+        && policy.mode() == Mode::Binary
         && !policy.keeps_logs()
         && !policy.limits().iter().any(Limit::is_shadow)
 }

@@ -35,5 +35,5 @@ impl Inner {
 
 /// The policy that takes what there is.
 fn filling(policy: &Policy) -> Policy {
-    policy.clone().mode(Mode::Nary).expect("every algorithm admits in part")
+    policy.clone().with_mode(Mode::Partial).expect("every algorithm admits in part")
 }

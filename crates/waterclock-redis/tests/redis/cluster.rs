@@ -51,7 +51,8 @@ fn slot_of_only_key(cluster: &Cluster) -> u16 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_admits_its_capacity_wherever_it_lies() {
     let cluster = Cluster::start(3, 0);
-    let store = store(&cluster, vec![Limit::per_hour(5).named("p").into(), hourly("q", 5)]).await;
+    let store =
+        store(&cluster, vec![Limit::per_hour(5).with_name("p").into(), hourly("q", 5)]).await;
     let mut callers = JoinSet::new();
     for caller in 0..30 {
         let store = store.clone();
@@ -80,7 +81,7 @@ async fn every_key_admits_its_capacity_wherever_it_lies() {
 async fn a_slot_moves_under_load_and_nobody_notices() {
     let cluster = Cluster::start(3, 0);
     let store =
-        store(&cluster, vec![hourly("p", 1_000), Limit::per_hour(500).named("g").into()]).await;
+        store(&cluster, vec![hourly("p", 1_000), Limit::per_hour(500).with_name("g").into()]).await;
     assert!(admits(&store, &[charge("p", "hot", 1)]).await);
     let slot = slot_of_only_key(&cluster);
     let from = cluster.primary_of_slot(slot);
@@ -151,8 +152,8 @@ async fn a_primary_dies_and_its_replica_takes_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_different_slots_are_charged_together_or_not_at_all() {
     let cluster = Cluster::start(3, 0);
-    let gap: Policy = MinInterval::new(HOUR).unwrap().named("gap").into();
-    let policies = vec![hourly("p", 10), Limit::per_hour(10).named("g").into(), gap];
+    let gap: Policy = MinInterval::new(HOUR).unwrap().with_name("gap").into();
+    let policies = vec![hourly("p", 10), Limit::per_hour(10).with_name("g").into(), gap];
     let store = store(&cluster, policies).await;
     // Whichever slot comes first, what was held before a refusal is as if never asked.
     for i in 0..20 {

@@ -25,9 +25,9 @@ fn serving(on_store_error: OnStoreError) -> Serving {
 /// A bucket of five in every shape that its record can have.
 fn buckets() -> Vec<Limit> {
     let gcra = Gcra::new(5, SECOND).unwrap();
-    let fraction = Gcra::new(3, Duration::from_micros(600_001)).unwrap().capacity(5);
-    let gap = Limit::from(gcra).min_interval(Duration::from_millis(1)).unwrap();
-    vec![gcra.into(), fraction.into(), gap, gcra.overdraft(true).into()]
+    let fraction = Gcra::new(3, Duration::from_micros(600_001)).unwrap().with_capacity(5);
+    let gap = Limit::from(gcra).with_min_interval(Duration::from_millis(1)).unwrap();
+    vec![gcra.into(), fraction.into(), gap, gcra.with_overdraft(true).into()]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -131,7 +131,7 @@ async fn another_policy_is_asked_for() {
 async fn uniform_policies_are_always_asked_for() {
     let server = RedisServer::start();
     let window = FixedWindow::new(5, HOUR).unwrap();
-    let policy = Policy::new("p", [window]).unwrap().mode(Mode::Uniform).unwrap();
+    let policy = Policy::new("p", [window]).unwrap().with_mode(Mode::CountRefusals).unwrap();
     let store = caching(&server, policy).await;
     let before = script_calls(&server);
     for i in 1..=20 {

@@ -16,12 +16,13 @@ fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for kind in every_kind() {
         let policy = Policy::new("p", [kind.limit]).unwrap();
-        let others = [Mode::Nary, Mode::Uniform].map(|mode| policy.clone().mode(mode));
+        let others =
+            [Mode::Partial, Mode::CountRefusals].map(|mode| policy.clone().with_mode(mode));
         policies.push(policy);
         policies.extend(others.into_iter().filter_map(Result::ok));
     }
     let kinds = every_kind().into_iter().filter(|kind| kind.name != "even slots");
-    policies.push(Policy::new("p", kinds.map(|kind| kind.limit.named(kind.name))).unwrap());
+    policies.push(Policy::new("p", kinds.map(|kind| kind.limit.with_name(kind.name))).unwrap());
     policies
 }
 

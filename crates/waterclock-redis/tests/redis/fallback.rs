@@ -143,7 +143,7 @@ async fn what_was_admitted_alone_is_charged_afterwards() {
 /// What was granted in part is owed as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_is_charged_afterwards() {
-    let policy = still_bucket(10).mode(Mode::Nary).unwrap();
+    let policy = still_bucket(10).with_mode(Mode::Partial).unwrap();
     let scene = Behind::new(asking, policy).await;
     scene.fail();
     let answer = check(&scene.store, units("key", 25)).await;

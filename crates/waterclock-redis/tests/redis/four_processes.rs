@@ -20,10 +20,10 @@ const ROLLING: u64 = 700;
 async fn store(url: &str) -> RedisStore {
     // A check without an answer would be charged but not counted.
     let store = RedisStore::builder(url).deadline(TIME).denied_keys(0).connect().await.unwrap();
-    let bucket: Policy = Limit::per_second(100).capacity(CAPACITY).named("bucket").into();
+    let bucket: Policy = Limit::per_second(100).with_capacity(CAPACITY).with_name("bucket").into();
     store.set_policy(bucket).await.unwrap();
     let rolling = RollingWindow::new(ROLLING, Duration::from_secs(3_600)).unwrap();
-    store.set_policy(rolling.named("rolling").into()).await.unwrap();
+    store.set_policy(rolling.with_name("rolling").into()).await.unwrap();
     store
 }
 

@@ -44,11 +44,12 @@ pub(crate) fn every_kind() -> Vec<Kind> {
     // A third of a microsecond each: more than one number in its record.
     let fraction = Gcra::new(3, Duration::from_micros(600_001)).unwrap();
     let calendar = FixedWindow::on_calendar(UNITS, Arc::new(Seconds)).unwrap();
-    let gap = Limit::from(FixedWindow::new(UNITS, SECOND).unwrap()).min_interval(UNIT).unwrap();
+    let gap =
+        Limit::from(FixedWindow::new(UNITS, SECOND).unwrap()).with_min_interval(UNIT).unwrap();
     vec![
         kind("gcra", gcra, UNIT),
         kind("gcra in fractions", fraction, UNIT + Duration::from_micros(1)),
-        kind("gcra with overdraft", gcra.overdraft(true), UNIT),
+        kind("gcra with overdraft", gcra.with_overdraft(true), UNIT),
         kind("leaky", LeakyBucket::new(UNITS, 1, UNIT).unwrap(), UNIT),
         kind("leaky in steps", LeakyBucket::new(UNITS, 2, 2 * UNIT).unwrap(), 2 * UNIT),
         kind("fixed", FixedWindow::new(UNITS, SECOND).unwrap(), SECOND),

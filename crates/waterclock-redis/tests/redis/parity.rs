@@ -53,9 +53,9 @@ pub(crate) fn store(url: &str, prefix: &str) -> RedisStore {
 /// A policy of the spec under a name of its own, so that no run sees another's records.
 pub(crate) fn named(spec: &PolicySpec, name: &str) -> Policy {
     let policy = waterclock_conformance::policy(spec);
-    let mode = policy.admits_by();
+    let mode = policy.mode();
     let same = Policy::new(name, policy.limits().iter().cloned()).unwrap();
-    same.mode(mode).unwrap().shadow(policy.is_shadow())
+    same.with_mode(mode).unwrap().with_shadow(policy.is_shadow())
 }
 
 async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event]) -> Vec<Answer> {

@@ -25,7 +25,7 @@ pub(crate) fn millis(n: u64) -> Duration {
 
 /// A policy called `p` of one bucket, and what it may admit.
 pub(crate) fn bucket(limit: u64, per: Duration, capacity: u64) -> (Policy, Bound) {
-    let gcra = Gcra::new(limit, per).unwrap().capacity(capacity);
+    let gcra = Gcra::new(limit, per).unwrap().with_capacity(capacity);
     let policy = Policy::new("p", [gcra]).unwrap();
     (policy, Bound { capacity, limit, per, extra: 0 })
 }

@@ -11,7 +11,7 @@ use waterclock_redis::RedisStore;
 async fn a_failover_is_followed() {
     let sentinel = Sentinel::start();
     let store = RedisStore::connect(&sentinel.url()).await.unwrap();
-    let policy: Policy = Limit::per_hour(1_000_000).named("p").into();
+    let policy: Policy = Limit::per_hour(1_000_000).with_name("p").into();
     store.set_policy(policy).await.unwrap();
     let check = async || {
         let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };

@@ -10,7 +10,7 @@ async fn a_certificate_of_a_known_authority_is_trusted_and_no_other() {
     let trusting =
         RedisStore::builder(&server.tls_url()).root_certificate(server.ca_pem().as_bytes());
     let store = trusting.connect().await.unwrap();
-    let policy: Policy = Limit::per_hour(1).named("p").into();
+    let policy: Policy = Limit::per_hour(1).with_name("p").into();
     store.set_policy(policy).await.unwrap();
     let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };
     let allowed = async || {

@@ -48,7 +48,7 @@ async fn checks_say_what_memory_says() {
     let server = RedisServer::start();
     for seed in 0..150 {
         let mut dice = Rng::with_seed(seed);
-        let policy = draw_policy(&mut dice).shadow(seed % 8 == 0);
+        let policy = draw_policy(&mut dice).with_shadow(seed % 8 == 0);
         let mut both = Both::new(&server, seed, &policy, &mut dice).await;
         for call in 0..25 {
             let now = both.pass(&mut dice);
@@ -67,7 +67,7 @@ async fn reservations_say_what_memory_says() {
     let (mut held, mut refused) = (0, 0);
     for seed in 0..100 {
         let mut dice = Rng::with_seed(seed);
-        let policy = draw_policy(&mut dice).shadow(seed % 8 == 0);
+        let policy = draw_policy(&mut dice).with_shadow(seed % 8 == 0);
         let mut both = Both::new(&server, 1_000 + seed, &policy, &mut dice).await;
         for call in 0..12 {
             let now = both.pass(&mut dice);
@@ -104,8 +104,8 @@ async fn reservations_say_what_memory_says() {
 }
 
 fn llm(requests: u64, tokens: u64) -> Policy {
-    let requests = FixedWindow::new(requests, HOUR).unwrap().named("requests");
-    let tokens = FixedWindow::new(tokens, HOUR).unwrap().named("tokens").in_unit("tokens");
+    let requests = FixedWindow::new(requests, HOUR).unwrap().with_name("requests");
+    let tokens = FixedWindow::new(tokens, HOUR).unwrap().with_name("tokens").with_unit("tokens");
     Policy::new("p", [requests, tokens]).unwrap()
 }
 

@@ -106,7 +106,7 @@ fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
     let n = dice.u64(1..12);
     let per = SECOND * [1, 2, 7, 60][dice.usize(0..4)];
     let limit: Limit = match kind {
-        0..=2 => Gcra::new(n, per).unwrap().capacity(dice.u64(1..12)).into(),
+        0..=2 => Gcra::new(n, per).unwrap().with_capacity(dice.u64(1..12)).into(),
         3 => LeakyBucket::new(n + 1, dice.u64(2..4), per / 4).unwrap().into(),
         4 => FixedWindow::new(n, per).unwrap().into(),
         5 => SlidingWindow::new(n, per).unwrap().into(),
@@ -114,7 +114,7 @@ fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
         7 => Quota::new(n, per).unwrap().into(),
         _ => MinInterval::new(per / 4).unwrap().into(),
     };
-    limit.named(name)
+    limit.with_name(name)
 }
 
 fn draw_family(dice: &mut Rng, crossing: Crossing) -> Vec<Policy> {
@@ -123,11 +123,11 @@ fn draw_family(dice: &mut Rng, crossing: Crossing) -> Vec<Policy> {
         true => vec![0],
         false => (0..dice.usize(1..3)).map(|_| dice.u8(0..9)).collect(),
     };
-    let mode = if dice.bool() { Mode::Binary } else { Mode::Nary };
+    let mode = if dice.bool() { Mode::Binary } else { Mode::Partial };
     let policy = |dice: &mut Rng, variant: usize| {
         let limit = |(kind, name): (&u8, &&str)| draw_limit(dice, *kind, name);
         let limits: Vec<Limit> = kinds.iter().zip(&["one", "two"]).map(limit).collect();
-        Policy::new(&format!("v{variant}"), limits).unwrap().mode(mode).unwrap()
+        Policy::new(&format!("v{variant}"), limits).unwrap().with_mode(mode).unwrap()
     };
     (0..dice.usize(2..5)).map(|variant| policy(dice, variant)).collect()
 }

@@ -17,20 +17,20 @@ pub fn policy(
 ) -> Result<Policy, String> {
     let limits = limits.iter().map(limit).collect::<Result<Vec<Limit>, String>>()?;
     let mode = match mode {
-        "nary" => Mode::Nary,
-        "uniform" => Mode::Uniform,
+        "nary" => Mode::Partial,
+        "uniform" => Mode::CountRefusals,
         _ => Mode::Binary,
     };
-    let policy = Policy::new(name, limits).and_then(|policy| policy.mode(mode));
-    policy.map(|policy| policy.shadow(shadow)).map_err(|error| error.to_string())
+    let policy = Policy::new(name, limits).and_then(|policy| policy.with_mode(mode));
+    policy.map(|policy| policy.with_shadow(shadow)).map_err(|error| error.to_string())
 }
 
 fn limit(spec: &LimitSpec) -> Result<Limit, String> {
     let limit = algorithm(&spec.algorithm).map_err(|error| error.to_string())?;
-    let limit = limit.named(&spec.name).in_unit(&spec.unit).shadow(spec.shadow);
+    let limit = limit.with_name(&spec.name).with_unit(&spec.unit).with_shadow(spec.shadow);
     match spec.min_interval {
         Some(interval) => {
-            limit.min_interval(interval.duration()).map_err(|error| error.to_string())
+            limit.with_min_interval(interval.duration()).map_err(|error| error.to_string())
         }
         None => Ok(limit),
     }
@@ -40,15 +40,15 @@ fn limit(spec: &LimitSpec) -> Result<Limit, String> {
 pub(crate) fn algorithm(spec: &AlgorithmSpec) -> Result<Limit, CalendarError> {
     Ok(match spec {
         AlgorithmSpec::Gcra { limit, per, capacity, overdraft } => {
-            let gcra = Gcra::new(*limit, per.duration())?.capacity(*capacity);
+            let gcra = Gcra::new(*limit, per.duration())?.with_capacity(*capacity);
             // The library clamps such a capacity; a file should say what it does.
-            if gcra.holds() < *capacity {
+            if gcra.capacity() < *capacity {
                 return Err(LimitError::SlowRefill.into());
             }
-            gcra.overdraft(*overdraft).into()
+            gcra.with_overdraft(*overdraft).into()
         }
         AlgorithmSpec::LeakyBucket { capacity, drip, every, overdraft } => {
-            LeakyBucket::new(*capacity, *drip, every.duration())?.overdraft(*overdraft).into()
+            LeakyBucket::new(*capacity, *drip, every.duration())?.with_overdraft(*overdraft).into()
         }
         AlgorithmSpec::FixedWindow { limit, window } => fixed_window(*limit, window)?.into(),
         AlgorithmSpec::SlidingWindow { limit, per } => {

@@ -55,7 +55,7 @@ impl Engine {
         let of_served = |served: &std::sync::Arc<Served>| {
             let limits = served.policy();
             let limits = limits.limits().iter();
-            let limits = limits.map(|limit| (limit.name().to_owned(), limit.most()));
+            let limits = limits.map(|limit| (limit.name().to_owned(), limit.max_cost()));
             count(served.name(), served.tally().totals(), limits.collect())
         };
         let mut counts: Vec<PolicyCount> = plan.policies().map(of_served).collect();

@@ -125,7 +125,7 @@ impl Engine {
             gauges
                 .reservations(served.name(), held.get(served.name()).copied().unwrap_or_default());
             for limit in served.policy().limits() {
-                if let Some(most) = limit.most() {
+                if let Some(most) = limit.max_cost() {
                     gauges.limit(served.name(), limit.name(), most);
                 }
             }

@@ -48,13 +48,13 @@ impl Reply {
     /// Admitted whatever the policy has decided, which is told beside.
     pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: &Cost) -> Reply {
         answer.decision = answer.decision.in_shadow(cost);
-        Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
+        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
     }
 
     /// Admitted in shadow, without an answer from the store.
     pub(super) fn unwatched(policy: &Policy, cost: &Cost) -> Reply {
         let answer = wave_through(policy, cost);
-        Reply { policy: Arc::new(policy.clone().shadow(true)), answer }
+        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
     }
 
     /// What a policy without limits says, which takes no store.
@@ -104,7 +104,7 @@ pub(super) fn blocked(policy: &Policy, cost: &Cost) -> Answer {
 
 /// Admitted, and nothing is charged.
 pub(super) fn exempt(policy: &Policy, cost: &Cost) -> Answer {
-    of_fresh_key(&policy.clone().shadow(true), cost)
+    of_fresh_key(&policy.clone().with_shadow(true), cost)
 }
 
 fn of_fresh_key(policy: &Policy, cost: &Cost) -> Answer {

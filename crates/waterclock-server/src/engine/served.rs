@@ -240,9 +240,9 @@ impl Served {
         }
         let name = format!("{}@shadow", policy.name());
         let shadow = Policy::new(&name, policy.limits().iter().cloned())
-            .and_then(|shadow| shadow.mode(policy.admits_by()))
+            .and_then(|shadow| shadow.with_mode(policy.mode()))
             .map_err(|error| StoreError::Unfit(error.to_string()))?
-            .shadow(true);
+            .with_shadow(true);
         place.set_variant(self.name(), shadow.clone(), Crossing::Units).await?;
         let shadow = Arc::new(shadow);
         self.in_shadow.write().insert(policy.name().into(), Arc::clone(&shadow));

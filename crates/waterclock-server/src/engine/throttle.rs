@@ -44,8 +44,8 @@ impl ThrottleNumbers {
         }
         let gcra = Gcra::new(self.count, Duration::from_secs(self.period_s))
             .map_err(|error| error.to_string())?
-            .capacity(capacity);
-        if gcra.holds() < capacity {
+            .with_capacity(capacity);
+        if gcra.capacity() < capacity {
             return Err("a burst must come back within 100 years".to_owned());
         }
         Ok(gcra)
@@ -53,7 +53,7 @@ impl ThrottleNumbers {
 
     fn policy(self) -> Result<Policy, String> {
         let name = format!("{FAMILY}@{}/{}/{}", self.max_burst, self.count, self.period_s);
-        Policy::new(&name, [self.limit()?.named(LIMIT)]).map_err(|error| error.to_string())
+        Policy::new(&name, [self.limit()?.with_name(LIMIT)]).map_err(|error| error.to_string())
     }
 }
 
@@ -100,7 +100,7 @@ impl Throttle {
     /// from one to the other.
     pub(super) async fn begin(place: &Place) -> Result<(), StoreError> {
         let member = |name: &str| {
-            let policy = Policy::new(name, [Limit::per_second(1).named(LIMIT)]);
+            let policy = Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
             policy.map_err(|error| StoreError::Unfit(error.to_string()))
         };
         place.set_plain(member(FAMILY)?).await?;

@@ -37,7 +37,7 @@ pub fn fitting(policy: &Policy, limits: &[LimitDecision], cost: &Cost) -> Cost {
 
 /// Admitted whatever the state is, which nobody knows: with the numbers of a fresh key.
 pub fn wave_through(policy: &Policy, cost: &Cost) -> Answer {
-    let policy = policy.clone().shadow(true);
+    let policy = policy.clone().with_shadow(true);
     let (words, logs) = (vec![0; policy.words()], Logs::new());
     let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
     let verdict = policy.judge(view, now, cost);

@@ -23,9 +23,9 @@ pub(super) fn share(policy: &Policy, nodes: u64) -> Result<Share, String> {
         limits.push(shared);
     }
     let policy = Policy::new(policy.name(), limits)
-        .and_then(|shared| shared.mode(policy.admits_by()))
+        .and_then(|shared| shared.with_mode(policy.mode()))
         .map_err(|error: PolicyError| error.to_string())?
-        .shadow(policy.is_shadow());
+        .with_shadow(policy.is_shadow());
     Ok(Share { policy, starts_empty })
 }
 
@@ -51,17 +51,17 @@ fn shared(limit: &Limit, nodes: u64, starts_empty: &mut bool) -> Result<Limit, L
     let same: Limit = match limit.algorithm() {
         Algorithm::Gcra(gcra) => {
             let (step_ns, scale) = gcra.unit_ns();
-            let (capacity, _) = window(gcra.holds(), Duration::ZERO);
+            let (capacity, _) = window(gcra.capacity(), Duration::ZERO);
             let slower = Gcra::new(scale, longer(Duration::from_nanos(step_ns)))?;
-            slower.capacity(capacity).overdraft(gcra.overdraws()).into()
+            slower.with_capacity(capacity).with_overdraft(gcra.overdraft()).into()
         }
         Algorithm::LeakyBucket(leaky) => {
-            let (capacity, _) = window(leaky.holds(), Duration::ZERO);
+            let (capacity, _) = window(leaky.capacity(), Duration::ZERO);
             let slower = LeakyBucket::new(capacity, leaky.drip(), longer(leaky.period()))?;
-            slower.overdraft(leaky.overdraws()).into()
+            slower.with_overdraft(leaky.overdraft()).into()
         }
         Algorithm::FixedWindow(fixed) => {
-            let (holds, period) = window(fixed.holds(), fixed.period());
+            let (holds, period) = window(fixed.limit(), fixed.period());
             match fixed.align() {
                 Align::First => FixedWindow::new(holds, period)?.into(),
                 Align::Epoch => FixedWindow::aligned(holds, period)?.into(),
@@ -72,22 +72,22 @@ fn shared(limit: &Limit, nodes: u64, starts_empty: &mut bool) -> Result<Limit, L
             }
         }
         Algorithm::SlidingWindow(sliding) => {
-            let (holds, period) = window(sliding.holds(), sliding.period());
+            let (holds, period) = window(sliding.limit(), sliding.period());
             SlidingWindow::new(holds, period)?.into()
         }
         Algorithm::RollingWindow(rolling) => {
-            let (holds, period) = window(rolling.holds(), rolling.period());
+            let (holds, period) = window(rolling.limit(), rolling.period());
             match rolling.buckets() {
                 None => RollingWindow::new(holds, period)?.into(),
                 Some(buckets) => RollingWindow::bucketed(holds, period, buckets)?.into(),
             }
         }
         Algorithm::Quota(quota) => {
-            let (holds, period) = window(quota.holds(), quota.period());
+            let (holds, period) = window(quota.limit(), quota.period());
             Quota::new(holds, period)?.into()
         }
         Algorithm::EvenSlots(slots) => {
-            let (holds, period) = window(slots.slots(), slots.period());
+            let (holds, period) = window(slots.limit(), slots.period());
             EvenSlots::new(holds, period)?.into()
         }
         Algorithm::MinInterval(gap) => {
@@ -96,9 +96,9 @@ fn shared(limit: &Limit, nodes: u64, starts_empty: &mut bool) -> Result<Limit, L
         }
         _ => limit.clone(),
     };
-    let same = same.named(limit.name()).in_unit(limit.unit()).shadow(limit.is_shadow());
-    match limit.gap() {
-        Some(gap) => same.min_interval(longer(gap.period())),
+    let same = same.with_name(limit.name()).with_unit(limit.unit()).with_shadow(limit.is_shadow());
+    match limit.min_interval() {
+        Some(gap) => same.with_min_interval(longer(gap.period())),
         None => Ok(same),
     }
 }

@@ -50,7 +50,7 @@ fn lowered_limits_leave_nothing_and_gaps_stay() {
     assert_eq!(left(gap(MINUTE), gap(2 * MINUTE)), Some(0));
     let slots = |limit| EvenSlots::new(limit, MINUTE).unwrap();
     assert_eq!(left(slots(1), slots(1)), Some(0));
-    let spaced = |n| Limit::from(Limit::per_minute(n)).min_interval(MINUTE).unwrap();
+    let spaced = |n| Limit::from(Limit::per_minute(n)).with_min_interval(MINUTE).unwrap();
     assert_eq!(left(spaced(10), spaced(100)), Some(0));
 }
 
@@ -86,7 +86,7 @@ fn another_algorithm_or_name_starts_fresh_and_says_so() {
     let sliding = SlidingWindow::new(50, MINUTE).unwrap();
     assert_eq!(left(Limit::per_minute(100), sliding), Some(50));
     let old = Policy::from(Limit::per_minute(100));
-    let renamed = Limit::from(Limit::per_minute(100)).named("other");
+    let renamed = Limit::from(Limit::per_minute(100)).with_name("other");
     let new = Policy::new("p", [renamed, Limit::per_minute(7).into()]).unwrap();
     assert_eq!(new.starts_fresh(&old).collect::<Vec<_>>(), ["other"]);
 }

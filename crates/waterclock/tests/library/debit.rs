@@ -79,7 +79,7 @@ fn a_debt_outlives_a_change_of_the_policy_and_nothing_else_does() {
         KeyedLimiter::builder(Limit::per_minute(100)).clock(clock).build();
     limiter.debit("owes", 130);
     let _ = limiter.check_n("spent", 90);
-    limiter.set_policy(Limit::per_minute(100).capacity(10));
+    limiter.set_policy(Limit::per_minute(100).with_capacity(10));
     let wait = |key| limiter.peek(key).retry_after().unwrap().as_millis();
     assert_eq!(wait("spent"), 600, "exhausted is as far as a lowered limit goes");
     assert_eq!(wait("owes"), 31 * 600, "what was owed beyond the old limit is owed still");

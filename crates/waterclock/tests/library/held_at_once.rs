@@ -66,7 +66,7 @@ fn a_check_is_refused_for_ever_and_a_peek_tells_what_is_free() {
         assert_eq!(limiter.peek("alice").remaining(), Some(1), "a refund frees nobody");
     }
     assert!(limiter.wait("alice").block().is_err());
-    let candidate = two_at_once().named("candidate").shadow(true);
+    let candidate = two_at_once().with_name("candidate").with_shadow(true);
     let both = [FixedWindow::new(1, SECOND).unwrap().into(), candidate];
     let limiter = Limiter::new(Policy::new("both", both).unwrap());
     assert!(limiter.check().is_allowed(), "in shadow it keeps nobody from anything");

@@ -30,7 +30,7 @@ fn a_third_of_a_second_is_not_truncated() {
 #[test]
 fn one_key_of_many_is_decided_like_the_only_one() {
     let policies: [Policy; 5] = [
-        Limit::per_second(7).capacity(3).into(),
+        Limit::per_second(7).with_capacity(3).into(),
         MinInterval::new(SECOND).unwrap().into(),
         EvenSlots::new(4, SECOND).unwrap().into(),
         RollingWindow::new(5, SECOND).unwrap().into(),
@@ -68,7 +68,7 @@ fn zero_admits_nothing_and_says_never() {
 #[test]
 fn batches_answer_like_single_calls_in_order() {
     let clock = ManualClock::default();
-    let policy = || Policy::from(Limit::per_second(1).capacity(3));
+    let policy = || Policy::from(Limit::per_second(1).with_capacity(3));
     let batch: KeyedLimiter<u64, _> = KeyedLimiter::builder(policy()).clock(clock.clone()).build();
     let single: KeyedLimiter<u64, _> = KeyedLimiter::builder(policy()).clock(clock).build();
     let keys: Vec<u64> = (0..1_000).map(|i| i * i % 97).collect();

@@ -65,7 +65,7 @@ fn a_guard_settles_what_was_used() {
 
 #[test]
 fn keys_hold_their_own_and_nary_holds_what_fits() {
-    let policy = hourly("p", 10).mode(Mode::Nary).unwrap();
+    let policy = hourly("p", 10).with_mode(Mode::Partial).unwrap();
     let limiter: KeyedLimiter<str, _> =
         KeyedLimiter::builder(policy).clock(ManualClock::default()).build();
     let part = limiter.reserve_n("alice", 25).unwrap();
@@ -84,7 +84,7 @@ fn what_is_held_outlives_a_change_of_the_policy() {
     limiter.set_policy(hourly("p", 20));
     same.commit(3);
     assert_eq!(limiter.peek("a").remaining(), Some(17));
-    let other = FixedWindow::new(20, HOUR).unwrap().named("another");
+    let other = FixedWindow::new(20, HOUR).unwrap().with_name("another");
     limiter.set_policy(Policy::new("p", [other]).unwrap());
     renamed.commit(20);
     assert_eq!(limiter.peek("b").remaining(), Some(20), "what starts fresh was never held");

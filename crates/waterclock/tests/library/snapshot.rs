@@ -13,11 +13,11 @@ const START: Timestamp = Timestamp::from_nanos(1_794_000_000_123_456_789);
 /// One policy of each kind, and one of several.
 fn policies() -> Vec<Policy> {
     let two_words = Gcra::new(7, MINUTE).unwrap();
-    let debt = Limit::per_minute(7).overdraft(true);
+    let debt = Limit::per_minute(7).with_overdraft(true);
     let leaky = LeakyBucket::new(7, 2, MINUTE).unwrap();
     let fixed = FixedWindow::new(7, MINUTE).unwrap();
     let rolling = RollingWindow::new(7, MINUTE).unwrap();
-    let spaced = Limit::from(Limit::per_minute(7)).min_interval(MINUTE / 30).unwrap();
+    let spaced = Limit::from(Limit::per_minute(7)).with_min_interval(MINUTE / 30).unwrap();
     let zone = "Asia/Kathmandu";
     let daily =
         waterclock::calendar::fixed_window(7, waterclock::calendar::CalendarUnit::Day, zone)
@@ -38,7 +38,7 @@ fn policies() -> Vec<Policy> {
         named("slots", EvenSlots::new(7, MINUTE).unwrap().into()),
         named("interval", MinInterval::new(MINUTE / 10).unwrap().into()),
         named("spaced", spaced.clone()),
-        named("uniform", fixed.into()).mode(Mode::Uniform).unwrap(),
+        named("uniform", fixed.into()).with_mode(Mode::CountRefusals).unwrap(),
         Policy::new("several", [spaced, leaky.into(), rolling.into()]).unwrap(),
     ]
 }

@@ -9,8 +9,9 @@ async fn store() -> MemoryStore<ManualClock> {
     let store = MemoryStore::new(1_000, ManualClock::default());
     let minute = std::time::Duration::from_secs(60);
     let window = FixedWindow::new(2, minute).unwrap();
-    let uniform = Policy::new("uniform", [window.clone()]).unwrap().mode(Mode::Uniform).unwrap();
-    let shadow = Policy::new("shadow", [window]).unwrap().shadow(true);
+    let uniform =
+        Policy::new("uniform", [window.clone()]).unwrap().with_mode(Mode::CountRefusals).unwrap();
+    let shadow = Policy::new("shadow", [window]).unwrap().with_shadow(true);
     for policy in [
         Policy::new("user", [Limit::per_minute(5)]).unwrap(),
         Policy::new("global", [Limit::per_minute(8)]).unwrap(),
@@ -61,7 +62,8 @@ async fn what_is_given_up_is_retried_with_what_refused() {
 #[tokio::test]
 async fn a_partial_grant_given_up_is_a_refusal() {
     let store = store().await;
-    let nary = Policy::new("nary", [Limit::per_minute(5)]).unwrap().mode(Mode::Nary).unwrap();
+    let nary =
+        Policy::new("nary", [Limit::per_minute(5)]).unwrap().with_mode(Mode::Partial).unwrap();
     store.set_policy(nary).await.unwrap();
     let both = [charge("nary", "alice", 7), charge("user", "alice", 1)];
     let answers = store.apply(Verb::Check, &both).await.unwrap();

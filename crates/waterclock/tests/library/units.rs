@@ -19,8 +19,8 @@ async fn ask(store: &impl Store, verb: Verb, charge: Charge<'_>) -> Answer {
 async fn llm() -> MemoryStore<ManualClock> {
     let store = MemoryStore::new(16, ManualClock::default());
     let hour = Duration::from_secs(3_600);
-    let requests = FixedWindow::new(5, hour).unwrap().named("requests");
-    let tokens = FixedWindow::new(1_000, hour).unwrap().named("tokens").in_unit("tokens");
+    let requests = FixedWindow::new(5, hour).unwrap().with_name("requests");
+    let tokens = FixedWindow::new(1_000, hour).unwrap().with_name("tokens").with_unit("tokens");
     store.set_policy(Policy::new("llm", [requests, tokens]).unwrap()).await.unwrap();
     store
 }
@@ -72,9 +72,9 @@ async fn one_number_is_no_cost_of_several_units() {
     assert_eq!(left(&store).await, (5, 1_000));
     let nary = Policy::new(
         "p",
-        [Limit::per_second(1).named("a"), Limit::per_second(1).named("b").in_unit("b")],
+        [Limit::per_second(1).with_name("a"), Limit::per_second(1).with_name("b").with_unit("b")],
     );
-    assert_eq!(nary.unwrap().mode(Mode::Nary).unwrap_err(), PolicyError::NotNary);
+    assert_eq!(nary.unwrap().with_mode(Mode::Partial).unwrap_err(), PolicyError::NotNary);
 }
 
 #[tokio::test]
@@ -114,12 +114,13 @@ async fn an_estimate_is_settled_unit_by_unit() {
 async fn a_variant_counts_the_same_units() {
     let store = llm().await;
     let variant = |name: &str, units: [&str; 2]| {
-        let limit = |unit: &str| Limit::per_hour(9).named(unit).in_unit(unit);
+        let limit = |unit: &str| Limit::per_hour(9).with_name(unit).with_unit(unit);
         Policy::new(name, units.map(limit)).unwrap()
     };
     let same = variant("llm@same", ["requests", "tokens"]);
     store.set_variant("llm", same, Crossing::Units).await.unwrap();
-    for other in [variant("llm@other", ["requests", "bytes"]), Limit::per_hour(1).named("o").into()]
+    for other in
+        [variant("llm@other", ["requests", "bytes"]), Limit::per_hour(1).with_name("o").into()]
     {
         let error = store.set_variant("llm", other, Crossing::Units).await.unwrap_err();
         assert!(error.to_string().contains("counts other units than `llm`"), "{error}");

@@ -57,8 +57,8 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
 #[tokio::test]
 async fn a_scaled_policy_shares_what_was_spent() {
     let clock = ManualClock::default();
-    let window = || FixedWindow::new(10, MINUTE).unwrap().named("window");
-    let limits = [Limit::per_minute(20).named("burst"), window()];
+    let window = || FixedWindow::new(10, MINUTE).unwrap().with_name("window");
+    let limits = [Limit::per_minute(20).with_name("burst"), window()];
     let base = Policy::new("login", limits).unwrap();
     let easier = base.scaled("login@pro", "0.5".parse().unwrap()).unwrap();
     let harder = base.scaled("login@new", "4".parse().unwrap()).unwrap();
@@ -73,7 +73,7 @@ async fn a_scaled_policy_shares_what_was_spent() {
 async fn by_time_the_instant_is_kept_at_which_a_key_is_full() {
     let clock = ManualClock::default();
     let gcra = |name: &str, limit, per, capacity| {
-        Policy::new(name, [Gcra::new(limit, per).unwrap().capacity(capacity)]).unwrap()
+        Policy::new(name, [Gcra::new(limit, per).unwrap().with_capacity(capacity)]).unwrap()
     };
     let slow = gcra("slow", 1, MINUTE, 10);
     let fast = gcra("fast", 7, Duration::from_secs(1), 5);
@@ -142,7 +142,7 @@ async fn members_change_and_keys_stay() {
     store.set_policy(per_minute("a2", 45)).await.unwrap();
     assert_eq!((left(&store, "a"), left(&store, "a2")), (970, 15));
     // A wider state than any before it.
-    let wide = Policy::new("a3", [Gcra::new(7, MINUTE).unwrap().capacity(60)]).unwrap();
+    let wide = Policy::new("a3", [Gcra::new(7, MINUTE).unwrap().with_capacity(60)]).unwrap();
     store.set_variant("a2", wide, Crossing::Units).await.unwrap();
     assert_eq!((left(&store, "a"), left(&store, "a3")), (970, 30));
 }
@@ -152,7 +152,7 @@ fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
     let n = dice.u64(1..12);
     let per = Duration::from_millis([1_000, 2_000, 7_000, 60_000][dice.usize(0..4)]);
     let limit: Limit = match kind {
-        0 => Gcra::new(n, per).unwrap().capacity(dice.u64(1..12)).into(),
+        0 => Gcra::new(n, per).unwrap().with_capacity(dice.u64(1..12)).into(),
         1 => LeakyBucket::new(n + 1, dice.u64(2..4), per / 4).unwrap().into(),
         2 => FixedWindow::new(n, per).unwrap().into(),
         3 => FixedWindow::aligned(n, per).unwrap().into(),
@@ -162,21 +162,21 @@ fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
         7 => Quota::new(n, per).unwrap().into(),
         8 => EvenSlots::new(n, per).unwrap().into(),
         9 => MinInterval::new(per / 4).unwrap().into(),
-        _ => Gcra::new(n, per).unwrap().overdraft(true).into(),
+        _ => Gcra::new(n, per).unwrap().with_overdraft(true).into(),
     };
-    let limit = limit.named(name);
-    if dice.u8(0..4) == 0 { limit.min_interval(per / 16).unwrap() } else { limit }
+    let limit = limit.with_name(name);
+    if dice.u8(0..4) == 0 { limit.with_min_interval(per / 16).unwrap() } else { limit }
 }
 
 /// Policies of the same kinds of limits under the same names, each with numbers of its own.
 fn draw_family(dice: &mut Rng) -> Vec<Policy> {
     let kinds: Vec<u8> = (0..dice.usize(1..3)).map(|_| dice.u8(0..11)).collect();
-    let mode = if dice.bool() { Mode::Binary } else { Mode::Nary };
+    let mode = if dice.bool() { Mode::Binary } else { Mode::Partial };
     let names = ["one", "two"];
     let policy = |dice: &mut Rng, variant: usize| {
         let limit = |(kind, name): (&u8, &&str)| draw_limit(dice, *kind, name);
         let limits: Vec<Limit> = kinds.iter().zip(&names).map(limit).collect();
-        Policy::new(&format!("v{variant}"), limits).unwrap().mode(mode).unwrap()
+        Policy::new(&format!("v{variant}"), limits).unwrap().with_mode(mode).unwrap()
     };
     (0..dice.usize(2..5)).map(|variant| policy(dice, variant)).collect()
 }
@@ -273,7 +273,8 @@ fn threads_that_hop_admit_no_more_than_the_largest_limit() {
         let clock = ManualClock::default();
         clock.advance(MINUTE);
         let limits = [400, 1_000, 30, 700];
-        let policy = |(i, n)| Policy::new(&format!("v{i}"), [kind(n, hour).named("l")]).unwrap();
+        let policy =
+            |(i, n)| Policy::new(&format!("v{i}"), [kind(n, hour).with_name("l")]).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let all = limits.into_iter().enumerate().map(policy);
         let store = runtime.block_on(family(&clock, Crossing::Units, all));

@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
 
 #[test]
 fn blocking_waits_are_paced() {
-    let limiter = Limiter::new(Limit::per_second(100).capacity(1));
+    let limiter = Limiter::new(Limit::per_second(100).with_capacity(1));
     let clock = MonotonicClock::default();
     let start = clock.now();
     for _ in 0..6 {
@@ -33,7 +33,7 @@ fn vain_waits_fail_at_once() {
 
 #[test]
 fn what_comes_back_just_in_time_is_in_time() {
-    let limiter = Limiter::new(Limit::per_second(100).capacity(1));
+    let limiter = Limiter::new(Limit::per_second(100).with_capacity(1));
     for _ in 0..10 {
         while limiter.check().is_allowed() {}
         limiter.wait().within(ms(10)).block().unwrap();
@@ -55,7 +55,7 @@ async fn nobody_waits_behind_a_backlog_of_one() {
 
 #[tokio::test]
 async fn awaited_waits_pass_in_order() {
-    let limiter = Arc::new(KeyedLimiter::<str>::new(Limit::per_second(1_000).capacity(1)));
+    let limiter = Arc::new(KeyedLimiter::<str>::new(Limit::per_second(1_000).with_capacity(1)));
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for i in 0..50 {
@@ -99,7 +99,7 @@ async fn a_check_does_not_overtake_those_who_wait() {
 #[tokio::test]
 async fn a_dropped_wait_lets_the_next_one_pass() {
     let clock = ManualClock::default();
-    let limiter = Arc::new(Limiter::with_clock(Limit::per_hour(1).capacity(2), clock.clone()));
+    let limiter = Arc::new(Limiter::with_clock(Limit::per_hour(1).with_capacity(2), clock.clone()));
     assert!(limiter.check_n(2).is_allowed());
     let wait = |cost| {
         let limiter = Arc::clone(&limiter);
@@ -118,7 +118,7 @@ async fn a_dropped_wait_lets_the_next_one_pass() {
 #[test]
 fn a_hundred_thousand_wait_in_exact_order_and_half_give_up() {
     let clock = ManualClock::default();
-    let limiter = Limiter::with_clock(Limit::per_second(1_000_000).capacity(1), clock.clone());
+    let limiter = Limiter::with_clock(Limit::per_second(1_000_000).with_capacity(1), clock.clone());
     assert!(limiter.check().is_allowed());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let passed = runtime.block_on(async {
@@ -153,7 +153,7 @@ fn a_hundred_thousand_wait_in_exact_order_and_half_give_up() {
 
 #[test]
 fn threads_that_block_are_woken_in_turn() {
-    let limiter = Limiter::new(Limit::per_second(2_000).capacity(1));
+    let limiter = Limiter::new(Limit::per_second(2_000).with_capacity(1));
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

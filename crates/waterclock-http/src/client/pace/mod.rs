@@ -30,7 +30,7 @@ pub use service::Pace;
 /// use waterclock_http::PaceLayer;
 ///
 /// // Every server gets fifty requests per second, and nobody waits longer than two.
-/// let limiter = KeyedLimiter::new(Limit::per_second(50).capacity(1));
+/// let limiter = KeyedLimiter::new(Limit::per_second(50).with_capacity(1));
 /// let layer = PaceLayer::new(limiter).within(Duration::from_secs(2));
 /// # let _: PaceLayer<http::Request<()>> = layer;
 /// ```

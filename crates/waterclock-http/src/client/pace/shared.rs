@@ -29,7 +29,7 @@ enum Said {
 impl<S: Store + 'static> Shared<S> {
     pub(super) async fn new(store: S, policy: Policy) -> Result<Self, StoreError> {
         let name: Box<str> = policy.name().into();
-        if policy.admits_by() != Mode::Binary {
+        if policy.mode() != Mode::Binary {
             return Err(StoreError::Unfit(format!(
                 "policy `{name}` cannot pace requests over a shared store, because its mode is not \
                  binary; use one of mode binary, or a limiter of this process"

@@ -80,7 +80,7 @@ fn whoever_waits_as_our_own_fields_advise_is_not_refused() {
     let mut waits = [0; 4];
     for round in 0..4_000 {
         let (which, limit) = (round % 4, rng.u64(1..6));
-        let policy = Policy::new("api", [Limit::per_second(limit).capacity(rng.u64(1..6))]);
+        let policy = Policy::new("api", [Limit::per_second(limit).with_capacity(rng.u64(1..6))]);
         let policy = policy.expect("a policy");
         let scene = Scene::new(&[&policy]);
         for _ in 0..8 {

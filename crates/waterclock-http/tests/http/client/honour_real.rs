@@ -14,7 +14,7 @@ use super::stage::{client, get, serve};
 
 /// Three per second, and how many of them were served.
 async fn limited(style: HeaderStyle) -> (String, Arc<AtomicUsize>) {
-    let window = FixedWindow::new(3, Duration::from_secs(1)).expect("a window").named("second");
+    let window = FixedWindow::new(3, Duration::from_secs(1)).expect("a window").with_name("second");
     let rule = Rule::new(Policy::new("api", [window]).expect("a policy")).headers(style);
     let layer = RateLimitLayer::builder(MemoryStore::default())
         .rule(rule)

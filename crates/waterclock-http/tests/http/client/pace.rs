@@ -59,7 +59,7 @@ async fn send_all(
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_pass_in_order_at_the_rate() {
     let diary = Diary::new();
-    let pace = layer(&limiter(Limit::per_second(10).capacity(1))).layer(client(&diary));
+    let pace = layer(&limiter(Limit::per_second(10).with_capacity(1))).layer(client(&diary));
     let requests: Vec<String> = (0..30).map(|number| format!("a-{number}")).collect();
     let results = send_all(pace, requests.clone()).await;
     assert!(results.iter().all(|(_, result)| result.is_ok()), "{results:?}");
@@ -145,7 +145,7 @@ async fn a_dropped_call_leaves_the_line() {
 #[tokio::test(start_paused = true)]
 async fn jitter_is_only_ever_added() {
     let diary = Diary::new();
-    let limiter = limiter(Limit::per_second(10).capacity(1));
+    let limiter = limiter(Limit::per_second(10).with_capacity(1));
     let pace = layer(&limiter).jitter(60 * MS).layer(client(&diary));
     send_all(pace, (0..200).map(|number| format!("a-{number}"))).await;
     let times: Vec<u128> = diary.read().into_iter().map(|(_, at)| at).collect();
@@ -188,9 +188,9 @@ async fn who_waits_holds_nothing_that_others_need() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_refuse_in_part_or_record_costs_a_wait_nothing() {
-    let window = || FixedWindow::new(10, SECOND).expect("a window").named("second");
-    for mode in [Mode::Nary, Mode::Uniform] {
-        let policy = Policy::new("api", [window()]).and_then(|policy| policy.mode(mode));
+    let window = || FixedWindow::new(10, SECOND).expect("a window").with_name("second");
+    for mode in [Mode::Partial, Mode::CountRefusals] {
+        let policy = Policy::new("api", [window()]).and_then(|policy| policy.with_mode(mode));
         let (diary, limiter) = (Diary::new(), limiter(policy.expect("a policy")));
         let pace = layer(&limiter).cost_of(|_| 4).layer(client(&diary));
         let requests = (1..=4).map(|number| format!("a-{number}"));

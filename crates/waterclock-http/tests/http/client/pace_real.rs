@@ -38,7 +38,7 @@ async fn a_hundred_callers_never_exceed_the_limit_in_any_window() {
         note(&noted, request.uri().path().to_owned());
         client.clone().call(request)
     });
-    let pace = PaceLayer::new(KeyedLimiter::new(Limit::per_second(PER_SECOND).capacity(1)));
+    let pace = PaceLayer::new(KeyedLimiter::new(Limit::per_second(PER_SECOND).with_capacity(1)));
     let pace = pace.within(Duration::from_secs(60)).layer(noting);
     let mut calls = JoinSet::new();
     for caller in 0..CALLERS {

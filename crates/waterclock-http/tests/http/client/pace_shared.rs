@@ -78,7 +78,8 @@ async fn processes_together_keep_to_the_limit_and_each_in_order() {
     let (store, diary) = (Far::new(), Diary::new());
     let mut calls = JoinSet::new();
     for process in ["a", "b", "c"] {
-        let pace = layer(&store, Limit::per_second(10).capacity(2)).await.layer(client(&diary));
+        let pace =
+            layer(&store, Limit::per_second(10).with_capacity(2)).await.layer(client(&diary));
         for number in 0..20 {
             calls.spawn(pace.clone().oneshot(format!("{process}-{number:02}")));
         }
@@ -114,7 +115,7 @@ async fn processes_together_keep_to_the_limit_and_each_in_order() {
 async fn the_order_is_that_of_arrival_and_not_of_answers() {
     let (mut store, diary) = (Far::new(), Diary::new());
     store.longest = 50 * MS;
-    let pace = layer(&store, Limit::per_second(100).capacity(150)).await.layer(client(&diary));
+    let pace = layer(&store, Limit::per_second(100).with_capacity(150)).await.layer(client(&diary));
     // So many in one task that tokio would have it pause in between.
     let calls = (0..300).map(|number| pace.clone().oneshot(format!("{number:03}")));
     let sending = tokio::spawn(join_all(calls));
@@ -133,7 +134,7 @@ async fn the_order_is_that_of_arrival_and_not_of_answers() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_in_vain_fails_at_once() {
     let (store, diary) = (Far::new(), Diary::new());
-    let pace = layer(&store, Limit::per_second(2).capacity(2)).await.within(300 * MS);
+    let pace = layer(&store, Limit::per_second(2).with_capacity(2)).await.within(300 * MS);
     let pace = pace.cost_of(|request| request.len() as u64).layer(client(&diary));
     let send = |request: &str| pace.clone().oneshot(request.to_owned());
     assert_eq!(send("333").await, Err(PaceError::Wait(WaitError::Never)));
@@ -148,7 +149,7 @@ async fn a_wait_in_vain_fails_at_once() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_the_line_too() {
     let (store, diary) = (Far::new(), Diary::new());
-    let patient = layer(&store, Limit::per_minute(1).capacity(1)).await;
+    let patient = layer(&store, Limit::per_minute(1).with_capacity(1)).await;
     let impatient = patient.clone().within(2 * SECOND).layer(client(&diary));
     let patient = patient.layer(client(&diary));
     assert_eq!(patient.clone().oneshot("1".to_owned()).await, Ok(()));
@@ -211,9 +212,9 @@ async fn a_store_that_fails_fails_the_request_once() {
 
 #[tokio::test]
 async fn only_whole_requests_can_be_paced() {
-    for mode in [Mode::Nary, Mode::Uniform] {
-        let window = FixedWindow::new(10, SECOND).expect("a window").named("second");
-        let policy = Policy::new("outgoing", [window]).and_then(|policy| policy.mode(mode));
+    for mode in [Mode::Partial, Mode::CountRefusals] {
+        let window = FixedWindow::new(10, SECOND).expect("a window").with_name("second");
+        let policy = Policy::new("outgoing", [window]).and_then(|policy| policy.with_mode(mode));
         let error = Pacer::shared(Far::new(), policy.expect("a policy")).await.expect_err("unfit");
         assert!(error.to_string().contains("`outgoing`"), "{error}");
         assert!(error.to_string().contains("binary"), "{error}");

@@ -54,7 +54,7 @@ async fn after_a_while() {
 #[tokio::test]
 async fn a_shadow_policy_turns_nobody_away_and_is_not_mentioned() {
     let (store, _) = memory();
-    let rule = Rule::new(policy("api", 1).shadow(true)).headers(HeaderStyle::Ietf);
+    let rule = Rule::new(policy("api", 1).with_shadow(true)).headers(HeaderStyle::Ietf);
     let app = app(&by_user(store, rule).await);
     for _ in 0..3 {
         let heard = send(&app, of("alice")).await;
@@ -150,7 +150,7 @@ async fn a_layer_behind_a_layer_adds_to_what_the_handler_sees() {
 #[tokio::test]
 async fn a_partial_grant_is_no_refusal() {
     let (store, _) = memory();
-    let nary = policy("api", 3).mode(waterclock::Mode::Nary).unwrap();
+    let nary = policy("api", 3).with_mode(waterclock::Mode::Partial).unwrap();
     let app = app(&by_user(store, Rule::new(nary).cost(5)).await);
     assert_eq!(send(&app, of("alice")).await.status, StatusCode::OK);
     assert_eq!(send(&app, of("alice")).await.status, StatusCode::TOO_MANY_REQUESTS);

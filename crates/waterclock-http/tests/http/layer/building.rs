@@ -39,7 +39,7 @@ async fn one_sentence_each() {
         "two policies are called `api` and decide differently; give one of them another name"
     );
     assert_eq!(complaint(|to| to.rule(api()).rule(api().cost(2)).key(Key::everyone())).await, "");
-    let other_limits = Policy::new("api-pro", [Limit::per_second(3).named("other")]).unwrap();
+    let other_limits = Policy::new("api-pro", [Limit::per_second(3).with_name("other")]).unwrap();
     let tier = complaint(|to| to.rule(api().tier("pro", other_limits)).key(Key::everyone())).await;
     assert_eq!(
         tier,

@@ -24,7 +24,7 @@ use waterclock_redis::RedisStore;
 const CALLERS: usize = 1_500;
 
 fn per_day(capacity: u64) -> Policy {
-    Policy::new("api", [Limit::per_day(1).capacity(capacity).named("burst")])
+    Policy::new("api", [Limit::per_day(1).with_capacity(capacity).with_name("burst")])
         .expect("a valid policy")
 }
 

@@ -147,7 +147,7 @@ async fn those_in_shadow_stand_beside_the_others() {
 /// A candidate that only watches breaks nobody who does not have its key yet.
 #[tokio::test]
 async fn what_only_watches_asks_for_no_key() {
-    let shadow = Rule::new(policy("api", 1).shadow(true));
+    let shadow = Rule::new(policy("api", 1).with_shadow(true));
     let nobody = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
     let app = layered(vec![shadow, nobody]).await;
     assert_eq!(send(&app, Request::get("/")).await.status, StatusCode::OK);

@@ -185,7 +185,7 @@ async fn by_duration() {
 /// What a shadow would have refused, it has not charged: so it gives nothing back, and is owed nothing.
 #[tokio::test]
 async fn a_shadow_settles_only_what_it_took() {
-    let in_shadow = Rule::new(policy("api", 2).shadow(true));
+    let in_shadow = Rule::new(policy("api", 2).with_shadow(true));
     let not_enrolled = Rule::new(policy("api", 2)).rollout(Rollout::NOBODY);
     for rule in [in_shadow, not_enrolled] {
         let (store, _) = memory();

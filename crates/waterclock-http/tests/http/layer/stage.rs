@@ -60,7 +60,7 @@ pub(crate) fn memory() -> (MemoryStore<ManualClock>, ManualClock) {
 /// So many at once, and one of them back every ten seconds.
 pub(crate) fn policy(name: &str, capacity: u64) -> Policy {
     let limit = Gcra::new(1, Duration::from_secs(10)).expect("a valid rate");
-    Policy::new(name, [limit.capacity(capacity).named("burst")]).expect("a valid policy")
+    Policy::new(name, [limit.with_capacity(capacity).with_name("burst")]).expect("a valid policy")
 }
 
 pub(crate) type App =

@@ -78,7 +78,7 @@ impl Bucket {
         let unit_us = self.gcra().unit_ns().0 / 1_000;
         let mut connection = self.connection.clone();
         let mut eval = redis::cmd("EVAL");
-        eval.arg(script).arg(1).arg(key).arg(cost * unit_us).arg(self.gcra().holds() * unit_us);
+        eval.arg(script).arg(1).arg(key).arg(cost * unit_us).arg(self.gcra().capacity() * unit_us);
         let (now, found): (u64, Option<u64>) = eval.query_async(&mut connection).await.unwrap();
         self.decide(now, found, cost).0
     }

@@ -93,8 +93,8 @@ async fn a_clock_that_steps_back_adds_a_lease_at_most() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_and_a_rate_are_taken_together_or_not_at_all() {
     let server = RedisServer::start();
-    let place = Limit::from(Concurrency::new(1, LEASE).unwrap()).named("place");
-    let rate = Limit::per_hour(3).named("rate");
+    let place = Limit::from(Concurrency::new(1, LEASE).unwrap()).with_name("place");
+    let rate = Limit::per_hour(3).with_name("rate");
     let policy = Policy::new("p", [place, rate]).unwrap();
     let store = store(asking(&server.url()).deadline(PATIENT), policy).await;
     let one = [Charge { policy: "p", key: b"key", cost: 1.into() }];

@@ -11,7 +11,7 @@ fn hourly(kind: &str, limit: u64) -> Policy {
         "gcra" => Gcra::new(limit, HOUR).unwrap().into(),
         _ => FixedWindow::aligned(limit, HOUR).unwrap().into(),
     };
-    Policy::new("p", [limit.named("hourly")]).unwrap()
+    Policy::new("p", [limit.with_name("hourly")]).unwrap()
 }
 
 /// 60 are held of 100. Of 1000 there are 940 left, and when 20 were used, 980.

@@ -139,8 +139,8 @@ fn policies() -> Vec<Policy> {
     let window = FixedWindow::aligned(20, HOUR).unwrap();
     vec![
         Policy::new("bucket", [Gcra::new(10, SECOND).unwrap()]).unwrap(),
-        Policy::new("part", [window]).unwrap().mode(Mode::Nary).unwrap(),
-        Policy::new("shadow", [FixedWindow::new(3, SECOND).unwrap()]).unwrap().shadow(true),
+        Policy::new("part", [window]).unwrap().with_mode(Mode::Partial).unwrap(),
+        Policy::new("shadow", [FixedWindow::new(3, SECOND).unwrap()]).unwrap().with_shadow(true),
     ]
 }
 

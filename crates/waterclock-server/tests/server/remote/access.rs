@@ -107,7 +107,7 @@ async fn policies_live_on_the_server() {
     std::fs::write(&path, POLICY).unwrap();
     let server = AtWork::serving_file(&path).await;
     let store = patient(&url_of(&server)).connect().await.unwrap();
-    let q = || Policy::new("q", [Limit::per_second(1).named("l")]).unwrap();
+    let q = || Policy::new("q", [Limit::per_second(1).with_name("l")]).unwrap();
     let error = store.set_policy(q()).await.unwrap_err();
     assert!(matches!(&error, StoreError::Unfit(reason)
         if reason.contains("no policy `q`") && reason.contains("server's configuration")));

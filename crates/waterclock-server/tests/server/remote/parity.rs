@@ -148,7 +148,7 @@ async fn policies_are_heard_as_they_are_written() {
         let heard: Policy = store.policy(name).unwrap();
         let served = plan.find(name).unwrap().policy();
         assert_eq!(heard.definition(), served.definition(), "{name}");
-        assert_eq!(heard.admits_by(), served.admits_by(), "{name}");
+        assert_eq!(heard.mode(), served.mode(), "{name}");
         assert_eq!(heard.is_shadow(), served.is_shadow(), "{name}");
         let more = |policy: &Policy| -> Vec<(String, bool)> {
             policy
