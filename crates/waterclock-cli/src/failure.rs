@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use waterclock_server::config::Invalid;
+use waterclock_config::Invalid;
 
 use crate::style::{WARN, styled};
 

@@ -3,7 +3,6 @@
 mod expr;
 mod failure;
 mod file;
-mod meaning;
 mod picture;
 mod report;
 mod server;

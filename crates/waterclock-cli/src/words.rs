@@ -1,6 +1,6 @@
 //! A limit in a few words, as it can be typed.
 
-use waterclock_server::config::PolicySpec;
+use waterclock_config::PolicySpec;
 
 use crate::failure::Failure;
 

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use waterclock::{KeyedLimiter, Limit};
 use waterclock_http::ClientIp;
 
-use crate::config::Token;
+use waterclock_config::Token;
 
 /// What a token is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::config::cannot_read;
+use waterclock_config::cannot_read;
 
 /// Whose certificates are believed.
 #[derive(Clone, Debug)]

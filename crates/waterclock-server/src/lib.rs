@@ -7,7 +7,6 @@
 
 pub mod access;
 mod authorities;
-pub mod config;
 pub mod decision_line;
 pub mod engine;
 mod face;
@@ -16,6 +15,7 @@ mod listen;
 pub mod observe;
 mod pace;
 mod paced;
+mod redis_store;
 mod reload;
 pub mod rules;
 mod run;
@@ -32,6 +32,7 @@ pub use self::face::grpc::proto as envoy;
 pub use self::face::resp::parse as resp_parse;
 pub use self::listen::Listeners;
 pub use self::pace::Patience;
+pub use self::redis_store::redis_store;
 pub use self::reload::{LastReload, Reloads, Said};
 pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};

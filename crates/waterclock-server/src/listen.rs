@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::service::Routes;
 use tracing::{debug, warn};
 
-use crate::config::{Invalid, Listen};
 use crate::face;
 use crate::last_call::{HANDSHAKES, refuse_newcomers};
 use crate::observe::Face;
 use crate::server::{Phase, Server};
 use crate::tls::Greeting;
+use waterclock_config::{Invalid, Listen};
 
 /// A bound socket for each face that is on.
 #[derive(Debug, Default)]

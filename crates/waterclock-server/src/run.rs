@@ -9,15 +9,15 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use crate::config::{Config, Invalid, Standing};
 use crate::engine::Engine;
 use crate::face;
 use crate::listen::{Door, Listeners};
 use crate::observe::{Face, Metrics};
-use crate::reload::{Files, InForce, keep_reloading};
+use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
 use crate::tls::Certificates;
+use waterclock_config::{Config, Invalid};
 
 const LOOK_AT_STORE: Duration = Duration::from_millis(500);
 /// What was refused so long ago counts half.
@@ -91,7 +91,7 @@ impl Running {
         let mut others = JoinSet::new();
         let (asked, told) = mpsc::channel(1);
         if let Some(path) = config.path.clone() {
-            let standing = Standing::of(&config);
+            let standing = RestartSettings::of(&config);
             let server = Arc::clone(&server);
             let in_force = InForce { server, certificates, bound, standing };
             others.spawn(keep_reloading(in_force, path, (files, contents), told));

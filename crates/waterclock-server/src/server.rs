@@ -11,12 +11,12 @@ use waterclock::{Clock, Timestamp};
 use waterclock_http::{ClientIp, TrustedProxies};
 
 use crate::access::{Access, Attempt, Guesses, Role};
-use crate::config::{Config, Invalid};
 use crate::engine::Engine;
 use crate::observe::{Face, Ticks};
 use crate::pace::Patience;
 use crate::reload::Reloads;
 use crate::timing::Timing;
+use waterclock_config::{Config, Invalid};
 
 /// How far the server is with stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

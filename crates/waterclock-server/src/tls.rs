@@ -10,8 +10,8 @@ use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
 use crate::authorities::{Authorities, certificates, read};
-use crate::config::{Config, Invalid, TlsSpec};
 use crate::observe::Face;
+use waterclock_config::{Config, Invalid, TlsSpec};
 
 /// What a face greets connections with; nothing is plain text.
 pub(crate) type Greeting = Arc<ArcSwapOption<TlsAcceptor>>;

@@ -1,6 +1,6 @@
 //! From a text to its parts, by precedence climbing.
 
-use waterclock_server::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 use super::Names;
 use super::function::Function;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 
 /// How instants are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

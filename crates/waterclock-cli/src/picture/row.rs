@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 
 use super::axis::{Axis, Times};
 use super::svg::Svg;

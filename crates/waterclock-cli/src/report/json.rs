@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use waterclock::Policy;
-use waterclock_server::config::{LimitSpec, NormalisedLimit};
+use waterclock_config::{LimitSpec, NormalisedLimit};
 
 use super::keys::KeyRecord;
 use super::smallest::Extent;

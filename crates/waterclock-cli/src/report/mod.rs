@@ -23,7 +23,7 @@ pub(crate) use self::refusals::Refusals;
 pub(crate) use self::table::{Align, table};
 pub(crate) use self::when::{counted, share};
 
-use waterclock_server::config::PolicySpec;
+use waterclock_config::PolicySpec;
 
 use self::smallest::{Extent, Sample, Smallest, smallest};
 

@@ -3,8 +3,8 @@
 use super::keys::KeyRecord;
 use super::when::share;
 use super::{Report, TOP};
-use crate::meaning::describe;
 use crate::picture::{Page, Picture, Row, Times, at_a_glance};
+use waterclock_config::english::describe;
 
 impl Report<'_> {
     pub(crate) fn picture(&self) -> Picture {

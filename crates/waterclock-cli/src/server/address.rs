@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use waterclock_server::config::quoted;
+use waterclock_config::quoted;
 use waterclock_server::observe::Face;
 
 /// A face, what it is called in plain text and in TLS, and its usual port.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use http::HeaderValue;
 
 use crate::failure::Failure;
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 const VARIABLE: &str = "WATERCLOCK_TOKEN";
 

@@ -3,8 +3,8 @@
 use waterclock::{
     Charge, Cost, CostError, Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb,
 };
+use waterclock_config::PolicySpec;
 use waterclock_core::{Logs, View};
-use waterclock_server::config::PolicySpec;
 use waterclock_server::engine::{Particular, Standing};
 
 use crate::failure::{Failure, say};

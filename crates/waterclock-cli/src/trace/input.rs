@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 use super::progress::Progress;
 use crate::failure::Failure;

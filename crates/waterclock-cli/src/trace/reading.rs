@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use waterclock::{Cost, MAX_UNITS};
-use waterclock_server::config::PolicySpec;
+use waterclock_config::PolicySpec;
 
 use super::input::Input;
 use super::log::{self, Kind, Settings, Unit};

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
-use waterclock_server::config;
 
 /// Print the JSON Schema of waterclock.toml, for editors and for checking files elsewhere.
 #[derive(clap::Args)]
@@ -16,7 +15,7 @@ pub(crate) struct Schema {
 
 impl Schema {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        let schema = config::schema();
+        let schema = waterclock_config::schema();
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(out, "{schema}")?;

@@ -9,7 +9,7 @@ use waterclock::{Policy, StoreError};
 
 use super::key::{Key, Standing};
 use super::{Engine, Served};
-use crate::config::LimitSpec;
+use waterclock_config::LimitSpec;
 
 /// How many there may be: a list kept by hand, not a second store.
 const MOST: usize = 10_000;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, Plan, Served};
-use crate::config::{Config, Invalid};
+use waterclock_config::{Config, Invalid};
 
 impl Engine {
     /// Puts another configuration in force, whole or not at all; what was spent stays spent.

@@ -79,7 +79,7 @@ mod tests {
     use waterclock::{Charge, ManualClock, MemoryStore, Store};
 
     use super::*;
-    use crate::config::Config;
+    use waterclock_config::Config;
 
     const POLICIES: &str = r#"
 policies.gcra.limits = [{ algorithm = "gcra", limit = 3, per = "1s", capacity = 5 }]

@@ -39,8 +39,8 @@ use arc_swap::{ArcSwap, Guard};
 use waterclock::Cost;
 
 use self::throttle::Throttle;
-use crate::config::{Config, Invalid};
 use crate::observe::{Metrics, Refused};
+use waterclock_config::{Config, Invalid};
 
 /// One line of a check, as a face puts it.
 pub struct Ask<'a> {

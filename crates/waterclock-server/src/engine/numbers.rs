@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::{AlgorithmSpec, LimitSpec, Micros, Window};
+use waterclock_config::{AlgorithmSpec, LimitSpec, Micros, Window};
 
 /// So many units per period, in place of a policy's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

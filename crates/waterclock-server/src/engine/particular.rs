@@ -11,7 +11,7 @@ use super::address::read_address;
 use super::key::Standing;
 use super::list::List;
 use super::reply::{blocked, exempt};
-use crate::config::{PolicySpec, policy_of};
+use waterclock_config::{PolicySpec, policy_of};
 
 /// The lists of one policy.
 pub struct Particular {

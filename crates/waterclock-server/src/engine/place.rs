@@ -13,9 +13,10 @@ use waterclock::{
 use waterclock_redis::{Lease, OnStoreError, RedisStore, Serving};
 
 use super::served::Served;
-use crate::config::{Address, Invalid, PolicySpec, StoreSpec};
 use crate::observe::Metrics;
+use crate::redis_store::redis_store;
 use crate::snapshot;
+use waterclock_config::{Address, Invalid, PolicySpec, StoreSpec};
 
 /// Where state lives.
 pub enum Place {
@@ -32,8 +33,7 @@ impl Place {
                 let max_keys = usize::try_from(spec.max_keys).unwrap_or(usize::MAX);
                 Ok(Place::Memory(MemoryStore::new(max_keys, TscClock::default())))
             }
-            Address::Redis(url) => spec
-                .redis(&url)?
+            Address::Redis(url) => redis_store(spec, &url)?
                 .start()
                 .map(Place::Redis)
                 .map_err(|error| Invalid::from(error.to_string())),

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::served::Served;
-use crate::config::{Config, Invalid, did_you_mean};
 use crate::observe::Metrics;
 use crate::rules::Rules;
+use waterclock_config::{Config, Invalid, did_you_mean};
 
 /// Everything that a reload replaces, whole.
 pub struct Plan {

@@ -15,8 +15,8 @@ use super::key::{BadKey, Key, Standing, is_composed};
 use super::numbers::Numbers;
 use super::particular::Particular;
 use super::place::Place;
-use crate::config::{PolicySpec, TierSpec, policy_of};
 use crate::observe::Tally;
+use waterclock_config::{PolicySpec, TierSpec, policy_of};
 
 /// Numbers that came with calls, at most so many per policy.
 const MOST_NUMBERS: usize = 1_000;
@@ -253,7 +253,7 @@ impl Served {
     pub async fn with_limits(
         &self,
         key: &Key<'_>,
-        limits: &[crate::config::LimitSpec],
+        limits: &[waterclock_config::LimitSpec],
         place: &Place,
     ) -> Result<Arc<Policy>, StoreError> {
         // Names get into logs; keys do not.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::config::Config;
+use waterclock_config::Config;
 
 /// Links that lead to links are followed so far.
 const MOST_LINKS: usize = 16;

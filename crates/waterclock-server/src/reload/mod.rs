@@ -2,11 +2,13 @@
 
 mod files;
 mod offer;
+mod restart;
 mod said;
 mod watch;
 
 pub(crate) use self::files::{Contents, Files};
 pub(crate) use self::offer::InForce;
+pub(crate) use self::restart::RestartSettings;
 pub use self::said::{LastReload, Reloads, Said};
 
 use std::path::PathBuf;

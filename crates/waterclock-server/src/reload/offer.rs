@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::files::{Contents, Files};
 use super::said::Came;
-use crate::config::{Config, Invalid, Standing};
+use waterclock_config::{Config, Invalid};
+
+use super::restart::RestartSettings;
 use crate::observe::Face;
 use crate::server::{Identity, Server};
 use crate::tls::Certificates;
@@ -18,7 +20,7 @@ pub(crate) struct InForce {
     /// Where the faces really listen, whatever a newer file says.
     pub(crate) bound: Vec<(Face, SocketAddr)>,
     /// What only a restart changes.
-    pub(crate) standing: Standing,
+    pub(crate) standing: RestartSettings,
 }
 
 impl InForce {

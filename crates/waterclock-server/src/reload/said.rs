@@ -4,8 +4,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use waterclock::{Clock, MonotonicClock};
 
-use crate::config::Invalid;
 use crate::server::Server;
+use waterclock_config::Invalid;
 
 /// What came of the configurations that were offered.
 #[derive(Debug, Default)]

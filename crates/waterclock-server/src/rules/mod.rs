@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::tree::Node;
-use crate::config::RuleSpec;
 use crate::engine::Served;
+use waterclock_config::RuleSpec;
 
 /// One entry of a descriptor: its key and its value.
 pub type Entry<'a> = (&'a str, &'a str);

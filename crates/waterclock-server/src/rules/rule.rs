@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Entry;
-use crate::config::{RuleSpec, Then};
 use crate::engine::{BadKey, Key, Served, TIER};
+use waterclock_config::{RuleSpec, Then};
 
 /// What goes for the descriptors that a rule matches.
 pub struct Rule {

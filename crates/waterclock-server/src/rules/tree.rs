@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Entry, Rule};
-use crate::config::{EntrySpec, Pattern};
+use waterclock_config::{EntrySpec, Pattern};
 
 /// Where a descriptor is after some of its entries.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Branch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{RuleSpec, Then};
+    use waterclock_config::{RuleSpec, Then};
 
     /// Keys, and values if not any will do.
     type Entries<'a> = &'a [(&'a str, Option<&'a str>)];

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tempfile::TempDir;
-use waterclock_server::config::{Config, Listen};
+use waterclock_config::{Config, Listen};
 use waterclock_server::{Listeners, Running};
 
 use crate::at_work::{AtWork, hurried};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use waterclock_server::config::{Config, Listen};
+use waterclock_config::{Config, Listen};
 use waterclock_server::observe::Face;
 use waterclock_server::{Listeners, Patience, Room, Running, Timing};
 

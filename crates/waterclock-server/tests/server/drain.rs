@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::{Patience, Phase, Timing};
 
 use crate::at_work::{AtWork, hurried};

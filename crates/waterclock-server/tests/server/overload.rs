@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use waterclock_config::Config;
 use waterclock_conformance::real::{Proxy, RedisServer};
-use waterclock_server::config::Config;
 use waterclock_server::{Room, Timing};
 
 use crate::at_work::{AtWork, hurried};

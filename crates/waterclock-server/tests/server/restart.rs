@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::at_work::{AtWork, hurried};
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 
 const CHECK: &str = r#"{"policy":"plain","key":"alice","cost":2}"#;
 const PEEK: &str = r#"{"policy":"plain","key":"alice"}"#;

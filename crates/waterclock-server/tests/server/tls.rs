@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::observe::Face;
 use waterclock_server::{Patience, Timing};
 

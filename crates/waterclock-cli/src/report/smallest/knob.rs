@@ -1,7 +1,7 @@
 //! The one number of an algorithm that is turned, the others in proportion.
 
 use waterclock::MAX_UNITS;
-use waterclock_server::config::{AlgorithmSpec, Micros};
+use waterclock_config::{AlgorithmSpec, Micros};
 
 /// Turned further, it admits more.
 pub(super) struct Knob {

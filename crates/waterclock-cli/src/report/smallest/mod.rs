@@ -6,11 +6,11 @@ mod sample;
 
 pub(crate) use self::sample::{Extent, Sample};
 
-use waterclock_server::config::{LimitSpec, Micros, PolicySpec, policy_of};
+use waterclock_config::{LimitSpec, Micros, PolicySpec, policy_of};
 
 use self::knob::Knob;
 use self::play::Demand;
-use crate::meaning::in_short;
+use waterclock_config::english::in_short;
 
 /// What would have been enough for one limit, were it the only one.
 pub(crate) struct Smallest {

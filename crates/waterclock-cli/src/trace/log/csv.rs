@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use waterclock_server::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 use crate::expr::{Kind, Names, Row, Value};
 use crate::trace::shown::shown;

@@ -7,7 +7,7 @@ use super::json::Json;
 use super::plan::Plan;
 use crate::failure::Failure;
 use crate::trace::lines::Lines;
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 /// How many lines a quoted field may go on for.
 const MOST_HEIGHT: u32 = 64;

@@ -18,7 +18,7 @@ pub(super) use self::ahead::Ahead;
 pub(super) use self::instant::Unit;
 pub(super) use self::settle::{Kind, Settings, open};
 
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 use self::entry::Entry;
 use self::format::Format;

@@ -1,7 +1,7 @@
 //! What a line costs: one expression, or one for each unit that the policy counts.
 
 use waterclock::{Cost, Policy, Verb};
-use waterclock_server::config::PolicySpec;
+use waterclock_config::PolicySpec;
 
 use super::plan::{in_flag, missing, whole_number};
 use crate::expr::{Expression, Kind, Names, Row};

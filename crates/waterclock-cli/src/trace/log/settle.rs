@@ -1,6 +1,6 @@
 //! From flags and the first line to a log that can be read.
 
-use waterclock_server::config::{PolicySpec, cannot_read};
+use waterclock_config::{PolicySpec, cannot_read};
 
 use super::ahead::Ahead;
 use super::combined::{self, CombinedNames};

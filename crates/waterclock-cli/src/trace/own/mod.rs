@@ -4,7 +4,7 @@ mod complaint;
 pub(super) mod value;
 
 use waterclock::Policy;
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 use self::complaint::complaint;
 use super::event::{Event, Op, misunderstood};

@@ -10,7 +10,7 @@ use waterclock::Cost;
 
 use super::complaint::must_be_whole;
 use crate::trace::shown::shown;
-use waterclock_server::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 /// One of a few strings, without copying it.
 pub(in crate::trace) struct Word {

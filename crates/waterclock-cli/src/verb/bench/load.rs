@@ -6,7 +6,7 @@ use super::Bench;
 use crate::failure::Failure;
 use crate::server::{Server, ServerAddress};
 use waterclock::Cost;
-use waterclock_server::config::{Micros, quoted};
+use waterclock_config::{Micros, quoted};
 use waterclock_server::observe::Face;
 
 /// How long it runs if nothing is said.

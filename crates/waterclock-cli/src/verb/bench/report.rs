@@ -8,7 +8,7 @@ use super::bars::{Bar, bars};
 use super::load::Load;
 use super::tally::Tally;
 use crate::style::{BAD, FAINT, GOOD, STRONG, WARN, styled};
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 use waterclock_server::observe::Face;
 
 /// How wide the longest bar is.

@@ -5,7 +5,7 @@ use waterclock::{Answer, Cost, Policy};
 
 use crate::style::{BAD, GOOD, styled};
 use crate::visible::visible;
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 use waterclock_server::decision_line::micros_up;
 
 /// What a sentence is made of: decided here, or read from a server's answer.

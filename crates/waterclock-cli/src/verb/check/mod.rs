@@ -16,7 +16,7 @@ use crate::file::print_json;
 use crate::server::{Server, ServerAddress, Token, Trust};
 use crate::stage::Ruling;
 use waterclock::{Answer, Charge, Cost, CostError, Source, Timestamp, Verb};
-use waterclock_server::config::{Address, Config, PolicySpec, did_you_mean};
+use waterclock_config::{Address, Config, PolicySpec, did_you_mean};
 use waterclock_server::decision_line::DecisionLine;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.

@@ -6,7 +6,8 @@ use waterclock_redis::{OnStoreError, RedisStoreBuilder, Serving};
 use crate::failure::{Failure, say};
 use crate::stage::Ruling;
 use crate::store::{block_on, sentence};
-use waterclock_server::config::{PolicySpec, StoreSpec};
+use waterclock_config::{PolicySpec, StoreSpec};
+use waterclock_server::redis_store;
 
 pub(super) fn decide(
     url: &str,
@@ -14,7 +15,7 @@ pub(super) fn decide(
     ruling: &Ruling,
     charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
-    let asked = block_on(ask(spec.redis(url)?, ruling, charge))?;
+    let asked = block_on(ask(redis_store(spec, url)?, ruling, charge))?;
     let (answer, trouble) = asked.map_err(|error| why(url, &error))?;
     warn(url, answer.source, trouble);
     Ok(answer)

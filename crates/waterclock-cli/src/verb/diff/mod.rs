@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waterclock::{Decision, StoreError};
-use waterclock_server::config::{Config, PolicySpec, policy_of};
+use waterclock_config::{Config, PolicySpec, policy_of};
 
 use self::changes::{Changes, Side};
 use self::wording::{Rewording, rewordings};

@@ -1,8 +1,8 @@
 //! What two files say differently, policy by policy, in plain English.
 
-use waterclock_server::config::{Config, PolicySpec};
+use waterclock_config::{Config, PolicySpec};
 
-use crate::meaning::describe;
+use waterclock_config::english::describe;
 
 /// A policy that one file describes otherwise than the other.
 pub(super) struct Rewording {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use waterclock_server::config::{Config, Invalid, LimitSpec, Normalised, PolicySpec};
+use waterclock_config::{Config, Invalid, LimitSpec, Normalised, PolicySpec};
 
 use super::story::Story;
-use crate::meaning::{bound, sentence};
+use waterclock_config::english::{bound, sentence};
 
 #[derive(Serialize)]
 pub(super) struct Account {

@@ -12,10 +12,10 @@ use self::account::Account;
 use self::story::Story;
 use crate::failure::Failure;
 use crate::file::print_json;
-use crate::meaning::describe;
 use crate::style::described;
 use crate::words::limit_in_words;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
+use waterclock_config::english::describe;
 
 /// Tell what a limit does: its numbers, what becomes of a burst, when to retry.
 ///

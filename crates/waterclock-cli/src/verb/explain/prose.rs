@@ -1,6 +1,6 @@
 //! The story as people read it.
 
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 
 use super::story::{Errors, Step, Story};
 use crate::style::{BAD, GOOD, styled};

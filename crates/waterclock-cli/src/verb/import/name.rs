@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use waterclock_server::config::Pattern;
+use waterclock_config::Pattern;
 
 /// The longest name of a policy.
 const LONGEST: usize = 64;

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use waterclock_server::config::Pattern;
+use waterclock_config::Pattern;
 
 use super::name::Names;
 use super::tree::{Domain, Kind, Limit, Node};

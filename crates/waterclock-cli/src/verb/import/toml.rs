@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use waterclock_server::config::Pattern;
+use waterclock_config::Pattern;
 
 use super::rules::{Effect, Imported, Imports};
 

@@ -1,7 +1,7 @@
 //! The descriptors of each domain as the reference service understands them.
 
 use serde_saphyr::{Location, Spanned};
-use waterclock_server::config::Pattern;
+use waterclock_config::Pattern;
 
 use super::yaml::{Descriptor, Document, RateLimit, complaint};
 use crate::failure::Failure;

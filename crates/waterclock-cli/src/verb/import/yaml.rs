@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
-use waterclock_server::config::cannot_read;
+use waterclock_config::cannot_read;
 
 use crate::failure::Failure;
 

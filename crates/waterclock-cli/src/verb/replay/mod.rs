@@ -17,8 +17,8 @@ use crate::file::{Words, print_json, write_whole};
 use crate::report::{Checked, Ledger, Reader, Report};
 use crate::stage::{Ruling, Turn};
 use crate::trace::{Event, Op, Reading, Trace};
-use waterclock_server::config::Config;
-use waterclock_server::config::{Address, not_an_address};
+use waterclock_config::Config;
+use waterclock_config::{Address, not_an_address};
 
 /// Run a trace through a policy in virtual time.
 ///

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use waterclock_config::Config;
 use waterclock_server::Listeners;
-use waterclock_server::config::Config;
 use waterclock_server::observe::Face;
 
 /// A few lines with addresses that really listen, and with a policy that is really there.

@@ -46,7 +46,7 @@ fn filter(text: &str) -> Result<EnvFilter, Failure> {
     EnvFilter::try_new(directives).ok().filter(|_| is_filter).ok_or_else(|| {
         Failure::from(format!(
             "{VARIABLE} must be error, warn, info or debug; found {}",
-            waterclock_server::config::quoted(text)
+            waterclock_config::quoted(text)
         ))
     })
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::{Listeners, Running, Timing};
 
 use self::banner::Banner;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use waterclock_server::config::{Micros, PolicySpec, did_you_mean};
+use waterclock_config::{Micros, PolicySpec, did_you_mean};
 
 use super::Simulate;
 use super::arrivals::{Arrival, MOST, Shape, Traffic};

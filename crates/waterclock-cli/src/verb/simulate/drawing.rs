@@ -1,11 +1,11 @@
 //! The picture of a simulation, alone or in a page.
 
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 
 use super::summary::bound;
 use super::{Rehearsal, Simulation, Subject};
-use crate::meaning::describe;
 use crate::picture::{Page, Picture, Row, Times};
+use waterclock_config::english::describe;
 
 impl Simulation {
     pub(super) fn picture(&self) -> Picture {

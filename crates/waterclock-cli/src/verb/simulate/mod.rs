@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use waterclock::StoreError;
-use waterclock_server::config::{Config, Micros};
+use waterclock_config::{Config, Micros};
 
 use self::arrivals::Shape;
 use self::came::Came;

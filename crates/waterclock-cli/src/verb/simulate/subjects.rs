@@ -1,7 +1,7 @@
 //! Who is compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
 use waterclock::MAX_LOG;
-use waterclock_server::config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
+use waterclock_config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
 
 use crate::failure::{Failure, say};
 use crate::words::limit_in_words;

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use comfy_table::{Cell, Color};
 use serde_json::{Value, json};
-use waterclock_server::config::{LimitSpec, Micros};
+use waterclock_config::{LimitSpec, Micros};
 
 use super::{Rehearsal, Simulation, Subject};
-use crate::meaning::most_within;
 use crate::report::{Align, by_limit, table};
+use waterclock_config::english::most_within;
 
 impl Simulation {
     pub(super) fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {

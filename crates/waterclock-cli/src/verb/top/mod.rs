@@ -14,7 +14,7 @@ use self::feed::{Feed, News};
 use self::rates::Watched;
 use crate::failure::{Failure, say};
 use crate::server::{Server, ServerAddress, Token, Trust};
-use waterclock_server::config::Micros;
+use waterclock_config::Micros;
 
 /// Watch a running server: decisions per second, policies, refused keys, store and configuration.
 ///

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use waterclock_server::config::{
+use waterclock_config::{
     Config, LimitSpec, Normalised, NormalisedLimit, Pattern, PolicySpec, RuleSpec, Then,
 };
 
-use crate::meaning::budgets;
+use waterclock_config::english::budgets;
 
 #[derive(Serialize)]
 pub(super) struct Account<'a> {

@@ -10,9 +10,9 @@ use self::json::Account;
 use crate::failure::{Failure, say};
 use crate::file::print_json;
 
-use crate::meaning::{describe, describe_rule, surprises};
 use crate::style::described;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
+use waterclock_config::english::{describe, describe_rule, surprises};
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
 ///

@@ -7,7 +7,7 @@ mod random;
 
 use std::sync::Arc;
 
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::engine::Engine;
 use waterclock_server::observe::Metrics;
 use waterclock_server::rules::{Effect, Entry};

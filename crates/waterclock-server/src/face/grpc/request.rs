@@ -5,9 +5,9 @@ use waterclock::MAX_UNITS;
 
 use super::proto::{RateLimitDescriptor, RateLimitRequest};
 use super::unit::period;
-use crate::config::{MAX_ENTRIES, MAX_TEXT};
 use crate::engine::Numbers;
 use crate::rules::Entry;
+use waterclock_config::{MAX_ENTRIES, MAX_TEXT};
 
 /// Descriptors that a request may have.
 pub(super) const MAX_DESCRIPTORS: usize = 32;

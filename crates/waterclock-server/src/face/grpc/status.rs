@@ -7,7 +7,7 @@ use waterclock::{LimitDecision, Source};
 use super::decide::{Decided, Outcome};
 use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
 use super::unit;
-use crate::config::LimitSpec;
+use waterclock_config::LimitSpec;
 
 /// The status of one descriptor.
 pub(super) fn status(outcome: &Outcome<'_>) -> DescriptorStatus {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::proto::{RateLimitUnit, Unit};
-use crate::config::{AlgorithmSpec, LimitSpec, Window};
+use waterclock_config::{AlgorithmSpec, LimitSpec, Window};
 
 const DAY: u64 = 86_400;
 

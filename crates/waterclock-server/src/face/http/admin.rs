@@ -16,11 +16,11 @@ use super::decide::{json, nothing_said, price};
 use super::guard::{body_of, open, room};
 use super::problem::Problem;
 use crate::access::Role;
-use crate::config::{NormalisedPolicy, other_units, read_limits};
 use crate::decision_line::DecisionLine;
 use crate::engine::{Ask, Instead, Key, Plan, Served};
 use crate::observe::Face;
 use crate::server::Server;
+use waterclock_config::{NormalisedPolicy, other_units, read_limits};
 
 /// Every policy in force.
 pub(super) async fn policies(State(server): Shared, parts: Parts) -> Response {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::problem::Problem;
-use crate::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 /// Names and values, decoded.
 pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);

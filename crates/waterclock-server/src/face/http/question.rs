@@ -9,7 +9,7 @@ use serde_json::Value;
 use waterclock::Cost;
 
 use super::problem::Problem;
-use crate::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 /// Checks in one question.
 const MOST_CHECKS: usize = 1_024;

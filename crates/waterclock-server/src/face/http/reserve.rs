@@ -22,11 +22,11 @@ use super::guard::{body_of, open, room};
 use super::problem::Problem;
 use super::question::{Beside, Call, Charges, Question};
 use crate::access::Role;
-use crate::config::Micros;
 use crate::decision_line::micros_up;
 use crate::engine::{Ask, Engine, Holding, Reply, Terms};
 use crate::observe::Face;
 use crate::server::Server;
+use waterclock_config::Micros;
 
 pub(super) async fn reserve(
     engine: &Engine,

@@ -9,9 +9,9 @@ use super::parse::Command;
 use super::question::{About, Question};
 use super::word::is;
 use super::write::Replies;
-use crate::config::did_you_mean;
 use crate::engine::{Engine, Key, Plan, Served};
 use crate::observe::Face;
+use waterclock_config::did_you_mean;
 
 /// `RL.CHECK policy key [cost]`, and its likes.
 #[inline]

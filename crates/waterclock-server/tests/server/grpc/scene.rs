@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::envoy::{
     Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
     RateLimitServiceClient,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::observe::Face;
 use waterclock_server::{Patience, Timing};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::observe::Face;
 use waterclock_server::{Room, Timing};
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use tempfile::TempDir;
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 
 use super::{Scene, yearly};
 use crate::at_work::{AtWork, hurried};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tokio::runtime::{Builder, Runtime};
-use waterclock_server::config::Config;
+use waterclock_config::Config;
 use waterclock_server::{Server, Timing};
 
 use super::client::Client;

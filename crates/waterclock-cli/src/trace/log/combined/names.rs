@@ -1,6 +1,6 @@
 //! The fields of a line of a server, by name.
 
-use waterclock_server::config::did_you_mean;
+use waterclock_config::did_you_mean;
 
 use crate::expr::{Kind, Names};
 

@@ -56,7 +56,7 @@ fn limit(spec: &LimitSpec, factor: Factor) -> Result<LimitSpec, LimitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, build};
+    use crate::{Config, build};
 
     const EVERY_KIND: &str = r#"
 policies.p.limits = [

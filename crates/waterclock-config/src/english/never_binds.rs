@@ -3,7 +3,7 @@
 //! Every limit admits at most `burst + rate·D` in any window of length D. A limit that admits all
 //! traffic of that shape never binds beside it. Where the answer is not certain, it is no.
 
-use waterclock_server::config::{AlgorithmSpec, LimitSpec, Window};
+use crate::{AlgorithmSpec, LimitSpec, Window};
 
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
@@ -93,7 +93,7 @@ impl Most {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use waterclock_server::config::Micros;
+    use crate::Micros;
 
     fn limit(algorithm: AlgorithmSpec) -> LimitSpec {
         LimitSpec {

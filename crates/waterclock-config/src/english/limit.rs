@@ -1,9 +1,9 @@
 //! One limit in plain English: what it admits, and the most it can admit in any window.
 
-use waterclock_server::config::{AlgorithmSpec, LimitSpec, Micros, Window, percent_of};
+use crate::{AlgorithmSpec, LimitSpec, Micros, Window, percent_of};
 
 /// What the limit admits.
-pub(crate) fn sentence(limit: &LimitSpec) -> String {
+pub fn sentence(limit: &LimitSpec) -> String {
     let units = |count: u64| counted(count, &limit.unit);
     let mut sentence = match &limit.algorithm {
         AlgorithmSpec::Gcra { limit, per, capacity, .. } => format!(
@@ -83,7 +83,7 @@ pub(crate) fn sentence(limit: &LimitSpec) -> String {
 }
 
 /// Its numbers and no more.
-pub(crate) fn in_short(limit: &LimitSpec) -> String {
+pub fn in_short(limit: &LimitSpec) -> String {
     let rate = |limit: u64, per: Micros| format!("{limit} per {per}");
     match &limit.algorithm {
         AlgorithmSpec::Gcra { limit, per, capacity, .. } if limit == capacity => rate(*limit, *per),
@@ -110,7 +110,7 @@ pub(crate) fn in_short(limit: &LimitSpec) -> String {
 }
 
 /// The proven most it admits in any window of length D.
-pub(crate) fn bound(limit: &LimitSpec) -> String {
+pub fn bound(limit: &LimitSpec) -> String {
     let mut bound = match &limit.algorithm {
         AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
             format!("at most {capacity} + {limit}·D/{per} in any window of length D")
@@ -156,7 +156,7 @@ pub(crate) fn bound(limit: &LimitSpec) -> String {
 
 /// The same as a number, for a window of this length and costs of at most so many units each. `None` where
 /// there is no bound on a rate.
-pub(crate) fn most_within(limit: &LimitSpec, window: Micros, cost: u64) -> Option<u64> {
+pub fn most_within(limit: &LimitSpec, window: Micros, cost: u64) -> Option<u64> {
     let times = |per: Micros| u128::from(window.0.div_ceil(per.0.max(1)));
     let wide = |units: u64| u128::from(units);
     let most = match &limit.algorithm {
@@ -217,7 +217,7 @@ fn counted(count: u64, unit: &str) -> String {
 }
 
 /// `per · times / parts`, for people: rounded to the microsecond, and then said to be.
-pub(crate) fn share(per: Micros, times: u64, parts: u64) -> String {
+pub(super) fn share(per: Micros, times: u64, parts: u64) -> String {
     let product = u128::from(per.0) * u128::from(times);
     let parts = u128::from(parts.max(1));
     let rounded = Micros(u64::try_from(product / parts).unwrap_or(u64::MAX));

@@ -1,4 +1,4 @@
-//! The configuration file: read whole, complained about whole.
+//! From text to policies: `waterclock.toml` or JSON, read whole, with errors that point to line and column.
 
 mod address;
 mod algorithm;
@@ -6,6 +6,7 @@ mod build;
 mod choose;
 mod decimal;
 mod elsewhere;
+pub mod english;
 mod field;
 mod idle_rules;
 mod invalid;
@@ -29,7 +30,6 @@ mod server;
 mod shorthand;
 mod source;
 mod spec;
-mod standing;
 mod store;
 mod table;
 mod tiers;
@@ -47,17 +47,16 @@ pub use self::invalid::{Invalid, cannot_read};
 pub use self::micros::Micros;
 pub use self::nearest::did_you_mean;
 pub use self::normalised::Limit as NormalisedLimit;
-pub(crate) use self::normalised::Policy as NormalisedPolicy;
+pub use self::normalised::Policy as NormalisedPolicy;
 pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;
 pub use self::pattern::{MAX_TEXT, Pattern};
-pub(crate) use self::policy::other_units;
+pub use self::policy::other_units;
 pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
 pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, TierSpec, Window};
-pub(crate) use self::standing::Standing;
-pub use self::store::StoreSpec;
+pub use self::store::{MAX_SHARING, StoreSpec};
 pub use self::wording::quoted;
 
 use self::field::Field;
@@ -96,9 +95,9 @@ pub struct Config {
     /// The file itself, where there is one.
     pub path: Option<PathBuf>,
     /// The hash of the file's text.
-    pub(crate) hash: Option<[u8; 32]>,
+    pub hash: Option<[u8; 32]>,
     /// Whether there is no text at all.
-    pub(crate) is_blank: bool,
+    pub is_blank: bool,
     /// Where to listen and whom to believe.
     pub server: ServerSpec,
     /// Where state lives.
@@ -155,7 +154,8 @@ impl Config {
 
 impl Config {
     /// The file and the files it takes secrets and certificates from: all that a reload reads.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
         self.path.iter().cloned().chain(self.server.files()).collect()
     }
 }

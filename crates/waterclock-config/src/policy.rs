@@ -180,7 +180,8 @@ fn read_overrides(
 }
 
 /// Callers know which units a policy counts, and not who has limits of their own.
-pub(crate) fn other_units(limits: &[LimitSpec], instead_of: &[LimitSpec]) -> Option<String> {
+#[must_use]
+pub fn other_units(limits: &[LimitSpec], instead_of: &[LimitSpec]) -> Option<String> {
     let units = |limits: &[LimitSpec]| -> BTreeSet<String> {
         limits.iter().map(|limit| limit.unit.to_string()).collect()
     };

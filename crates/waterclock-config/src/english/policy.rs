@@ -1,10 +1,10 @@
 //! A policy in plain English.
 
 use super::limit::{bound, sentence};
-use waterclock_server::config::{PolicySpec, TierSpec, percent};
+use crate::{PolicySpec, TierSpec, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
-pub(crate) fn describe(policy: &PolicySpec) -> String {
+pub fn describe(policy: &PolicySpec) -> String {
     let mut lines = vec![format!("policy {}: {}", policy.name, opening(policy))];
     for limit in &policy.limits {
         let word = limit.algorithm.word();

@@ -1,9 +1,9 @@
 //! A rule in plain English.
 
-use waterclock_server::config::{Pattern, PolicySpec, RuleSpec, Then};
+use crate::{Pattern, PolicySpec, RuleSpec, Then};
 
 /// A sentence: which requests, and what happens to them.
-pub(crate) fn describe(rule: &RuleSpec, policies: &[PolicySpec]) -> String {
+pub fn describe(rule: &RuleSpec, policies: &[PolicySpec]) -> String {
     let entries: Vec<String> = rule
         .descriptor
         .iter()
@@ -39,11 +39,7 @@ fn in_words(names: &[&str]) -> String {
 }
 
 /// The entries whose values have budgets of their own.
-pub(crate) fn budgets<'a>(
-    rule: &'a RuleSpec,
-    policy: &str,
-    policies: &'a [PolicySpec],
-) -> Vec<&'a str> {
+pub fn budgets<'a>(rule: &'a RuleSpec, policy: &str, policies: &'a [PolicySpec]) -> Vec<&'a str> {
     let own = policies.iter().find(|spec| spec.name == policy).map(|spec| &spec.key);
     match (own, &rule.key) {
         (Some(own), _) if !own.is_empty() => own.iter().map(String::as_str).collect(),

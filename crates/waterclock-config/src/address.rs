@@ -1,7 +1,5 @@
 //! The addresses of stores.
 
-use waterclock_redis::masked;
-
 use super::wording::quoted;
 
 /// Half a sentence.
@@ -46,7 +44,16 @@ pub fn not_an_address(url: &str, looked_up: bool) -> String {
     if looked_up {
         return format!("{MUST_BE}; what was looked up does neither");
     }
-    format!("{MUST_BE}; found {}", quoted(&masked(url)))
+    format!("{MUST_BE}; found {}", quoted(&without_login(url)))
+}
+
+/// The URL without its user name and password.
+fn without_login(url: &str) -> String {
+    let Some((login, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    match login.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…@{host}"),
+        None => format!("…@{host}"),
+    }
 }
 
 #[cfg(test)]

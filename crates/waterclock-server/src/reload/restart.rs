@@ -1,12 +1,12 @@
-//! Settings that stand for as long as the server runs.
+//! Settings that a reload cannot change.
 
-use super::server::Listen;
-use super::store::StoreSpec;
-use super::{Address, Config, Micros};
+use waterclock_config::{Address, Config, Listen, Micros, StoreSpec};
 
-/// What only a restart changes.
+use crate::redis_store::certificate_authority;
+
+/// What takes effect at the next start only.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RestartSettings {
     listen: Listen,
     store: Store,
 }
@@ -21,14 +21,14 @@ struct Store {
     snapshot: (Option<std::path::PathBuf>, Micros),
 }
 
-impl Standing {
-    pub(crate) fn of(config: &Config) -> Standing {
-        Standing { listen: config.server.listen, store: Store::of(&config.store) }
+impl RestartSettings {
+    pub(crate) fn of(config: &Config) -> RestartSettings {
+        RestartSettings { listen: config.server.listen, store: Store::of(&config.store) }
     }
 
     /// The settings of another configuration that have to wait for a restart.
     pub(crate) fn differs_from(&self, config: &Config) -> Vec<&'static str> {
-        let other = Standing::of(config);
+        let other = RestartSettings::of(config);
         let (a, b) = (&self.listen, &other.listen);
         let differs = [
             ("server.http", a.http != b.http),
@@ -45,7 +45,7 @@ impl Store {
     fn of(spec: &StoreSpec) -> Store {
         Store {
             address: spec.address().ok(),
-            ca: spec.ca().ok(),
+            ca: certificate_authority(spec).ok(),
             key_secret: spec.key_secret().ok(),
             deadline: spec.deadline,
             numbers: (spec.nodes, spec.max_keys),

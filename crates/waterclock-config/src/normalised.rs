@@ -37,7 +37,7 @@ impl Serialize for Policies<'_> {
 
 /// One policy, without its name.
 #[derive(Serialize)]
-pub(crate) struct Policy<'a> {
+pub struct Policy<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "is_false")]
     shadow: bool,
@@ -49,7 +49,9 @@ pub(crate) struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
-    pub(crate) fn new(policy: &'a PolicySpec) -> Policy<'a> {
+    /// As `/v1/policies` shows it.
+    #[must_use]
+    pub fn new(policy: &'a PolicySpec) -> Policy<'a> {
         Policy {
             mode: policy.mode,
             shadow: policy.shadow,

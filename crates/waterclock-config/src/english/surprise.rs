@@ -2,10 +2,10 @@
 
 use super::limit::share;
 use super::never_binds::never_binds;
-use waterclock_server::config::{AlgorithmSpec, Config, LimitSpec, PolicySpec, Window};
+use crate::{AlgorithmSpec, Config, LimitSpec, PolicySpec, Window};
 
 /// One sentence each, with the policy and the limit it is about.
-pub(crate) fn surprises(config: &Config) -> Vec<String> {
+pub fn surprises(config: &Config) -> Vec<String> {
     let mut surprises = config.oddities.clone();
     if config.policies.is_empty() {
         surprises.push("the file has no policies: there is nothing to limit".to_owned());

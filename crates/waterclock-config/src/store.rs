@@ -3,8 +3,6 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
-use waterclock_redis::{RedisStore, RedisStoreBuilder};
-
 use super::address::{Address, not_an_address};
 use super::elsewhere::{self, Setting};
 use super::field::Field;
@@ -13,7 +11,9 @@ use super::key::{Key, MAX_UNITS, Shape};
 use super::micros::Micros;
 use super::source::Source;
 use super::table::Table;
-use crate::authorities::Authorities;
+
+/// How many policies can share their keys in one Redis.
+pub const MAX_SHARING: usize = 8;
 
 /// Says where state lives, whatever the file says.
 const OVERRIDE: &str = "WATERCLOCK_STORE_URL";
@@ -101,26 +101,22 @@ impl StoreSpec {
 
     /// How many policies can share their keys, where there is a bound to it.
     pub(crate) fn most_sharing(&self) -> Option<usize> {
-        matches!(self.address(), Ok(Address::Redis(_))).then_some(waterclock_redis::MOST_BY_UNITS)
+        matches!(self.address(), Ok(Address::Redis(_))).then_some(MAX_SHARING)
     }
 
-    /// A Redis store at this address, with all that is said here about it.
-    pub fn redis(&self, url: &str) -> Result<RedisStoreBuilder, Invalid> {
-        let builder = RedisStore::builder(url)
-            .deadline(self.deadline.duration())
-            .nodes(self.nodes)
-            .key_secret(&self.key_secret()?);
-        Ok(match self.ca()? {
-            Some(pem) => builder.root_certificate(&pem),
-            None => builder,
-        })
+    /// The PEM file that signs the certificates of a store with TLS, where it is not a public authority.
+    #[must_use]
+    pub fn ca(&self) -> Option<PathBuf> {
+        self.ca.as_ref().map(Setting::path)
     }
 
-    /// The authority of a store with TLS, in PEM, where it is not a public one.
-    pub(crate) fn ca(&self) -> Result<Option<Vec<u8>>, Invalid> {
-        let Some(setting) = &self.ca else { return Ok(None) };
-        let read = Authorities::read(&setting.path());
-        read.map(|read| Some(read.pem)).map_err(|error| setting.complain(format!("names {error}")))
+    /// An error about the file of `ca`, with its place; `rest` completes "`ca` …".
+    #[must_use]
+    pub fn ca_error(&self, rest: &str) -> Invalid {
+        match &self.ca {
+            Some(setting) => setting.complain(rest),
+            None => rest.to_owned().into(),
+        }
     }
 
     /// The secret by which keys are hashed; empty if there is none.
