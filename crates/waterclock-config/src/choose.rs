@@ -4,13 +4,13 @@ use waterclock::{Factor, Rollout};
 
 use super::invalid::Invalid;
 use super::nearest::nearest;
-use super::spec::{LimitSpec, PolicySpec};
+use super::spec::{LimitSpec, PolicyConfig};
 use super::wording::all_of;
 use super::{Config, build, shorthand};
 
 impl Config {
     /// Takes out the policy of that name, or the only one there is.
-    pub fn choose(&mut self, name: Option<&str>) -> Result<PolicySpec, Invalid> {
+    pub fn choose(&mut self, name: Option<&str>) -> Result<PolicyConfig, Invalid> {
         let names: Vec<&str> = self.policies.iter().map(|policy| policy.name.as_str()).collect();
         let place = match (name, names.as_slice()) {
             (_, []) => return Err(format!("{} has no policies", self.file).into()),
@@ -32,9 +32,9 @@ impl Config {
     }
 }
 
-impl PolicySpec {
+impl PolicyConfig {
     /// A policy of one limit in a few words.
-    pub fn of_shorthand(text: &str) -> Result<PolicySpec, Invalid> {
+    pub fn of_shorthand(text: &str) -> Result<PolicyConfig, Invalid> {
         let said = shorthand::parse(text)?;
         let limits = vec![LimitSpec {
             name: said.algorithm.to_owned(),
@@ -44,7 +44,7 @@ impl PolicySpec {
             shadow: false,
         }];
         let name = "example";
-        Ok(PolicySpec {
+        Ok(PolicyConfig {
             name: name.to_owned(),
             key: Vec::new(),
             mode: "binary",

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 
 use super::pattern::Pattern;
-use super::rules::{RuleSpec, Then};
-use super::spec::PolicySpec;
+use super::rules::{RuleConfig, Then};
+use super::spec::PolicyConfig;
 
 /// One sentence each.
-pub(crate) fn oddities(rules: &[RuleSpec], policies: &[PolicySpec]) -> Vec<String> {
+pub(crate) fn oddities(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<String> {
     let mut oddities = Vec::new();
     for rule in rules {
         if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
@@ -15,7 +15,7 @@ pub(crate) fn oddities(rules: &[RuleSpec], policies: &[PolicySpec]) -> Vec<Strin
                 "rule {rule} can never match: {other} is more specific and matches all that it would"
             ));
         }
-        let is_held = |policy: &&PolicySpec| {
+        let is_held = |policy: &&PolicyConfig| {
             rule.then == Then::Policy(policy.name.clone()) && policy.built.reserves_only()
         };
         if let Some(policy) = policies.iter().find(is_held) {
@@ -43,7 +43,7 @@ pub(crate) fn oddities(rules: &[RuleSpec], policies: &[PolicySpec]) -> Vec<Strin
 }
 
 /// Whether `first` matches whatever `second` would, and goes before it.
-fn is_always_before(first: &RuleSpec, second: &RuleSpec) -> bool {
+fn is_always_before(first: &RuleConfig, second: &RuleConfig) -> bool {
     if first.domain != second.domain || first.descriptor.len() != second.descriptor.len() {
         return false;
     }

@@ -52,11 +52,11 @@ pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;
 pub use self::pattern::{MAX_TEXT, Pattern};
 pub use self::policy::other_units;
-pub use self::rules::{EntrySpec, MAX_ENTRIES, RuleSpec, Then};
+pub use self::rules::{EntryConfig, MAX_ENTRIES, RuleConfig, Then};
 pub use self::schema::schema;
-pub use self::server::{Listen, ServerSpec, TlsSpec, Token};
-pub use self::spec::{AlgorithmSpec, LimitSpec, PolicySpec, TierSpec, Window};
-pub use self::store::{MAX_SHARING, StoreSpec};
+pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
+pub use self::spec::{AlgorithmSpec, LimitSpec, PolicyConfig, TierConfig, Window};
+pub use self::store::{MAX_SHARING, StoreConfig};
 pub use self::wording::quoted;
 
 use self::field::Field;
@@ -99,15 +99,15 @@ pub struct Config {
     /// Whether there is no text at all.
     pub is_blank: bool,
     /// Where to listen and whom to believe.
-    pub server: ServerSpec,
+    pub server: ServerConfig,
     /// Where state lives.
-    pub store: StoreSpec,
+    pub store: StoreConfig,
     /// What is valid and yet cannot be meant.
     pub oddities: Vec<String>,
     /// In the order of the file.
-    pub policies: Vec<PolicySpec>,
+    pub policies: Vec<PolicyConfig>,
     /// In the order of the file.
-    pub rules: Vec<RuleSpec>,
+    pub rules: Vec<RuleConfig>,
 }
 
 impl Config {
@@ -188,12 +188,12 @@ fn read<'doc>(
     let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, problems);
     table.refuse_unknown_keys();
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
-    let server = server.map_or_else(ServerSpec::unsaid, |section| server::read(source, &section));
+    let server = server.map_or_else(ServerConfig::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
-    let store = store.map_or_else(StoreSpec::unsaid, |section| store::read(source, &section));
+    let store = store.map_or_else(StoreConfig::unsaid, |section| store::read(source, &section));
     let most_sharing = store.most_sharing();
     let entries = table.optional("policies", Field::entries).unwrap_or_default();
-    let policies: Vec<PolicySpec> =
+    let policies: Vec<PolicyConfig> =
         entries.iter().filter_map(|entry| policy::read(entry, most_sharing)).collect();
     let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
     let rules = table.optional("rules", Field::list).unwrap_or_default();

@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use waterclock::Rollout;
 
-use super::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, TierSpec, Window};
+use super::{AlgorithmSpec, Config, LimitSpec, Micros, PolicyConfig, TierConfig, Window};
 
 /// What `validate --json` prints.
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ impl<'a> Normalised<'a> {
 }
 
 /// A map from names, in the order of the file.
-struct Policies<'a>(&'a [PolicySpec]);
+struct Policies<'a>(&'a [PolicyConfig]);
 
 impl Serialize for Policies<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -51,7 +51,7 @@ pub struct Policy<'a> {
 impl<'a> Policy<'a> {
     /// As `/v1/policies` shows it.
     #[must_use]
-    pub fn new(policy: &'a PolicySpec) -> Policy<'a> {
+    pub fn new(policy: &'a PolicyConfig) -> Policy<'a> {
         Policy {
             mode: policy.mode,
             shadow: policy.shadow,
@@ -63,7 +63,7 @@ impl<'a> Policy<'a> {
 }
 
 /// A map from names to limits, in the order of the file.
-struct Tiers<'a>(&'a [TierSpec]);
+struct Tiers<'a>(&'a [TierConfig]);
 
 impl Tiers<'_> {
     fn is_empty(&self) -> bool {

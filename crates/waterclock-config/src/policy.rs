@@ -9,7 +9,7 @@ use super::key::{Key, Shape, UNITS};
 use super::limits;
 use super::micros::Micros;
 use super::problem::Problem;
-use super::spec::{LimitSpec, PolicySpec};
+use super::spec::{LimitSpec, PolicyConfig};
 use super::table::Table;
 use super::tiers::{self, Base};
 use super::wording::{quoted, shown};
@@ -85,7 +85,7 @@ const LEASE: &[Key] = &[
 ];
 
 /// Nothing if there was something to complain about.
-pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicySpec> {
+pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicyConfig> {
     let problems = entry.field.problems;
     let name = problems.keep(accept_name(entry));
     let what = format!("policy `{}`", entry.key);
@@ -115,7 +115,7 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
         problems.note(Problem::at(at, sentence.to_owned()));
     }
     tiers::refuse_too_many(&table, &tiers, overrides.len(), most_sharing);
-    Some(PolicySpec {
+    Some(PolicyConfig {
         name: name?,
         key: table.texts("key"),
         mode,

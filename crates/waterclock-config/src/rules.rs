@@ -4,7 +4,7 @@ use super::field::Field;
 use super::key::{Key, Shape};
 use super::nearest::did_you_mean;
 use super::pattern::{MAX_TEXT, Pattern};
-use super::spec::PolicySpec;
+use super::spec::PolicyConfig;
 use super::table::Table;
 use super::wording::all_of;
 
@@ -47,11 +47,11 @@ pub(crate) const ENTRY: &[Key] = &[
 
 /// A rule as the file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleSpec {
+pub struct RuleConfig {
     /// The domain that requests name.
     pub domain: String,
     /// Every entry of the descriptor, in order.
-    pub descriptor: Vec<EntrySpec>,
+    pub descriptor: Vec<EntryConfig>,
     /// The entries whose values share a budget; all of them if the file does not say.
     pub key: Option<Vec<String>>,
     /// What happens then.
@@ -64,7 +64,7 @@ pub struct RuleSpec {
 
 /// One entry of a rule's descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EntrySpec {
+pub struct EntryConfig {
     /// The entry's key.
     pub key: String,
     /// Which values it may have.
@@ -86,14 +86,15 @@ pub enum Then {
 pub(crate) fn read(
     fields: &[Field<'_>],
     written: &[&str],
-    policies: &[PolicySpec],
-) -> Vec<RuleSpec> {
-    let mut rules: Vec<RuleSpec> = Vec::new();
+    policies: &[PolicyConfig],
+) -> Vec<RuleConfig> {
+    let mut rules: Vec<RuleConfig> = Vec::new();
     for field in fields {
         let Some(table) = field.problems.keep(field.table("a rule", KEYS)) else { continue };
         let Some(rule) = rule(&table, written) else { continue };
-        let is_same =
-            |other: &&RuleSpec| other.domain == rule.domain && other.descriptor == rule.descriptor;
+        let is_same = |other: &&RuleConfig| {
+            other.domain == rule.domain && other.descriptor == rule.descriptor
+        };
         if rules.iter().any(|other| is_same(&other)) {
             let sentence = format!(
                 "two rules of the domain `{}` have the same descriptor; remove one of them",
@@ -117,14 +118,14 @@ pub(crate) fn read(
     rules
 }
 
-fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleSpec> {
+fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleConfig> {
     table.verify();
     table.needs("domain");
     table.needs("descriptor");
     let descriptor = descriptor(table)?;
     let then = then(table, written)?;
     let key = table.field("key").and_then(|field| entries_named(&field, &descriptor));
-    Some(RuleSpec {
+    Some(RuleConfig {
         domain: table.verified("domain", Field::text)?.to_owned(),
         descriptor,
         key,
@@ -136,7 +137,7 @@ fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleSpec> {
     })
 }
 
-fn descriptor(table: &Table<'_>) -> Option<Vec<EntrySpec>> {
+fn descriptor(table: &Table<'_>) -> Option<Vec<EntryConfig>> {
     let field = table.field("descriptor")?;
     let elements = field.list().ok()?;
     if elements.is_empty() || elements.len() > MAX_ENTRIES {
@@ -147,13 +148,13 @@ fn descriptor(table: &Table<'_>) -> Option<Vec<EntrySpec>> {
     let entry = |element: &Field<'_>| {
         let entry = element.table("an entry", ENTRY).ok()?;
         entry.needs("key");
-        Some(EntrySpec {
+        Some(EntryConfig {
             key: entry.verified("key", Field::text)?.to_owned(),
             value: entry.verified("value", Field::text).map_or(Pattern::Any, Pattern::parse),
         })
     };
     // Every entry is looked at, so that every complaint is heard.
-    let entries: Vec<Option<EntrySpec>> = elements.iter().map(entry).collect();
+    let entries: Vec<Option<EntryConfig>> = elements.iter().map(entry).collect();
     entries.into_iter().collect()
 }
 
@@ -194,7 +195,7 @@ fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
 }
 
 /// The names of a rule's `key`, each of which must be an entry's.
-fn entries_named(field: &Field<'_>, descriptor: &[EntrySpec]) -> Option<Vec<String>> {
+fn entries_named(field: &Field<'_>, descriptor: &[EntryConfig]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for element in field.list().ok()? {
         let name = element.text().ok()?;
@@ -210,7 +211,7 @@ fn entries_named(field: &Field<'_>, descriptor: &[EntrySpec]) -> Option<Vec<Stri
 }
 
 /// A policy that forms its own key must find its fields in the descriptor.
-fn verify_key(table: &Table<'_>, rule: &RuleSpec, policy: &PolicySpec) {
+fn verify_key(table: &Table<'_>, rule: &RuleConfig, policy: &PolicyConfig) {
     let has = |name: &str| rule.descriptor.iter().any(|entry| entry.key == name);
     for missing in policy.key.iter().filter(|name| !has(name)) {
         table.complain(format!(
@@ -245,7 +246,7 @@ fn accept_value(value: &str) -> Result<(), String> {
 }
 
 /// `edge [remote_address, path="/login*"]`: how sentences call it.
-impl std::fmt::Display for RuleSpec {
+impl std::fmt::Display for RuleConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} [", self.domain)?;
         for (place, entry) in self.descriptor.iter().enumerate() {

@@ -83,7 +83,7 @@ const AUTH: &[Key] = &[
 ];
 
 /// What the section says.
-pub struct ServerSpec {
+pub struct ServerConfig {
     /// Where each face listens, as the file has it.
     pub listen: Listen,
     /// Networks whose forwarded headers are believed.
@@ -91,9 +91,9 @@ pub struct ServerSpec {
     /// Whether keys that are refused are kept and shown as they are.
     pub show_keys: bool,
     /// Certificates to serve.
-    pub tls: Option<TlsSpec>,
+    pub tls: Option<TlsConfig>,
     allow_unauthenticated: bool,
-    auth: Vec<AuthSpec>,
+    auth: Vec<AuthConfig>,
 }
 
 /// An address for each face; `None` turns it off.
@@ -109,7 +109,7 @@ pub struct Listen {
 
 /// PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSpec {
+pub struct TlsConfig {
     /// The certificate chain.
     pub cert: PathBuf,
     /// The private key.
@@ -118,7 +118,7 @@ pub struct TlsSpec {
     pub client_ca: Option<PathBuf>,
 }
 
-struct AuthSpec {
+struct AuthConfig {
     token: Setting,
     roles: Vec<&'static str>,
 }
@@ -132,11 +132,11 @@ pub struct Token {
     pub roles: Vec<&'static str>,
 }
 
-impl ServerSpec {
+impl ServerConfig {
     /// What a file without the section says.
-    pub(super) fn unsaid() -> ServerSpec {
+    pub(super) fn unsaid() -> ServerConfig {
         let on = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
-        ServerSpec {
+        ServerConfig {
             listen: Listen { http: on(8080), grpc: on(8081), resp: on(6380) },
             trusted_proxies: Vec::new(),
             show_keys: false,
@@ -198,8 +198,9 @@ impl ServerSpec {
 
     /// The tokens, looked up wherever they are kept.
     pub fn tokens(&self) -> Result<Vec<Token>, Invalid> {
-        let token =
-            |auth: &AuthSpec| Ok(Token { text: auth.token.look_up()?, roles: auth.roles.clone() });
+        let token = |auth: &AuthConfig| {
+            Ok(Token { text: auth.token.look_up()?, roles: auth.roles.clone() })
+        };
         self.auth.iter().map(token).collect()
     }
 
@@ -210,9 +211,9 @@ impl ServerSpec {
 }
 
 /// Complains about everything in the section that is wrong; what it says.
-pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
+pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
     table.verify();
-    let otherwise = ServerSpec::unsaid();
+    let otherwise = ServerConfig::unsaid();
     let auth = table.verified("auth", Field::list).unwrap_or_default();
     let allow_unauthenticated =
         table.verified("allow_unauthenticated", Field::flag).unwrap_or(false);
@@ -228,7 +229,7 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
         Some(read_listener(text).unwrap_or(otherwise))
     };
     let Listen { http, grpc, resp } = otherwise.listen;
-    ServerSpec {
+    ServerConfig {
         listen: Listen {
             http: listener("http", http).unwrap_or(http),
             grpc: listener("grpc", grpc).unwrap_or(grpc),
@@ -243,21 +244,21 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerSpec {
 }
 
 /// Relative paths start from the directory of the configuration.
-fn read_tls(source: &Source, tls: &Table<'_>) -> Option<TlsSpec> {
+fn read_tls(source: &Source, tls: &Table<'_>) -> Option<TlsConfig> {
     tls.needs("cert");
     tls.needs("key");
     let path = |name| tls.verified(name, Field::text).map(|text| source.beside(text));
-    Some(TlsSpec { cert: path("cert")?, key: path("key")?, client_ca: path("client_ca") })
+    Some(TlsConfig { cert: path("cert")?, key: path("key")?, client_ca: path("client_ca") })
 }
 
-fn read_auth(source: &Source, entry: &Field<'_>) -> Option<AuthSpec> {
+fn read_auth(source: &Source, entry: &Field<'_>) -> Option<AuthConfig> {
     let entry = entry.table("`auth`", AUTH).ok()?;
     entry.needs("token");
     entry.needs("roles");
     let field = entry.field("token")?;
     let text = field.text().ok()?.to_owned();
     let roles = entry.verified("roles", Field::list).unwrap_or_default();
-    Some(AuthSpec {
+    Some(AuthConfig {
         token: Setting::new(source, &field, text),
         roles: roles.iter().filter_map(|role| role.word().ok()).collect(),
     })

@@ -8,7 +8,7 @@ use super::micros::Micros;
 
 /// A policy as the file describes it.
 #[derive(Debug, Clone)]
-pub struct PolicySpec {
+pub struct PolicyConfig {
     pub name: String,
     pub key: Vec<String>,
     pub mode: &'static str,
@@ -21,7 +21,7 @@ pub struct PolicySpec {
     pub factor: Factor,
     pub limits: Vec<LimitSpec>,
     /// Who is limited by other numbers, in the order of the file.
-    pub tiers: Vec<TierSpec>,
+    pub tiers: Vec<TierConfig>,
     /// Old three-number limits that say nothing, by the name they would have had.
     pub disabled: Vec<String>,
     /// Keys, or networks of address keys, that are never limited.
@@ -36,16 +36,17 @@ pub struct PolicySpec {
     pub built: Policy,
 }
 
-impl PolicySpec {
+impl PolicyConfig {
     /// What decides about a caller of a tier: the policy itself if it does not know the tier.
     #[must_use]
     pub fn under(&self, tier: Option<&str>) -> &Policy {
-        let named = |known: &&TierSpec| Some(known.name.as_str()) == tier && !known.factor.is_one();
+        let named =
+            |known: &&TierConfig| Some(known.name.as_str()) == tier && !known.factor.is_one();
         self.tiers.iter().find(named).map_or(&self.built, |tier| &tier.built)
     }
 
     /// Tiers that share keys with the policy: a store has to know them.
-    pub fn shared_tiers(&self) -> impl Iterator<Item = &TierSpec> {
+    pub fn shared_tiers(&self) -> impl Iterator<Item = &TierConfig> {
         self.tiers.iter().filter(|tier| tier.is_shared())
     }
 
@@ -58,7 +59,7 @@ impl PolicySpec {
 
 /// A tier as the file describes it.
 #[derive(Debug, Clone)]
-pub struct TierSpec {
+pub struct TierConfig {
     pub name: String,
     pub factor: Factor,
     /// The policy's limits by its factor and this one.
@@ -67,7 +68,7 @@ pub struct TierSpec {
     pub built: Policy,
 }
 
-impl TierSpec {
+impl TierConfig {
     /// Whether it shares keys with the policy under numbers of its own.
     pub fn is_shared(&self) -> bool {
         !self.factor.is_one() && !self.limits.is_empty()

@@ -51,7 +51,7 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// What the section says.
-pub struct StoreSpec {
+pub struct StoreConfig {
     url: Option<Setting>,
     ca: Option<Setting>,
     key_secret: Option<Setting>,
@@ -67,10 +67,10 @@ pub struct StoreSpec {
     pub snapshot_every: Micros,
 }
 
-impl StoreSpec {
+impl StoreConfig {
     /// What a file without the section says.
-    pub fn unsaid() -> StoreSpec {
-        StoreSpec {
+    pub fn unsaid() -> StoreConfig {
+        StoreConfig {
             url: None,
             ca: None,
             key_secret: None,
@@ -126,15 +126,15 @@ impl StoreSpec {
 }
 
 /// Complains about what is wrong; what the section says.
-pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreSpec {
+pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
     table.verify();
     let setting = |name| {
         let field = table.field(name)?;
         let text = field.text().ok()?.to_owned();
         Some(Setting::new(source, &field, text))
     };
-    let otherwise = StoreSpec::unsaid();
-    let spec = StoreSpec {
+    let otherwise = StoreConfig::unsaid();
+    let spec = StoreConfig {
         url: setting("url"),
         ca: setting("ca"),
         key_secret: setting("key_secret"),

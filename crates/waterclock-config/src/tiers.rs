@@ -6,7 +6,7 @@ use super::field::{Entry, Field};
 use super::limit::accept_name;
 use super::policy::TIER;
 use super::problem::Problem;
-use super::spec::{LimitSpec, TierSpec};
+use super::spec::{LimitSpec, TierConfig};
 use super::table::Table;
 use super::{build, scale};
 
@@ -35,12 +35,12 @@ impl Base<'_> {
 }
 
 /// In the order of the file; without those that there was something to complain about.
-pub(crate) fn read(table: &Table<'_>, base: &Base<'_>) -> Vec<TierSpec> {
+pub(crate) fn read(table: &Table<'_>, base: &Base<'_>) -> Vec<TierConfig> {
     let entries = table.verified("tiers", Field::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| read_tier(entry, base)).collect()
 }
 
-fn read_tier(entry: &Entry<'_>, base: &Base<'_>) -> Option<TierSpec> {
+fn read_tier(entry: &Entry<'_>, base: &Base<'_>) -> Option<TierConfig> {
     let problems = entry.field.problems;
     let named = accept_name(entry.key)
         .map_err(|rest| Problem::at(entry.at, format!("the name of a tier {rest}")));
@@ -52,13 +52,13 @@ fn read_tier(entry: &Entry<'_>, base: &Base<'_>) -> Option<TierSpec> {
     let scaled = base.scaled(&format!("{}@tier:{}", base.name, entry.key), factor);
     let (limits, built) =
         problems.keep(scaled.map_err(|sentence| Problem::at(field.at(), sentence)))?;
-    Some(TierSpec { name: entry.key.to_owned(), factor, limits, built })
+    Some(TierConfig { name: entry.key.to_owned(), factor, limits, built })
 }
 
 /// Policies that share their keys, in one Redis: complains where tiers make them too many.
 pub(crate) fn refuse_too_many(
     table: &Table<'_>,
-    tiers: &[TierSpec],
+    tiers: &[TierConfig],
     overrides: usize,
     most: Option<usize>,
 ) {

@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::authorities::{Authorities, certificates, read};
 use crate::observe::Face;
-use waterclock_config::{Config, Invalid, TlsSpec};
+use waterclock_config::{Config, Invalid, TlsConfig};
 
 /// What a face greets connections with; nothing is plain text.
 pub(crate) type Greeting = Arc<ArcSwapOption<TlsAcceptor>>;
@@ -71,7 +71,7 @@ impl Renewed {
 }
 
 /// An acceptor for the files of the configuration.
-fn acceptor(spec: &TlsSpec, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> {
+fn acceptor(spec: &TlsConfig, protocols: &[&str]) -> Result<TlsAcceptor, Invalid> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&spec.key)?)

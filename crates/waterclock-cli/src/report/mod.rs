@@ -23,7 +23,7 @@ pub(crate) use self::refusals::Refusals;
 pub(crate) use self::table::{Align, table};
 pub(crate) use self::when::{counted, share};
 
-use waterclock_config::PolicySpec;
+use waterclock_config::PolicyConfig;
 
 use self::smallest::{Extent, Sample, Smallest, smallest};
 
@@ -43,7 +43,7 @@ pub(crate) enum Reader {
 
 /// A rehearsal that is over.
 pub(crate) struct Report<'a> {
-    spec: &'a PolicySpec,
+    spec: &'a PolicyConfig,
     /// What was read.
     source: &'a str,
     ledger: Ledger,
@@ -56,7 +56,7 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(
-        spec: &'a PolicySpec,
+        spec: &'a PolicyConfig,
         source: &'a str,
         mut ledger: Ledger,
         mut remarks: Vec<String>,
@@ -105,7 +105,7 @@ mod tests {
 
     /// Of how many limits other numbers were looked for, after so many checks at once under five per second.
     fn looked_for(checks: u64, reader: Reader) -> usize {
-        let ruling = Ruling::new(PolicySpec::of_shorthand("5/s").unwrap()).unwrap();
+        let ruling = Ruling::new(PolicyConfig::of_shorthand("5/s").unwrap()).unwrap();
         let stage = Stage::set(&ruling).unwrap();
         let mut ledger = Ledger::new(&ruling.spec().built);
         for t_us in 0..checks {

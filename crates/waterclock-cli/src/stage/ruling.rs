@@ -3,7 +3,7 @@
 use waterclock::{
     Charge, Cost, CostError, Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb,
 };
-use waterclock_config::PolicySpec;
+use waterclock_config::PolicyConfig;
 use waterclock_core::{Logs, View};
 use waterclock_server::engine::{Particular, Standing};
 
@@ -12,13 +12,13 @@ use crate::trace::{Event, Op};
 
 /// A policy with what the file says about tiers and single keys.
 pub(crate) struct Ruling {
-    spec: PolicySpec,
+    spec: PolicyConfig,
     particular: Particular,
 }
 
 impl Ruling {
     /// What only several servers can do is told to be left out.
-    pub(crate) fn new(spec: PolicySpec) -> Result<Ruling, Failure> {
+    pub(crate) fn new(spec: PolicyConfig) -> Result<Ruling, Failure> {
         if spec.lease.is_some() {
             let name = &spec.name;
             say(&format!(
@@ -29,11 +29,11 @@ impl Ruling {
         Ok(Ruling { spec, particular })
     }
 
-    pub(crate) fn spec(&self) -> &PolicySpec {
+    pub(crate) fn spec(&self) -> &PolicyConfig {
         &self.spec
     }
 
-    pub(crate) fn into_spec(self) -> PolicySpec {
+    pub(crate) fn into_spec(self) -> PolicyConfig {
         self.spec
     }
 
@@ -69,7 +69,7 @@ impl Ruling {
 
 /// What one event meets.
 pub(crate) struct Turn<'r> {
-    spec: &'r PolicySpec,
+    spec: &'r PolicyConfig,
     policy: &'r Policy,
     standing: Standing,
     cost: Cost,

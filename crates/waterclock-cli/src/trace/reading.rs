@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use waterclock::{Cost, MAX_UNITS};
-use waterclock_config::PolicySpec;
+use waterclock_config::PolicyConfig;
 
 use super::input::Input;
 use super::log::{self, Kind, Settings, Unit};
@@ -79,8 +79,8 @@ impl Reading {
     pub(crate) fn open(
         &self,
         path: Option<&Path>,
-        specs: &[&PolicySpec],
-        counted_by: &[&PolicySpec],
+        specs: &[&PolicyConfig],
+        counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Failure> {
         self.begin(path, true, specs, counted_by)
     }
@@ -89,7 +89,7 @@ impl Reading {
     pub(crate) fn open_quietly(
         &self,
         path: Option<&Path>,
-        specs: &[&PolicySpec],
+        specs: &[&PolicyConfig],
     ) -> Result<Trace, Failure> {
         self.begin(path, false, specs, specs)
     }
@@ -98,8 +98,8 @@ impl Reading {
         &self,
         path: Option<&Path>,
         shows_progress: bool,
-        specs: &[&PolicySpec],
-        counted_by: &[&PolicySpec],
+        specs: &[&PolicyConfig],
+        counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Failure> {
         let kind = match self.input {
             Format::Trace => {
@@ -119,7 +119,7 @@ impl Reading {
         Ok(Trace { source: log.map_or(Source::Nothing, Source::Log) })
     }
 
-    fn settings<'s>(&'s self, kind: Kind, counted_by: &'s [&'s PolicySpec]) -> Settings<'s> {
+    fn settings<'s>(&'s self, kind: Kind, counted_by: &'s [&'s PolicyConfig]) -> Settings<'s> {
         Settings {
             kind,
             key: self.key.as_deref(),

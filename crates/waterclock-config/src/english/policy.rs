@@ -1,10 +1,10 @@
 //! A policy in plain English.
 
 use super::limit::{bound, sentence};
-use crate::{PolicySpec, TierSpec, percent};
+use crate::{PolicyConfig, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
-pub fn describe(policy: &PolicySpec) -> String {
+pub fn describe(policy: &PolicyConfig) -> String {
     let mut lines = vec![format!("policy {}: {}", policy.name, opening(policy))];
     for limit in &policy.limits {
         let word = limit.algorithm.word();
@@ -18,7 +18,7 @@ pub fn describe(policy: &PolicySpec) -> String {
 }
 
 /// What goes for single keys.
-fn of_keys(policy: &PolicySpec) -> impl Iterator<Item = String> {
+fn of_keys(policy: &PolicyConfig) -> impl Iterator<Item = String> {
     let exempt = policy.exempt.iter().map(|key| format!("  exempt: {key:?}."));
     let blocked = policy.block.iter().map(|key| format!("  blocked: {key:?}."));
     let own = policy.overrides.iter().map(|(key, limits)| {
@@ -29,7 +29,7 @@ fn of_keys(policy: &PolicySpec) -> impl Iterator<Item = String> {
 }
 
 /// What goes for one tier.
-fn of_tier(tier: &TierSpec) -> Vec<String> {
+fn of_tier(tier: &TierConfig) -> Vec<String> {
     let opening = |rest: &str| format!("  tier {}: {rest}", tier.name);
     if tier.factor.is_one() {
         return vec![opening("the same limits.")];
@@ -44,7 +44,7 @@ fn of_tier(tier: &TierSpec) -> Vec<String> {
 }
 
 /// What it does; settings are mentioned where they are not the default.
-fn opening(policy: &PolicySpec) -> String {
+fn opening(policy: &PolicyConfig) -> String {
     // Those in shadow take no part, unless all are.
     let live = policy.limits.iter().filter(|limit| !limit.shadow).count();
     let limits = if live == 0 { policy.limits.len() } else { live };

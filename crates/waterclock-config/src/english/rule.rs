@@ -1,9 +1,9 @@
 //! A rule in plain English.
 
-use crate::{Pattern, PolicySpec, RuleSpec, Then};
+use crate::{Pattern, PolicyConfig, RuleConfig, Then};
 
 /// A sentence: which requests, and what happens to them.
-pub fn describe(rule: &RuleSpec, policies: &[PolicySpec]) -> String {
+pub fn describe(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
     let entries: Vec<String> = rule
         .descriptor
         .iter()
@@ -39,7 +39,11 @@ fn in_words(names: &[&str]) -> String {
 }
 
 /// The entries whose values have budgets of their own.
-pub fn budgets<'a>(rule: &'a RuleSpec, policy: &str, policies: &'a [PolicySpec]) -> Vec<&'a str> {
+pub fn budgets<'a>(
+    rule: &'a RuleConfig,
+    policy: &str,
+    policies: &'a [PolicyConfig],
+) -> Vec<&'a str> {
     let own = policies.iter().find(|spec| spec.name == policy).map(|spec| &spec.key);
     match (own, &rule.key) {
         (Some(own), _) if !own.is_empty() => own.iter().map(String::as_str).collect(),

@@ -2,7 +2,7 @@
 
 use super::limit::share;
 use super::never_binds::never_binds;
-use crate::{AlgorithmSpec, Config, LimitSpec, PolicySpec, Window};
+use crate::{AlgorithmSpec, Config, LimitSpec, PolicyConfig, Window};
 
 /// One sentence each, with the policy and the limit it is about.
 pub fn surprises(config: &Config) -> Vec<String> {
@@ -14,7 +14,7 @@ pub fn surprises(config: &Config) -> Vec<String> {
     surprises
 }
 
-fn of_policy(policy: &PolicySpec) -> Vec<String> {
+fn of_policy(policy: &PolicyConfig) -> Vec<String> {
     let mut surprises: Vec<String> = policy
         .limits
         .iter()
@@ -53,7 +53,7 @@ fn of_limit(limit: &LimitSpec) -> Option<String> {
 }
 
 /// Of two limits that make each other idle, being equal, the later one is the surprise.
-fn idle_limits(policy: &PolicySpec) -> Vec<String> {
+fn idle_limits(policy: &PolicyConfig) -> Vec<String> {
     // Uniform limits also count what the others refuse.
     if policy.mode == "uniform" {
         return Vec::new();

@@ -11,7 +11,7 @@ use super::address::read_address;
 use super::key::Standing;
 use super::list::List;
 use super::reply::{blocked, exempt};
-use waterclock_config::{PolicySpec, policy_of};
+use waterclock_config::{PolicyConfig, policy_of};
 
 /// The lists of one policy.
 pub struct Particular {
@@ -22,7 +22,7 @@ pub struct Particular {
 
 impl Particular {
     /// What a policy of the file says. The complaint is a sentence.
-    pub fn new(spec: &PolicySpec) -> Result<Particular, String> {
+    pub fn new(spec: &PolicyConfig) -> Result<Particular, String> {
         let of_its_own = |(key, limits): &(String, Vec<_>)| {
             let name = format!("{}@key:{:x}", spec.name, Sha256::digest(key));
             let policy = policy_of(&name, limits, spec.mode, spec.shadow)?;

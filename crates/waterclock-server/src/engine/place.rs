@@ -16,7 +16,7 @@ use super::served::Served;
 use crate::observe::Metrics;
 use crate::redis_store::redis_store;
 use crate::snapshot;
-use waterclock_config::{Address, Invalid, PolicySpec, StoreSpec};
+use waterclock_config::{Address, Invalid, PolicyConfig, StoreConfig};
 
 /// Where state lives.
 pub enum Place {
@@ -27,7 +27,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub(super) fn open(spec: &StoreSpec) -> Result<Place, Invalid> {
+    pub(super) fn open(spec: &StoreConfig) -> Result<Place, Invalid> {
         match spec.address()? {
             Address::Memory => {
                 let max_keys = usize::try_from(spec.max_keys).unwrap_or(usize::MAX);
@@ -257,7 +257,7 @@ fn boxed<'a, T>(
     Box::pin(future)
 }
 
-fn serving(spec: &PolicySpec) -> Serving {
+fn serving(spec: &PolicyConfig) -> Serving {
     let on_store_error = match spec.on_store_error {
         "allow" => OnStoreError::Allow,
         "deny" => OnStoreError::Deny,

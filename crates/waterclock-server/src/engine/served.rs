@@ -16,7 +16,7 @@ use super::numbers::Numbers;
 use super::particular::Particular;
 use super::place::Place;
 use crate::observe::Tally;
-use waterclock_config::{PolicySpec, TierSpec, policy_of};
+use waterclock_config::{PolicyConfig, TierConfig, policy_of};
 
 /// Numbers that came with calls, at most so many per policy.
 const MOST_NUMBERS: usize = 1_000;
@@ -26,7 +26,7 @@ pub const TIER: &str = "tier";
 
 /// A policy with everything the configuration says about it.
 pub struct Served {
-    spec: PolicySpec,
+    spec: PolicyConfig,
     policy: Arc<Policy>,
     headers: HeaderStyle,
     particular: Particular,
@@ -39,7 +39,7 @@ pub struct Served {
 }
 
 impl Served {
-    pub(super) fn new(spec: PolicySpec, tally: Tally) -> Result<Served, String> {
+    pub(super) fn new(spec: PolicyConfig, tally: Tally) -> Result<Served, String> {
         Ok(Served {
             policy: Arc::new(spec.built.clone()),
             headers: HeaderStyle::parse(spec.headers).unwrap_or_default(),
@@ -60,7 +60,7 @@ impl Served {
 
     /// What the file says.
     #[must_use]
-    pub fn spec(&self) -> &PolicySpec {
+    pub fn spec(&self) -> &PolicyConfig {
         &self.spec
     }
 
@@ -121,12 +121,13 @@ impl Served {
     /// Whether the store need not be told of the other, because it decides the same.
     pub(super) fn decides_as(&self, other: &Served) -> bool {
         let (a, b) = (&self.spec, &other.spec);
-        let how = |spec: &PolicySpec| (spec.mode, spec.shadow, spec.on_store_error, spec.lease);
-        let tiers = |spec: &PolicySpec| {
+        let how = |spec: &PolicyConfig| (spec.mode, spec.shadow, spec.on_store_error, spec.lease);
+        let tiers = |spec: &PolicyConfig| {
             let shared = spec.tiers.iter().filter(|tier| tier.is_shared());
             shared.map(|tier| (tier.name.clone(), tier.limits.clone())).collect::<Vec<_>>()
         };
-        let limits = |spec: &PolicySpec| (spec.limits.clone(), spec.overrides.clone(), tiers(spec));
+        let limits =
+            |spec: &PolicyConfig| (spec.limits.clone(), spec.overrides.clone(), tiers(spec));
         limits(a) == limits(b) && how(a) == how(b)
     }
 
@@ -266,7 +267,7 @@ impl Served {
     }
 }
 
-fn tiers(spec: &PolicySpec) -> HashMap<Box<str>, Arc<Policy>> {
-    let named = |tier: &TierSpec| (tier.name.as_str().into(), Arc::new(tier.built.clone()));
+fn tiers(spec: &PolicyConfig) -> HashMap<Box<str>, Arc<Policy>> {
+    let named = |tier: &TierConfig| (tier.name.as_str().into(), Arc::new(tier.built.clone()));
     spec.tiers.iter().filter(|tier| !tier.factor.is_one()).map(named).collect()
 }

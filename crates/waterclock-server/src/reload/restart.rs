@@ -1,6 +1,6 @@
 //! Settings that a reload cannot change.
 
-use waterclock_config::{Address, Config, Listen, Micros, StoreSpec};
+use waterclock_config::{Address, Config, Listen, Micros, StoreConfig};
 
 use crate::redis_store::certificate_authority;
 
@@ -42,7 +42,7 @@ impl RestartSettings {
 
 impl Store {
     /// What cannot be looked up now was looked up at the start: then it differs.
-    fn of(spec: &StoreSpec) -> Store {
+    fn of(spec: &StoreConfig) -> Store {
         Store {
             address: spec.address().ok(),
             ca: certificate_authority(spec).ok(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use self::tree::Node;
 use crate::engine::Served;
-use waterclock_config::RuleSpec;
+use waterclock_config::RuleConfig;
 
 /// One entry of a descriptor: its key and its value.
 pub type Entry<'a> = (&'a str, &'a str);
@@ -23,7 +23,7 @@ pub struct Rules {
 
 impl Rules {
     /// The rules of a file, with the policies they name.
-    pub(crate) fn new(specs: &[RuleSpec], policy: impl Fn(&str) -> Option<Arc<Served>>) -> Rules {
+    pub(crate) fn new(specs: &[RuleConfig], policy: impl Fn(&str) -> Option<Arc<Served>>) -> Rules {
         let mut rules = Rules::default();
         for spec in specs {
             // A name without a policy is a complaint about the file, which comes before this.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Entry;
 use crate::engine::{BadKey, Key, Served, TIER};
-use waterclock_config::{RuleSpec, Then};
+use waterclock_config::{RuleConfig, Then};
 
 /// What goes for the descriptors that a rule matches.
 pub struct Rule {
@@ -28,7 +28,7 @@ pub enum Effect {
 
 impl Rule {
     pub(super) fn new(
-        spec: &RuleSpec,
+        spec: &RuleConfig,
         policy: impl Fn(&str) -> Option<Arc<Served>>,
     ) -> Option<Rule> {
         let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();

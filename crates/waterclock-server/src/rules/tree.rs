@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Entry, Rule};
-use waterclock_config::{EntrySpec, Pattern};
+use waterclock_config::{EntryConfig, Pattern};
 
 /// Where a descriptor is after some of its entries.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct Branch {
 }
 
 impl Node {
-    pub(super) fn insert(&mut self, descriptor: &[EntrySpec], rule: Arc<Rule>) {
+    pub(super) fn insert(&mut self, descriptor: &[EntryConfig], rule: Arc<Rule>) {
         match descriptor {
             [] => self.rule = Some(rule),
             [entry, rest @ ..] => {
@@ -70,7 +70,7 @@ impl Branch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use waterclock_config::{RuleSpec, Then};
+    use waterclock_config::{RuleConfig, Then};
 
     /// Keys, and values if not any will do.
     type Entries<'a> = &'a [(&'a str, Option<&'a str>)];
@@ -79,11 +79,11 @@ mod tests {
     fn tree(rules: &[(&str, Entries<'_>)]) -> Node {
         let mut tree = Node::default();
         for (name, descriptor) in rules {
-            let entry = |(key, value): &(&str, Option<&str>)| EntrySpec {
+            let entry = |(key, value): &(&str, Option<&str>)| EntryConfig {
                 key: (*key).to_owned(),
                 value: value.map_or(Pattern::Any, Pattern::parse),
             };
-            let spec = RuleSpec {
+            let spec = RuleConfig {
                 domain: "d".to_owned(),
                 descriptor: descriptor.iter().map(entry).collect(),
                 key: None,

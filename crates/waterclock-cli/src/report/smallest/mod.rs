@@ -6,7 +6,7 @@ mod sample;
 
 pub(crate) use self::sample::{Extent, Sample};
 
-use waterclock_config::{LimitSpec, Micros, PolicySpec, policy_of};
+use waterclock_config::{LimitSpec, Micros, PolicyConfig, policy_of};
 
 use self::knob::Knob;
 use self::play::Demand;
@@ -35,7 +35,7 @@ impl Smallest {
 }
 
 /// For each limit of the policy whose numbers can be turned.
-pub(crate) fn smallest(spec: &PolicySpec, sample: Sample) -> Vec<Smallest> {
+pub(crate) fn smallest(spec: &PolicyConfig, sample: Sample) -> Vec<Smallest> {
     let demand = Demand::new(sample);
     if demand.checks() == 0 {
         return Vec::new();
@@ -70,7 +70,7 @@ type Search<'scope> = std::thread::ScopedJoinHandle<'scope, Option<LimitSpec>>;
 
 /// The least turn at which at most so many checks are refused.
 fn turn(
-    spec: &PolicySpec,
+    spec: &PolicyConfig,
     limit: &LimitSpec,
     knob: &Knob,
     demand: &Demand,

@@ -1,7 +1,7 @@
 //! What a line costs: one expression, or one for each unit that the policy counts.
 
 use waterclock::{Cost, Policy, Verb};
-use waterclock_config::PolicySpec;
+use waterclock_config::PolicyConfig;
 
 use super::plan::{in_flag, missing, whole_number};
 use crate::expr::{Expression, Kind, Names, Row};
@@ -23,7 +23,7 @@ impl Price {
     pub(super) fn read(
         texts: &[String],
         names: &mut dyn Names,
-        counted_by: &[&PolicySpec],
+        counted_by: &[&PolicyConfig],
     ) -> Result<Price, Failure> {
         let mut read = |text: &str| -> Result<Expression, Failure> {
             let expression = Expression::parse(FLAG, text, names, Kind::Number)?;

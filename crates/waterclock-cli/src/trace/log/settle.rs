@@ -1,6 +1,6 @@
 //! From flags and the first line to a log that can be read.
 
-use waterclock_config::{PolicySpec, cannot_read};
+use waterclock_config::{PolicyConfig, cannot_read};
 
 use super::ahead::Ahead;
 use super::combined::{self, CombinedNames};
@@ -35,7 +35,7 @@ pub(in crate::trace) struct Settings<'s> {
     pub(in crate::trace) key: Option<&'s str>,
     pub(in crate::trace) cost: &'s [String],
     /// What costs are for.
-    pub(in crate::trace) counted_by: &'s [&'s PolicySpec],
+    pub(in crate::trace) counted_by: &'s [&'s PolicyConfig],
     pub(in crate::trace) tier: Option<&'s str>,
     pub(in crate::trace) condition: Option<&'s str>,
     pub(in crate::trace) time: Option<&'s str>,
@@ -50,7 +50,7 @@ pub(in crate::trace) struct Settings<'s> {
 pub(in crate::trace) fn open(
     settings: &Settings<'_>,
     input: Input,
-    specs: &[&PolicySpec],
+    specs: &[&PolicyConfig],
 ) -> Result<Option<Ahead>, Failure> {
     let mut lines = Lines::new(input);
     let is_there = lines.advance();
@@ -103,7 +103,7 @@ impl Settings<'_> {
     fn plan(
         &self,
         names: &mut dyn Names,
-        specs: &[&PolicySpec],
+        specs: &[&PolicyConfig],
         tally: &mut Tally,
     ) -> Result<Plan, Failure> {
         let mut read = |flag, text: Option<&str>, wanted| {
@@ -118,7 +118,7 @@ impl Settings<'_> {
             (Some(key), _) => (key, Vec::new()),
             (None, []) => return Err("a log is read for a policy".to_owned().into()),
             (None, [first, others @ ..]) => {
-                let mut of = |spec: &&PolicySpec| self.default_key(names, spec, tally);
+                let mut of = |spec: &&PolicyConfig| self.default_key(names, spec, tally);
                 (of(first)?, others.iter().map(of).collect::<Result<_, _>>()?)
             }
         };
@@ -156,7 +156,7 @@ impl Settings<'_> {
     fn default_key(
         &self,
         names: &mut dyn Names,
-        spec: &PolicySpec,
+        spec: &PolicyConfig,
         tally: &mut Tally,
     ) -> Result<Expression, Failure> {
         if !spec.key.is_empty() && spec.key.iter().all(|name| names.has(name)) {

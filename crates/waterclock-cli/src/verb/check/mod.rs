@@ -16,7 +16,7 @@ use crate::file::print_json;
 use crate::server::{Server, ServerAddress, Token, Trust};
 use crate::stage::Ruling;
 use waterclock::{Answer, Charge, Cost, CostError, Source, Timestamp, Verb};
-use waterclock_config::{Address, Config, PolicySpec, did_you_mean};
+use waterclock_config::{Address, Config, PolicyConfig, did_you_mean};
 use waterclock_server::decision_line::DecisionLine;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
@@ -131,7 +131,7 @@ fn code_after(written: io::Result<()>, told: &Told) -> Result<ExitCode, Failure>
 
 impl Check {
     /// On a server an unknown tier is nothing special; here it may be a slip.
-    fn warn_of_tier(&self, spec: &PolicySpec) {
+    fn warn_of_tier(&self, spec: &PolicyConfig) {
         if let Some(name) = self.tier.as_deref()
             && spec.tiers.iter().all(|tier| tier.name != name)
         {

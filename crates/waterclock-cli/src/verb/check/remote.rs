@@ -6,12 +6,12 @@ use waterclock_redis::{OnStoreError, RedisStoreBuilder, Serving};
 use crate::failure::{Failure, say};
 use crate::stage::Ruling;
 use crate::store::{block_on, sentence};
-use waterclock_config::{PolicySpec, StoreSpec};
+use waterclock_config::{PolicyConfig, StoreConfig};
 use waterclock_server::redis_store;
 
 pub(super) fn decide(
     url: &str,
-    spec: &StoreSpec,
+    spec: &StoreConfig,
     ruling: &Ruling,
     charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
@@ -44,7 +44,7 @@ async fn ask(
     }
 }
 
-fn serving(policy: &PolicySpec) -> Serving {
+fn serving(policy: &PolicyConfig) -> Serving {
     let on_store_error = match policy.on_store_error {
         "allow" => OnStoreError::Allow,
         "deny" => OnStoreError::Deny,

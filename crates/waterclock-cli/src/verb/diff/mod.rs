@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waterclock::{Decision, StoreError};
-use waterclock_config::{Config, PolicySpec, policy_of};
+use waterclock_config::{Config, PolicyConfig, policy_of};
 
 use self::changes::{Changes, Side};
 use self::wording::{Rewording, rewordings};
@@ -51,8 +51,8 @@ pub(crate) struct Diff {
 /// Both policies after the same traffic.
 struct Tried {
     source: String,
-    old: PolicySpec,
-    new: PolicySpec,
+    old: PolicyConfig,
+    new: PolicyConfig,
     was: Side,
     is: Side,
     changes: Changes,
@@ -97,7 +97,7 @@ impl Diff {
         mut old: Config,
         mut new: Config,
         rewordings: &[Rewording],
-    ) -> Result<Option<(PolicySpec, PolicySpec)>, Failure> {
+    ) -> Result<Option<(PolicyConfig, PolicyConfig)>, Failure> {
         let name = match (&self.policy, rewordings) {
             (Some(name), _) => name.clone(),
             (None, [only]) => only.policy.clone(),
@@ -123,7 +123,7 @@ impl Diff {
             // The complaint lists what there is.
             new.choose(Some(&name))?;
         }
-        let side = |config: &mut Config, is_in: bool| -> Result<PolicySpec, Failure> {
+        let side = |config: &mut Config, is_in: bool| -> Result<PolicyConfig, Failure> {
             if is_in { Ok(config.choose(Some(&name))?) } else { nothing(&name) }
         };
         let (mut old, mut new) = (side(&mut old, in_old)?, side(&mut new, in_new)?);
@@ -138,8 +138,8 @@ impl Diff {
 
     fn play(
         &self,
-        old: PolicySpec,
-        new: PolicySpec,
+        old: PolicyConfig,
+        new: PolicyConfig,
         complaint: &mut Option<Failure>,
     ) -> Result<Tried, Failure> {
         let failed = |error: StoreError| Failure::from(error.to_string());
@@ -203,7 +203,7 @@ impl Diff {
 }
 
 /// Of which fields a policy makes its keys.
-fn made_of(spec: &PolicySpec) -> String {
+fn made_of(spec: &PolicyConfig) -> String {
     match &*spec.key {
         [] => "whatever the caller says".to_owned(),
         fields => fields.join(" and "),
@@ -211,11 +211,11 @@ fn made_of(spec: &PolicySpec) -> String {
 }
 
 /// What a file says about a policy that it does not have.
-fn nothing(name: &str) -> Result<PolicySpec, Failure> {
+fn nothing(name: &str) -> Result<PolicyConfig, Failure> {
     // Its numbers are not used: there are none.
-    let unsaid = PolicySpec::of_shorthand("1/s")?;
+    let unsaid = PolicyConfig::of_shorthand("1/s")?;
     let built = policy_of(name, &[], unsaid.mode, false)?;
-    Ok(PolicySpec { name: name.to_owned(), limits: Vec::new(), built, ..unsaid })
+    Ok(PolicyConfig { name: name.to_owned(), limits: Vec::new(), built, ..unsaid })
 }
 
 fn as_json(rewordings: &[Rewording], tried: Option<&Tried>) -> Value {

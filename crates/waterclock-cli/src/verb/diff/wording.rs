@@ -1,6 +1,6 @@
 //! What two files say differently, policy by policy, in plain English.
 
-use waterclock_config::{Config, PolicySpec};
+use waterclock_config::{Config, PolicyConfig};
 
 use waterclock_config::english::describe;
 
@@ -45,7 +45,7 @@ pub(super) fn rewordings(old: &Config, new: &Config) -> Vec<Rewording> {
 }
 
 /// All that a policy says.
-fn said(policy: &PolicySpec) -> Vec<String> {
+fn said(policy: &PolicyConfig) -> Vec<String> {
     let mut lines: Vec<String> = describe(policy).lines().map(str::to_owned).collect();
     if let Some((size, ttl)) = policy.lease {
         lines.push(format!("  leases of {size} for {ttl}"));

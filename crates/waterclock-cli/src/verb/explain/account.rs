@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use waterclock_config::{Config, Invalid, LimitSpec, Normalised, PolicySpec};
+use waterclock_config::{Config, Invalid, LimitSpec, Normalised, PolicyConfig};
 
 use super::story::Story;
 use waterclock_config::english::{bound, sentence};
@@ -24,7 +24,7 @@ struct Meaning {
 }
 
 impl Account {
-    pub(super) fn new(policy: PolicySpec, story: Story) -> Result<Account, Invalid> {
+    pub(super) fn new(policy: PolicyConfig, story: Story) -> Result<Account, Invalid> {
         let meaning = |limit: &LimitSpec| Meaning {
             name: limit.name.clone(),
             means: sentence(limit),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use waterclock_config::{Micros, PolicySpec, did_you_mean};
+use waterclock_config::{Micros, PolicyConfig, did_you_mean};
 
 use super::Simulate;
 use super::arrivals::{Arrival, MOST, Shape, Traffic};
@@ -37,7 +37,7 @@ impl Simulate {
     ) -> Result<Came, Failure> {
         let (keys, seed) = (self.keys.unwrap_or(1), self.seed.unwrap_or(1));
         let (units, each) = match &self.rate {
-            Some(text) => PolicySpec::of_shorthand(text)
+            Some(text) => PolicyConfig::of_shorthand(text)
                 .ok()
                 .and_then(|spec| spec.limits.first().and_then(subjects::rate))
                 .ok_or_else(|| format!("--rate must be a rate such as \"15/s\" or \"100 per minute\"; found {text:?}"))?,
@@ -103,7 +103,7 @@ impl Simulate {
         if subjects.is_empty() {
             return Err("there is nothing to simulate".to_owned().into());
         }
-        let all: Vec<&PolicySpec> = subjects.iter().map(|subject| &subject.spec).collect();
+        let all: Vec<&PolicyConfig> = subjects.iter().map(|subject| &subject.spec).collect();
         let (firsts, kinds) = kinds_of_keys(subjects, self.reading.has_keys_by_policy());
         let recorded = Recorded::read(self.reading.open(Some(path), &firsts, &all)?, firsts.len())?;
         let mut keys: Vec<String> =
@@ -122,8 +122,8 @@ impl Simulate {
 }
 
 /// The first policy of each kind of key, and for each subject the place of its kind among them.
-fn kinds_of_keys(subjects: &[Subject], has_several: bool) -> (Vec<&PolicySpec>, Vec<usize>) {
-    let mut firsts: Vec<&PolicySpec> = Vec::new();
+fn kinds_of_keys(subjects: &[Subject], has_several: bool) -> (Vec<&PolicyConfig>, Vec<usize>) {
+    let mut firsts: Vec<&PolicyConfig> = Vec::new();
     let mut kinds = Vec::with_capacity(subjects.len());
     for Subject { spec, .. } in subjects {
         let known = firsts.iter().position(|first| !has_several || first.key == spec.key);

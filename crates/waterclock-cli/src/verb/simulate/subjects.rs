@@ -1,7 +1,7 @@
 //! Who is compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
 use waterclock::MAX_LOG;
-use waterclock_config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicySpec, Window};
+use waterclock_config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicyConfig, Window};
 
 use crate::failure::{Failure, say};
 use crate::words::limit_in_words;
@@ -9,12 +9,12 @@ use crate::words::limit_in_words;
 /// A policy under the name it has in the picture.
 pub(super) struct Subject {
     pub(super) name: String,
-    pub(super) spec: PolicySpec,
+    pub(super) spec: PolicyConfig,
 }
 
 /// A policy of one limit in a few words, under these words.
 pub(super) fn in_words(text: &str) -> Result<Subject, Failure> {
-    let spec = PolicySpec { name: text.to_owned(), ..limit_in_words(text)? };
+    let spec = PolicyConfig { name: text.to_owned(), ..limit_in_words(text)? };
     Ok(Subject { name: text.to_owned(), spec })
 }
 
@@ -24,7 +24,7 @@ pub(super) fn of_file(mut config: Config, names: &[String]) -> Result<Vec<Subjec
         if config.policies.is_empty() {
             return Err(format!("{}: there is no policy in it", config.file).into());
         }
-        let (held, checked): (Vec<PolicySpec>, Vec<PolicySpec>) =
+        let (held, checked): (Vec<PolicyConfig>, Vec<PolicyConfig>) =
             std::mem::take(&mut config.policies)
                 .into_iter()
                 .partition(|spec| spec.built.reserves_only());

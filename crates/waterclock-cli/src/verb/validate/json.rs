@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 use waterclock_config::{
-    Config, LimitSpec, Normalised, NormalisedLimit, Pattern, PolicySpec, RuleSpec, Then,
+    Config, LimitSpec, Normalised, NormalisedLimit, Pattern, PolicyConfig, RuleConfig, Then,
 };
 
 use waterclock_config::english::budgets;
@@ -21,7 +21,7 @@ pub(super) struct Account<'a> {
 impl<'a> Account<'a> {
     pub(super) fn new(config: &'a Config, warnings: &'a [String]) -> Account<'a> {
         let mut numbers = serde_json::to_value(Normalised::new(config, &[])).unwrap_or_default();
-        let policy = |spec: &'a PolicySpec| {
+        let policy = |spec: &'a PolicyConfig| {
             (&*spec.name, Policy::new(spec, numbers["policies"][&*spec.name].take()))
         };
         Account {
@@ -78,7 +78,7 @@ struct Override<'a> {
 }
 
 impl<'a> Policy<'a> {
-    fn new(spec: &'a PolicySpec, numbers: Value) -> Policy<'a> {
+    fn new(spec: &'a PolicyConfig, numbers: Value) -> Policy<'a> {
         let own = |(key, limits): &'a (String, Vec<LimitSpec>)| {
             (&**key, Override { limits: limits.iter().map(NormalisedLimit::new).collect() })
         };
@@ -124,7 +124,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Rule<'a> {
-    fn new(rule: &'a RuleSpec, policies: &'a [PolicySpec]) -> Rule<'a> {
+    fn new(rule: &'a RuleConfig, policies: &'a [PolicyConfig]) -> Rule<'a> {
         let policy = match &rule.then {
             Then::Policy(name) => Some(&**name),
             Then::Unlimited | Then::Refuse => None,
