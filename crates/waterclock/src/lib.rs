@@ -16,6 +16,7 @@ mod keyed;
 mod limiter;
 mod memory;
 mod reservation;
+mod scope;
 #[doc(hidden)]
 pub mod stand_in;
 mod store;
@@ -36,6 +37,7 @@ pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use reservation::Reservation;
+pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
 pub use stand_in::OnStoreError;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use wait::{Wait, WaitError};
