@@ -57,7 +57,8 @@ impl Decimal {
 
     /// As the library takes it, where that has as many digits.
     pub(crate) fn factor(self) -> Option<Factor> {
-        Factor::new(u64::try_from(self.mantissa).ok()?, self.scale).ok()
+        let over = waterclock::Decimal::from(i128::try_from(self.mantissa).ok()?);
+        over.over(10i128.pow(self.scale).into()).and_then(|number| Factor::try_from(number).ok())
     }
 
     /// Whether the decimal is larger than this whole number.

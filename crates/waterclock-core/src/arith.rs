@@ -35,9 +35,16 @@ pub(crate) fn mul(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-pub(crate) const fn gcd(mut a: u64, mut b: u64) -> u64 {
+/// The greatest common divisor; the other number where one is zero.
+pub(crate) const fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// Two numbers divided by what they have in common, and that.
+pub(crate) fn lowest_terms(a: u64, b: u64) -> (u64, u64, u64) {
+    let common = u64::try_from(gcd(a.into(), b.into())).unwrap_or(1).max(1);
+    (a / common, b / common, common)
 }

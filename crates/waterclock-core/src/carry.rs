@@ -123,7 +123,7 @@ fn keeps(before: &Limit, after: &Limit) -> bool {
     let same_algorithm = match (before.algorithm(), after.algorithm()) {
         // A leaky bucket that drips one by one is gcra inside.
         (Gcra(_) | LeakyBucket(_), Gcra(_) | LeakyBucket(_)) => true,
-        (old, new) => old.name() == new.name(),
+        (old, new) => core::mem::discriminant(old) == core::mem::discriminant(new),
     };
     same_algorithm && before.name() == after.name()
 }
@@ -139,7 +139,7 @@ impl Gcra {
         let part = (full_at % other_scale * scale).div_ceil(other_scale);
         let exact = (full_at / other_scale).saturating_mul(scale).saturating_add(part);
         // What a whole number of units leaves of a microsecond is a multiple of this.
-        let grain = u128::from(gcd(step, 1_000));
+        let grain = gcd(step.into(), 1_000);
         exact.div_ceil(grain).saturating_mul(grain)
     }
 }
@@ -156,7 +156,7 @@ fn carry_limit(
     let (old_words, new_words) = (old.words(), new.words());
     let (own, to) = (memory.part(0, old_words), state.part(0, new_words));
     carry_algorithm(excess, old, own, new, to, now);
-    if let (Some(a), Some(b)) = (before.min_interval(), after.min_interval()) {
+    if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
         state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
     }
 }

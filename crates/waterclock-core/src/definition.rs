@@ -19,7 +19,7 @@ impl Policy {
     pub fn definition(&self) -> String {
         self.limits().iter().fold(String::new(), |mut text, limit| {
             limit.name().bytes().for_each(|byte| _ = write!(text, "{byte:02x}"));
-            let gap_ns = limit.min_interval().map_or(0, |gap| nanos(gap.period()));
+            let gap_ns = limit.min_interval().map_or(0, nanos);
             let (code, numbers) = defining(limit.algorithm());
             _ = write!(text, " {code} {gap_ns}");
             numbers.iter().for_each(|number| _ = write!(text, " {number}"));

@@ -31,6 +31,8 @@ pub enum LimitError {
     ShortBucket,
     /// Even slots of which half would be shorter than a nanosecond.
     ShortSlot,
+    /// The algorithm has no number of units to replace; names it.
+    NoUnits(&'static str),
 }
 
 impl fmt::Display for LimitError {
@@ -50,6 +52,7 @@ impl fmt::Display for LimitError {
                 f.write_str("`buckets` must not cut `per` into less than a nanosecond each")
             }
             Self::ShortSlot => f.write_str("even slots hold at most 500000000 per second"),
+            Self::NoUnits(algorithm) => write!(f, "a {algorithm} limit has no `limit`"),
             Self::Threshold => f.write_str("`threshold` must be from 0.01% to 100%"),
             Self::ManySamples => f.write_str("`min_samples` must be at most 65536"),
             Self::ManyHolders => f.write_str("a concurrency limit is at most 65536"),
@@ -81,6 +84,15 @@ pub enum PolicyError {
         /// What is wrong with the numbers.
         reason: LimitError,
     },
+    /// A limit whose numbers, divided by the nodes, are no limit.
+    NotDivisible {
+        /// The limit's name.
+        limit: Box<str>,
+        /// How many nodes.
+        nodes: u64,
+        /// What is wrong with the numbers.
+        reason: LimitError,
+    },
 }
 
 impl fmt::Display for PolicyError {
@@ -101,8 +113,18 @@ impl fmt::Display for PolicyError {
             Self::NotScalable { limit, factor, reason } => {
                 write!(f, "limit `{limit}` cannot be scaled by {factor}: {reason}")
             }
+            Self::NotDivisible { limit, nodes, reason } => {
+                write!(f, "limit `{limit}` cannot be divided by {nodes} nodes: {reason}")
+            }
         }
     }
 }
 
-impl core::error::Error for PolicyError {}
+impl core::error::Error for PolicyError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NotScalable { reason, .. } | Self::NotDivisible { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+}

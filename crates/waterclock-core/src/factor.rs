@@ -2,20 +2,15 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use crate::{MAX_PERIOD, MAX_UNITS};
+use crate::{Decimal, DecimalError, MAX_PERIOD, MAX_UNITS};
 
-/// Digits before and after the point, and places after it: more than anybody means, and few enough that
-/// every product below fits 128 bits.
+/// Digits before and after the point together, and places after it: more than anyone means.
 const MOST_DIGITS: u32 = 18;
 
-/// How much harder a limit is on somebody, as an exact decimal: below 1 loosens, 0 disables.
-///
-/// It is `mantissa / 10^places`, without zeros at the end; so 0.1 is one tenth, not the nearest double.
+/// How much stricter a policy is for a caller, as an exact decimal: 2 halves what is admitted, 0.5 doubles
+/// it, 0 disables the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Factor {
-    mantissa: u64,
-    places: u32,
-}
+pub struct Factor(Decimal);
 
 /// Why something is no factor. Displays as one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,32 +42,13 @@ impl core::error::Error for FactorError {}
 
 impl Factor {
     /// No limit at all.
-    pub const ZERO: Self = Self { mantissa: 0, places: 0 };
+    pub const ZERO: Self = Self(Decimal::ZERO);
     /// Everything as it is.
-    pub const ONE: Self = Self { mantissa: 1, places: 0 };
+    pub const ONE: Self = Self(Decimal::ONE);
 
-    /// `mantissa / 10^places`.
-    pub fn new(mantissa: u64, places: u32) -> Result<Self, FactorError> {
-        Self::lowest(mantissa.into(), places)
-    }
-
-    fn lowest(mut mantissa: u128, mut places: u32) -> Result<Self, FactorError> {
-        while places > 0 && mantissa.is_multiple_of(10) {
-            (mantissa, places) = (mantissa / 10, places - 1);
-        }
-        match u64::try_from(mantissa) {
-            _ if mantissa == 0 => Ok(Self::ZERO),
-            Ok(mantissa) if places <= MOST_DIGITS && mantissa < 10u64.pow(MOST_DIGITS) => {
-                Ok(Self { mantissa, places })
-            }
-            _ => Err(FactorError::ManyDigits),
-        }
-    }
-
-    /// One factor after the other, rounded nowhere.
+    /// One factor after the other, without rounding.
     pub fn times(self, other: Self) -> Result<Self, FactorError> {
-        let mantissa = u128::from(self.mantissa) * u128::from(other.mantissa);
-        Self::lowest(mantissa, self.places + other.places)
+        self.0.times(other.0).ok_or(FactorError::ManyDigits)?.try_into()
     }
 
     /// Whether it disables.
@@ -87,34 +63,41 @@ impl Factor {
         self == Self::ONE
     }
 
-    /// So many units by this factor: divided, rounded up, at least 1. Zero units stay zero, because what
-    /// admits nothing goes on admitting nothing. `None` beyond 2^53 − 1, and for a factor of zero.
+    /// A number of units divided by this factor, rounded up, at least 1. Zero units stay zero: a limit that
+    /// admits nothing still admits nothing. `None` beyond 2^53 − 1, and for a factor of zero.
     #[must_use]
     pub fn units(self, units: u64) -> Option<u64> {
         if self.is_one() || units == 0 {
             return (!self.is_zero()).then_some(units);
         }
-        let tenths = u128::from(units).checked_mul(self.power())?;
-        let scaled = tenths.checked_add(u128::from(self.mantissa).checked_sub(1)?)?;
-        let scaled = scaled.checked_div(self.mantissa.into())?;
+        let scaled = Decimal::from(units).over(self.0)?.ceil();
         u64::try_from(scaled).ok().filter(|units| *units <= MAX_UNITS)
     }
 
-    /// A time between two events by this factor: multiplied, rounded up to a whole microsecond. `None`
+    /// A time between two events multiplied by this factor, rounded up to a whole microsecond. `None`
     /// beyond 100 years, and for a factor of zero.
     #[must_use]
     pub fn interval(self, interval: Duration) -> Option<Duration> {
         if self.is_one() || self.is_zero() {
             return self.is_one().then_some(interval);
         }
-        let shares = interval.as_nanos().checked_mul(self.mantissa.into())?;
-        let micros = shares.div_ceil(self.power() * 1_000);
+        let nanos = i128::try_from(interval.as_nanos()).ok()?;
+        let micros = Decimal::from(nanos).times(self.0)?.over(Decimal::from(1_000))?.ceil();
         let interval = Duration::from_micros(u64::try_from(micros).ok()?);
         Some(interval).filter(|interval| *interval <= MAX_PERIOD)
     }
+}
 
-    fn power(self) -> u128 {
-        10u128.pow(self.places)
+impl TryFrom<Decimal> for Factor {
+    type Error = FactorError;
+
+    fn try_from(number: Decimal) -> Result<Self, FactorError> {
+        if number.is_negative() {
+            return Err(FactorError::Negative);
+        }
+        let places = number.decimal_places().ok_or(FactorError::ManyDigits)?;
+        let fits = number.mantissa(places).is_some_and(|digits| digits < 10i128.pow(MOST_DIGITS));
+        if fits { Ok(Self(number)) } else { Err(FactorError::ManyDigits) }
     }
 }
 
@@ -126,26 +109,22 @@ impl FromStr for Factor {
         if text.starts_with('-') {
             return Err(FactorError::Negative);
         }
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let digits = || whole.bytes().chain(fraction.bytes());
-        if digits().next().is_none() || !digits().all(|digit| digit.is_ascii_digit()) {
+        if text.bytes().any(|byte| byte != b'.' && !byte.is_ascii_digit()) {
             return Err(FactorError::NoNumber);
         }
-        let fraction = fraction.trim_end_matches('0');
-        let places = u32::try_from(fraction.len()).map_err(|_| FactorError::ManyDigits)?;
-        let mut mantissa = 0u64;
-        for digit in whole.bytes().chain(fraction.bytes()) {
-            let shifted = mantissa.checked_mul(10).ok_or(FactorError::ManyDigits)?;
-            mantissa = shifted.checked_add((digit - b'0').into()).ok_or(FactorError::ManyDigits)?;
-        }
-        Self::new(mantissa, places)
+        let number = text.parse::<Decimal>().map_err(|error| match error {
+            DecimalError::NoNumber => FactorError::NoNumber,
+            DecimalError::ManyDigits => FactorError::ManyDigits,
+        })?;
+        number.try_into()
     }
 }
 
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (power, mantissa) = (self.power(), u128::from(self.mantissa));
-        match usize::try_from(self.places) {
+        let places = self.0.decimal_places().unwrap_or(0);
+        let (mantissa, power) = (self.0.mantissa(places).unwrap_or(0), 10i128.pow(places));
+        match usize::try_from(places) {
             Ok(places) if places > 0 => {
                 write!(f, "{}.{:0places$}", mantissa / power, mantissa % power)
             }

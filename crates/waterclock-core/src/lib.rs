@@ -29,6 +29,7 @@ mod cost;
 #[cfg(feature = "serde")]
 mod cost_text;
 mod decide;
+mod decimal;
 mod decision;
 mod definition;
 mod error;
@@ -36,17 +37,19 @@ mod factor;
 mod heard;
 mod limit;
 mod logs;
+mod numbers;
 mod policy;
 mod rollout;
 mod saved;
 mod scale;
 mod settle;
+mod share;
 mod time;
 
 pub use algorithm::concurrency::Concurrency;
 pub use algorithm::error_rate::{ErrorRate, Outcome};
 pub use algorithm::even_slots::EvenSlots;
-pub use algorithm::fixed_window::{Align, Calendar, FixedWindow};
+pub use algorithm::fixed_window::{Align, Calendar, CalendarUnit, FixedWindow};
 pub use algorithm::gcra::Gcra;
 pub use algorithm::leaky_bucket::LeakyBucket;
 pub use algorithm::min_interval::MinInterval;
@@ -57,6 +60,7 @@ pub use algorithm::{Algorithm, State, View};
 pub use carry::Crossing;
 pub use cost::{Cost, CostError};
 pub use decide::{OneWord, Verdict};
+pub use decimal::{Decimal, DecimalError};
 pub use decision::{Decision, LimitDecision, LimitSet};
 pub use error::{LimitError, PolicyError};
 pub use factor::{Factor, FactorError};
@@ -66,6 +70,7 @@ pub use logs::Logs;
 pub use policy::{Mode, Policy};
 pub use rollout::Rollout;
 pub use settle::Held;
+pub use share::Share;
 pub use time::Timestamp;
 
 /// The largest number of units a limit may hold: 2^53 − 1, exact in JSON and in Lua too.

@@ -12,7 +12,7 @@ use crate::{
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// An algorithm with its numbers, under a name. A `Limit` that exists is valid.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     name: Box<str>,
     unit: Box<str>,
@@ -115,16 +115,14 @@ impl Limit {
         &self.algorithm
     }
 
-    /// The interval that two admissions are kept apart, if there is one.
+    /// The least time between two admissions, if there is one.
     #[must_use]
-    pub fn min_interval(&self) -> Option<MinInterval> {
-        self.gap
+    pub fn min_interval(&self) -> Option<Duration> {
+        self.gap.map(|gap| gap.period())
     }
 
-    /// How long something may be held at most, if it counts what is held at once.
-    #[must_use]
-    pub fn lease(&self) -> Option<Duration> {
-        if let Algorithm::Concurrency(slots) = &self.algorithm { Some(slots.lease()) } else { None }
+    pub(crate) fn gap(&self) -> Option<MinInterval> {
+        self.gap
     }
 
     /// State words: the algorithm's, then one for the gap if there is one.

@@ -21,7 +21,7 @@ pub enum Mode {
 }
 
 /// A named, ordered set of limits that admit together or not at all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     name: Box<str>,
     mode: Mode,

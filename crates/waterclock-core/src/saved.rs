@@ -45,7 +45,7 @@ impl Policy {
                 let full_at = gcra.full_at(part.words);
                 let by = u128::from(by) * u128::from(gcra.unit_ns().1);
                 gcra.set_full_at(full_at.saturating_sub(by), part.words);
-                if let Some(gap) = limit.min_interval() {
+                if let Some(gap) = limit.gap() {
                     let at = gcra.words();
                     part.words[at] = part.words[at].min(now.as_nanos() + gap.every);
                 }

@@ -47,7 +47,7 @@ impl Limit {
         if factor.is_zero() || factor.is_one() {
             return Ok(factor.is_one().then(|| self.clone()));
         }
-        let gap = match self.min_interval() {
+        let gap = match self.gap() {
             Some(gap) => Some(gap.scaled(factor, "min_interval")?),
             None => None,
         };
@@ -121,7 +121,7 @@ mod tests {
     use alloc::string::{String, ToString as _};
 
     use super::*;
-    use crate::{Gcra, MAX_UNITS, Mode};
+    use crate::{Decimal, Gcra, MAX_UNITS, Mode};
 
     fn by(text: &str) -> Factor {
         text.parse().unwrap()
@@ -266,7 +266,8 @@ mod tests {
         for _ in 0..20_000 {
             let (mantissa, places) = (random(5_000), u32::try_from(random(5)).unwrap() - 1);
             let power = 10u64.pow(places);
-            let factor = Factor::new(mantissa, places).unwrap();
+            let number = Decimal::from(mantissa).over(Decimal::from(power)).unwrap();
+            let factor = Factor::try_from(number).unwrap();
             let (capacity, drip, every) = (random(100_000), 1 + random(50), random(10_000_000));
             let leaky: Limit = LeakyBucket::new(capacity, drip, us(every)).unwrap().into();
             let scaled = leaky.scaled(factor).unwrap().unwrap();

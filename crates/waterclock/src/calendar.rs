@@ -7,20 +7,8 @@ use std::time::Duration;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
+pub use waterclock_core::CalendarUnit;
 use waterclock_core::{Calendar, FixedWindow, LimitError, Timestamp};
-
-/// What a window of the calendar is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CalendarUnit {
-    /// From midnight to midnight.
-    Day,
-    /// From Monday to Monday.
-    Week,
-    /// From the first of a month to the next.
-    Month,
-    /// From New Year to New Year.
-    Year,
-}
 
 /// Why there is no such window.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +32,11 @@ impl fmt::Display for CalendarError {
     }
 }
 
-impl std::error::Error for CalendarError {}
+impl std::error::Error for CalendarError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Limit(error) = self { Some(error) } else { None }
+    }
+}
 
 impl From<LimitError> for CalendarError {
     fn from(error: LimitError) -> Self {
@@ -60,13 +52,18 @@ pub fn fixed_window(
 ) -> Result<FixedWindow, CalendarError> {
     let zone = TimeZone::get(time_zone)
         .map_err(|_| CalendarError::UnknownTimeZone(time_zone.to_owned()))?;
-    Ok(FixedWindow::on_calendar(limit, Arc::new(ZonedCalendar { unit, zone }))?)
+    Ok(FixedWindow::on_calendar(
+        limit,
+        Arc::new(ZonedCalendar { unit, zone, name: time_zone.into() }),
+    )?)
 }
 
 #[derive(Debug)]
 struct ZonedCalendar {
     unit: CalendarUnit,
     zone: TimeZone,
+    /// As it was given: zones are found whatever the case of their letters.
+    name: Box<str>,
 }
 
 impl ZonedCalendar {
@@ -102,5 +99,13 @@ impl Calendar for ZonedCalendar {
             CalendarUnit::Year => 365 * 24,
         };
         Duration::from_secs(hours * 3_600)
+    }
+
+    fn unit(&self) -> Option<CalendarUnit> {
+        Some(self.unit)
+    }
+
+    fn time_zone(&self) -> Option<&str> {
+        Some(&self.name)
     }
 }

@@ -42,8 +42,9 @@ pub use stand_in::OnStoreError;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
-    Algorithm, Align, Calendar, Concurrency, Cost, CostError, Crossing, Decision, ErrorRate,
-    EvenSlots, Factor, FactorError, FixedWindow, Gcra, Heard, LeakyBucket, Limit, LimitDecision,
-    LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome,
-    Policy, PolicyError, Quota, RollingWindow, Rollout, SlidingWindow, Timestamp,
+    Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Crossing, Decimal,
+    DecimalError, Decision, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra, Heard,
+    LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
+    MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota, RollingWindow, Rollout,
+    Share, SlidingWindow, Timestamp,
 };

@@ -17,14 +17,57 @@ use super::{
 };
 use crate::{LimitError, Timestamp};
 
+/// What one window of a calendar is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalendarUnit {
+    /// From midnight to midnight.
+    Day,
+    /// From Monday to Monday.
+    Week,
+    /// From the first of a month to the next.
+    Month,
+    /// From New Year to New Year.
+    Year,
+}
+
+impl CalendarUnit {
+    /// `day`, `week`, `month` or `year`, as configuration spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+
+    /// The unit of this [name](CalendarUnit::name).
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Day, Self::Week, Self::Month, Self::Year]
+            .into_iter()
+            .find(|unit| unit.name() == name)
+    }
+}
+
 /// Where windows of uneven length end: days, weeks, months or years in some time zone.
 ///
-/// The core knows no time zones; whoever does implements this as a pure function of `now`.
+/// The core has no time zones: `waterclock::calendar` implements this with the tz database. Every method is
+/// a pure function of its arguments.
 pub trait Calendar: fmt::Debug + Send + Sync {
     /// The end of the window that holds `now`: the smallest edge that is later than `now`.
     fn window_end(&self, now: Timestamp) -> Timestamp;
     /// The shortest window there is, in whole seconds: what a client may be told as its length.
     fn shortest(&self) -> Duration;
+    /// What one window is, if it is one of these.
+    fn unit(&self) -> Option<CalendarUnit> {
+        None
+    }
+    /// The time zone by its name in the tz database, if it has one.
+    fn time_zone(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Where windows start.
@@ -38,8 +81,34 @@ pub enum Align {
     Calendar(Arc<dyn Calendar>),
 }
 
+impl Align {
+    /// `first`, `epoch` or `calendar`, as configuration spells it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Epoch => "epoch",
+            Self::Calendar(_) => "calendar",
+        }
+    }
+}
+
+/// Two calendars are equal if they are one, or have the same unit and time zone.
+impl PartialEq for Align {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Calendar(one), Self::Calendar(two)) => {
+                let named = one.unit().is_some() && one.time_zone().is_some();
+                Arc::ptr_eq(one, two)
+                    || named && (one.unit(), one.time_zone()) == (two.unit(), two.time_zone())
+            }
+            _ => core::mem::discriminant(self) == core::mem::discriminant(other),
+        }
+    }
+}
+
 /// At most `limit` in each window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FixedWindow {
     limit: u64,
     per: u64,

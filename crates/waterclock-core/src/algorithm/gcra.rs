@@ -16,7 +16,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::{Meter, NEVER, State, View, counted, period, units};
-use crate::arith::{div_ceil, div_floor, gcd, mul};
+use crate::arith::{div_ceil, div_floor, lowest_terms, mul};
 use crate::decision::Room;
 use crate::{Factor, LimitError, MAX_UNITS};
 
@@ -32,7 +32,7 @@ const ONE_WORD_DEPTH_NS: u64 = 40 * YEAR_NS;
 pub(super) const DEBIT_DEPTH_NS: u64 = ONE_WORD_DEPTH_NS;
 
 /// `limit` units per period, with room for `capacity` at once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra {
     capacity: u64,
     /// What the limit and the period were divided by to get the two below.
@@ -46,17 +46,9 @@ pub struct Gcra {
     narrow_depth: u64,
     overdraft: bool,
     one_word: bool,
+    /// It was defined as a leaky bucket that drips one by one.
+    leaky_bucket: bool,
 }
-
-/// Ten per second are one per 100 ms: equal is what decides the same.
-impl PartialEq for Gcra {
-    fn eq(&self, other: &Self) -> bool {
-        let decides = |gcra: &Self| (gcra.unit_ns(), gcra.capacity, gcra.overdraft);
-        decides(self) == decides(other)
-    }
-}
-
-impl Eq for Gcra {}
 
 impl Gcra {
     /// `limit` units per `per`, and as many at once.
@@ -72,34 +64,40 @@ impl Gcra {
     }
 
     fn from_ratio(limit: u64, per_ns: u64) -> Self {
-        let common = gcd(limit, per_ns);
+        let (limit, per_ns, common) = lowest_terms(limit, per_ns);
         // Neither is zero, and the type says so: a division that cannot fail can be left out.
-        let lowest = |n: u64| NonZeroU64::new(n / common).unwrap_or(NonZeroU64::MIN);
+        let nonzero = |n: u64| NonZeroU64::new(n).unwrap_or(NonZeroU64::MIN);
         Self {
             capacity: 0,
             common,
-            step: lowest(per_ns),
-            scale: lowest(limit),
+            step: nonzero(per_ns),
+            scale: nonzero(limit),
             depth: 0,
             narrow_depth: 0,
             overdraft: false,
             one_word: true,
+            leaky_bucket: false,
         }
     }
 
-    /// The period as it was said, by the factor; the limit stays. So the rate is rounded once per period
-    /// and not once per unit, of which there may be a thousand in a microsecond.
+    /// A bucket for `capacity` units that loses one every `every_ns`.
+    pub(super) fn leaky_bucket(capacity: u64, every_ns: u64) -> Self {
+        let gcra = Self { leaky_bucket: true, ..Self::from_ratio(1, every_ns) };
+        gcra.with_capacity(capacity)
+    }
+
+    /// The period multiplied by the factor; the limit stays. So the rate is rounded once per period and not
+    /// once per unit, of which there may be a thousand in a microsecond.
     pub(crate) fn scaled(&self, factor: Factor) -> Result<Self, LimitError> {
-        let per = Duration::from_nanos(self.step.get().saturating_mul(self.common));
-        let per = factor.interval(per).ok_or(LimitError::LongPeriod("per"))?;
+        let per = factor.interval(self.period()).ok_or(LimitError::LongPeriod("per"))?;
         let capacity = factor.units(self.capacity).ok_or(LimitError::ManyUnits("capacity"))?;
-        let limit = self.scale.get().saturating_mul(self.common);
-        let scaled = Self::new(limit, per)?.with_capacity(capacity).with_overdraft(self.overdraft);
+        let same = Self { leaky_bucket: self.leaky_bucket, ..Self::new(self.limit(), per)? };
+        let scaled = same.with_capacity(capacity).with_overdraft(self.overdraft);
         if scaled.capacity < capacity { Err(LimitError::SlowRefill) } else { Ok(scaled) }
     }
 
     /// How much may be used at once, whatever the rate. Clamped to what refills within 100 years;
-    /// [`Gcra::holds`] tells what it came to. A capacity of zero admits nothing.
+    /// [`Gcra::capacity`] tells what it came to. A capacity of zero admits nothing.
     #[must_use]
     pub fn with_capacity(mut self, capacity: u64) -> Self {
         let most = mul(MAX_DEPTH_NS, self.scale.get()) / u128::from(self.step.get());
@@ -123,6 +121,25 @@ impl Gcra {
         self.fit_word()
     }
 
+    /// How many units there are per period. A limit of zero is kept as 1 with a capacity of zero.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.scale.get().saturating_mul(self.common)
+    }
+
+    /// The period.
+    #[must_use]
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.step.get().saturating_mul(self.common))
+    }
+
+    /// Whether it was defined as a [`LeakyBucket`](crate::LeakyBucket) that drips one by one, which decides
+    /// the same.
+    #[must_use]
+    pub fn is_leaky_bucket(&self) -> bool {
+        self.leaky_bucket
+    }
+
     /// The capacity.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -133,6 +150,14 @@ impl Gcra {
     #[must_use]
     pub fn unit_ns(&self) -> (u64, u64) {
         (self.step.get(), self.scale.get())
+    }
+
+    /// What one unit takes to return in ticks of `tick_ns`, as a ratio in lowest terms: ticks × scale, and
+    /// scale. `None` where the scale does not fit.
+    #[must_use]
+    pub fn unit_ticks(&self, tick_ns: u64) -> Option<(u64, u64)> {
+        let (step, tick, _) = lowest_terms(self.step.get(), tick_ns.max(1));
+        Some((step, self.scale.get().checked_mul(tick)?))
     }
 
     /// Whether any cost is admitted whenever one unit would pass.

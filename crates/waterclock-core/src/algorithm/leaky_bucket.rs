@@ -98,7 +98,7 @@ impl From<LeakyBucket> for Algorithm {
         if bucket.drip > 1 {
             return Self::LeakyBucket(bucket);
         }
-        let gcra = Gcra::infallible(1, bucket.every).with_capacity(bucket.capacity);
+        let gcra = Gcra::leaky_bucket(bucket.capacity, bucket.every);
         Self::Gcra(gcra.with_overdraft(bucket.overdraft))
     }
 }

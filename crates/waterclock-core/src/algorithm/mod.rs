@@ -141,7 +141,7 @@ pub(crate) fn remaining<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) 
 }
 
 /// An algorithm with its numbers: a closed set, because every store must run all of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// Generic cell rate algorithm; token bucket; leaky bucket that drips one by one.
@@ -234,6 +234,7 @@ impl Algorithm {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Gcra(gcra) if gcra.is_leaky_bucket() => "leaky-bucket",
             Self::Gcra(_) => "gcra",
             Self::LeakyBucket(_) => "leaky-bucket",
             Self::FixedWindow(_) => "fixed-window",

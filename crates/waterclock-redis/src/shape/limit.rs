@@ -54,10 +54,9 @@ impl Cells {
     fn of(gcra: &Gcra) -> Result<Self, String> {
         let too_fine = || "its rate is too fine a ratio for Redis to add exactly".to_owned();
         let (step_ns, scale) = gcra.unit_ns();
-        let grain = gcd(step_ns, 1_000);
-        let step = step_ns / grain;
-        let den = scale.checked_mul(1_000 / grain).filter(|den| *den < EXACT);
-        let den = den.filter(|_| step < EXACT).ok_or_else(too_fine)?;
+        let exact = |(step, den): &(u64, u64)| *step < EXACT && *den < EXACT;
+        let (step, den) = gcra.unit_ticks(1_000).filter(exact).ok_or_else(too_fine)?;
+        let grain = step_ns / step;
         let depth = u128::from(gcra.capacity()) * u128::from(step);
         let part = |n: u128| u64::try_from(n).map_err(|_| too_fine());
         let depth = (part(depth / u128::from(den))?, part(depth % u128::from(den))?);
@@ -74,8 +73,7 @@ impl Cells {
 
 impl LimitShape {
     pub(super) fn of(limit: &Limit) -> Result<Self, String> {
-        let gap =
-            limit.min_interval().map(|gap| micros("min_interval", gap.period())).transpose()?;
+        let gap = limit.min_interval().map(|gap| micros("min_interval", gap)).transpose()?;
         Ok(Self {
             algorithm: limit.algorithm().clone(),
             shadow: limit.is_shadow(),
@@ -277,11 +275,4 @@ fn micros(name: &str, time: Duration) -> Result<u64, String> {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use waterclock_core::{Cost, Crossing, Policy};
 
-use super::share::share;
 use crate::clock::MonotonicClock;
 use crate::memory::MemoryStore;
 use crate::store::{Answer, Charge, Source, Store, StoreError, Verb};
@@ -84,7 +83,7 @@ impl Local {
 
     /// This node's part of a policy.
     fn share(&self, policy: &Policy) -> Result<Policy, StoreError> {
-        let shared = share(policy, self.nodes).map_err(|reason| {
+        let shared = policy.share(self.nodes).map_err(|reason| {
             StoreError::Unfit(format!("policy `{}` divided by the nodes: {reason}", policy.name()))
         })?;
         let mut noted = lock(&self.noted);

@@ -2,7 +2,6 @@
 
 mod breaker;
 mod local;
-mod share;
 
 pub use breaker::Breaker;
 pub use local::{Local, Unsettled};
