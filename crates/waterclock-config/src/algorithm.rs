@@ -2,10 +2,10 @@
 
 use waterclock::MAX_LOG;
 
-use super::key::{Key, Shape, UNITS};
 use super::limit::accept_name;
-use super::nearest::nearest;
-use super::wording::{one_of, quoted};
+use super::schema::{Key, Shape, UNITS};
+use super::suggest::nearest;
+use super::suggest::{one_of, quoted};
 
 /// An algorithm's name in the file and the keys that are its own.
 pub(crate) struct AlgorithmWord {

@@ -2,10 +2,10 @@
 
 use waterclock::{Factor, Rollout};
 
-use super::invalid::Invalid;
-use super::nearest::nearest;
+use super::error::Invalid;
 use super::spec::{LimitSpec, PolicyConfig};
-use super::wording::all_of;
+use super::suggest::all_of;
+use super::suggest::nearest;
 use super::{Config, build, shorthand};
 
 impl Config {

@@ -2,8 +2,8 @@
 //!
 //! They count in whole milliseconds and round half up at every step; so does this.
 
-use super::key::MAX_UNITS;
-use super::micros::Micros;
+use super::duration::Micros;
+use super::schema::MAX_UNITS;
 use super::spec::AlgorithmSpec;
 
 const MILLISECOND: u128 = 1_000;

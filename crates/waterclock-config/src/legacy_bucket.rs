@@ -2,11 +2,11 @@
 //!
 //! They count in whole milliseconds and whole units, and round up; so does this.
 
-use super::field::Field;
-use super::key::MAX_UNITS;
-use super::micros::Micros;
-use super::problem::Problem;
+use super::duration::Micros;
+use super::error::Fault;
+use super::schema::MAX_UNITS;
 use super::spec::AlgorithmSpec;
+use super::table::Field;
 use super::table::Table;
 
 /// What tells this shape from the other.
@@ -26,7 +26,7 @@ pub(crate) fn read(table: &Table<'_>) -> Option<(AlgorithmSpec, Option<Micros>)>
     let foreign = OF_THE_OTHER.iter().filter_map(|name| table.field(name)).collect::<Vec<_>>();
     for field in &foreign {
         let rest = "cannot stand beside `size`; an old limit has `max` and `duration`, or `size`";
-        table.complain_at(field.at(), format!("`{}` {rest}", field.name));
+        table.fault_at(field.at(), format!("`{}` {rest}", field.name));
     }
     let size = table.required("size", |field| at_least_one(field, MAX_UNITS));
     // `?` comes last, so that one run complains about every key of the table.
@@ -44,13 +44,13 @@ fn read_or<'doc, T>(
     table: &Table<'doc>,
     name: &str,
     otherwise: T,
-    read: impl FnOnce(&Field<'doc>) -> Result<T, Problem>,
+    read: impl FnOnce(&Field<'doc>) -> Result<T, Fault>,
 ) -> Option<T> {
     if table.field(name).is_some() { table.optional(name, read) } else { Some(otherwise) }
 }
 
 /// A whole number, or the next one above.
-fn at_least_one(field: &Field<'_>, most: u64) -> Result<u64, Problem> {
+fn at_least_one(field: &Field<'_>, most: u64) -> Result<u64, Fault> {
     let number = field.decimal()?;
     if number.is_below_one() {
         return Err(field.must_be("at least 1"));
@@ -62,7 +62,7 @@ fn at_least_one(field: &Field<'_>, most: u64) -> Result<u64, Problem> {
 }
 
 /// Whole milliseconds, from a number of them or a duration.
-fn milliseconds(field: &Field<'_>) -> Result<u64, Problem> {
+fn milliseconds(field: &Field<'_>) -> Result<u64, Fault> {
     let most = Micros::MAX.0 / 1_000;
     match field.value.get_ref().as_str() {
         None => at_least_one(field, most),

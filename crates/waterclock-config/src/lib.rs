@@ -1,39 +1,31 @@
 //! From text to policies: `waterclock.toml` or JSON, read whole, with errors that point to line and column.
 
-mod address;
 mod algorithm;
 mod build;
 mod choose;
 mod decimal;
-mod elsewhere;
+mod duration;
 pub mod english;
-mod field;
-mod idle_rules;
-mod invalid;
-mod key;
+mod error;
 mod legacy;
 mod legacy_bucket;
 mod limit;
 mod limits;
-mod micros;
-mod nearest;
 mod normalised;
 mod numbers;
 mod other_text;
-mod pattern;
 mod policy;
-mod problem;
 mod rules;
 mod scale;
 mod schema;
+mod secret;
 mod server;
 mod shorthand;
-mod source;
 mod spec;
 mod store;
+mod suggest;
 mod table;
 mod tiers;
-mod wording;
 
 use std::path::{Path, PathBuf};
 
@@ -41,29 +33,24 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub use self::address::{Address, not_an_address};
 pub use self::build::policy as policy_of;
-pub use self::invalid::{Invalid, cannot_read};
-pub use self::micros::Micros;
-pub use self::nearest::did_you_mean;
+pub use self::duration::Micros;
+pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::normalised::Limit as NormalisedLimit;
 pub use self::normalised::Policy as NormalisedPolicy;
 pub use self::normalised::{Normalised, percent, percent_of};
 pub use self::other_text::read_limits;
-pub use self::pattern::{MAX_TEXT, Pattern};
 pub use self::policy::other_units;
-pub use self::rules::{EntryConfig, MAX_ENTRIES, RuleConfig, Then};
+pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
 pub use self::spec::{AlgorithmSpec, LimitSpec, PolicyConfig, TierConfig, Window};
-pub use self::store::{MAX_SHARING, StoreConfig};
-pub use self::wording::quoted;
+pub use self::store::{Address, MAX_SHARING, StoreConfig, not_an_address};
+pub use self::suggest::{did_you_mean, quoted};
 
-use self::field::Field;
-use self::key::{Key, Shape};
-use self::problem::{Problem, Problems};
-use self::source::Source;
-use self::table::Table;
+use self::error::{Fault, Faults, Source};
+use self::schema::{Key, Shape};
+use self::table::{Field, Table};
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "waterclock.toml";
@@ -134,20 +121,18 @@ impl Config {
     }
 
     fn parse(source: &Source) -> Result<Config, Invalid> {
-        let problems = Problems::default();
+        let faults = Faults::default();
         let config = match DeTable::parse(source.text()) {
-            Ok(document) => Some(read(source, &document, &problems)),
+            Ok(document) => Some(read(source, &document, &faults)),
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
-                problems.note(Problem::at(at, error.message().replace('\n', ", ")));
+                faults.push(Fault::at(at, error.message().replace('\n', ", ")));
                 None
             }
         };
         match config {
-            Some(config) if problems.is_empty() => Ok(config),
-            _ => Err(Invalid::new(
-                problems.into_sorted().iter().map(|problem| source.point(problem)),
-            )),
+            Some(config) if faults.is_empty() => Ok(config),
+            _ => Err(faults.into_invalid(source)),
         }
     }
 }
@@ -183,9 +168,9 @@ fn default_file() -> Result<PathBuf, Invalid> {
 fn read<'doc>(
     source: &Source,
     document: &'doc Spanned<DeTable<'doc>>,
-    problems: &'doc Problems,
+    faults: &'doc Faults,
 ) -> Config {
-    let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, problems);
+    let table = Table::new("the file".to_owned(), 0, document.get_ref(), SECTIONS, faults);
     table.refuse_unknown_keys();
     let server = table.optional("server", |field| field.table("`[server]`", server::KEYS));
     let server = server.map_or_else(ServerConfig::unsaid, |section| server::read(source, &section));
@@ -201,11 +186,7 @@ fn read<'doc>(
     Config {
         file: source.name().to_owned(),
         path: None,
-        oddities: server
-            .oddities()
-            .into_iter()
-            .chain(idle_rules::oddities(&rules, &policies))
-            .collect(),
+        oddities: server.oddities().into_iter().chain(rules::oddities(&rules, &policies)).collect(),
         hash: None,
         is_blank: false,
         server,

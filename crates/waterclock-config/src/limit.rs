@@ -5,13 +5,13 @@ use waterclock::LimitError;
 use waterclock::calendar::CalendarError;
 
 use super::algorithm::{ALGORITHMS, AlgorithmWord, COMMON, KEYS, WORDS, unknown};
-use super::field::Field;
-use super::micros::Micros;
-use super::nearest::nearest;
-use super::problem::Problem;
+use super::duration::Micros;
+use super::error::Fault;
 use super::spec::AlgorithmSpec;
+use super::suggest::nearest;
+use super::suggest::{all_of, quoted};
+use super::table::Field;
 use super::table::Table;
-use super::wording::{all_of, quoted};
 use super::{build, numbers, shorthand};
 
 /// A limit before its name is settled among its siblings.
@@ -32,24 +32,24 @@ pub(crate) struct LimitRead {
 pub(crate) fn read(field: &Field<'_>) -> Option<LimitRead> {
     match field.value.get_ref() {
         DeValue::String(text) => {
-            let limit = field.problems.keep(from_shorthand(field, text))?;
-            field.problems.keep(possible(limit, |_| None))
+            let limit = field.faults.keep(from_shorthand(field, text))?;
+            field.faults.keep(possible(limit, |_| None))
         }
         DeValue::Table(_) => {
-            let mut table = field.problems.keep(field.table("a limit", KEYS))?;
+            let mut table = field.faults.keep(field.table("a limit", KEYS))?;
             let limit = from_table(&mut table)?;
-            field.problems.keep(possible(limit, |name| Some(table.field(name)?.at())))
+            field.faults.keep(possible(limit, |name| Some(table.field(name)?.at())))
         }
         _ => {
             let sentence = "a limit must be a table, or a string such as \"10/s\"";
-            field.problems.note(Problem::at(field.at(), sentence));
+            field.faults.push(Fault::at(field.at(), sentence));
             None
         }
     }
 }
 
 /// Numbers that look right one by one may still not work together; `place` finds the one to blame.
-fn possible(limit: LimitRead, place: impl Fn(&str) -> Option<usize>) -> Result<LimitRead, Problem> {
+fn possible(limit: LimitRead, place: impl Fn(&str) -> Option<usize>) -> Result<LimitRead, Fault> {
     let Some(Err(error)) = limit.algorithm.as_ref().map(build::algorithm) else {
         return Ok(limit);
     };
@@ -58,11 +58,11 @@ fn possible(limit: LimitRead, place: impl Fn(&str) -> Option<usize>) -> Result<L
         CalendarError::Limit(LimitError::SlowRefill) => "capacity",
         _ => "limit",
     };
-    Err(Problem::at(place(culprit).unwrap_or(limit.at), error.to_string()))
+    Err(Fault::at(place(culprit).unwrap_or(limit.at), error.to_string()))
 }
 
-fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Problem> {
-    let said = shorthand::parse(text).map_err(|sentence| Problem::at(field.at(), sentence))?;
+fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Fault> {
+    let said = shorthand::parse(text).map_err(|sentence| Fault::at(field.at(), sentence))?;
     Ok(LimitRead {
         at: field.at(),
         name: None,
@@ -76,7 +76,7 @@ fn from_shorthand(field: &Field<'_>, text: &str) -> Result<LimitRead, Problem> {
 
 fn from_table(table: &mut Table<'_>) -> Option<LimitRead> {
     let word = table.required("algorithm", |field| match field.text() {
-        Ok(text) if !WORDS.contains(&text) => Err(Problem::at(field.at(), unknown(text, WORDS))),
+        Ok(text) if !WORDS.contains(&text) => Err(Fault::at(field.at(), unknown(text, WORDS))),
         _ => field.word(),
     });
     let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| Some(algorithm.word) == word) else {
@@ -123,7 +123,7 @@ fn refuse_foreign_keys(table: &Table<'_>, algorithm: &AlgorithmWord) {
             };
             format!("unknown key `{name}` in {}{hint}", table.what)
         };
-        table.complain_at(at, sentence);
+        table.fault_at(at, sentence);
     }
 }
 

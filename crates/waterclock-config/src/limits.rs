@@ -4,53 +4,53 @@ use std::collections::HashSet;
 
 use waterclock::MAX_LIMITS;
 
-use super::field::Field;
+use super::error::Fault;
 use super::limit::{self, LimitRead};
-use super::problem::Problem;
 use super::spec::LimitSpec;
+use super::table::Field;
 
 /// The limits, and the names of those that limit nothing. Nothing if there was something to
 /// complain about.
 pub(crate) fn read(field: &Field<'_>, mode: &str) -> Option<(Vec<LimitSpec>, Vec<String>)> {
     let elements = field.list().ok()?;
-    let mut problems = Vec::new();
+    let mut faults = Vec::new();
     if elements.is_empty() || elements.len() > MAX_LIMITS {
         let rest = format!("must hold 1 to {MAX_LIMITS} limits; found {}", elements.len());
-        problems.push(field.problem(rest));
+        faults.push(field.fault(rest));
     }
     let reads: Vec<Option<LimitRead>> = elements.iter().map(limit::read).collect();
     let known: Vec<&LimitRead> = reads.iter().flatten().collect();
-    problems.extend(twin_names(&known));
-    problems.extend(mixed_units(&known, mode));
-    problems.extend(not_uniform(&known, mode));
-    let is_sound = problems.is_empty();
-    problems.into_iter().for_each(|problem| field.problems.note(problem));
+    faults.extend(twin_names(&known));
+    faults.extend(mixed_units(&known, mode));
+    faults.extend(not_uniform(&known, mode));
+    let is_sound = faults.is_empty();
+    faults.into_iter().for_each(|problem| field.faults.push(problem));
     let reads = reads.into_iter().collect::<Option<Vec<LimitRead>>>()?;
     is_sound.then(|| settle_names(reads))
 }
 
-fn twin_names(limits: &[&LimitRead]) -> impl Iterator<Item = Problem> {
+fn twin_names(limits: &[&LimitRead]) -> impl Iterator<Item = Fault> {
     let mut seen = HashSet::new();
     limits.iter().filter_map(move |limit| {
         let name = limit.name.as_deref()?;
         let sentence =
             format!("two limits of one policy are named `{name}`; give each its own `name`");
-        (!seen.insert(name)).then(|| Problem::at(limit.at, sentence))
+        (!seen.insert(name)).then(|| Fault::at(limit.at, sentence))
     })
 }
 
-fn mixed_units(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Problem> {
+fn mixed_units(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Fault> {
     let odd = limits.iter().find(|limit| limit.unit != limits[0].unit);
     odd.into_iter().filter(move |_| mode == "nary").map(|odd| {
         let (first, other) = (&limits[0].unit, &odd.unit);
         let sentence = format!(
             "limits of different units (`{first}` and `{other}`) cannot be used with mode = \"nary\": nobody knows of which unit a part would be granted"
         );
-        Problem::at(odd.at, sentence)
+        Fault::at(odd.at, sentence)
     })
 }
 
-fn not_uniform(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Problem> {
+fn not_uniform(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Fault> {
     let is_uniform = mode == "uniform";
     limits
         .iter()
@@ -60,7 +60,7 @@ fn not_uniform(limits: &[&LimitRead], mode: &str) -> impl Iterator<Item = Proble
                 "`{}` cannot be used with mode = \"uniform\"; only `fixed-window`, `sliding-window` and `rolling-window` record what they refuse",
                 limit.word
             );
-            Problem::at(limit.at, sentence)
+            Fault::at(limit.at, sentence)
         })
 }
 

@@ -1,15 +1,15 @@
 //! Reading the numbers that an algorithm takes.
 
 use super::algorithm::CALENDAR;
-use super::field::Field;
+use super::duration::Micros;
+use super::error::Fault;
 use super::legacy::{Legacy, Translated, translate};
 use super::legacy_bucket;
-use super::micros::Micros;
-use super::nearest::did_you_mean;
-use super::problem::Problem;
 use super::spec::{AlgorithmSpec, Window};
+use super::suggest::did_you_mean;
+use super::suggest::{one_of, quoted};
+use super::table::Field;
 use super::table::Table;
-use super::wording::{one_of, quoted};
 
 /// Nothing if there was something to complain about.
 pub(crate) fn read(table: &Table<'_>, word: &str) -> Option<AlgorithmSpec> {
@@ -82,10 +82,10 @@ fn read_window(table: &Table<'_>) -> Option<Window> {
         return Some(Window::Calendar { per, timezone: timezone.unwrap_or("UTC").to_owned() });
     }
     if let Some(field) = table.field("timezone") {
-        table.complain_at(field.at(), "`timezone` needs `align = \"calendar\"`");
+        table.fault_at(field.at(), "`timezone` needs `align = \"calendar\"`");
     }
     let per = table.required("per", |field| match field.value.get_ref().as_str() {
-        Some(text) if CALENDAR.contains(&text) => Err(field.problem(format!(
+        Some(text) if CALENDAR.contains(&text) => Err(field.fault(format!(
             "= \"{text}\" is a calendar window, which needs `align = \"calendar\"`; otherwise write a duration such as \"24h\""
         ))),
         _ => field.micros(),
@@ -93,11 +93,11 @@ fn read_window(table: &Table<'_>) -> Option<Window> {
     Some(if align == "epoch" { Window::Epoch(per) } else { Window::First(per) })
 }
 
-fn calendar_word(field: &Field<'_>) -> Result<&'static str, Problem> {
+fn calendar_word(field: &Field<'_>) -> Result<&'static str, Fault> {
     let text = field.text()?;
     CALENDAR.iter().find(|word| **word == text).copied().ok_or_else(|| {
         let hint = did_you_mean(text, CALENDAR.iter().copied());
-        field.problem(format!(
+        field.fault(format!(
             "of a calendar window must be {}; found {}{hint}",
             one_of(CALENDAR),
             quoted(text)
@@ -126,7 +126,7 @@ pub(crate) fn read_legacy(table: &Table<'_>) -> Option<(Option<AlgorithmSpec>, O
         Ok(Translated::Limit { algorithm, min_interval }) => Some((Some(algorithm), min_interval)),
         Ok(Translated::Disabled) => Some((None, None)),
         Err(rest) => {
-            table.complain(format!("the old limit {rest}"));
+            table.fault(format!("the old limit {rest}"));
             None
         }
     }

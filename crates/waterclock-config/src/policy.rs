@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use waterclock::{Factor, Rollout};
 
-use super::field::{Entry, Field};
-use super::key::{Key, Shape, UNITS};
+use super::duration::Micros;
+use super::error::Fault;
 use super::limits;
-use super::micros::Micros;
-use super::problem::Problem;
+use super::schema::{Key, Shape, UNITS};
 use super::spec::{LimitSpec, PolicyConfig};
+use super::suggest::{quoted, shown};
 use super::table::Table;
+use super::table::{Entry, Field};
 use super::tiers::{self, Base};
-use super::wording::{quoted, shown};
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
@@ -86,13 +86,13 @@ const LEASE: &[Key] = &[
 
 /// Nothing if there was something to complain about.
 pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicyConfig> {
-    let problems = entry.field.problems;
-    let name = problems.keep(accept_name(entry));
+    let faults = entry.field.faults;
+    let name = faults.keep(accept_name(entry));
     let what = format!("policy `{}`", entry.key);
-    let table = problems.keep(entry.field.table(what.as_str(), KEYS).map_err(|_| {
+    let table = faults.keep(entry.field.table(what.as_str(), KEYS).map_err(|_| {
         let found = shown(entry.field.value.get_ref());
         let sentence = format!("{what} must be a table with `limits`; found {found}");
-        Problem::at(entry.field.at(), sentence)
+        Fault::at(entry.field.at(), sentence)
     }))?;
     table.verify();
     let mode = table.verified("mode", Field::word).unwrap_or("binary");
@@ -102,9 +102,9 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
     let factor = table.verified("factor", Field::factor).unwrap_or(Factor::ONE);
     let base = Base { name: entry.key, limits: &written, factor, mode, shadow };
     let scaled = base.scaled(entry.key, Factor::ONE).map_err(|sentence| {
-        Problem::at(table.field("factor").map_or(table.at, |field| field.at()), sentence)
+        Fault::at(table.field("factor").map_or(table.at, |field| field.at()), sentence)
     });
-    let (limits, built) = problems.keep(scaled)?;
+    let (limits, built) = faults.keep(scaled)?;
     let tiers = tiers::read(&table, &base);
     let overrides = read_overrides(&table, mode, &limits);
     let lease = read_lease(&table);
@@ -112,7 +112,7 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
         let at = table.field("lease").map_or(table.at, |field| field.at());
         let sentence =
             "`lease` takes units of one kind out of the store, and these limits count several";
-        problems.note(Problem::at(at, sentence.to_owned()));
+        faults.push(Fault::at(at, sentence.to_owned()));
     }
     tiers::refuse_too_many(&table, &tiers, overrides.len(), most_sharing);
     Some(PolicyConfig {
@@ -135,7 +135,7 @@ pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<Pol
     })
 }
 
-fn accept_name(entry: &Entry<'_>) -> Result<String, Problem> {
+fn accept_name(entry: &Entry<'_>) -> Result<String, Fault> {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     if (1..=64).contains(&entry.key.len()) && entry.key.bytes().all(plain) {
@@ -145,7 +145,7 @@ fn accept_name(entry: &Entry<'_>) -> Result<String, Problem> {
         "the name of a policy must be 1 to 64 of a-z, 0-9, `_` and `-`; found {}",
         quoted(entry.key)
     );
-    Err(Problem::at(entry.at, sentence))
+    Err(Fault::at(entry.at, sentence))
 }
 
 fn accept_field_name(name: &str) -> Result<(), String> {
@@ -172,7 +172,7 @@ fn read_overrides(
     let of_key = |entry: &Entry<'_>| {
         let (limits, _) = limits::read(&entry.field, mode)?;
         if let Some(sentence) = other_units(&limits, instead_of) {
-            entry.field.problems.note(Problem::at(entry.field.at(), sentence));
+            entry.field.faults.push(Fault::at(entry.field.at(), sentence));
         }
         Some((entry.key.to_owned(), limits))
     };

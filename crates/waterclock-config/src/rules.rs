@@ -1,15 +1,18 @@
 //! The `[[rules]]` of the file: which descriptors get which policy.
 
-use super::field::Field;
-use super::key::{Key, Shape};
-use super::nearest::did_you_mean;
-use super::pattern::{MAX_TEXT, Pattern};
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::schema::{Key, Shape};
 use super::spec::PolicyConfig;
-use super::table::Table;
-use super::wording::all_of;
+use super::suggest::{all_of, did_you_mean};
+use super::table::{Field, Table};
 
 /// Entries that a descriptor may have.
 pub const MAX_ENTRIES: usize = 16;
+
+/// The longest key or value of an entry, in bytes.
+pub const MAX_TEXT: usize = 1_024;
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new("domain", Shape::Syntax(accept_name), "The domain that requests name.")
@@ -90,7 +93,7 @@ pub(crate) fn read(
 ) -> Vec<RuleConfig> {
     let mut rules: Vec<RuleConfig> = Vec::new();
     for field in fields {
-        let Some(table) = field.problems.keep(field.table("a rule", KEYS)) else { continue };
+        let Some(table) = field.faults.keep(field.table("a rule", KEYS)) else { continue };
         let Some(rule) = rule(&table, written) else { continue };
         let is_same = |other: &&RuleConfig| {
             other.domain == rule.domain && other.descriptor == rule.descriptor
@@ -100,14 +103,14 @@ pub(crate) fn read(
                 "two rules of the domain `{}` have the same descriptor; remove one of them",
                 rule.domain
             );
-            table.complain(sentence);
+            table.fault(sentence);
         }
         if let Then::Policy(name) = &rule.then
             && let Some(policy) = policies.iter().find(|policy| policy.name == *name)
         {
             verify_key(&table, &rule, policy);
             if policy.built.counts_several() && !policy.built.counts("requests") {
-                table.complain(format!(
+                table.fault(format!(
                     "Envoy counts requests, and `{name}` counts several other units; add a limit of requests, or name \
                      another policy"
                 ));
@@ -142,7 +145,7 @@ fn descriptor(table: &Table<'_>) -> Option<Vec<EntryConfig>> {
     let elements = field.list().ok()?;
     if elements.is_empty() || elements.len() > MAX_ENTRIES {
         let rest = format!("must hold 1 to {MAX_ENTRIES} entries; found {}", elements.len());
-        field.problems.note(field.problem(rest));
+        field.faults.push(field.fault(rest));
         return None;
     }
     let entry = |element: &Field<'_>| {
@@ -173,20 +176,20 @@ fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
             if !written.contains(&name) {
                 let hint = did_you_mean(name, written.iter().copied());
                 let rest = format!("names `{name}`, which is no policy of this file{hint}");
-                policy.problems.note(policy.problem(rest));
+                policy.faults.push(policy.fault(rest));
             }
             Some(Then::Policy(name.to_owned()))
         }
         (1, None) => Some(if unlimited { Then::Unlimited } else { Then::Refuse }),
         (0, _) => {
-            table.complain(
+            table.fault(
                 "a rule needs `policy`, such as \"login\", or `unlimited = true`, or `refuse = true`",
             );
             None
         }
         _ => {
             let said = all_of(&said);
-            table.complain(format!(
+            table.fault(format!(
                 "a rule has one of `policy`, `unlimited` and `refuse`; found {said}"
             ));
             None
@@ -203,7 +206,7 @@ fn entries_named(field: &Field<'_>, descriptor: &[EntryConfig]) -> Option<Vec<St
         if !known.any(|key| key == name) {
             let hint = did_you_mean(name, descriptor.iter().map(|entry| entry.key.as_str()));
             let rest = format!("names `{name}`, which is no entry of the descriptor{hint}");
-            field.problems.note(element.problem(rest));
+            field.faults.push(element.fault(rest));
         }
         names.push(name.to_owned());
     }
@@ -214,7 +217,7 @@ fn entries_named(field: &Field<'_>, descriptor: &[EntryConfig]) -> Option<Vec<St
 fn verify_key(table: &Table<'_>, rule: &RuleConfig, policy: &PolicyConfig) {
     let has = |name: &str| rule.descriptor.iter().any(|entry| entry.key == name);
     for missing in policy.key.iter().filter(|name| !has(name)) {
-        table.complain(format!(
+        table.fault(format!(
             "policy `{}` forms its key from `{missing}`, which is no entry of the descriptor",
             policy.name
         ));
@@ -226,7 +229,7 @@ fn verify_key(table: &Table<'_>, rule: &RuleConfig, policy: &PolicyConfig) {
             policy.name,
             all_of(&fields)
         );
-        field.problems.note(field.problem(rest));
+        field.faults.push(field.fault(rest));
     }
 }
 
@@ -246,8 +249,8 @@ fn accept_value(value: &str) -> Result<(), String> {
 }
 
 /// `edge [remote_address, path="/login*"]`: how sentences call it.
-impl std::fmt::Display for RuleConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for RuleConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [", self.domain)?;
         for (place, entry) in self.descriptor.iter().enumerate() {
             let comma = if place == 0 { "" } else { ", " };
@@ -258,4 +261,109 @@ impl std::fmt::Display for RuleConfig {
         }
         f.write_str("]")
     }
+}
+
+/// Which values an entry may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// This one.
+    Exact(String),
+    /// Those that begin like this.
+    Prefix(String),
+    /// Whatever it is.
+    Any,
+}
+
+impl Pattern {
+    /// As files write it: a `*` at the end stands for any rest, anywhere else for itself.
+    #[must_use]
+    pub fn parse(text: &str) -> Pattern {
+        match text.strip_suffix('*') {
+            Some(prefix) => Pattern::Prefix(prefix.to_owned()),
+            None => Pattern::Exact(text.to_owned()),
+        }
+    }
+
+    /// Whether it is about every value that the other one is about.
+    #[must_use]
+    pub fn covers(&self, other: &Pattern) -> bool {
+        match (self, other) {
+            (Pattern::Any, _) => true,
+            (Pattern::Prefix(prefix), Pattern::Any) => prefix.is_empty(),
+            (Pattern::Prefix(prefix), Pattern::Exact(text) | Pattern::Prefix(text)) => {
+                text.starts_with(prefix.as_str())
+            }
+            (Pattern::Exact(text), other) => *other == Pattern::Exact(text.clone()),
+        }
+    }
+
+    /// The more specific one is the greater: one value before a long beginning before a short one
+    /// before anything.
+    #[must_use]
+    pub fn specificity(&self, other: &Pattern) -> Ordering {
+        let rank = |pattern: &Pattern| match pattern {
+            Pattern::Exact(_) => (2, 0),
+            Pattern::Prefix(prefix) => (1, prefix.len()),
+            Pattern::Any => (0, 0),
+        };
+        rank(self).cmp(&rank(other))
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pattern::Exact(text) => write!(f, "{text:?}"),
+            Pattern::Prefix(prefix) => write!(f, "{:?}", format!("{prefix}*")),
+            Pattern::Any => f.write_str("any value"),
+        }
+    }
+}
+
+/// One sentence each.
+pub(crate) fn oddities(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<String> {
+    let mut oddities = Vec::new();
+    for rule in rules {
+        if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
+            oddities.push(format!(
+                "rule {rule} can never match: {other} is more specific and matches all that it would"
+            ));
+        }
+        let is_held = |policy: &&PolicyConfig| {
+            rule.then == Then::Policy(policy.name.clone()) && policy.built.reserves_only()
+        };
+        if let Some(policy) = policies.iter().find(is_held) {
+            oddities.push(format!(
+                "rule {rule} decides nothing: policy `{}` has a concurrency limit, which only a reservation can hold",
+                policy.name
+            ));
+        }
+        for name in &rule.replaces {
+            if rules.iter().all(|other| other.name.as_ref() != Some(name)) {
+                oddities.push(format!("rule {rule} replaces `{name}`, which no rule is named"));
+            }
+        }
+        for entry in &rule.descriptor {
+            if let Pattern::Exact(text) = &entry.value
+                && text.contains('*')
+            {
+                oddities.push(format!(
+                    "rule {rule}: the `*` in {text:?} stands for itself; only one at the end is a wildcard"
+                ));
+            }
+        }
+    }
+    oddities
+}
+
+/// Whether `first` matches whatever `second` would, and goes before it.
+fn is_always_before(first: &RuleConfig, second: &RuleConfig) -> bool {
+    if first.domain != second.domain || first.descriptor.len() != second.descriptor.len() {
+        return false;
+    }
+    let pairs = || first.descriptor.iter().zip(&second.descriptor);
+    let covers = pairs().all(|(a, b)| a.key == b.key && a.value.covers(&b.value));
+    let difference =
+        pairs().map(|(a, b)| a.value.specificity(&b.value)).find(|order| order.is_ne());
+    covers && difference == Some(Ordering::Greater)
 }

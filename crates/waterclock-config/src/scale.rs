@@ -5,7 +5,7 @@
 
 use waterclock::{Factor, LimitError};
 
-use super::micros::Micros;
+use super::duration::Micros;
 use super::spec::{AlgorithmSpec, LimitSpec};
 
 /// None are left by a factor of 0. The complaint is a whole sentence.

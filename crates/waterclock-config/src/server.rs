@@ -4,13 +4,13 @@ use std::env::{self, VarError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::elsewhere::Setting;
-use super::field::Field;
-use super::invalid::Invalid;
-use super::key::{Key, Shape};
-use super::source::Source;
+use super::error::Invalid;
+use super::error::Source;
+use super::schema::{Key, Shape};
+use super::secret::Setting;
+use super::suggest::quoted;
+use super::table::Field;
 use super::table::Table;
-use super::wording::quoted;
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
@@ -279,7 +279,7 @@ fn refuse_open_listeners(table: &Table<'_>) {
         let Some(field) = table.field(face) else { continue };
         let address = field.text().ok().and_then(|text| text.parse::<SocketAddr>().ok());
         if address.is_some_and(|address| !address.ip().is_loopback()) {
-            table.complain_at(field.at(), format!("`{face}` {OPEN}"));
+            table.fault_at(field.at(), format!("`{face}` {OPEN}"));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Limits in a few words: `"10/s"`, `"100 per minute"`, `"1000/1h sliding-window"`.
 
 use super::algorithm::{ALGORITHMS, CALENDAR, unknown};
-use super::key::MAX_UNITS;
-use super::micros::Micros;
-use super::nearest::did_you_mean;
+use super::duration::Micros;
+use super::schema::MAX_UNITS;
 use super::spec::{AlgorithmSpec, Window};
-use super::wording::quoted;
+use super::suggest::did_you_mean;
+use super::suggest::quoted;
 
 /// What a shorthand says.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use waterclock::{Factor, Policy, Rollout};
 
-use super::micros::Micros;
+use super::duration::Micros;
 
 /// A policy as the file describes it.
 #[derive(Debug, Clone)]

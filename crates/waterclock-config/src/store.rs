@@ -3,14 +3,12 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
-use super::address::{Address, not_an_address};
-use super::elsewhere::{self, Setting};
-use super::field::Field;
-use super::invalid::Invalid;
-use super::key::{Key, MAX_UNITS, Shape};
-use super::micros::Micros;
-use super::source::Source;
-use super::table::Table;
+use super::duration::Micros;
+use super::error::{Invalid, Source};
+use super::schema::{Key, MAX_UNITS, Shape};
+use super::secret::{self, Setting};
+use super::suggest::quoted;
+use super::table::{Field, Table};
 
 /// How many policies can share their keys in one Redis.
 pub const MAX_SHARING: usize = 8;
@@ -45,7 +43,7 @@ pub(crate) const KEYS: &[Key] = &[
     .default("1"),
     Key::new(
         "key_secret",
-        Shape::Syntax(elsewhere::accept),
+        Shape::Syntax(secret::accept),
         "redis: the secret of the keyed hash of keys, ${ENV} or file:…; the same on every node.",
     ),
 ];
@@ -96,7 +94,7 @@ impl StoreConfig {
         let Some(setting) = &self.url else { return Ok(Address::Memory) };
         let url = setting.look_up()?;
         Address::parse(&url)
-            .ok_or_else(|| setting.complain(not_an_address(&url, setting.is_elsewhere())))
+            .ok_or_else(|| setting.error(not_an_address(&url, setting.is_elsewhere())))
     }
 
     /// How many policies can share their keys, where there is a bound to it.
@@ -114,7 +112,7 @@ impl StoreConfig {
     #[must_use]
     pub fn ca_error(&self, rest: &str) -> Invalid {
         match &self.ca {
-            Some(setting) => setting.complain(rest),
+            Some(setting) => setting.error(rest),
             None => rest.to_owned().into(),
         }
     }
@@ -152,7 +150,7 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
     {
         let scheme = url.split(':').next().unwrap_or_default();
         let tls = scheme.replacen("redis", "rediss", 1);
-        table.complain_at(
+        table.fault_at(
             field.at(),
             format!("`ca` is for a store with TLS; write {tls}:// instead of {scheme}://"),
         );
@@ -162,11 +160,81 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
 
 /// Whether a URL names something that could be a store.
 fn accept_url(url: &str) -> Result<(), String> {
-    elsewhere::accept(url)?;
+    secret::accept(url)?;
     let is_looked_up = url.starts_with("file:") || url.starts_with("${");
     if is_looked_up || Address::parse(url).is_some() {
         Ok(())
     } else {
         Err(not_an_address(url, false))
+    }
+}
+
+/// Half a sentence.
+const MUST_BE: &str =
+    "must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://";
+
+/// The last two are TLS to each server of the kind.
+const SCHEMES: &[&str] = &[
+    "redis://",
+    "rediss://",
+    "redis-cluster://",
+    "redis-sentinel://",
+    "rediss-cluster://",
+    "rediss-sentinel://",
+];
+
+/// Where state lives.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Address {
+    /// In this process.
+    Memory,
+    /// On the Redis servers of this URL.
+    Redis(String),
+}
+
+impl Address {
+    /// Nothing if it is the address of no store.
+    pub fn parse(url: &str) -> Option<Address> {
+        let has_host =
+            |scheme: &&str| url.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
+        match url {
+            "memory:" => Some(Address::Memory),
+            _ if SCHEMES.iter().any(has_host) => Some(Address::Redis(url.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with an address that is none, in half a sentence. What was looked up elsewhere may
+/// be a secret that got into the wrong place, and is not repeated.
+pub fn not_an_address(url: &str, looked_up: bool) -> String {
+    if looked_up {
+        return format!("{MUST_BE}; what was looked up does neither");
+    }
+    format!("{MUST_BE}; found {}", quoted(&without_login(url)))
+}
+
+/// The URL without its user name and password.
+fn without_login(url: &str) -> String {
+    let Some((login, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    match login.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…@{host}"),
+        None => format!("…@{host}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        assert_eq!(Address::parse("memory:"), Some(Address::Memory));
+        for url in ["redis://h", "rediss://h:1/2", "redis-cluster://a,b", "rediss-sentinel://a/s"] {
+            assert_eq!(Address::parse(url), Some(Address::Redis(url.to_owned())));
+        }
+        for url in ["", "memory", "redis://", "redis:/h", "mysql://h", "Redis://h"] {
+            assert_eq!(Address::parse(url), None, "{url}");
+        }
     }
 }

@@ -1,11 +1,18 @@
-//! Reading a table key by key, complaining about the keys it does not have.
+//! Tables of the file and their values, read as their keys say.
+//!
+//! Reading goes on after a fault, so that one run shows all of them.
 
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use waterclock::{Factor, Rollout};
 
-use super::field::Field;
-use super::key::{Key, Shape};
-use super::nearest::{did_you_mean, nearest};
-use super::problem::{Problem, Problems};
+use super::decimal::Decimal;
+use super::duration::Micros;
+use super::error::{Fault, Faults};
+use super::schema::{Key, MAX_UNITS, Shape};
+use super::suggest::{did_you_mean, nearest, one_of, quoted, shown};
+
+const MOST_DIGITS: &str = "a finite number of at most 18 digits";
 
 /// A table of the file together with the keys it may have.
 pub(crate) struct Table<'doc> {
@@ -14,7 +21,7 @@ pub(crate) struct Table<'doc> {
     pub(crate) at: usize,
     entries: &'doc DeTable<'doc>,
     keys: &'static [Key],
-    problems: &'doc Problems,
+    faults: &'doc Faults,
 }
 
 impl<'doc> Table<'doc> {
@@ -23,25 +30,25 @@ impl<'doc> Table<'doc> {
         at: usize,
         entries: &'doc DeTable<'doc>,
         keys: &'static [Key],
-        problems: &'doc Problems,
+        faults: &'doc Faults,
     ) -> Table<'doc> {
-        Table { what, at, entries, keys, problems }
+        Table { what, at, entries, keys, faults }
     }
 
     /// The value of a key, if it is there and `read` accepts it; a refusal becomes a complaint.
     pub(crate) fn optional<T>(
         &self,
         name: &str,
-        read: impl FnOnce(&Field<'doc>) -> Result<T, Problem>,
+        read: impl FnOnce(&Field<'doc>) -> Result<T, Fault>,
     ) -> Option<T> {
-        self.field(name).and_then(|field| self.problems.keep(read(&field)))
+        self.field(name).and_then(|field| self.faults.keep(read(&field)))
     }
 
     /// As `optional`, and absence is a complaint as well.
     pub(crate) fn required<T>(
         &self,
         name: &str,
-        read: impl FnOnce(&Field<'doc>) -> Result<T, Problem>,
+        read: impl FnOnce(&Field<'doc>) -> Result<T, Fault>,
     ) -> Option<T> {
         self.needs(name);
         self.optional(name, read)
@@ -61,7 +68,7 @@ impl<'doc> Table<'doc> {
             let hint = key
                 .and_then(|key| key.example)
                 .map_or_else(String::new, |example| format!(", such as {example}"));
-            self.complain(format!("{} needs `{name}`{hint}", self.what));
+            self.fault(format!("{} needs `{name}`{hint}", self.what));
         }
     }
 
@@ -69,7 +76,7 @@ impl<'doc> Table<'doc> {
     pub(crate) fn verified<T>(
         &self,
         name: &str,
-        read: impl FnOnce(&Field<'doc>) -> Result<T, Problem>,
+        read: impl FnOnce(&Field<'doc>) -> Result<T, Fault>,
     ) -> Option<T> {
         self.field(name).and_then(|field| read(&field).ok())
     }
@@ -83,7 +90,7 @@ impl<'doc> Table<'doc> {
     pub(crate) fn field(&self, name: &str) -> Option<Field<'doc>> {
         let key = self.keys.iter().find(|key| key.name == name)?;
         let value = self.entries.get(name)?;
-        Some(Field { name: key.name, shape: &key.shape, value, problems: self.problems })
+        Some(Field { name: key.name, shape: &key.shape, value, faults: self.faults })
     }
 
     /// The keys that stand in the file, with their places.
@@ -95,7 +102,7 @@ impl<'doc> Table<'doc> {
         for (name, at) in self.names() {
             if self.keys.iter().all(|key| key.name != name) {
                 let hint = did_you_mean(name, self.keys.iter().map(|key| key.name));
-                self.complain_at(at, format!("unknown key `{name}` in {}{hint}", self.what));
+                self.fault_at(at, format!("unknown key `{name}` in {}{hint}", self.what));
             }
         }
     }
@@ -104,22 +111,22 @@ impl<'doc> Table<'doc> {
     pub(crate) fn verify(&self) {
         for key in self.keys {
             if let Some(field) = self.field(key.name) {
-                self.problems.keep(verify(&field));
+                self.faults.keep(verify(&field));
             }
         }
         self.refuse_unknown_keys();
     }
 
-    pub(crate) fn complain(&self, sentence: impl Into<String>) {
-        self.complain_at(self.at, sentence);
+    pub(crate) fn fault(&self, sentence: impl Into<String>) {
+        self.fault_at(self.at, sentence);
     }
 
-    pub(crate) fn complain_at(&self, at: usize, sentence: impl Into<String>) {
-        self.problems.note(Problem::at(at, sentence));
+    pub(crate) fn fault_at(&self, at: usize, sentence: impl Into<String>) {
+        self.faults.push(Fault::at(at, sentence));
     }
 }
 
-fn verify(field: &Field<'_>) -> Result<(), Problem> {
+fn verify(field: &Field<'_>) -> Result<(), Fault> {
     match field.shape {
         Shape::Flag => field.flag().map(drop),
         Shape::Whole { .. } => field.whole().map(drop),
@@ -133,17 +140,199 @@ fn verify(field: &Field<'_>) -> Result<(), Problem> {
         }
         Shape::List(_) => {
             for element in field.list()? {
-                field.problems.keep(verify(&element));
+                field.faults.keep(verify(&element));
             }
             Ok(())
         }
         Shape::MapOf(_) => {
             for entry in field.entries()? {
-                field.problems.keep(verify(&entry.field));
+                field.faults.keep(verify(&entry.field));
             }
             Ok(())
         }
         // These have readers of their own.
         Shape::Milliseconds | Shape::Limit => Ok(()),
     }
+}
+
+/// A value under its key's name; an element of an array goes by the name of the array.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'doc> {
+    pub(crate) name: &'static str,
+    pub(crate) shape: &'static Shape,
+    pub(crate) value: &'doc Spanned<DeValue<'doc>>,
+    pub(crate) faults: &'doc Faults,
+}
+
+impl<'doc> Field<'doc> {
+    pub(crate) fn at(&self) -> usize {
+        self.value.span().start
+    }
+
+    /// "`name` …": the rest is half a sentence.
+    pub(crate) fn fault(&self, rest: impl AsRef<str>) -> Fault {
+        Fault::at(self.at(), format!("`{}` {}", self.name, rest.as_ref()))
+    }
+
+    pub(crate) fn must_be(&self, what: &str) -> Fault {
+        self.fault(format!("must be {what}; found {}", shown(self.value.get_ref())))
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool, Fault> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.must_be("`true` or `false`"))
+    }
+
+    pub(crate) fn text(&self) -> Result<&'doc str, Fault> {
+        let text = self.value.get_ref().as_str().ok_or_else(|| self.must_be("a string"))?;
+        match self.shape {
+            Shape::Syntax(accept) => accept(text).map_err(|rest| self.fault(rest)).map(|()| text),
+            _ => Ok(text),
+        }
+    }
+
+    pub(crate) fn whole(&self) -> Result<u64, Fault> {
+        let (least, most) = match self.shape {
+            Shape::Whole { least, most } => (*least, *most),
+            _ => (0, MAX_UNITS),
+        };
+        let DeValue::Integer(integer) = self.value.get_ref() else {
+            return Err(self.must_be("a whole number"));
+        };
+        if integer.as_str().starts_with('-') {
+            return Err(self.fault(format!("must not be negative; found {integer}")));
+        }
+        match u64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(whole) if whole < least => Err(self.must_be(&format!("at least {least}"))),
+            Ok(whole) if whole <= most => Ok(whole),
+            _ => Err(self.must_be(&format!("at most {most}"))),
+        }
+    }
+
+    pub(crate) fn micros(&self) -> Result<Micros, Fault> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Micros::parse(text).map_err(|rest| self.fault(rest)),
+            _ => Err(self.must_be("a duration such as \"250ms\", \"1s\" or \"1h30m\"")),
+        }
+    }
+
+    /// A time of the old limits: a duration, or a number of milliseconds; 0 is one too.
+    pub(crate) fn milliseconds(&self) -> Result<Micros, Fault> {
+        if let DeValue::String(text) = self.value.get_ref() {
+            return Micros::parse_or_zero(text).map_err(|rest| self.fault(rest));
+        }
+        let milliseconds = self.decimal()?;
+        if milliseconds.exceeds(Micros::MAX.0 / 1_000) {
+            return Err(self.must_be("at most 100 years"));
+        }
+        milliseconds
+            .times(1_000)
+            .map(Micros)
+            .ok_or_else(|| self.must_be("a whole number of microseconds"))
+    }
+
+    /// One of the words its key lists.
+    pub(crate) fn word(&self) -> Result<&'static str, Fault> {
+        let Shape::Word(words) = self.shape else {
+            return Err(self.must_be("a word"));
+        };
+        let Some(text) = self.value.get_ref().as_str() else {
+            return Err(self.must_be(&one_of(words)));
+        };
+        words.iter().find(|word| **word == text).copied().ok_or_else(|| {
+            let hint = did_you_mean(text, words.iter().copied());
+            self.fault(format!("must be {}; found {}{hint}", one_of(words), quoted(text)))
+        })
+    }
+
+    /// A share of keys, exact to hundredths of a percent.
+    pub(crate) fn percent(&self) -> Result<Rollout, Fault> {
+        self.hundredths()
+            .and_then(|hundredths| Rollout::new(u16::try_from(hundredths).ok()?))
+            .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// A share of errors, in hundredths of a percent.
+    pub(crate) fn threshold(&self) -> Result<u64, Fault> {
+        let hundredths = self.hundredths().filter(|hundredths| (1..=10_000).contains(hundredths));
+        hundredths
+            .ok_or_else(|| self.must_be("from \"0.01%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// Of a percentage.
+    fn hundredths(&self) -> Option<u64> {
+        let text = self.value.get_ref().as_str()?;
+        text.strip_suffix('%').and_then(Decimal::parse).and_then(|percent| percent.times(100))
+    }
+
+    /// What limits are multiplied by.
+    pub(crate) fn factor(&self) -> Result<Factor, Fault> {
+        self.decimal()?.factor().ok_or_else(|| self.must_be(MOST_DIGITS))
+    }
+
+    /// A number that is not negative, exactly as it is written.
+    pub(crate) fn decimal(&self) -> Result<Decimal, Fault> {
+        let written = match self.value.get_ref() {
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            DeValue::Float(float) => float.as_str(),
+            _ => return Err(self.must_be("a number")),
+        };
+        if written.starts_with('-') {
+            return Err(self.fault(format!("must not be negative; found {written}")));
+        }
+        Decimal::parse(written.trim_start_matches('+')).ok_or_else(|| self.must_be(MOST_DIGITS))
+    }
+
+    pub(crate) fn list(&self) -> Result<Vec<Field<'doc>>, Fault> {
+        let shape = match self.shape {
+            Shape::List(shape) => shape,
+            other => other,
+        };
+        let elements =
+            self.value.get_ref().as_array().ok_or_else(|| match self.value.get_ref() {
+                DeValue::String(text) if !matches!(shape, Shape::Table(_)) => {
+                    self.fault(format!("must be an array; write [{}]", quoted(text)))
+                }
+                DeValue::Table(_) if matches!(shape, Shape::Limit | Shape::Table(_)) => {
+                    self.fault("must be an array; write [{ … }]")
+                }
+                _ => self.must_be("an array"),
+            })?;
+        Ok(elements.iter().map(|value| Field { shape, value, ..*self }).collect())
+    }
+
+    /// The table this value is, to be read with these keys; `what` is how complaints call it.
+    pub(crate) fn table(
+        &self,
+        what: impl Into<String>,
+        keys: &'static [Key],
+    ) -> Result<Table<'doc>, Fault> {
+        let entries = self.value.get_ref().as_table().ok_or_else(|| self.must_be("a table"))?;
+        Ok(Table::new(what.into(), self.at(), entries, keys, self.faults))
+    }
+
+    /// The entries of a table whose keys the user chose, in the order of the file.
+    pub(crate) fn entries(&self) -> Result<Vec<Entry<'doc>>, Fault> {
+        let table = self.value.get_ref().as_table().ok_or_else(|| self.must_be("a table"))?;
+        let shape = match self.shape {
+            Shape::MapOf(shape) => shape,
+            other => other,
+        };
+        let mut entries: Vec<Entry<'doc>> = table
+            .iter()
+            .map(|(key, value)| Entry {
+                key: key.get_ref(),
+                at: key.span().start,
+                field: Field { shape, value, ..*self },
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.at);
+        Ok(entries)
+    }
+}
+
+/// A key that the user chose, its place and its value.
+pub(crate) struct Entry<'doc> {
+    pub(crate) key: &'doc str,
+    pub(crate) at: usize,
+    pub(crate) field: Field<'doc>,
 }

@@ -2,12 +2,12 @@
 
 use waterclock::{Factor, Policy};
 
-use super::field::{Entry, Field};
+use super::error::Fault;
 use super::limit::accept_name;
 use super::policy::TIER;
-use super::problem::Problem;
 use super::spec::{LimitSpec, TierConfig};
 use super::table::Table;
+use super::table::{Entry, Field};
 use super::{build, scale};
 
 /// What a tier is a multiple of.
@@ -41,17 +41,17 @@ pub(crate) fn read(table: &Table<'_>, base: &Base<'_>) -> Vec<TierConfig> {
 }
 
 fn read_tier(entry: &Entry<'_>, base: &Base<'_>) -> Option<TierConfig> {
-    let problems = entry.field.problems;
+    let faults = entry.field.faults;
     let named = accept_name(entry.key)
-        .map_err(|rest| Problem::at(entry.at, format!("the name of a tier {rest}")));
+        .map_err(|rest| Fault::at(entry.at, format!("the name of a tier {rest}")));
     let table = entry.field.table(format!("tier `{}`", entry.key), TIER).ok()?;
     table.needs("factor");
     let field = table.field("factor")?;
     let factor = field.factor().ok()?;
-    problems.keep(named)?;
+    faults.keep(named)?;
     let scaled = base.scaled(&format!("{}@tier:{}", base.name, entry.key), factor);
     let (limits, built) =
-        problems.keep(scaled.map_err(|sentence| Problem::at(field.at(), sentence)))?;
+        faults.keep(scaled.map_err(|sentence| Fault::at(field.at(), sentence)))?;
     Some(TierConfig { name: entry.key.to_owned(), factor, limits, built })
 }
 
@@ -72,6 +72,6 @@ pub(crate) fn refuse_too_many(
              one, {overrides} of `overrides` and {needed} of `tiers` (those with a factor of 0 or 1 \
              need none); remove some"
         );
-        table.complain_at(field.at(), format!("`tiers` {rest}"));
+        table.fault_at(field.at(), format!("`tiers` {rest}"));
     }
 }

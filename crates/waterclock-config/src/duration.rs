@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::decimal::Decimal;
-use super::nearest::did_you_mean;
-use super::wording::quoted;
+use super::suggest::did_you_mean;
+use super::suggest::quoted;
 
 /// Each unit's names and its length in microseconds, longest first.
 const UNITS: &[(&[&str], u64)] = &[

@@ -4,9 +4,9 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
-use super::field::Field;
-use super::invalid::{Invalid, cannot_read};
-use super::source::Source;
+use super::error::Source;
+use super::error::{Invalid, cannot_read};
+use super::table::Field;
 
 /// What stands in the file, to be looked up when it is needed.
 pub(crate) struct Setting {
@@ -20,8 +20,8 @@ pub(crate) struct Setting {
 impl Setting {
     /// The setting of a field that has been accepted.
     pub(crate) fn new(source: &Source, field: &Field<'_>, text: String) -> Setting {
-        let subject = source.point(&field.problem(""));
-        Setting { subject: subject.trim_end().to_owned(), text, directory: source.beside("") }
+        let subject = format!("{}: `{}`", source.place(field.at()), field.name);
+        Setting { subject: subject, text, directory: source.beside("") }
     }
 
     /// The value, wherever it is. It may be a secret: complaints do not repeat it.
@@ -53,7 +53,7 @@ impl Setting {
     }
 
     /// A sentence about it; the rest is half a sentence.
-    pub(crate) fn complain(&self, rest: impl AsRef<str>) -> Invalid {
+    pub(crate) fn error(&self, rest: impl AsRef<str>) -> Invalid {
         format!("{} {}", self.subject, rest.as_ref()).into()
     }
 
@@ -61,12 +61,12 @@ impl Setting {
         let path = self.directory.join(path);
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            self.complain(format!("stands in a file: {}", cannot_read(&name, &error)))
+            self.error(format!("stands in a file: {}", cannot_read(&name, &error)))
         })?;
         // Editors end a file with a line's end.
         let value = text.trim_end_matches(['\r', '\n']);
         if value.is_empty() {
-            return Err(self.complain(format!("stands in {name}, which is empty")));
+            return Err(self.error(format!("stands in {name}, which is empty")));
         }
         Ok(value.to_owned())
     }
@@ -90,7 +90,7 @@ impl Setting {
             Err(VarError::NotPresent) => "is not set",
             Err(VarError::NotUnicode(_)) => "is not UTF-8",
         };
-        Err(self.complain(format!("needs the environment variable `{name}`, which {why}")))
+        Err(self.error(format!("needs the environment variable `{name}`, which {why}")))
     }
 }
 

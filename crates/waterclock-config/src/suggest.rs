@@ -1,8 +1,9 @@
-//! "Did you mean …?"
+//! How errors show values and lists, and suggest what was meant.
 
 use strsim::damerau_levenshtein;
+use toml::de::DeValue;
 
-/// Words of other rate limiters, for which spelling is no help.
+/// Words of other rate limiters that spelling would not find.
 const SYNONYMS: &[(&str, &str)] = &[
     ("burst", "capacity"),
     ("max_burst", "capacity"),
@@ -25,7 +26,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("sliding-window-counter", "sliding-window"),
 ];
 
-/// The candidate a person who wrote `word` most likely meant, if any is close.
+/// The candidate closest to a misspelt word, if any is close.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -42,7 +43,7 @@ pub(crate) fn nearest<'a>(
         .into_iter()
         .map(|candidate| (distance(&plain_word, &plain(candidate)), candidate))
         .filter(|(distance, candidate)| {
-            // A word of which no letter is right is not misspelt.
+            // A word without one right letter is not a typo.
             let most = (candidate.len().max(word.len()) / 3).max(1);
             *distance <= most && *distance < plain_word.len()
         })
@@ -50,14 +51,14 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// The question to end a sentence with, or nothing.
+/// `; did you mean …?` to end a message with, or an empty string.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates)
         .map(|candidate| format!("; did you mean `{candidate}`?"))
         .unwrap_or_default()
 }
 
-/// A word somebody left unfinished is as close as a misspelt one.
+/// An unfinished word is as close as one with a single typo.
 fn distance(word: &str, candidate: &str) -> usize {
     if word.len() >= 3 && candidate.starts_with(word) {
         1
@@ -72,6 +73,48 @@ fn plain(word: &str) -> String {
         .filter(char::is_ascii_alphanumeric)
         .map(|letter| letter.to_ascii_lowercase())
         .collect()
+}
+
+/// `a`, `b` or `c`.
+pub(crate) fn one_of(words: &[&str]) -> String {
+    enumerate(words, "or")
+}
+
+/// `a`, `b` and `c`.
+pub(crate) fn all_of(words: &[&str]) -> String {
+    enumerate(words, "and")
+}
+
+fn enumerate(words: &[&str], joiner: &str) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        None => "nothing".to_owned(),
+        Some((only, [])) => only.clone(),
+        Some((last, rest)) => format!("{} {joiner} {last}", rest.join(", ")),
+    }
+}
+
+/// A value of the file, in one line.
+pub(crate) fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => quoted(text),
+        DeValue::Integer(integer) => integer.to_string(),
+        DeValue::Float(float) => float.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(datetime) => datetime.to_string(),
+        DeValue::Array(_) => "an array".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// A string in quotes, cut after 60 characters.
+pub fn quoted(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut start: String = text.chars().take(LONGEST).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        start.push('…');
+    }
+    format!("{start:?}")
 }
 
 #[cfg(test)]
