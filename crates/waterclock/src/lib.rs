@@ -9,6 +9,7 @@ mod budget;
 pub mod calendar;
 mod clock;
 pub mod guide;
+mod header_style;
 mod hold;
 #[cfg(all(test, shuttle))]
 mod interleavings;
@@ -29,6 +30,7 @@ mod wait;
 #[cfg(feature = "tsc")]
 pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
+pub use header_style::HeaderStyle;
 pub use hold::{
     Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Reserved,
     Settled, Settlement,

@@ -5,16 +5,16 @@ mod ietf;
 mod legacy;
 mod retry;
 mod round;
-mod style;
 mod told;
 mod window;
 
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use waterclock::{Answer, Policy};
 
-pub use style::HeaderStyle;
 pub use told::Told;
+pub use waterclock::HeaderStyle;
 
 const RETRY_AFTER: &str = "retry-after";
 const X_LIMIT: &str = "x-ratelimit-limit";
@@ -28,6 +28,12 @@ const X_RESET: &str = "x-ratelimit-reset";
 pub struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
+    /// The fields for a check of one charge.
+    #[must_use]
+    pub fn new(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Self {
+        fields(&[Told { style, name: policy.name(), policy, answer }])
+    }
+
     /// The fields as (name in lower case, value); values are printable ASCII.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))

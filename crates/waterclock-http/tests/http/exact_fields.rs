@@ -7,7 +7,7 @@ use waterclock::{
     Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy,
     RollingWindow, Verb,
 };
-use waterclock_http::{HeaderStyle, Told, fields};
+use waterclock_http::{Fields, HeaderStyle, Told, fields};
 
 use crate::scene::{Scene, lines, told};
 
@@ -68,7 +68,8 @@ fn ietf_leaves_out_what_it_cannot_say() {
     let half = Duration::from_millis(500);
     for (capacity, window) in [(5, ""), (4, ";w=1")] {
         let leaky = one(LeakyBucket::new(capacity, 2, half).expect("valid"));
-        let fields = HeaderStyle::Ietf.fields(&leaky, &Scene::new(&[&leaky]).check(&leaky, 1));
+        let fields =
+            Fields::new(HeaderStyle::Ietf, &leaky, &Scene::new(&[&leaky]).check(&leaky, 1));
         let expected = format!(r#""p.l";q={capacity}{window}"#);
         assert_eq!(fields.get("ratelimit-policy"), Some(&*expected));
     }
@@ -206,7 +207,7 @@ fn nobody_is_sent_back_before_there_is_more() {
     // As a stand-in might answer that knows the refusal better than the numbers.
     refused.limits[0].next_unit = Some(seconds(7));
     for style in [HeaderStyle::RetryAfter, HeaderStyle::Ietf, HeaderStyle::Draft03] {
-        assert_eq!(style.fields(&policy, &refused).get("retry-after"), Some("7"), "{style}");
+        assert_eq!(Fields::new(style, &policy, &refused).get("retry-after"), Some("7"), "{style}");
     }
     refused.limits[0].allowed = true;
     assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
@@ -222,7 +223,7 @@ fn shadows_are_not_mentioned() {
     let scene = Scene::new(&[&shadow, &candidate]);
     for _ in 0..2 {
         let (hidden, half) = (scene.check(&shadow, 1), scene.check(&candidate, 1));
-        for style in HeaderStyle::ALL {
+        for &style in HeaderStyle::ALL {
             assert_eq!(told(style, &shadow, &hidden), NOTHING, "{style}");
             for line in told(style, &candidate, &half) {
                 assert!(!line.contains("strict") && !line.contains(";w=60"), "{style}: {line}");
@@ -238,8 +239,8 @@ fn a_partial_grant_is_no_refusal() {
     let scene = Scene::new(&[&policy]);
     let partial = scene.check(&policy, 8);
     assert_eq!(partial.decision.granted(), 5);
-    for style in HeaderStyle::ALL {
-        assert_eq!(style.fields(&policy, &partial).get("retry-after"), None, "{style}");
+    for &style in HeaderStyle::ALL {
+        assert_eq!(Fields::new(style, &policy, &partial).get("retry-after"), None, "{style}");
     }
     let nothing = scene.check(&policy, 2);
     assert_eq!(told(HeaderStyle::RetryAfter, &policy, &nothing), ["retry-after: 24"]);
@@ -311,7 +312,7 @@ fn several_charges_share_one_response() {
 #[test]
 fn fields_take_the_place_of_what_was_there() {
     let policy = one(Limit::per_second(5));
-    let fields = HeaderStyle::Ietf.fields(&policy, &Scene::new(&[&policy]).check(&policy, 1));
+    let fields = Fields::new(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1));
     let mut headers = HeaderMap::new();
     headers.append("ratelimit", "stale".parse().expect("valid"));
     headers.append("ratelimit", "staler".parse().expect("valid"));
@@ -324,7 +325,7 @@ fn fields_take_the_place_of_what_was_there() {
 
 #[test]
 fn styles_have_names() {
-    for style in HeaderStyle::ALL {
+    for &style in HeaderStyle::ALL {
         assert_eq!(HeaderStyle::parse(style.name()), Some(style));
     }
     assert_eq!(HeaderStyle::parse("IETF"), None);

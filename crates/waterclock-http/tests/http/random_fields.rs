@@ -42,7 +42,7 @@ fn fields_parse_back_and_mean_what_was_decided() {
 }
 
 fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
-    let fields = HeaderStyle::Ietf.fields(&case.policy, answer);
+    let fields = Fields::new(HeaderStyle::Ietf, &case.policy, answer);
     let rules = list(&fields, "ratelimit-policy", context);
     let states = list(&fields, "ratelimit", context);
     let expected = if case.policy.is_shadow() { &[][..] } else { &case.expected[..] };
@@ -68,7 +68,7 @@ fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
 }
 
 fn draft_03(case: &Case, answer: &Answer, context: &str) {
-    let fields = HeaderStyle::Draft03.fields(&case.policy, answer);
+    let fields = Fields::new(HeaderStyle::Draft03, &case.policy, answer);
     let remaining = fields.get("x-ratelimit-remaining").map(digits);
     let decided = answer.decision.remaining().filter(|_| !case.policy.is_shadow());
     assert_eq!(remaining, decided, "{context}");
@@ -96,7 +96,7 @@ fn draft_03(case: &Case, answer: &Answer, context: &str) {
 }
 
 fn legacy(case: &Case, answer: &Answer, context: &str) {
-    let fields = HeaderStyle::Legacy.fields(&case.policy, answer);
+    let fields = Fields::new(HeaderStyle::Legacy, &case.policy, answer);
     if case.policy.is_shadow() {
         return assert!(fields.is_empty(), "{context}");
     }
@@ -114,10 +114,10 @@ fn legacy(case: &Case, answer: &Answer, context: &str) {
 /// The same `Retry-After` in all styles that have one.
 fn refused_for(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) -> Option<Duration> {
     let told = |style: HeaderStyle| {
-        let fields = style.fields(&case.policy, answer);
+        let fields = Fields::new(style, &case.policy, answer);
         fields.get("retry-after").map(digits)
     };
-    assert!(HeaderStyle::None.fields(&case.policy, answer).is_empty(), "{context}");
+    assert!(Fields::new(HeaderStyle::None, &case.policy, answer).is_empty(), "{context}");
     let wait = told(HeaderStyle::RetryAfter);
     for style in [HeaderStyle::Ietf, HeaderStyle::Draft03, HeaderStyle::Legacy] {
         assert_eq!(told(style), wait, "{context}");

@@ -65,5 +65,5 @@ pub(crate) fn lines(fields: &Fields) -> Vec<String> {
 }
 
 pub(crate) fn told(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Vec<String> {
-    lines(&style.fields(policy, answer))
+    lines(&Fields::new(style, policy, answer))
 }

@@ -1,31 +1,32 @@
+//! Which header fields a response carries.
+
 use std::fmt;
 
-use waterclock::{Answer, Policy};
-
-use super::{Fields, Told, fields};
-
-/// How much a client is told, and in which words. The [crate's guide](crate) shows each of them.
+/// Which header fields tell a client about its limits.
+///
+/// A policy's serving metadata: this crate only names the styles, `waterclock-http` writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum HeaderStyle {
-    /// Nothing.
+    /// No fields.
     None,
-    /// `Retry-After`, when refused.
+    /// `Retry-After`, on refusals only.
     #[default]
     RetryAfter,
-    /// `RateLimit-Policy` and `RateLimit`, as the IETF's draft 10 has them.
+    /// `RateLimit-Policy` and `RateLimit`, as in draft-ietf-httpapi-ratelimit-headers-10.
     Ietf,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` in whole seconds, as in the third draft.
     Draft03,
-    /// `X-RateLimit-Remaining`, `-Clear` and `-Reset` with three decimals.
+    /// `X-RateLimit-Remaining`, `-Clear` and `-Reset` in seconds with three decimals.
     Legacy,
 }
 
 impl HeaderStyle {
     /// Every style.
-    pub const ALL: [Self; 5] =
-        [Self::None, Self::RetryAfter, Self::Ietf, Self::Draft03, Self::Legacy];
+    pub const ALL: &'static [Self] =
+        &[Self::None, Self::RetryAfter, Self::Ietf, Self::Draft03, Self::Legacy];
 
-    /// As configuration spells it.
+    /// The name used in configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,13 +41,7 @@ impl HeaderStyle {
     /// The reverse of [`HeaderStyle::name`].
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|style| style.name() == name)
-    }
-
-    /// The fields for a check of one charge.
-    #[must_use]
-    pub fn fields(self, policy: &Policy, answer: &Answer) -> Fields {
-        fields(&[Told { style: self, name: policy.name(), policy, answer }])
+        Self::ALL.iter().copied().find(|style| style.name() == name)
     }
 }
 
