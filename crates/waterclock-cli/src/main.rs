@@ -1,23 +1,15 @@
 //! `waterclock`, the command line of an exact rate limiter.
 
-mod expr;
-mod failure;
 mod file;
-mod picture;
-mod report;
 mod server;
-mod stage;
 mod store;
-mod style;
-mod timeline;
-mod trace;
 mod verb;
-mod visible;
 mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use waterclock_rehearse::{failure, picture, report, stage, style, timeline, trace, visible};
 
 /// An exact rate limiter: serve, check, replay and explain its policies.
 #[derive(Parser)]

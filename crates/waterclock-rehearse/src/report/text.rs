@@ -1,0 +1,178 @@
+//! A report for a terminal.
+
+use std::io::{self, Write};
+
+use comfy_table::{Cell, Color};
+
+use super::keys::KeyRecord;
+use super::table::{Align, table};
+use super::when::{share, spark};
+use super::{Report, TOP};
+use crate::picture::{Times, at_a_glance};
+use crate::style::{BAD, GOOD, STRONG, WARN, styled};
+
+/// So many columns tell when refusals came.
+const COLUMNS: usize = 60;
+
+impl Report<'_> {
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        self.write_totals(out)?;
+        self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
+        self.write_particular(out)?;
+        let in_shadow = "would have been refused in shadow by limit";
+        self.write_limits(out, in_shadow, &self.ledger.shadow_refused_by)?;
+        self.write_keys(out)?;
+        self.write_keys_in_shadow(out)?;
+        if self.ledger.refused > 0 {
+            self.write_when(out)?;
+        }
+        if self.has_news() {
+            self.write_smallest(out)?;
+        }
+        for remark in &self.remarks {
+            writeln!(out, "{} {remark}", styled(WARN, "note:"))?;
+        }
+        out.flush()
+    }
+
+    fn write_totals(&self, out: &mut impl Write) -> io::Result<()> {
+        let ledger = &self.ledger;
+        writeln!(out, "events   {:>12}", ledger.events)?;
+        write!(out, "checks   {:>12}", ledger.checks)?;
+        write!(out, "   by {}", ledger.keys.number())?;
+        if let Some((from_us, until_us)) = ledger.span_us {
+            let times = Times::of(until_us);
+            let (from, until) = (times.show(from_us), times.show(until_us));
+            write!(out, ", from {from} to {until}")?;
+        }
+        writeln!(out)?;
+        let mut line = |style, word: &str, count: u64| {
+            let padded = format!("{word:<9}");
+            writeln!(out, "{}{count:>12}   {}", styled(style, padded), share(count, ledger.checks))
+        };
+        line(GOOD, "allowed", ledger.allowed)?;
+        if ledger.in_part > 0 {
+            line(GOOD, "in part", ledger.in_part)?;
+        }
+        line(BAD, "refused", ledger.refused)?;
+        if ledger.in_shadow > 0 {
+            line(WARN, "in shadow", ledger.in_shadow)?;
+        }
+        Ok(())
+    }
+
+    fn write_limits(&self, out: &mut impl Write, title: &str, counts: &[u64]) -> io::Result<()> {
+        if counts.iter().all(|count| *count == 0) {
+            return Ok(());
+        }
+        writeln!(out, "{}", styled(STRONG, title))?;
+        for (limit, count) in self.spec.built.limits().iter().zip(counts) {
+            if *count > 0 {
+                writeln!(out, "  {count:>12}  {}", limit.name())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What no limit of the policy refused.
+    fn write_particular(&self, out: &mut impl Write) -> io::Result<()> {
+        let ledger = &self.ledger;
+        let words = [
+            (ledger.blocked, "of blocked keys"),
+            (ledger.refused_by_own, "by limits of single keys"),
+        ];
+        words
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .try_for_each(|(count, words)| writeln!(out, "refused  {count:>12}   {words}"))
+    }
+
+    fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {
+        let top = self.ledger.keys.top(TOP, |record| record.refused);
+        let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else {
+            return Ok(());
+        };
+        let all = self.ledger.keys_refused();
+        let more = if all.count > top.len() { format!(" (of {all})") } else { String::new() };
+        writeln!(out, "{}{more}", styled(STRONG, "most refused keys"))?;
+        let times = Times::of(until_us);
+        let row = |(key, record): (&str, KeyRecord)| {
+            vec![
+                Cell::new(record.refused).fg(Color::Red),
+                Cell::new(format!("of {}", record.checks)),
+                Cell::new(times.show(record.first_refused_us)),
+                Cell::new(times.show(record.last_refused_us)),
+                Cell::new(record.longest),
+                Cell::new(format!("{key:?}")),
+            ]
+        };
+        use Align::{Left, Right};
+        let head = [
+            ("refused", Right),
+            ("checks", Right),
+            ("first", Left),
+            ("last", Left),
+            ("longest wait", Right),
+            ("key", Left),
+        ];
+        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
+    }
+
+    fn write_keys_in_shadow(&self, out: &mut impl Write) -> io::Result<()> {
+        let top = self.ledger.keys.top(TOP, |record| record.in_shadow);
+        if top.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", styled(STRONG, "keys most refused in shadow"))?;
+        let row = |(key, record): (&str, KeyRecord)| {
+            vec![
+                Cell::new(record.in_shadow).fg(Color::Yellow),
+                Cell::new(format!("of {}", record.checks)),
+                Cell::new(format!("{key:?}")),
+            ]
+        };
+        use Align::{Left, Right};
+        let head = [("in shadow", Right), ("checks", Right), ("key", Left)];
+        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
+    }
+
+    fn write_when(&self, out: &mut impl Write) -> io::Result<()> {
+        let bins: Vec<(u64, u64)> = self
+            .ledger
+            .timeline
+            .bins()
+            .map(|(t_us, bin)| (t_us, bin.offered - bin.admitted))
+            .collect();
+        let worst = bins.iter().max_by_key(|(t_us, refused)| (*refused, std::cmp::Reverse(*t_us)));
+        let Some((worst_us, refused)) = worst.copied() else { return Ok(()) };
+        let columns: Vec<u64> = bins
+            .chunks(bins.len().div_ceil(COLUMNS))
+            .map(|some| some.iter().map(|(_, refused)| refused).sum())
+            .collect();
+        let (times, width) = (
+            Times::of(self.ledger.timeline.span_us().1),
+            at_a_glance(self.ledger.timeline.width_us()),
+        );
+        writeln!(out, "{} |{}|", styled(STRONG, "when"), styled(BAD, spark(&columns)))?;
+        writeln!(out, "  most in the {width} from {}: {refused} refused", times.show(worst_us))
+    }
+
+    fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.smallest.is_empty() {
+            return Ok(());
+        }
+        let of = self.extent();
+        writeln!(
+            out,
+            "{}",
+            styled(STRONG, format!("the smallest limits that would have refused{of}"))
+        )?;
+        let rows = self.smallest.iter().map(|found| {
+            let words = |limit: &Option<_>| Cell::new(found.words(limit.as_ref()));
+            vec![Cell::new(&found.limit), words(&found.nobody), words(&found.one_percent)]
+        });
+        use Align::Left;
+        let head = [("each alone", Left), ("nobody", Left), ("at most 1 % of checks", Left)];
+        table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))
+    }
+}

@@ -1,0 +1,173 @@
+//! Counts over time, in a bounded number of bins whatever the span.
+
+use serde_json::{Value, json};
+
+/// Widths that people read easily. Each divides the next, so that bins can be merged.
+const WIDTHS_US: [u64; 19] = [
+    1_000,
+    5_000,
+    10_000,
+    50_000,
+    100_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    10_000_000,
+    30_000_000,
+    60_000_000,
+    300_000_000,
+    600_000_000,
+    1_800_000_000,
+    3_600_000_000,
+    21_600_000_000,
+    86_400_000_000,
+    604_800_000_000,
+    // Fifty-two weeks: the last one holds a history of centuries.
+    31_449_600_000_000,
+];
+
+/// What one bin counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Requests that came.
+    pub offered: u64,
+    /// Those that were admitted, at least in part.
+    pub admitted: u64,
+}
+
+impl Bin {
+    fn take(&mut self, other: Bin) {
+        self.offered += other.offered;
+        self.admitted += other.admitted;
+    }
+}
+
+/// Bins of one width, from the first event to the last. Times may come in any order.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    most: usize,
+    /// An index into the widths.
+    width: usize,
+    /// The number of the first bin, counted from the Unix epoch.
+    first: u64,
+    bins: Vec<Bin>,
+}
+
+impl Timeline {
+    /// With at most so many bins.
+    pub fn new(most: usize) -> Timeline {
+        Timeline { most: most.max(2), width: 0, first: 0, bins: Vec::new() }
+    }
+
+    pub fn width_us(&self) -> u64 {
+        WIDTHS_US[self.width]
+    }
+
+    /// Counts a request.
+    pub fn add(&mut self, t_us: u64, is_admitted: bool) {
+        let bin = self.bin_at(t_us);
+        bin.offered += 1;
+        bin.admitted += u64::from(is_admitted);
+    }
+
+    /// From the start of the first bin to the end of the last.
+    pub fn span_us(&self) -> (u64, u64) {
+        let width = self.width_us();
+        (self.first * width, (self.first + self.bins.len() as u64) * width)
+    }
+
+    /// Each bin with its start.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
+        let width = self.width_us();
+        (self.first..).map(move |number| number * width).zip(self.bins.iter().copied())
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted });
+        json!({ "bin_us": self.width_us(), "bins": self.bins().map(bin).collect::<Vec<Value>>() })
+    }
+
+    pub fn most_offered(&self) -> u64 {
+        self.bins.iter().map(|bin| bin.offered).max().unwrap_or(0)
+    }
+
+    fn bin_at(&mut self, t_us: u64) -> &mut Bin {
+        loop {
+            let number = t_us / self.width_us();
+            if self.bins.is_empty() {
+                self.first = number;
+            }
+            let (from, end) = (self.first, self.first + self.bins.len() as u64);
+            let spread = number.max(end.saturating_sub(1)) - number.min(from);
+            if spread < self.most as u64 || self.width + 1 == WIDTHS_US.len() {
+                let before = usize::try_from(from.saturating_sub(number)).unwrap_or(0);
+                self.bins.splice(..0, std::iter::repeat_n(Bin::default(), before));
+                self.first = number.min(from);
+                let place = usize::try_from(number - self.first).unwrap_or(0);
+                if place >= self.bins.len() {
+                    self.bins.resize(place + 1, Bin::default());
+                }
+                return &mut self.bins[place];
+            }
+            self.widen();
+        }
+    }
+
+    /// Merges bins into the next larger ones.
+    fn widen(&mut self) {
+        let ratio = WIDTHS_US[self.width + 1] / WIDTHS_US[self.width];
+        let mut merged = Vec::new();
+        for (number, bin) in (self.first..).zip(&self.bins) {
+            let place = usize::try_from(number / ratio - self.first / ratio).unwrap_or(0);
+            merged.resize(place + 1, Bin::default());
+            merged[place].take(*bin);
+        }
+        (self.bins, self.first, self.width) = (merged, self.first / ratio, self.width + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_divides_the_next() {
+        for pair in WIDTHS_US.windows(2) {
+            assert_eq!(pair[1] % pair[0], 0, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_in_whatever_order_it_comes() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for most in [2, 7, 100] {
+            for span in [1, 10_000, 1 << 30, 1 << 50, 1 << 52] {
+                let mut timeline = Timeline::new(most);
+                let mut times = Vec::new();
+                for _ in 0..500 {
+                    let t_us = random.u64(..span);
+                    times.push(t_us);
+                    timeline.add(t_us, t_us.is_multiple_of(2));
+                }
+                let bins: Vec<(u64, Bin)> = timeline.bins().collect();
+                assert!(bins.len() <= most.max(200), "{most} {span} {}", bins.len());
+                for (start, bin) in bins {
+                    let within = |t: &&u64| (start..start + timeline.width_us()).contains(*t);
+                    let offered = times.iter().filter(within).count();
+                    let admitted = times.iter().filter(within).filter(|t| *t % 2 == 0).count();
+                    assert_eq!((bin.offered, bin.admitted), (offered as u64, admitted as u64));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bins_are_as_fine_as_there_is_room_for() {
+        let mut timeline = Timeline::new(100);
+        (0..100).for_each(|second| timeline.add(second * 1_000_000, true));
+        assert_eq!((timeline.width_us(), timeline.span_us()), (1_000_000, (0, 100_000_000)));
+        timeline.add(100_000_000, true);
+        assert_eq!(timeline.width_us(), 5_000_000);
+    }
+}
