@@ -24,6 +24,7 @@ extern crate alloc;
 
 mod algorithm;
 mod arith;
+mod bound;
 mod carry;
 mod cost;
 #[cfg(feature = "serde")]

@@ -20,6 +20,29 @@ pub enum Mode {
     CountRefusals,
 }
 
+impl Mode {
+    /// `binary`, `nary` or `uniform`, as configuration spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::Partial => "nary",
+            Self::CountRefusals => "uniform",
+        }
+    }
+
+    /// The mode of this [name](Mode::name), or of `partial` or `count-refusals`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "binary" => Some(Self::Binary),
+            "nary" | "partial" => Some(Self::Partial),
+            "uniform" | "count-refusals" => Some(Self::CountRefusals),
+            _ => None,
+        }
+    }
+}
+
 /// A named, ordered set of limits that admit together or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {

@@ -264,7 +264,8 @@ impl Algorithm {
     }
 
     /// Whether refusals can be recorded too.
-    pub(crate) fn records_refusals(&self) -> bool {
+    #[must_use]
+    pub fn records_refusals(&self) -> bool {
         matches!(self, Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::RollingWindow(_))
     }
 
