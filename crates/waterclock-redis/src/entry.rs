@@ -4,31 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use waterclock::{Algorithm, Crossing, Mode, OnStoreError, Policy, StoreError};
+use waterclock::{Algorithm, Crossing, Mode, Policy, Serving, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
 use crate::shape::Shape;
 
 /// Older definitions of a policy whose records are still looked for.
 pub(crate) const REMEMBERED: usize = 4;
-
-/// Units taken out beforehand, to be spent without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// How many units at a time.
-    pub size: u64,
-    /// For how long they may be spent.
-    pub ttl: Duration,
-}
-
-/// How a policy is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Serving {
-    /// What to do while the store does not answer.
-    pub on_store_error: OnStoreError,
-    /// Lease mode, for policies with hot keys.
-    pub lease: Option<Lease>,
-}
 
 /// A policy with everything that follows from it.
 #[derive(Clone, Debug)]

@@ -20,8 +20,7 @@ mod stand_in;
 mod store;
 
 pub use address::masked;
-pub use entry::{Lease, Serving};
 pub use family::MOST_BY_UNITS;
 pub use settings::RedisStoreBuilder;
 pub use store::RedisStore;
-pub use waterclock::OnStoreError;
+pub use waterclock::{Lease, OnStoreError, Serving};

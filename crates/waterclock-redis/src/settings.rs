@@ -5,7 +5,7 @@ use std::time::Duration;
 use waterclock::StoreError;
 
 use crate::RedisStore;
-use crate::entry::Serving;
+use waterclock::Serving;
 
 /// Sets up a [`RedisStore`]: made by [`RedisStore::builder`].
 #[derive(Clone)]

@@ -6,13 +6,13 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::{Instant, timeout};
 use waterclock::{
-    Answer, Charge, Crossing, Failure, Hold, Policy, Reserved, Settled, Settlement, Store,
+    Answer, Charge, Crossing, Failure, Hold, Policy, Reserved, Serving, Settled, Settlement, Store,
     StoreError, Timestamp, Verb,
 };
 
 use crate::address::Address;
 use crate::decide::Line;
-use crate::entry::{Entry, Family, Serving};
+use crate::entry::{Entry, Family};
 use crate::family::{introduce, twins};
 use crate::keyspace::Keyspace;
 use crate::link::of_connection;

@@ -8,6 +8,8 @@ mod budget;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod clock;
+#[doc(hidden)]
+pub mod fallback;
 pub mod guide;
 mod header_style;
 mod hold;
@@ -18,8 +20,6 @@ mod limiter;
 mod memory;
 mod reservation;
 mod scope;
-#[doc(hidden)]
-pub mod stand_in;
 mod store;
 mod sync;
 mod table;
@@ -30,6 +30,7 @@ mod wait;
 #[cfg(feature = "tsc")]
 pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
+pub use fallback::{Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
 pub use hold::{
     Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Reserved,
@@ -40,7 +41,6 @@ pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
-pub use stand_in::OnStoreError;
 pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use waterclock::stand_in;
+use waterclock::fallback;
 
 /// How long nobody asks at first; twice as long after each trial that fails.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// one caller its patience, about once a second.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    counts: stand_in::Breaker,
+    counts: fallback::Breaker,
     pause: Mutex<Pause>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Leave<'b> {
 
 impl Breaker {
     pub(super) fn new(silence: Duration) -> Self {
-        Self { counts: stand_in::Breaker::new(silence), pause: Mutex::default() }
+        Self { counts: fallback::Breaker::new(silence), pause: Mutex::default() }
     }
 
     /// Leave to ask now, if somebody should.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use waterclock::stand_in::Local;
+use waterclock::fallback::Local;
 use waterclock::{
     Answer, Charge, Failure, Hold, OnStoreError, Policy, Reserved, Settled, Settlement, Store,
     StoreError, Verb,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper_util::client::legacy::connect::Connect;
-use waterclock::stand_in::{Unsettled, fitting, wave_through};
+use waterclock::fallback::{Unsettled, fitting, wave_through};
 use waterclock::{Answer, Charge, Cost, Failure, OnStoreError, Policy, Source, StoreError, Verb};
 
 use super::Inner;

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use waterclock::stand_in::Breaker;
+use waterclock::fallback::Breaker;
 use waterclock::{Failure, StoreError, Timestamp};
 
 use crate::keyspace::RecordKey;

@@ -2,7 +2,7 @@
 //! units that were admitted without the store.
 
 use tokio::time::Instant;
-use waterclock::stand_in::fitting;
+use waterclock::fallback::fitting;
 use waterclock::{Cost, Mode, Policy, StoreError, Verb};
 
 use crate::decide::{How, Line};

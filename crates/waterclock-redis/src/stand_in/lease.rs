@@ -17,9 +17,9 @@ use waterclock::{Algorithm, Answer, Failure, Policy, Source, StoreError, Verb};
 
 use super::{AT_ONCE, may_try_later};
 use crate::decide::{Found, How, Line};
-use crate::entry::Lease;
 use crate::held::Held;
 use crate::store::Inner;
+use waterclock::Lease;
 
 /// Keys watched for becoming hot.
 const MOST_KEYS: usize = 100_000;

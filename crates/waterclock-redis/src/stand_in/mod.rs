@@ -8,7 +8,7 @@ use waterclock::{Failure, StoreError};
 
 pub(crate) use denied::Denied;
 pub(crate) use lease::Leases;
-pub(crate) use waterclock::stand_in::{Local, Unsettled, wave_through};
+pub(crate) use waterclock::fallback::{Local, Unsettled, wave_through};
 
 /// Keys that are settled with the store at once.
 pub(crate) const AT_ONCE: usize = 64;

@@ -258,11 +258,7 @@ fn boxed<'a, T>(
 }
 
 fn serving(spec: &PolicyConfig) -> Serving {
-    let on_store_error = match spec.on_store_error {
-        "allow" => OnStoreError::Allow,
-        "deny" => OnStoreError::Deny,
-        _ => OnStoreError::Local,
-    };
+    let on_store_error = OnStoreError::parse(spec.on_store_error).unwrap_or_default();
     let lease = spec.lease.map(|(size, ttl)| Lease { size, ttl: ttl.duration() });
     Serving { on_store_error, lease }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waterclock::stand_in::wave_through;
+use waterclock::fallback::wave_through;
 use waterclock::{Answer, Cost, Decision, Policy, Source};
 use waterclock_core::{Logs, Timestamp, View};
 

@@ -45,11 +45,7 @@ async fn ask(
 }
 
 fn serving(policy: &PolicyConfig) -> Serving {
-    let on_store_error = match policy.on_store_error {
-        "allow" => OnStoreError::Allow,
-        "deny" => OnStoreError::Deny,
-        _ => OnStoreError::Local,
-    };
+    let on_store_error = OnStoreError::parse(policy.on_store_error).unwrap_or_default();
     Serving { on_store_error, lease: None }
 }
 

@@ -2,24 +2,14 @@
 
 mod breaker;
 mod local;
+mod serving;
 
 pub use breaker::Breaker;
 pub use local::{Local, Unsettled};
+pub use serving::{Lease, OnStoreError, Serving};
 use waterclock_core::{Cost, LimitDecision, Logs, Policy, Timestamp, View};
 
 use crate::store::{Answer, Source};
-
-/// What to do while the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnStoreError {
-    /// Serve this node's share from memory.
-    #[default]
-    Local,
-    /// Admit everything.
-    Allow,
-    /// Admit nothing: the check fails.
-    Deny,
-}
 
 /// What of a cost there is room for, by the numbers of the limits that can refuse: where units differ, of each.
 pub fn fitting(policy: &Policy, limits: &[LimitDecision], cost: &Cost) -> Cost {

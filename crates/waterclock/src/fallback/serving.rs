@@ -1,0 +1,59 @@
+use std::time::Duration;
+
+/// How a store outside this process serves a policy. A store in this process needs none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// What happens while the store is unreachable.
+    pub on_store_error: OnStoreError,
+    /// Lease mode, for policies with hot keys; a store that has no leases ignores it.
+    pub lease: Option<Lease>,
+}
+
+/// Units that a node debits in one call and then spends without calling the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Units in one lease.
+    pub size: u64,
+    /// How long they may be spent.
+    pub ttl: Duration,
+}
+
+/// What happens while the store is unreachable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreError {
+    /// Serve this node's share of each limit from memory.
+    #[default]
+    Local,
+    /// Allow everything.
+    Allow,
+    /// Fail the check with the store's error.
+    Deny,
+}
+
+impl OnStoreError {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Allow, Self::Deny];
+
+    /// The one that configuration spells like this.
+    ///
+    /// ```
+    /// use waterclock::OnStoreError;
+    ///
+    /// assert_eq!(OnStoreError::parse("deny"), Some(OnStoreError::Deny));
+    /// assert_eq!(OnStoreError::parse("fail"), None);
+    /// ```
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.name() == name)
+    }
+
+    /// As configuration spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
