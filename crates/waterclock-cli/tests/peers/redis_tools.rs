@@ -36,7 +36,7 @@ fn redis_cli_holds_a_session() {
         command.arg(protocol).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("redis-cli starts");
         let typed = format!(
-            "RL.CHECK api bob{protocol}\nTG.PEEK api bob{protocol}\nGET x\nTG.CHECK nobody bob\nPING\n"
+            "RL.CHECK api bob{protocol}\nRL.PEEK api bob{protocol}\nGET x\nRL.CHECK nobody bob\nPING\n"
         );
         child.stdin.take().expect("it is ours").write_all(typed.as_bytes()).expect("it reads");
         let output = child.wait_with_output().expect("it ends with its input");

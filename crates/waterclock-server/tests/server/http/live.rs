@@ -129,7 +129,7 @@ async fn a_key_that_is_no_text_is_told_from_one_that_is() {
     let server = AtWork::serving(&format!("[server]\nshow_keys = true\n{POLICIES}")).await;
     let mut resp = TcpStream::connect(server.resp_address()).await.unwrap();
     for _ in 0..3 {
-        resp.write_all(b"*3\r\n$8\r\nTG.CHECK\r\n$5\r\nplain\r\n$4\r\ncaf\xe9\r\n").await.unwrap();
+        resp.write_all(b"*3\r\n$8\r\nRL.CHECK\r\n$5\r\nplain\r\n$4\r\ncaf\xe9\r\n").await.unwrap();
         assert!(resp.read(&mut [0; 100]).await.unwrap() > 0);
     }
     let live = server.http().await.get("/v1/live").await.json();

@@ -56,7 +56,7 @@ fn http_is_not_answered() {
     let ground = Ground::start();
     for bytes in [
         &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
-        b"POST / HTTP/1.1\r\nHost: x\r\n\r\nTG.RESET login k\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\n\r\nRL.RESET login k\r\n",
         b"POST /x\r\n",
         b"Host: x\r\nPING\r\n",
         b"PUT /v1 HTTP/1.0\n\n",
