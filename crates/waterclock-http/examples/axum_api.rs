@@ -30,7 +30,7 @@ async fn authenticate(mut request: Request, next: Next) -> Result<Response, Stat
 }
 
 async fn hello(Extension(user): Extension<User>, Extension(checked): Extension<Checked>) -> String {
-    let left = checked.of("api").and_then(|answer| answer.decision.remaining());
+    let left = checked.get("api").and_then(|answer| answer.decision.remaining());
     format!("hello {}, {} left\n", user.0, left.unwrap_or_default())
 }
 

@@ -13,7 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tower::{ServiceBuilder, ServiceExt};
 use waterclock::{Clock, FixedWindow, KeyedLimiter, Limit, MemoryStore, MonotonicClock, Policy};
-use waterclock_http::{HeaderStyle, HonourLayer, Key, PaceLayer, RateLimitLayer, Rule};
+use waterclock_http::{HeaderStyle, Key, PaceLayer, RateLimitLayer, RetryAfterLayer, Rule};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Failure> {
     let hyper = Client::builder(TokioExecutor::new()).build_http();
     let client = ServiceBuilder::new()
         // The server has the last word: it is asked nothing while it wants to be left alone.
-        .layer(HonourLayer::new().retries(2).within(Duration::from_secs(10)))
+        .layer(RetryAfterLayer::new().retries(2).within(Duration::from_secs(10)))
         // We do not believe in more than fifty per second to any server, evenly.
         .layer(PaceLayer::new(KeyedLimiter::new(Limit::per_second(50).with_capacity(1))))
         .service(hyper);

@@ -24,9 +24,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = server().await?;
     let reqwest = reqwest::Client::new();
     let host = |request: &reqwest::Request| request.url().authority().to_owned();
-    let client = PaceLayer::by(KeyedLimiter::new(Limit::per_second(10).with_capacity(1)), host)
-        .within(Duration::from_secs(5))
-        .layer(reqwest.clone());
+    let client =
+        PaceLayer::with_key(KeyedLimiter::new(Limit::per_second(10).with_capacity(1)), host)
+            .within(Duration::from_secs(5))
+            .layer(reqwest.clone());
 
     let clock = MonotonicClock::default();
     let start = clock.now();

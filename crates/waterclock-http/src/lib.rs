@@ -2,6 +2,7 @@
 
 mod address;
 mod at_once;
+#[cfg(feature = "client")]
 mod client;
 mod exchange;
 mod fields;
@@ -13,18 +14,19 @@ mod remote;
 mod rule;
 
 pub use address::{AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies};
+#[cfg(feature = "client")]
 pub use client::{
-    Honour, HonourError, HonourFuture, HonourLayer, Pace, PaceError, PaceFuture, PaceLayer, Pacer,
-    advised_wait,
+    Pace, PaceError, PaceFuture, PaceLayer, Pacer, RetryAfter, RetryAfterError, RetryAfterFuture,
+    RetryAfterLayer, advised_wait,
 };
 pub use exchange::{Ending, Exchange};
-pub use fields::{Fields, HeaderStyle, Told, fields};
+pub use fields::{Fields, HeaderStyle, StyledAnswer};
 pub use key::{Key, KeyError, compose_key};
 #[cfg(feature = "axum")]
 pub use layer::MakeRateLimit;
 pub use layer::{
-    BuildError, Charged, Checked, RateLimit, RateLimitBuilder, RateLimitConnections,
-    RateLimitLayer, ResponseBody, ResponseFuture,
+    BuildError, Charged, Checked, RateLimit, RateLimitConnections, RateLimitLayer,
+    RateLimitLayerBuilder, ResponseBody, ResponseFuture,
 };
 pub use refusal::{Reason, Refusal};
 #[cfg(feature = "remote")]

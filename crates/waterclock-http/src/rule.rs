@@ -1,4 +1,4 @@
-//! Which requests get which policy.
+//! Which requests are charged to which policy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,11 +7,12 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use matchit::Params;
-use waterclock::{Outcome, Policy, Rollout};
+use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
 
 use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
 use crate::key::Key;
+use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
@@ -38,26 +39,19 @@ pub(crate) type Report = Arc<dyn Fn(&Exchange) -> Outcome + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) tiers: Vec<(Box<str>, Arc<Policy>)>,
+    pub(crate) scope: Scope,
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
     pub(crate) settle: Option<Settle>,
     pub(crate) report: Report,
-    pub(crate) rollout: Rollout,
+    /// The first mistake in what the rule was built from.
+    pub(crate) mistake: Option<BuildError>,
     methods: Vec<Method>,
-    paths: Paths,
+    paths: Vec<Box<str>>,
+    router: matchit::Router<()>,
     conditions: Vec<Condition>,
     cost: Cost,
     tier_of: Option<TierOf>,
-}
-
-/// Patterns of paths, and the first that makes no sense.
-#[derive(Clone, Default)]
-struct Paths {
-    patterns: Vec<Box<str>>,
-    router: matchit::Router<()>,
-    wrong: Option<String>,
 }
 
 #[derive(Clone)]
@@ -67,94 +61,100 @@ enum Cost {
 }
 
 impl Rule {
-    /// Every request, at a cost of 1.
+    /// Every request, at a cost of 1. A [`Scope`] brings its block, exempt and override lists along.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(scope: impl Into<Scope>) -> Self {
         Self {
-            policy: Arc::new(policy),
-            tiers: Vec::new(),
+            scope: scope.into(),
             key: None,
             headers: HeaderStyle::default(),
             settle: None,
-            report: Arc::new(|exchange| match exchange.is_breakdown() {
+            report: Arc::new(|exchange| match exchange.is_server_error() {
                 true => Outcome::Error,
                 false => Outcome::Ok,
             }),
-            rollout: Rollout::EVERYBODY,
+            mistake: None,
             methods: Vec::new(),
-            paths: Paths::default(),
+            paths: Vec::new(),
+            router: matchit::Router::new(),
             conditions: Vec::new(),
             cost: Cost::Units(1),
             tier_of: None,
         }
     }
 
-    /// Only requests with this method. Said again: or with that one. What goes for GET goes for HEAD, which
-    /// servers answer in the same way.
+    /// Matches only requests with this method. Can be called more than once; methods are OR-ed.
+    ///
+    /// GET includes HEAD, which servers answer with the same handler.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.methods.push(method);
         self
     }
 
-    /// Only requests whose path is like this: `/users/{id}`, `/files/{*path}`. Said again: or like that.
+    /// Matches only requests with such a path: `/users/{id}`, `/files/{*path}`. Can be called more than
+    /// once; paths are OR-ed.
     ///
-    /// The path is compared as it was sent, as axum does it. What is in braces can be a [`Key::path`].
+    /// The path is compared as sent, like axum does. Parameters in braces can be a [`Key::path`].
     #[must_use]
     pub fn path(mut self, pattern: &str) -> Self {
-        if self.paths.router.insert(pattern, ()).is_err() {
-            self.paths.wrong.get_or_insert_with(|| pattern.to_owned());
+        if self.router.insert(pattern, ()).is_err() {
+            let policy = self.policy().name().to_owned();
+            self.mistake.get_or_insert(BuildError::Path { policy, path: pattern.to_owned() });
         }
-        self.paths.patterns.push(pattern.into());
+        self.paths.push(pattern.into());
         self
     }
 
-    /// Only requests for which this is true. Said again: for which that is true as well.
+    /// Matches only requests for which this is true. Can be called more than once; conditions are AND-ed.
     #[must_use]
     pub fn when(mut self, condition: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.conditions.push(Arc::new(condition));
         self
     }
 
-    /// What shares a budget, if not what the layer says for all its rules.
+    /// Sets the key, instead of the layer's key for all its rules.
     #[must_use]
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// What each request costs.
+    /// Sets the cost of each request.
     #[must_use]
     pub fn cost(mut self, units: u64) -> Self {
         self.cost = Cost::Units(units);
         self
     }
 
-    /// What a request costs, by what it says of itself. Nothing is charged for 0.
+    /// Computes the cost of a request from its head. A cost of 0 charges nothing and is never refused.
     #[must_use]
     pub fn cost_of(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = Cost::Of(Arc::new(cost));
         self
     }
 
-    /// How much clients are told: `Retry-After` unless this says otherwise.
+    /// Sets the response's header fields: `Retry-After` by default.
     #[must_use]
     pub fn headers(mut self, style: HeaderStyle) -> Self {
         self.headers = style;
         self
     }
 
-    /// Other numbers for some: requests that [`tier_of`](Self::tier_of) says are of this tier get them.
+    /// Gives other numbers to requests that [`tier_of`](Self::tier_of) assigns to this tier.
     ///
-    /// The policy has a name of its own and limits of the same names. Keys are shared: who changes tiers
-    /// has spent what was spent.
+    /// The policy has its own name, and its limits have the names of the rule's policy. Tiers share their
+    /// keys: a key that changes tiers keeps what it has spent.
     #[must_use]
     pub fn tier(mut self, name: &str, policy: Policy) -> Self {
-        self.tiers.push((name.into(), Arc::new(policy)));
+        if policy.name() == self.policy().name() && !decide_alike(&policy, self.policy()) {
+            self.mistake.get_or_insert(BuildError::DuplicatePolicy(policy.name().to_owned()));
+        }
+        self.scope = self.scope.with_tier(name, policy);
         self
     }
 
-    /// Says which tier a request is of. None, and a tier that nobody named, get the policy itself.
+    /// Finds the tier of a request. Requests without a tier, or with an unknown one, get the policy itself.
     #[must_use]
     pub fn tier_of(
         mut self,
@@ -164,26 +164,27 @@ impl Rule {
         self
     }
 
-    /// Limits only a share of the keys; the others are decided about in shadow, so that nobody of them is
-    /// refused. Whose key belongs to it is the same on every node and after every restart.
+    /// Limits only a share of the keys. The others are decided in shadow and never refused.
+    ///
+    /// A key is in the share or not on every node and after every restart alike.
     #[must_use]
     pub fn rollout(mut self, rollout: Rollout) -> Self {
-        self.rollout = rollout;
+        self.scope = self.scope.with_rollout(rollout);
         self
     }
 
-    /// Says what a request has cost after all, when its response has ended. What it costs before is held
-    /// until then; the difference is given back, or charged even beyond the limit.
+    /// Computes what a request cost when its response has ended. Its cost is reserved until then; the
+    /// difference is given back, or charged even beyond the limit.
     ///
-    /// Let it cost at least 1 before: what costs nothing is never refused.
+    /// Reserve at least 1: a request that costs nothing beforehand is never refused.
     #[must_use]
     pub fn settle(mut self, cost: impl Fn(&Exchange) -> u64 + Send + Sync + 'static) -> Self {
         self.settle = Some(Arc::new(cost));
         self
     }
 
-    /// Says how a request went, to a limit on the rate of errors. By default it is an error
-    /// if the service [broke down](Exchange::is_breakdown).
+    /// Tells an error-rate limit how a request went. By default it is an error if the
+    /// [service was at fault](Exchange::is_server_error).
     #[must_use]
     pub fn report(
         mut self,
@@ -193,27 +194,30 @@ impl Rule {
         self
     }
 
-    /// The policy and those of its tiers.
-    pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
-        let tiers = self.tiers.iter().map(|(_, tier)| &**tier);
-        std::iter::once(&*self.policy).chain(tiers)
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
+        self.scope.policy()
     }
 
-    /// Whether something is held until a request has ended.
-    pub(crate) fn holds(&self) -> bool {
-        self.settle.is_some() || self.policies().any(Policy::reserves_only)
+    /// The policy and its variants.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        std::iter::once(self.policy()).chain(self.scope.variants())
+    }
+
+    /// Whether it makes reservations.
+    pub(crate) fn reserves(&self) -> bool {
+        self.settle.is_some() || self.policies().any(|policy| policy.reserves_only())
     }
 
     pub(crate) fn needs_peer(&self) -> bool {
         self.key.as_ref().is_some_and(Key::needs_peer)
     }
 
-    /// Whether it turns nobody away, or not everybody: then a request without a key is none of its own.
-    pub(crate) fn only_watches(&self) -> bool {
-        self.policy.is_shadow() || !self.rollout.is_everybody()
+    /// Whether it is in shadow for some or all keys. Then a request without a key is not refused.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.policy().is_shadow() || !self.scope.rollout().is_everybody()
     }
 
-    /// Whether a request is one of its own, with what its path captured.
+    /// Whether it applies to a request; with the parameters captured from the path, if it has paths.
     pub(crate) fn matches<'a>(&'a self, parts: &'a Parts) -> Option<Option<Params<'a, 'a>>> {
         let method = match parts.method {
             Method::HEAD if !self.methods.contains(&Method::HEAD) => &Method::GET,
@@ -222,54 +226,60 @@ impl Rule {
         if !self.methods.is_empty() && !self.methods.contains(method) {
             return None;
         }
-        let captured = match self.paths.patterns.is_empty() {
+        let captured = match self.paths.is_empty() {
             true => None,
-            false => Some(self.paths.router.at(parts.uri.path()).ok()?.params),
+            false => Some(self.router.at(parts.uri.path()).ok()?.params),
         };
         self.conditions.iter().all(|condition| condition(parts)).then_some(captured)
     }
 
-    pub(crate) fn cost_for(&self, parts: &Parts) -> u64 {
-        match &self.cost {
+    /// What applies to a key, at which cost.
+    pub(crate) fn resolve(&self, key: Vec<u8>, parts: &Parts) -> Match<'_> {
+        let cost = match &self.cost {
             Cost::Units(units) => *units,
             Cost::Of(cost) => cost(parts),
-        }
-    }
-
-    /// The policy, or that of the request's tier.
-    pub(crate) fn policy_for(&self, parts: &Parts) -> &Arc<Policy> {
-        let Some(tier) = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts)) else {
-            return &self.policy;
         };
-        let named = self.tiers.iter().find(|(name, _)| **name == *tier);
-        named.map_or(&self.policy, |(_, policy)| policy)
-    }
-
-    /// The first pattern that is none, or that says the same as another.
-    pub(crate) fn wrong_path(&self) -> Option<&str> {
-        self.paths.wrong.as_deref()
+        let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
+        let subject =
+            Subject::new(&key).with_address(self.scope.address_in(&key)).with_tier(tier.as_deref());
+        let found = self.scope.resolve(&subject);
+        let (policy, action) = (Arc::clone(found.policy), found.action);
+        let fixed = found.answer(&cost.into());
+        Match { rule: self, policy, key, cost, action, fixed }
     }
 
     /// Whether every path captures this parameter.
     pub(crate) fn captures(&self, parameter: &str) -> bool {
         let (plain, rest) = (format!("{{{parameter}}}"), format!("{{*{parameter}}}"));
         let captures = |pattern: &str| pattern.contains(&plain) || pattern.contains(&rest);
-        !self.paths.patterns.is_empty() && self.paths.patterns.iter().all(|path| captures(path))
+        !self.paths.is_empty() && self.paths.iter().all(|path| captures(path))
     }
+}
+
+/// Whether two policies of one name are the same.
+pub(crate) fn decide_alike(one: &Policy, other: &Policy) -> bool {
+    let how = |policy: &Policy| (policy.definition(), policy.mode(), policy.is_shadow());
+    how(one) == how(other)
 }
 
 impl From<Policy> for Rule {
     fn from(policy: Policy) -> Self {
-        Self::new(policy)
+        Self::new(Scope::new(policy))
+    }
+}
+
+impl From<Scope> for Rule {
+    fn from(scope: Scope) -> Self {
+        Self::new(scope)
     }
 }
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rule")
-            .field("policy", &self.policy.name())
+            .field("policy", &self.policy().name())
             .field("methods", &self.methods)
-            .field("paths", &self.paths.patterns)
+            .field("paths", &self.paths)
             .field("key", &self.key)
             .finish_non_exhaustive()
     }

@@ -270,6 +270,12 @@ impl Scope {
     }
 }
 
+impl From<Policy> for Scope {
+    fn from(policy: Policy) -> Self {
+        Self::new(policy)
+    }
+}
+
 impl<'a> Subject<'a> {
     /// A key without a tier or an address.
     #[must_use]
@@ -355,7 +361,6 @@ impl Resolution<'_> {
     }
 
     /// What the caller is told of the store's decision: the same, or in shadow.
-    #[must_use]
     pub fn report(&self, decision: Decision, cost: &Cost) -> Decision {
         if self.action == Action::Shadow { decision.in_shadow(cost) } else { decision }
     }

@@ -1,21 +1,19 @@
 //! `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers-10: Structured Field
-//! Lists, one String per limit.
+//! Lists with one String per limit. Nothing outside of this file depends on the draft's version.
 
 use std::fmt::Write;
 
 use waterclock::{Limit, LimitDecision};
 
-use super::round::seconds_up;
-use super::window::whole_seconds;
-use super::{Fields, Told};
+use super::{Fields, StyledAnswer, seconds_up, window_seconds};
 
 const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";
 pub(super) const LISTS: [&str; 2] = [POLICY, STATE];
 /// The largest Integer of a Structured Field: 15 digits.
-const MOST: u64 = 999_999_999_999_999;
-/// What stands for a character that a Structured Field String cannot hold.
-const STAND_IN: char = '?';
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+/// Replaces a character that a Structured Field String cannot hold.
+const REPLACEMENT: char = '?';
 
 /// One limit in both lists.
 struct Item<'a> {
@@ -24,12 +22,12 @@ struct Item<'a> {
     unit: &'a str,
     window: Option<u64>,
     remaining: u64,
-    /// Seconds until there is more.
-    more_in: Option<u64>,
+    /// Seconds until the next unit.
+    next_unit: Option<u64>,
 }
 
-pub(super) fn tell<'a>(charges: impl Iterator<Item = &'a Told<'a>>, fields: &mut Fields) {
-    let items = items(charges);
+pub(super) fn write<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>, fields: &mut Fields) {
+    let items = items(answers);
     if items.is_empty() {
         return;
     }
@@ -37,13 +35,12 @@ pub(super) fn tell<'a>(charges: impl Iterator<Item = &'a Told<'a>>, fields: &mut
     fields.set(STATE, list(&items, Item::state));
 }
 
-/// The limits in order, each name once: of two keys under one policy the client hears of the one
-/// with less left.
-fn items<'a>(charges: impl Iterator<Item = &'a Told<'a>>) -> Vec<Item<'a>> {
+/// The limits in order, each name once: of two keys under one policy, the one with less left.
+fn items<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
-    for told in charges {
-        for (limit, decision) in told.limits() {
-            let Some(item) = Item::new(told.name, limit, decision) else { continue };
+    for answer in answers {
+        for (limit, decision) in answer.limits() {
+            let Some(item) = Item::new(answer.name, limit, decision) else { continue };
             match items.iter_mut().find(|known| known.name == item.name) {
                 Some(known) if item.tightness() < known.tightness() => *known = item,
                 Some(_) => {}
@@ -55,21 +52,21 @@ fn items<'a>(charges: impl Iterator<Item = &'a Told<'a>>) -> Vec<Item<'a>> {
 }
 
 impl<'a> Item<'a> {
-    /// None for a limit without a number, because `q` is mandatory.
+    /// `None` for a limit without a number, because `q` is mandatory.
     fn new(policy: &str, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
         Some(Self {
             name: format!("{}.{}", policy, limit.name()),
             quota: limit.max_cost()?,
             unit: limit.unit(),
-            window: whole_seconds(limit),
+            window: window_seconds(limit),
             remaining: decision.remaining?,
-            more_in: decision.next_unit.map(seconds_up),
+            next_unit: decision.next_unit.map(seconds_up),
         })
     }
 
     /// Less left, and later, sorts first.
     fn tightness(&self) -> (u64, std::cmp::Reverse<Option<u64>>) {
-        (self.remaining, std::cmp::Reverse(self.more_in))
+        (self.remaining, std::cmp::Reverse(self.next_unit))
     }
 
     fn policy(&self, to: &mut String) {
@@ -87,7 +84,7 @@ impl<'a> Item<'a> {
     fn state(&self, to: &mut String) {
         string(&self.name, to);
         integer("r", self.remaining, to);
-        if let Some(seconds) = self.more_in {
+        if let Some(seconds) = self.next_unit {
             integer("t", seconds, to);
         }
     }
@@ -106,7 +103,7 @@ fn list<'a>(items: &[Item<'a>], write: impl Fn(&Item<'a>, &mut String)) -> Strin
 
 fn integer(name: &str, value: u64, to: &mut String) {
     // Writing to a String cannot fail.
-    let _ = write!(to, ";{name}={}", value.min(MOST));
+    let _ = write!(to, ";{name}={}", value.min(MAX_INTEGER));
 }
 
 fn string(text: &str, to: &mut String) {
@@ -115,7 +112,7 @@ fn string(text: &str, to: &mut String) {
         match character {
             '"' | '\\' => to.extend(['\\', character]),
             ' '..='~' => to.push(character),
-            _ => to.push(STAND_IN),
+            _ => to.push(REPLACEMENT),
         }
     }
     to.push('"');

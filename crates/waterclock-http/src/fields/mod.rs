@@ -1,29 +1,19 @@
-//! What a response says about its check.
+//! The header fields by which a response tells a client about its limits.
 
-mod draft_03;
 mod ietf;
-mod legacy;
-mod retry;
-mod round;
-mod told;
-mod window;
+mod x_ratelimit;
 
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use waterclock::{Answer, Policy};
-
-pub use told::Told;
 pub use waterclock::HeaderStyle;
+use waterclock::{Answer, Limit, LimitDecision, Policy};
 
 const RETRY_AFTER: &str = "retry-after";
-const X_LIMIT: &str = "x-ratelimit-limit";
-const X_REMAINING: &str = "x-ratelimit-remaining";
-const X_RESET: &str = "x-ratelimit-reset";
 
 /// Header fields of a response, each name once.
 ///
-/// As pairs for protocols that carry them elsewhere (gRPC), or written into a [`HeaderMap`].
+/// Iterate over them for protocols that carry them elsewhere (gRPC), or write them into a [`HeaderMap`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<(&'static str, String)>);
 
@@ -31,7 +21,31 @@ impl Fields {
     /// The fields for a check of one charge.
     #[must_use]
     pub fn new(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Self {
-        fields(&[Told { style, name: policy.name(), policy, answer }])
+        Self::for_check([StyledAnswer { style, name: policy.name(), policy, answer }])
+    }
+
+    /// The fields for a check of one or more charges, each in its own policy's style.
+    ///
+    /// Lists are joined, in the order of the charges. If two styles share a name (`draft-03` and `legacy`
+    /// do), the value of `draft-03` is used. There is one `Retry-After`: the longest wait.
+    #[must_use]
+    pub fn for_check<'a, I>(answers: I) -> Self
+    where
+        I: IntoIterator<Item = StyledAnswer<'a>>,
+        I::IntoIter: Clone,
+    {
+        let answers = answers.into_iter();
+        let in_style = |style| {
+            answers.clone().filter(move |answer| answer.style == style && !answer.is_hidden())
+        };
+        let mut fields = Self::default();
+        ietf::write(in_style(HeaderStyle::Ietf), &mut fields);
+        x_ratelimit::write_legacy(in_style(HeaderStyle::Legacy), &mut fields);
+        x_ratelimit::write_draft_03(in_style(HeaderStyle::Draft03), &mut fields);
+        if let Some(wait) = disclosed_wait(answers) {
+            fields.set(RETRY_AFTER, seconds_up(wait).max(1).to_string());
+        }
+        fields
     }
 
     /// The fields as (name in lower case, value); values are printable ASCII.
@@ -45,28 +59,23 @@ impl Fields {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Writes them into `headers`, in the place of fields of the same names.
+    /// Writes them into `headers`, replacing fields of the same names.
     pub fn write_to(self, headers: &mut HeaderMap) {
-        for (name, value) in self.0 {
-            // Every value is made of digits and printable ASCII: none is refused here.
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(HeaderName::from_static(name), value);
-            }
+        for (name, value) in self.into_headers() {
+            headers.insert(name, value);
         }
     }
 
-    /// Adds them to `headers` where something may stand already, from further inside: to lists they are
-    /// appended, and of everything else what is there stays.
+    /// Adds them to `headers` that an inner layer may have written to: lists are extended, and all other
+    /// fields keep the value they have.
     pub(crate) fn add_to(self, headers: &mut HeaderMap) {
-        for (name, value) in self.0 {
-            let Ok(value) = HeaderValue::try_from(value) else { continue };
-            let name = HeaderName::from_static(name);
+        for (name, value) in self.into_headers() {
             if ietf::LISTS.contains(&name.as_str()) {
                 headers.append(name, value);
             } else {
@@ -75,7 +84,14 @@ impl Fields {
         }
     }
 
-    /// Sets a field, in the place of what was there.
+    fn into_headers(self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        // Every value is printable ASCII, so none is dropped here.
+        self.0.into_iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        })
+    }
+
+    /// Sets a field, replacing its value.
     fn set(&mut self, name: &'static str, value: String) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
@@ -93,24 +109,93 @@ impl IntoIterator for Fields {
     }
 }
 
-/// How long a client is told to wait, exactly; `Retry-After` rounds it up.
-pub(crate) fn told_wait(charges: &[Told<'_>]) -> Option<Duration> {
-    retry::longest_wait(charges.iter().filter(|told| !told.is_silent()))
+/// The answer to one charge of a check, and the style in which a client sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct StyledAnswer<'a> {
+    /// The style.
+    pub style: HeaderStyle,
+    /// The name by which clients know the policy.
+    pub name: &'a str,
+    /// The policy that decided.
+    pub policy: &'a Policy,
+    /// What it answered.
+    pub answer: &'a Answer,
 }
 
-/// The fields for a check of one or more charges, each told in its own policy's style.
-///
-/// Lists are joined, in the order of the charges. Where two styles share a name (`draft-03` and
-/// `legacy` do), the one of `draft-03` stands. There is one `Retry-After`: the longest wait.
-#[must_use]
-pub fn fields(charges: &[Told<'_>]) -> Fields {
-    let in_style = |style| charges.iter().filter(move |told| told.speaks(style));
-    let mut fields = Fields::default();
-    ietf::tell(in_style(HeaderStyle::Ietf), &mut fields);
-    legacy::tell(in_style(HeaderStyle::Legacy), &mut fields);
-    draft_03::tell(in_style(HeaderStyle::Draft03), &mut fields);
-    if let Some(wait) = told_wait(charges) {
-        fields.set(RETRY_AFTER, round::seconds_up(wait).max(1).to_string());
+impl<'a> StyledAnswer<'a> {
+    /// Whether clients never see it. Shadow policies are always hidden.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.style == HeaderStyle::None || self.policy.is_shadow()
     }
-    fields
+
+    fn is_refused(&self) -> bool {
+        self.policy.refuses(&self.answer.decision)
+    }
+
+    /// The limits that can refuse, with their numbers, in policy order.
+    fn limits(&self) -> impl Iterator<Item = (&'a Limit, &'a LimitDecision)> + use<'a> {
+        let numbered = self.policy.limits().iter().zip(&self.answer.limits);
+        numbered.filter(|(limit, _)| !limit.is_shadow())
+    }
+
+    /// How long to wait after a refusal; at least until every refusing limit has a unit again.
+    fn wait(&self) -> Option<Duration> {
+        let wait = self.answer.decision.retry_after()?;
+        let refusing = self.limits().filter(|(_, decision)| !decision.allowed);
+        Some(refusing.filter_map(|(_, decision)| decision.next_unit).fold(wait, Duration::max))
+    }
+}
+
+/// The exact wait that clients may know; `Retry-After` rounds it up.
+pub(crate) fn disclosed_wait<'a>(
+    answers: impl Iterator<Item = StyledAnswer<'a>>,
+) -> Option<Duration> {
+    longest_wait(answers.filter(|answer| !answer.is_hidden()))
+}
+
+/// The longest wait of the refused answers; `None` if none was refused or one of them can never pass.
+fn longest_wait<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>) -> Option<Duration> {
+    answers
+        .filter(StyledAnswer::is_refused)
+        .map(|answer| answer.wait())
+        .try_fold(None, |longest: Option<Duration>, wait| Some(longest.max(Some(wait?))))
+        .flatten()
+}
+
+/// A limit's window in whole seconds: the period of a window, or the time a bucket takes to refill from
+/// empty. `None` if that is not a whole number, or if the limit has no window.
+fn window_seconds(limit: &Limit) -> Option<u64> {
+    let window = limit.window().filter(|window| window.subsec_nanos() == 0)?;
+    Some(window.as_secs()).filter(|seconds| *seconds > 0)
+}
+
+/// Whole seconds, rounded up, so that no client comes back too early.
+fn seconds_up(wait: Duration) -> u64 {
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))
+}
+
+/// Seconds with three decimals, rounded up.
+fn millis_up(wait: Duration) -> String {
+    let millis = wait.as_nanos().div_ceil(1_000_000);
+    format!("{}.{:03}", millis / 1_000, millis % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_round_up() {
+        let ns = Duration::from_nanos;
+        assert_eq!(seconds_up(ns(0)), 0);
+        assert_eq!(seconds_up(ns(1)), 1);
+        assert_eq!(seconds_up(ns(2_000_000_000)), 2);
+        assert_eq!(seconds_up(ns(2_000_000_001)), 3);
+        assert_eq!(seconds_up(Duration::MAX), u64::MAX);
+        assert_eq!(millis_up(ns(0)), "0.000");
+        assert_eq!(millis_up(ns(1)), "0.001");
+        assert_eq!(millis_up(ns(61_050_000_000)), "61.050");
+        assert_eq!(millis_up(ns(61_050_000_001)), "61.051");
+        assert_eq!(millis_up(ns(999_999_999)), "1.000");
+    }
 }

@@ -1,3 +1,5 @@
+//! The body of a response, watched to its end.
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -6,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::after::After;
+use super::settle::OnEnd;
 use crate::exchange::Ending;
 
 pin_project! {
@@ -23,7 +25,7 @@ pin_project! {
         Served {
             #[pin]
             body: B,
-            after: Option<Box<After>>,
+            on_end: Option<Box<OnEnd>>,
         },
         Refused {
             bytes: Option<Bytes>,
@@ -39,10 +41,10 @@ impl<B> ResponseBody<B> {
 
 #[cfg(feature = "axum")]
 impl ResponseBody<axum::body::Body> {
-    /// As axum has it. Only a body that is watched to its end needs another box.
+    /// As axum's body. Only a body that is watched to its end needs another box.
     pub(super) fn into_axum(self) -> axum::body::Body {
         match self.kind {
-            Kind::Served { body, after: None } => body,
+            Kind::Served { body, on_end: None } => body,
             Kind::Refused { bytes } => bytes.unwrap_or_default().into(),
             kind => axum::body::Body::new(Self { kind }),
         }
@@ -52,19 +54,19 @@ impl ResponseBody<axum::body::Body> {
 impl<B: Body> ResponseBody<B> {
     pub(super) fn served(
         body: B,
-        mut after: Option<Box<After>>,
+        mut on_end: Option<Box<OnEnd>>,
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Self {
-        if let Some(after) = &mut after {
-            after.heard(status, headers, body.size_hint().exact());
+        if let Some(on_end) = &mut on_end {
+            on_end.see_head(status, headers, body.size_hint().exact());
         }
-        let mut served = Kind::Served { body, after };
-        if let Kind::Served { body, after } = &mut served
+        let mut served = Kind::Served { body, on_end };
+        if let Kind::Served { body, on_end } = &mut served
             && body.is_end_stream()
         {
-            // Servers do not ask a body for more that says it has ended.
-            end(after, Ending::Whole);
+            // Servers do not poll a body that says it has ended.
+            end(on_end, Ending::Complete);
         }
         Self { kind: served }
     }
@@ -78,21 +80,21 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let (mut body, after) = match self.project().kind.project() {
+        let (mut body, on_end) = match self.project().kind.project() {
             KindProjection::Refused { bytes } => {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes))));
             }
-            KindProjection::Served { body, after } => (body, after),
+            KindProjection::Served { body, on_end } => (body, on_end),
         };
         let polled = body.as_mut().poll_frame(context);
         if let Poll::Ready(polled) = &polled {
             match polled {
-                Some(Ok(frame)) => look(frame, after),
-                Some(Err(_)) => end(after, Ending::Failed),
-                None => end(after, Ending::Whole),
+                Some(Ok(frame)) => watch(frame, on_end),
+                Some(Err(_)) => end(on_end, Ending::Failed),
+                None => end(on_end, Ending::Complete),
             }
             if body.is_end_stream() {
-                end(after, Ending::Whole);
+                end(on_end, Ending::Complete);
             }
         }
         polled
@@ -115,19 +117,19 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     }
 }
 
-fn look(frame: &Frame<Bytes>, after: &mut Option<Box<After>>) {
-    let Some(after) = after else { return };
+fn watch(frame: &Frame<Bytes>, on_end: &mut Option<Box<OnEnd>>) {
+    let Some(on_end) = on_end else { return };
     if let Some(data) = frame.data_ref() {
-        after.sent(data.remaining());
+        on_end.see_bytes(data.remaining());
     }
     if let Some(trailers) = frame.trailers_ref() {
-        after.heard_trailers(trailers);
+        on_end.see_trailers(trailers);
     }
 }
 
-fn end(after: &mut Option<Box<After>>, ending: Ending) {
-    if let Some(after) = after.take() {
-        after.end(ending);
+fn end(on_end: &mut Option<Box<OnEnd>>, ending: Ending) {
+    if let Some(on_end) = on_end.take() {
+        on_end.end(ending);
     }
 }
 

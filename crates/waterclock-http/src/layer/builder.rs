@@ -1,3 +1,6 @@
+//! Building the layer, and what can be wrong with it.
+
+use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,56 +10,60 @@ use http::Response;
 use http::request::Parts;
 use waterclock::{Crossing, Limit, Policy, Settlement, Store, StoreError};
 
-use super::decide::{Gate, PeerOf, Respond};
-use super::{BuildError, RateLimitConnections, RateLimitLayer};
+use super::gate::{Gate, PeerSource, Respond};
+use super::{RateLimitConnections, RateLimitLayer};
 use crate::key::Key;
 use crate::refusal::Refusal;
-use crate::rule::Rule;
+use crate::rule::{Rule, decide_alike};
 
 /// Builds a [`RateLimitLayer`].
-pub struct RateLimitBuilder<S> {
+pub struct RateLimitLayerBuilder<S> {
     store: S,
     rules: Vec<Rule>,
     key: Option<Key>,
-    peer: PeerOf,
+    peer: PeerSource,
     respond: Respond,
 }
 
-impl<S: Store + 'static> RateLimitBuilder<S> {
+impl<S: Store + 'static> RateLimitLayerBuilder<S> {
     pub(super) fn new(store: S) -> Self {
         let respond: Respond = Arc::new(|refusal| refusal.response());
-        Self { store, rules: Vec::new(), key: None, peer: PeerOf::Nobody, respond }
+        Self { store, rules: Vec::new(), key: None, peer: PeerSource::Unknown, respond }
     }
 
-    /// Adds a [`Rule`], or a policy for every request.
-    ///
-    /// A request is charged by every rule that it matches: all of them together or none.
+    /// Adds a policy for every request: a [`Rule`] without conditions.
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        self.rule(policy)
+    }
+
+    /// Adds a [`Rule`]. A request is charged by every rule that it matches: by all of them or by none.
     #[must_use]
     pub fn rule(mut self, rule: impl Into<Rule>) -> Self {
         self.rules.push(rule.into());
         self
     }
 
-    /// What shares a budget, for the rules that do not say it themselves.
+    /// Sets the key of all rules that have none of their own.
     #[must_use]
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Where the address of the connection's other end stands, for [`ClientIp`](crate::ClientIp) keys
-    /// where servers leave it in the request.
+    /// Finds the address of the connection's peer in a request, for [`ClientIp`](crate::ClientIp) keys with
+    /// servers that leave it there.
     ///
-    /// The function has to know it for every request that can come. Where connections are accepted by
-    /// this program, [`build_per_connection`](Self::build_per_connection) cannot miss one.
+    /// The function must know the address for every request. A program that accepts connections itself
+    /// should use [`build_per_connection`](Self::build_per_connection), which cannot miss one.
     #[must_use]
     pub fn peer(mut self, peer: impl Fn(&Parts) -> IpAddr + Send + Sync + 'static) -> Self {
-        self.peer = PeerOf::Request(Arc::new(peer));
+        self.peer = PeerSource::Request(Arc::new(peer));
         self
     }
 
-    /// Answers requests that are turned away, instead of [`Refusal::response`]. The header fields of the
-    /// policies' styles are added to whatever it returns.
+    /// Replaces the response to refused requests, which is [`Refusal::response`] by default. The header
+    /// fields of the policies' styles are added to it.
     #[must_use]
     pub fn respond(
         mut self,
@@ -66,26 +73,34 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
         self
     }
 
-    /// The layer, with its policies in the store.
+    /// Sets the policies in the store, and makes the layer.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if rules, keys and policies do not fit together, or if the store rejects a policy.
     pub async fn build(mut self) -> Result<RateLimitLayer<S>, BuildError> {
         self.verify()?;
         let peer = self.peer.clone();
-        if let PeerOf::Nobody = peer
+        if let PeerSource::Unknown = peer
             && let Some(rule) = self.rules.iter().find(|rule| rule.needs_peer())
         {
-            return Err(BuildError::NoPeer(rule.policy.name().to_owned()));
+            return Err(BuildError::NoPeer(rule.policy().name().to_owned()));
         }
         Ok(RateLimitLayer { gate: Arc::new(self.gate().await?), peer })
     }
 
-    /// The same for servers that make a service for each connection, and so know who each one comes from;
-    /// [`peer`](Self::peer) is not asked then.
+    /// The same for servers that make a service for each connection, and so know its peer;
+    /// [`peer`](Self::peer) is not used then.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
     pub async fn build_per_connection(mut self) -> Result<RateLimitConnections<S>, BuildError> {
         self.verify()?;
-        Ok(RateLimitConnections::new(self.gate().await?))
+        Ok(RateLimitConnections { gate: Arc::new(self.gate().await?) })
     }
 
-    /// Everything that can be wrong without a store.
+    /// Finds every mistake that needs no store.
     fn verify(&mut self) -> Result<(), BuildError> {
         if self.rules.is_empty() {
             return Err(BuildError::NoRule);
@@ -94,12 +109,11 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
             rule.key = rule.key.take().or_else(|| self.key.clone());
             verify(rule)?;
         }
-        let policies: Vec<&Policy> = self.rules.iter().flat_map(Rule::policies).collect();
+        let policies: Vec<&Arc<Policy>> = self.rules.iter().flat_map(Rule::policies).collect();
         for (at, policy) in policies.iter().enumerate() {
-            let is_other =
-                |other: &&&Policy| other.name() == policy.name() && !decide_alike(other, policy);
-            if let Some(other) = policies[..at].iter().find(is_other) {
-                return Err(BuildError::Twins(other.name().to_owned()));
+            let mut earlier = policies[..at].iter().filter(|other| other.name() == policy.name());
+            if earlier.any(|other| !decide_alike(other, policy)) {
+                return Err(BuildError::DuplicatePolicy(policy.name().to_owned()));
             }
         }
         Ok(())
@@ -108,45 +122,41 @@ impl<S: Store + 'static> RateLimitBuilder<S> {
     async fn gate(self) -> Result<Gate<S>, BuildError> {
         let Self { store, rules, respond, .. } = self;
         for rule in &rules {
-            store.set_policy(Policy::clone(&rule.policy)).await?;
-            for (_, tier) in &rule.tiers {
-                let of = rule.policy.name();
-                store.set_variant(of, Policy::clone(tier), Crossing::Units).await?;
+            store.set_policy(Policy::clone(rule.policy())).await?;
+            for variant in rule.scope.variants() {
+                let variant = Policy::clone(variant);
+                store.set_variant(rule.policy().name(), variant, Crossing::Units).await?;
             }
         }
-        if rules.iter().any(Rule::holds) {
-            can_hold(&store).await?;
+        if rules.iter().any(Rule::reserves) {
+            verify_reservations(&store).await?;
         }
         Ok(Gate::new(store, rules, respond))
     }
 }
 
-/// A store that cannot hold anything says so to any question about it.
-async fn can_hold(store: &impl Store) -> Result<(), StoreError> {
-    match store.settle("can-you-hold", Settlement::Cancel).await {
+/// A store without reservations answers `Unfit` to any call about them.
+async fn verify_reservations(store: &impl Store) -> Result<(), StoreError> {
+    match store.settle("are-there-reservations", Settlement::Cancel).await {
         Err(error @ StoreError::Unfit(_)) => Err(error),
         _ => Ok(()),
     }
 }
 
-fn decide_alike(one: &Policy, other: &Policy) -> bool {
-    let how = |policy: &Policy| (policy.definition(), policy.mode(), policy.is_shadow());
-    how(one) == how(other)
-}
-
 fn verify(rule: &Rule) -> Result<(), BuildError> {
-    let policy = || rule.policy.name().to_owned();
-    if let Some(path) = rule.wrong_path() {
-        return Err(BuildError::Path { policy: policy(), path: path.to_owned() });
+    let policy = || rule.policy().name().to_owned();
+    if let Some(mistake) = &rule.mistake {
+        return Err(mistake.clone());
     }
-    if let Some((_, tier)) = rule.tiers.iter().find(|(_, tier)| !is_tier_of(tier, &rule.policy)) {
-        return Err(BuildError::Tier { policy: policy(), tier: tier.name().to_owned() });
+    if let Some(variant) = rule.scope.variants().find(|variant| !same_names(variant, rule.policy()))
+    {
+        return Err(BuildError::Tier { policy: policy(), tier: variant.name().to_owned() });
     }
-    if rule.policies().any(Policy::counts_several) {
+    if rule.policies().any(|policy| policy.counts_several()) {
         return Err(BuildError::SeveralUnits(policy()));
     }
     let Some(key) = &rule.key else { return Err(BuildError::NoKey(policy())) };
-    if let Some(header) = key.wrong_header() {
+    if let Some(header) = key.invalid_header() {
         return Err(BuildError::Header { policy: policy(), header: header.to_owned() });
     }
     match key.parameters().find(|parameter| !rule.captures(parameter)) {
@@ -157,14 +167,124 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
     }
 }
 
-/// What was spent is known by the limits' names. A tier without limits has nothing to know.
-fn is_tier_of(tier: &Policy, policy: &Policy) -> bool {
-    let [tiers, policys] = [tier, policy].map(|policy| policy.limits().iter().map(Limit::name));
-    tier.limits().is_empty() || tiers.eq(policys)
+/// Tiers share what was spent by the names of their limits.
+fn same_names(tier: &Policy, policy: &Policy) -> bool {
+    let [tier, policy] = [tier, policy].map(|policy| policy.limits().iter().map(Limit::name));
+    tier.eq(policy)
 }
 
-impl<S> fmt::Debug for RateLimitBuilder<S> {
+impl<S> fmt::Debug for RateLimitLayerBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitBuilder").field("rules", &self.rules).finish_non_exhaustive()
+        f.debug_struct("RateLimitLayerBuilder").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// Why a layer could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is no rule, so nothing would be limited.
+    NoRule,
+    /// The policy of this name has no key.
+    NoKey(String),
+    /// The policy's key is the client's address, and the address of the connection's peer is not known.
+    NoPeer(String),
+    /// The policy's rule has an invalid path.
+    Path {
+        /// The policy.
+        policy: String,
+        /// The path.
+        path: String,
+    },
+    /// The policy's key is a header field with an invalid name.
+    Header {
+        /// The policy.
+        policy: String,
+        /// The name of the field.
+        header: String,
+    },
+    /// The policy's key needs a parameter that not all paths of the rule have.
+    NoParameter {
+        /// The policy.
+        policy: String,
+        /// The parameter.
+        parameter: String,
+    },
+    /// The limits of a tier have other names than those of the policy.
+    Tier {
+        /// The policy.
+        policy: String,
+        /// The tier's policy.
+        tier: String,
+    },
+    /// The policy counts several units, but a rule has one cost.
+    SeveralUnits(String),
+    /// Two different policies have this name.
+    DuplicatePolicy(String),
+    /// The store rejected a policy.
+    Store(StoreError),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule => {
+                f.write_str("the layer has no rule; add one with `.policy(…)` or `.rule(…)`")
+            }
+            Self::NoKey(policy) => write!(
+                f,
+                "policy `{policy}` has no key; set what shares its budget with `.key(…)`, which may be \
+                 `Key::everyone()`"
+            ),
+            Self::NoPeer(policy) => write!(
+                f,
+                "the key of policy `{policy}` is the client's address, which a request does not contain; use \
+                 `.build_per_connection()`, or find it with `.peer(…)`"
+            ),
+            Self::Path { policy, path } => write!(
+                f,
+                "the rule of policy `{policy}` has the path `{path}`, which is invalid or conflicts with another \
+                 path; write `/users/{{id}}` or `/files/{{*path}}`"
+            ),
+            Self::Header { policy, header } => write!(
+                f,
+                "the key of policy `{policy}` is the header `{header}`, which is not a valid header name"
+            ),
+            Self::NoParameter { policy, parameter } => write!(
+                f,
+                "the key of policy `{policy}` is the parameter `{parameter}`, which not all paths of its rule \
+                 have; write `.path(\"/…/{{{parameter}}}\")`"
+            ),
+            Self::Tier { policy, tier } => write!(
+                f,
+                "policy `{tier}` is a tier of `{policy}`, but its limits have other names, so what was spent \
+                 cannot be carried over; give them the same names, or no limits at all"
+            ),
+            Self::SeveralUnits(policy) => write!(
+                f,
+                "policy `{policy}` counts several units, but a rule has one cost; give each unit its own policy \
+                 and rule, which are charged all or nothing"
+            ),
+            Self::DuplicatePolicy(policy) => write!(
+                f,
+                "two different policies are called `{policy}`; give one of them another name"
+            ),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for BuildError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }

@@ -1,20 +1,22 @@
+//! The decisions about a request, for handlers and observers.
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use waterclock::{Answer, Policy};
+use waterclock::{Action, Answer, Policy};
 
-use crate::fields::{Fields, HeaderStyle, Told, fields, told_wait};
-use crate::rule::Rule;
+use super::Match;
+use crate::fields::{Fields, HeaderStyle, StyledAnswer, disclosed_wait};
 
-/// What was decided about a request: an extension of every request that gets through, for its handler, and
-/// of every response that turns one away, for whoever counts.
+/// The decisions about a request: an extension of every request that is admitted, for its handler, and of
+/// every response that refuses one, for outer layers.
 ///
 /// ```
 /// use waterclock_http::Checked;
 ///
 /// fn handler(request: http::Request<()>) -> String {
 ///     let checked = request.extensions().get::<Checked>();
-///     let left = checked.and_then(|checked| checked.of("api")).and_then(|api| api.decision.remaining());
+///     let left = checked.and_then(|checked| checked.get("api")).and_then(|api| api.decision.remaining());
 ///     format!("{left:?} left")
 /// }
 /// # let _ = handler;
@@ -22,48 +24,53 @@ use crate::rule::Rule;
 #[derive(Clone, Debug)]
 pub struct Checked(Arc<[Charged]>);
 
-/// What one policy decided.
+/// The decision of one policy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Charged {
     /// The rule's policy, by whose name clients know it.
-    pub(crate) rule: Arc<Policy>,
-    /// The policy whose numbers decided: that of the request's tier, if it has one.
+    pub(crate) base: Arc<Policy>,
+    /// The policy whose numbers decided: the variant for the request's tier or key, if there is one.
     pub policy: Arc<Policy>,
     /// What the request costs.
     pub cost: u64,
-    /// How much clients are told of it.
+    /// The style in which clients see it.
     pub headers: HeaderStyle,
     /// The decision, with each limit's own numbers.
     pub answer: Answer,
 }
 
 impl Charged {
-    pub(super) fn new(rule: &Rule, policy: &Arc<Policy>, cost: u64, answer: Answer) -> Self {
-        let (rule, headers) = (Arc::clone(&rule.policy), rule.headers);
-        Self { rule, policy: Arc::clone(policy), cost, headers, answer }
+    pub(super) fn new(found: Match<'_>, mut answer: Answer) -> Self {
+        let Match { rule, policy, cost, action, .. } = found;
+        let mut headers = rule.headers;
+        if action == Action::Shadow {
+            answer.decision = answer.decision.in_shadow(&cost.into());
+            headers = HeaderStyle::None;
+        }
+        Self { base: Arc::clone(rule.policy()), policy, cost, headers, answer }
     }
 
-    fn told(&self) -> Told<'_> {
+    fn styled(&self) -> StyledAnswer<'_> {
         let (style, name) = (self.headers, self.name());
-        Told { style, name, policy: &self.policy, answer: &self.answer }
+        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
     }
 
     /// The name of the rule's policy, whatever the tier.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.rule.name()
+        self.base.name()
     }
 
-    /// Whether this policy turns the request away.
+    /// Whether this policy refuses the request.
     #[must_use]
-    pub fn refuses(&self) -> bool {
+    pub fn is_refused(&self) -> bool {
         self.policy.refuses(&self.answer.decision)
     }
 
-    /// Whether clients hear of this policy.
-    pub(crate) fn is_told(&self) -> bool {
-        !self.told().is_silent()
+    /// Whether clients never see this policy.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.styled().is_hidden()
     }
 }
 
@@ -72,7 +79,7 @@ impl Checked {
         Self(charges.into())
     }
 
-    /// Behind what a layer further out has decided.
+    /// Appends these decisions to those of an outer layer.
     pub(super) fn after(self, earlier: Option<&Checked>) -> Self {
         match earlier {
             Some(earlier) => Self(earlier.iter().chain(self.iter()).cloned().collect()),
@@ -80,37 +87,30 @@ impl Checked {
         }
     }
 
-    /// What each policy said, in the order of the rules.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Charged> {
+    /// The decision of each policy, in the order of the rules; those in shadow come last.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Charged> + Clone {
         self.0.iter()
     }
 
-    /// What the policy of this name said.
+    /// The answer of the policy of this name.
     #[must_use]
-    pub fn of(&self, policy: &str) -> Option<&Answer> {
+    pub fn get(&self, policy: &str) -> Option<&Answer> {
         self.iter().find(|charged| charged.name() == policy).map(|charged| &charged.answer)
     }
 
-    /// Whether the request is turned away.
+    /// Whether the request is refused.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        self.iter().any(Charged::refuses)
+        self.iter().any(Charged::is_refused)
     }
 
-    /// How long a client should wait, as far as it may be told: what `Retry-After` says, exactly.
+    /// How long the client should wait, as far as it may know: the exact value of `Retry-After`.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        told_wait(&self.told())
+        disclosed_wait(self.iter().map(Charged::styled))
     }
 
     pub(crate) fn fields(&self) -> Fields {
-        match &*self.0 {
-            [one] => fields(&[one.told()]),
-            _ => fields(&self.told()),
-        }
-    }
-
-    fn told(&self) -> Vec<Told<'_>> {
-        self.iter().map(Charged::told).collect()
+        Fields::for_check(self.iter().map(Charged::styled))
     }
 }

@@ -1,3 +1,6 @@
+//! The response, after the decision.
+
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,17 +12,19 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::ResponseBody;
-use super::decide::{Admitted, Ruling};
+use super::gate::Ruling;
+use super::settle::OnEnd;
 use crate::exchange::Ending;
+use crate::fields::Fields;
 
-/// What the contract of futures forbids.
-const AGAIN: &str = "a response was polled again after it was ready";
+/// The contract of futures forbids this.
+const POLLED_AGAIN: &str = "a response was polled again after it was ready";
 
 type Deciding = Pin<Box<dyn Future<Output = (Parts, Ruling)> + Send>>;
 
 pin_project! {
-    /// The response of a [`RateLimit`](crate::RateLimit): the decision first, where it takes its time, and
-    /// then the service's own response, or a refusal.
+    /// The response of a [`RateLimit`](crate::RateLimit): it waits for the decision if necessary, then for
+    /// the service's response.
     pub struct ResponseFuture<Inner, Sent>
     where
         Inner: Service<Request<Sent>>,
@@ -34,13 +39,14 @@ pin_project! {
     enum State<Inner, Sent, Serving> {
         Deciding {
             deciding: Deciding,
-            // Until the decision is made.
-            held: Option<(Sent, Inner)>,
+            // What is needed after the decision.
+            request: Option<(Sent, Inner)>,
         },
         Serving {
             #[pin]
             serving: Serving,
-            admitted: Option<Admitted>,
+            fields: Fields,
+            on_end: Option<Box<OnEnd>>,
         },
         Refused {
             response: Option<Response<Bytes>>,
@@ -50,11 +56,15 @@ pin_project! {
 
 impl<Inner: Service<Request<Sent>>, Sent> ResponseFuture<Inner, Sent> {
     pub(super) fn deciding(deciding: Deciding, body: Sent, ready: Inner) -> Self {
-        Self { state: State::Deciding { deciding, held: Some((body, ready)) } }
+        Self { state: State::Deciding { deciding, request: Some((body, ready)) } }
     }
 
-    pub(super) fn serving(serving: Inner::Future, admitted: Admitted) -> Self {
-        Self { state: State::Serving { serving, admitted: Some(admitted) } }
+    pub(super) fn serving(
+        serving: Inner::Future,
+        fields: Fields,
+        on_end: Option<Box<OnEnd>>,
+    ) -> Self {
+        Self { state: State::Serving { serving, fields, on_end } }
     }
 
     pub(super) fn refused(response: Response<Bytes>) -> Self {
@@ -73,23 +83,23 @@ where
         let mut state = self.project().state;
         loop {
             match state.as_mut().project() {
-                StateProjection::Deciding { deciding, held } => {
+                StateProjection::Deciding { deciding, request } => {
                     let (parts, ruling) = ready!(deciding.as_mut().poll(context));
-                    let (body, mut ready) = held.take().expect(AGAIN);
+                    let (body, mut ready) = request.take().expect(POLLED_AGAIN);
                     state.set(match ruling {
-                        Ruling::Admit(admitted) => State::Serving {
-                            serving: ready.call(Request::from_parts(parts, body)),
-                            admitted: Some(admitted),
-                        },
+                        Ruling::Admit(fields, on_end) => {
+                            let serving = ready.call(Request::from_parts(parts, body));
+                            State::Serving { serving, fields, on_end }
+                        }
                         Ruling::Refuse(response) => State::Refused { response: Some(response) },
                     });
                 }
-                StateProjection::Serving { serving, admitted } => {
+                StateProjection::Serving { serving, fields, on_end } => {
                     let served = ready!(serving.poll(context));
-                    return Poll::Ready(finish(served, admitted.take().expect(AGAIN)));
+                    return Poll::Ready(finish(served, mem::take(fields), on_end.take()));
                 }
                 StateProjection::Refused { response } => {
-                    let response = response.take().expect(AGAIN);
+                    let response = response.take().expect(POLLED_AGAIN);
                     return Poll::Ready(Ok(response.map(ResponseBody::refused)));
                 }
             }
@@ -99,22 +109,23 @@ where
 
 fn finish<Served: Body, E>(
     served: Result<Response<Served>, E>,
-    admitted: Admitted,
+    fields: Fields,
+    on_end: Option<Box<OnEnd>>,
 ) -> Result<Response<ResponseBody<Served>>, E> {
-    let Admitted { fields, after } = admitted;
-    let response = match served {
-        Ok(response) => response,
-        Err(error) => {
-            if let Some(after) = after {
-                after.end(Ending::Failed);
-            }
-            return Err(error);
+    match served {
+        Ok(response) => {
+            let (mut head, body) = response.into_parts();
+            fields.add_to(&mut head.headers);
+            let body = ResponseBody::served(body, on_end, head.status, &head.headers);
+            Ok(Response::from_parts(head, body))
         }
-    };
-    let (mut head, body) = response.into_parts();
-    fields.add_to(&mut head.headers);
-    let body = ResponseBody::served(body, after, head.status, &head.headers);
-    Ok(Response::from_parts(head, body))
+        Err(error) => {
+            if let Some(on_end) = on_end {
+                on_end.end(Ending::Failed);
+            }
+            Err(error)
+        }
+    }
 }
 
 impl<Inner: Service<Request<Sent>>, Sent> std::fmt::Debug for ResponseFuture<Inner, Sent> {

@@ -1,16 +1,18 @@
 //! The layer: it asks a store about each request before the service sees it.
+//!
+//! One request: [`RateLimit::call`](service) → [`Gate::decide`](gate) (`Rule::matches`, `Key::find`,
+//! `Rule::resolve`, then one call of the store for all rules) → [`ResponseFuture`](future) → [`ResponseBody`](body),
+//! whose end [settles](settle) what was reserved.
 
-mod after;
+#[cfg(feature = "axum")]
+mod axum;
 mod body;
 mod builder;
 mod checked;
-mod connections;
-mod decide;
-mod error;
 mod future;
-mod hold;
-mod line;
+mod gate;
 mod service;
+mod settle;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -20,15 +22,14 @@ use std::sync::atomic::Ordering;
 use tower_layer::Layer;
 use waterclock::Store;
 
-pub use body::ResponseBody;
-pub use builder::RateLimitBuilder;
-pub use checked::{Charged, Checked};
 #[cfg(feature = "axum")]
-pub use connections::MakeRateLimit;
-pub use connections::RateLimitConnections;
-use decide::{Gate, PeerOf};
-pub use error::BuildError;
+pub use self::axum::MakeRateLimit;
+pub use body::ResponseBody;
+pub use builder::{BuildError, RateLimitLayerBuilder};
+pub use checked::{Charged, Checked};
 pub use future::ResponseFuture;
+pub(crate) use gate::Match;
+use gate::{Gate, PeerSource};
 pub use service::RateLimit;
 
 /// Limits the requests of a service, by one or several policies of a [`Store`].
@@ -40,35 +41,31 @@ pub use service::RateLimit;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let per_tenant = Policy::new("api", [Limit::per_second(100)])?;
 /// let layer = RateLimitLayer::builder(MemoryStore::default())
-///     .rule(per_tenant)
+///     .policy(per_tenant)
 ///     .key(Key::header("x-tenant"))
 ///     .build()
 ///     .await?;
 /// # Ok(()) }
 /// ```
 ///
-/// Clones share everything: a service for each connection is as good as one for all.
+/// Clones share the store and the rules, so a service per connection counts like one service for all.
 pub struct RateLimitLayer<S> {
     gate: Arc<Gate<S>>,
-    peer: PeerOf,
+    peer: PeerSource,
 }
 
 impl<S: Store + 'static> RateLimitLayer<S> {
-    /// A layer that keeps its counts in this store.
+    /// Starts a layer that keeps its state in this store.
     #[must_use]
-    pub fn builder(store: S) -> RateLimitBuilder<S> {
-        RateLimitBuilder::new(store)
+    pub fn builder(store: S) -> RateLimitLayerBuilder<S> {
+        RateLimitLayerBuilder::new(store)
     }
 
-    /// How many exchanges could not be settled or reported so far, because the store had no answer: what was
-    /// held for them stays charged.
+    /// How many requests could not be settled or reported so far because the store failed. What was
+    /// reserved for them stays charged.
     #[must_use]
     pub fn unsettled(&self) -> u64 {
         self.gate.unsettled.load(Ordering::Relaxed)
-    }
-
-    fn at(gate: Arc<Gate<S>>, peer: IpAddr) -> Self {
-        Self { gate, peer: PeerOf::Connection(peer) }
     }
 }
 
@@ -89,5 +86,40 @@ impl<S, Inner> Layer<Inner> for RateLimitLayer<S> {
 impl<S> fmt::Debug for RateLimitLayer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer").field("rules", &self.gate.rules).finish_non_exhaustive()
+    }
+}
+
+/// Makes a layer for each connection of a server. All of them count together.
+///
+/// A [`ClientIp`](crate::ClientIp) key needs the address of the connection's peer, which a request does not
+/// contain. With this type the compiler makes sure that the address is known.
+pub struct RateLimitConnections<S> {
+    gate: Arc<Gate<S>>,
+}
+
+impl<S: Store + 'static> RateLimitConnections<S> {
+    /// The layer for a connection from this address.
+    #[must_use]
+    pub fn layer_for(&self, peer: IpAddr) -> RateLimitLayer<S> {
+        RateLimitLayer { gate: Arc::clone(&self.gate), peer: PeerSource::Connection(peer) }
+    }
+
+    /// Wraps an application for `axum::serve`.
+    #[cfg(feature = "axum")]
+    pub fn make_service<App>(self, app: App) -> MakeRateLimit<App, S> {
+        MakeRateLimit { connections: self, app }
+    }
+}
+
+impl<S> Clone for RateLimitConnections<S> {
+    fn clone(&self) -> Self {
+        Self { gate: Arc::clone(&self.gate) }
+    }
+}
+
+impl<S> fmt::Debug for RateLimitConnections<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rules = &self.gate.rules;
+        f.debug_struct("RateLimitConnections").field("rules", rules).finish_non_exhaustive()
     }
 }

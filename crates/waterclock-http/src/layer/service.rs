@@ -1,3 +1,5 @@
+//! The service that the layer wraps around another.
+
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -8,18 +10,18 @@ use http_body::Body;
 use tower_service::Service;
 use waterclock::Store;
 
-use super::decide::{Gate, PeerOf, Ruling};
+use super::gate::{Gate, PeerSource, Ruling};
 use super::{ResponseBody, ResponseFuture};
 
-/// A service whose requests a [`RateLimitLayer`](crate::RateLimitLayer) decides about.
+/// A service whose requests are limited by a [`RateLimitLayer`](crate::RateLimitLayer).
 pub struct RateLimit<Inner, S> {
     inner: Inner,
     gate: Arc<Gate<S>>,
-    peer: PeerOf,
+    peer: PeerSource,
 }
 
 impl<Inner, S> RateLimit<Inner, S> {
-    pub(super) fn new(inner: Inner, gate: Arc<Gate<S>>, peer: PeerOf) -> Self {
+    pub(super) fn new(inner: Inner, gate: Arc<Gate<S>>, peer: PeerSource) -> Self {
         Self { inner, gate, peer }
     }
 }
@@ -47,16 +49,16 @@ where
     fn call(&mut self, request: Request<Sent>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
         match self.gate.decide_now(&mut parts, &self.peer) {
-            Some(Ruling::Admit(admitted)) => {
-                let served = self.inner.call(Request::from_parts(parts, body));
-                ResponseFuture::serving(served, admitted)
+            Some(Ruling::Admit(fields, on_end)) => {
+                let serving = self.inner.call(Request::from_parts(parts, body));
+                ResponseFuture::serving(serving, fields, on_end)
             }
             Some(Ruling::Refuse(response)) => ResponseFuture::refused(response),
             None => {
-                // It is this one that is ready; the clone has yet to be asked.
+                // This service is the one that is ready, so it moves into the future, and its clone stays.
                 let clone = self.inner.clone();
                 let ready = mem::replace(&mut self.inner, clone);
-                let deciding = Arc::clone(&self.gate).decide(parts, self.peer.clone());
+                let deciding = Arc::clone(&self.gate).decide_later(parts, self.peer.clone());
                 ResponseFuture::deciding(Box::pin(deciding), body, ready)
             }
         }

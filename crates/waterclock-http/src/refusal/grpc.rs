@@ -1,4 +1,4 @@
-//! A status of gRPC in header fields, with `google.rpc.RetryInfo` where a client may know when to retry.
+//! A gRPC status in header fields, with `google.rpc.RetryInfo` if the client may know when to retry.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) fn response(refusal: &Refusal<'_>) -> Response<Bytes> {
         Reason::Key(_) => (INVALID_ARGUMENT, None),
         Reason::Store(_) => (UNAVAILABLE, None),
     };
-    let sentence = refusal.sentence();
+    let message = refusal.message();
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
@@ -34,22 +34,22 @@ pub(super) fn response(refusal: &Refusal<'_>) -> Response<Bytes> {
     headers
         .insert(CONTENT_TYPE, kind.unwrap_or_else(|| HeaderValue::from_static("application/grpc")));
     headers.insert(STATUS, code.into());
-    insert(headers, MESSAGE, percent_encoded(&sentence));
+    insert(headers, MESSAGE, percent_encoded(&message));
     if let Some(wait) = wait {
-        let details = STANDARD_NO_PAD.encode(status(code, &sentence, wait));
+        let details = STANDARD_NO_PAD.encode(status(code, &message, wait));
         insert(headers, DETAILS, details);
     }
     response
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
-    // Percent signs and base64 leave nothing that a header field does not take.
+    // Percent-encoded text and base64 are always valid values.
     if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(name, value);
     }
 }
 
-/// Everything but printable ASCII, and the percent sign itself.
+/// Encodes everything but printable ASCII, and the percent sign itself.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

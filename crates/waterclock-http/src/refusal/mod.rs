@@ -1,5 +1,6 @@
-//! What a client hears that is turned away.
+//! Responses to requests that are refused.
 
+#[cfg(feature = "grpc")]
 mod grpc;
 mod problem;
 
@@ -12,18 +13,19 @@ use waterclock::StoreError;
 use crate::key::KeyError;
 use crate::layer::Checked;
 
-/// Why a request is turned away.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Reason<'a> {
-    /// A limit.
+    /// A limit refused it.
     Limited(&'a Checked),
-    /// Nobody can tell whose budget it would be.
+    /// It has no key.
     Key(&'a KeyError),
-    /// The store has no answer, and the policy does not let requests pass without.
+    /// The store failed, and the policy does not admit requests without an answer.
     Store(&'a StoreError),
 }
 
-/// A request that is turned away.
+/// A request that is refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
     request: &'a Parts,
@@ -41,13 +43,13 @@ impl<'a> Refusal<'a> {
         self.request
     }
 
-    /// Why.
+    /// Why it is refused.
     #[must_use]
     pub fn reason(&self) -> Reason<'a> {
         self.reason
     }
 
-    /// 429 for a limit, 400 for a key that is missing or too long, 503 for a store without an answer.
+    /// 429 for a limit, 400 for a key that is missing or too long, 503 for a store that failed.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason {
@@ -57,9 +59,9 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// One sentence for the client. It names no host, and no policy that clients do not hear of.
+    /// One sentence for the client. It names no host and no hidden policy.
     #[must_use]
-    pub fn sentence(&self) -> String {
+    pub fn message(&self) -> String {
         match self.reason {
             Reason::Limited(checked) => match checked.retry_after() {
                 Some(wait) => {
@@ -76,18 +78,21 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The answer, unless a layer is told to give another: to gRPC a status, to everybody else
-    /// [a problem](Self::problem).
+    /// The default response: a [problem](Self::problem), or a gRPC status if the request is gRPC and the
+    /// feature `grpc` is on.
     #[must_use]
     pub fn response(&self) -> Response<Bytes> {
-        if self.is_grpc() { self.grpc() } else { self.problem() }
+        #[cfg(feature = "grpc")]
+        if self.is_grpc() {
+            return self.grpc();
+        }
+        self.problem()
     }
 
-    /// As `application/problem+json` (RFC 9457).
+    /// The response as `application/problem+json` (RFC 9457).
     #[must_use]
     pub fn problem(&self) -> Response<Bytes> {
-        let body = problem::body(self);
-        let mut response = Response::new(Bytes::from(body));
+        let mut response = Response::new(Bytes::from(problem::body(self)));
         *response.status_mut() = self.status();
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, json);
@@ -97,14 +102,15 @@ impl<'a> Refusal<'a> {
         response
     }
 
-    /// As gRPC has it: `RESOURCE_EXHAUSTED` with when to retry, `INVALID_ARGUMENT` or `UNAVAILABLE`, in the
-    /// header fields of a response without a body.
+    /// The response as a gRPC status in header fields, without a body: `RESOURCE_EXHAUSTED` with the time
+    /// to retry, `INVALID_ARGUMENT` or `UNAVAILABLE`.
+    #[cfg(feature = "grpc")]
     #[must_use]
     pub fn grpc(&self) -> Response<Bytes> {
         grpc::response(self)
     }
 
-    /// Whether the request is one of gRPC.
+    /// Whether the request is gRPC.
     #[must_use]
     pub fn is_grpc(&self) -> bool {
         let kind = self.request.headers.get(CONTENT_TYPE);

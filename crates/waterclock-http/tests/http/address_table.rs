@@ -249,7 +249,7 @@ fn ipv6_is_grouped_as_told() {
     }
     for bits in [0, 129, 255] {
         let refused = ClientIp::default().ipv6_prefix(bits).map(|_| ());
-        assert_eq!(refused, Err(AddressError::NotAPrefix(bits)));
+        assert_eq!(refused, Err(AddressError::InvalidPrefix(bits)));
     }
 }
 
@@ -270,7 +270,7 @@ fn networks_are_parsed_or_refused() {
     for wrong in ["", "10.0.0.0/33", "10.0.0/8", "::/129", "localhost", "10.0.0.0/-1", "10.0.0.0/"]
     {
         let error = ClientIp::behind(["10.0.0.0/8", wrong]).map(|_| ()).expect_err(wrong);
-        assert_eq!(error, AddressError::NotANetwork(wrong.to_owned()));
+        assert_eq!(error, AddressError::InvalidNetwork(wrong.to_owned()));
         assert!(error.to_string().contains(&format!("{wrong:?}")), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use waterclock::{
     Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy,
     RollingWindow, Verb,
 };
-use waterclock_http::{Fields, HeaderStyle, Told, fields};
+use waterclock_http::{Fields, HeaderStyle, StyledAnswer};
 
 use crate::scene::{Scene, lines, told};
 
@@ -267,15 +267,15 @@ fn several_charges_share_one_response() {
     let charges = [charge("user", b"alice", 1), charge("team", b"a", 1), charge("team", b"b", 2)];
     let tell = |answers: &[waterclock::Answer], styles: [HeaderStyle; 3]| {
         let policies = [&user, &team, &team];
-        let charges: Vec<Told<'_>> = (0..3)
-            .map(|i| Told {
+        let charges: Vec<StyledAnswer<'_>> = (0..3)
+            .map(|i| StyledAnswer {
                 style: styles[i],
                 name: policies[i].name(),
                 policy: policies[i],
                 answer: &answers[i],
             })
             .collect();
-        lines(&fields(&charges))
+        lines(&Fields::for_check(charges))
     };
     let answers = scene.apply(Verb::Check, &charges);
     // Of the team's two keys the client hears of the emptier one.

@@ -1,55 +1,75 @@
-//! Who says whose turn it is.
+//! What decides whose turn it is.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use waterclock::{Clock, KeyedLimiter, Policy, Store, StoreError};
+use waterclock::{Clock, KeyedLimiter, Policy, Store, StoreError, WaitError};
 
-use super::error::Stopped;
-use super::shared::Shared;
-use crate::client::patience::Patience;
+use super::shared::SharedPacer;
+use crate::client::wait::WaitBounds;
 
-/// Who says whose turn it is: a [`KeyedLimiter`] of this process, or a store that several processes
+/// Decides whose turn it is: a [`KeyedLimiter`] of this process, or a store that several processes
 /// [share](Self::shared).
 #[derive(Clone)]
 pub struct Pacer(Arc<dyn Turns>);
 
-pub(super) type Turn = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
+pub(super) type Turn = Pin<Box<dyn Future<Output = Result<(), PaceFailure>> + Send>>;
+
+/// Why a turn did not come.
+#[derive(Debug)]
+pub(super) enum PaceFailure {
+    Wait(WaitError),
+    Store(StoreError),
+}
+
+impl From<WaitError> for PaceFailure {
+    fn from(error: WaitError) -> Self {
+        Self::Wait(error)
+    }
+}
+
+impl From<StoreError> for PaceFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
 
 pub(super) trait Turns: Send + Sync {
-    /// The turn, if it has come and that can be told at once; of what is elsewhere nothing can.
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
+    /// Takes a turn if that needs no wait. A remote store always needs one.
+    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
         _ = (key, cost);
         None
     }
 
-    /// The turn, when it comes.
+    /// Waits for a turn.
     fn take(
         self: Arc<Self>,
         key: String,
         cost: u64,
-        patience: Patience,
+        bounds: WaitBounds,
         backlog: Option<usize>,
     ) -> Turn;
 }
 
 impl Pacer {
-    /// Several processes keep to one limit, whose counts are in this store. The policy is set there.
+    /// Several processes keep to one limit with this store. The policy is set there.
     ///
-    /// In this process the requests of one key stand in a line, and only the first of them asks; one that is
-    /// refused asks again when it was told to, and the others wait behind it. So each process sends at most
-    /// one request per key and round trip to the store, also while the limit would admit more; between
-    /// processes there is no order. A store that fails fails the request: a call that timed out may have been
-    /// charged, so it is not repeated.
+    /// In each process, the requests of one key form a queue, and only the first of them asks the store; if
+    /// it is refused, it asks again after the store's `retry_after`, and the others wait behind it. So each
+    /// process sends at most one request per key and round trip to the store, even if the limit would admit
+    /// more. Between processes there is no order. A store that fails, fails the request: a call that timed out
+    /// may have been charged, so it is not repeated.
     ///
-    /// The policy's mode has to be binary: a part of a request cannot be sent, and asking again must not
-    /// count.
+    /// # Errors
+    ///
+    /// The policy's mode must be binary, because a part of a request cannot be sent, and asking again must not
+    /// count; and it must have one unit.
     pub async fn shared(store: impl Store + 'static, policy: Policy) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(Shared::new(store, policy).await?)))
+        Ok(Self(Arc::new(SharedPacer::new(store, policy).await?)))
     }
 
-    pub(super) fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
+    pub(super) fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
         match cost {
             0 => Some(Ok(())),
             _ => self.0.take_now(key, cost),
@@ -60,10 +80,10 @@ impl Pacer {
         &self,
         key: String,
         cost: u64,
-        patience: Patience,
+        bounds: WaitBounds,
         backlog: Option<usize>,
     ) -> Turn {
-        Arc::clone(&self.0).take(key, cost, patience, backlog)
+        Arc::clone(&self.0).take(key, cost, bounds, backlog)
     }
 }
 
@@ -80,18 +100,18 @@ impl<C: Clock + 'static> From<Arc<KeyedLimiter<String, C>>> for Pacer {
 }
 
 impl<C: Clock + 'static> Turns for KeyedLimiter<String, C> {
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), Stopped>> {
+    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
         // A refused check may leave a trace, in modes other than binary; a peek never does.
         if !self.peek_n(key, cost).is_allowed() {
             return None;
         }
-        // A check stands back while others wait for this key.
+        // A check is refused while other requests wait for this key.
         let decision = self.check_n(key, cost);
         if decision.is_allowed() {
             return Some(Ok(()));
         }
         if decision.granted() > 0 {
-            // Somebody came between, and a part of the cost is of no use here.
+            // Another request came between, and a partial grant is of no use here.
             self.refund(key, decision.granted());
         }
         None
@@ -101,12 +121,12 @@ impl<C: Clock + 'static> Turns for KeyedLimiter<String, C> {
         self: Arc<Self>,
         key: String,
         cost: u64,
-        patience: Patience,
+        bounds: WaitBounds,
         backlog: Option<usize>,
     ) -> Turn {
         Box::pin(async move {
-            let mut wait = self.wait_n(&key, cost).jitter(patience.jitter);
-            if let Some(within) = patience.within {
+            let mut wait = self.wait_n(&key, cost).jitter(bounds.jitter);
+            if let Some(within) = bounds.within {
                 wait = wait.within(within);
             }
             if let Some(most) = backlog {

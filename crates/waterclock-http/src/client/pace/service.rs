@@ -1,26 +1,32 @@
-use std::fmt;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+//! The service that holds requests back until it is their turn, and its future.
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::{PaceError, PaceFuture, Pacing};
+use super::pacer::{PaceFailure, Turn};
+use super::{PaceError, Settings};
+use crate::client::POLLED_AGAIN;
 
 /// A client whose requests a [`PaceLayer`](crate::PaceLayer) holds back until it is their turn.
 pub struct Pace<Inner, R> {
     inner: Inner,
-    pacing: Arc<Pacing<R>>,
+    settings: Arc<Settings<R>>,
 }
 
 impl<Inner, R> Pace<Inner, R> {
-    pub(super) fn new(inner: Inner, pacing: Arc<Pacing<R>>) -> Self {
-        Self { inner, pacing }
+    pub(super) fn new(inner: Inner, settings: Arc<Settings<R>>) -> Self {
+        Self { inner, settings }
     }
 }
 
 impl<Inner: Clone, R> Clone for Pace<Inner, R> {
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), Arc::clone(&self.pacing))
+        Self::new(self.inner.clone(), Arc::clone(&self.settings))
     }
 }
 
@@ -34,15 +40,16 @@ impl<Inner: Service<R> + Clone, R> Service<R> for Pace<Inner, R> {
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let pacing = &self.pacing;
-        let (key, cost) = ((pacing.key)(&request), (pacing.cost)(&request));
-        match pacing.pacer.take_now(&key, cost) {
+        let settings = &self.settings;
+        let (key, cost) = ((settings.key)(&request), (settings.cost)(&request));
+        match settings.pacer.take_now(&key, cost) {
             Some(Ok(())) => PaceFuture::sending(self.inner.call(request)),
-            Some(Err(stopped)) => PaceFuture::stopped(stopped),
+            Some(Err(failure)) => PaceFuture::failed(failure),
             None => {
-                let turn = pacing.pacer.take(key, cost, pacing.patience.clone(), pacing.backlog);
-                // A service that is ready may hold something that others need, such as a connection. It
-                // is given back while the request waits, and asked for again afterwards.
+                let turn =
+                    settings.pacer.take(key, cost, settings.bounds.clone(), settings.backlog);
+                // A ready service may hold something that others need, such as a connection. It is released
+                // while the request waits, and polled for readiness again afterwards.
                 self.inner = self.inner.clone();
                 PaceFuture::waiting(turn, self.inner.clone(), request)
             }
@@ -53,5 +60,87 @@ impl<Inner: Service<R> + Clone, R> Service<R> for Pace<Inner, R> {
 impl<Inner: fmt::Debug, R> fmt::Debug for Pace<Inner, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pace").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+pin_project! {
+    /// The response of a [`Pace`](crate::Pace): it waits for its turn if necessary, then for the client's
+    /// response. Dropped while it waits, it leaves the queue.
+    pub struct PaceFuture<Inner, R>
+    where
+        Inner: Service<R>,
+    {
+        #[pin]
+        state: State<Inner, R, Inner::Future>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<Inner, R, Sending> {
+        Waiting {
+            turn: Turn,
+            // What is sent when its turn comes.
+            held: Option<(Inner, R)>,
+        },
+        Readying {
+            inner: Inner,
+            request: Option<R>,
+        },
+        Sending {
+            #[pin]
+            sending: Sending,
+        },
+        Failed {
+            failure: Option<PaceFailure>,
+        },
+    }
+}
+
+impl<Inner: Service<R>, R> PaceFuture<Inner, R> {
+    pub(super) fn waiting(turn: Turn, inner: Inner, request: R) -> Self {
+        Self { state: State::Waiting { turn, held: Some((inner, request)) } }
+    }
+
+    pub(super) fn sending(sending: Inner::Future) -> Self {
+        Self { state: State::Sending { sending } }
+    }
+
+    pub(super) fn failed(failure: PaceFailure) -> Self {
+        Self { state: State::Failed { failure: Some(failure) } }
+    }
+}
+
+impl<Inner: Service<R>, R> Future for PaceFuture<Inner, R> {
+    type Output = Result<Inner::Response, PaceError<Inner::Error>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Waiting { turn, held } => {
+                    ready!(turn.as_mut().poll(context))?;
+                    let (inner, request) = held.take().expect(POLLED_AGAIN);
+                    State::Readying { inner, request: Some(request) }
+                }
+                StateProjection::Readying { inner, request } => {
+                    ready!(inner.poll_ready(context)).map_err(PaceError::Inner)?;
+                    State::Sending { sending: inner.call(request.take().expect(POLLED_AGAIN)) }
+                }
+                StateProjection::Sending { sending } => {
+                    return sending.poll(context).map_err(PaceError::Inner);
+                }
+                StateProjection::Failed { failure } => {
+                    return Poll::Ready(Err(failure.take().expect(POLLED_AGAIN).into()));
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+impl<Inner: Service<R>, R> fmt::Debug for PaceFuture<Inner, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PaceFuture")
     }
 }

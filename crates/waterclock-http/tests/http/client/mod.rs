@@ -2,10 +2,10 @@
 
 mod advice_random;
 mod advice_table;
-mod honour;
-mod honour_real;
 mod pace;
 mod pace_real;
 mod pace_redis;
 mod pace_shared;
+mod retry_after;
+mod retry_after_real;
 mod stage;

@@ -23,7 +23,7 @@ fn limiter(policy: impl Into<Policy>) -> Arc<Limiter> {
 /// Requests are their own key, up to the first `-`.
 fn layer(limiter: &Arc<Limiter>) -> PaceLayer<String> {
     let key = |request: &String| request.split('-').next().unwrap_or_default().to_owned();
-    PaceLayer::by(Arc::clone(limiter), key)
+    PaceLayer::with_key(Arc::clone(limiter), key)
 }
 
 /// A client that only notes what it was asked to send.

@@ -21,7 +21,7 @@ async fn who_shares_a_redis_shares_a_pace() {
         let store = RedisStore::connect(&redis.url()).await.expect("a store");
         let policy = Policy::new("outgoing", [Limit::per_second(20).with_capacity(1)]);
         let pacer = Pacer::shared(store, policy.expect("a policy")).await.expect("a pacer");
-        let layer = PaceLayer::by(pacer, |_: &()| "api.example".to_owned());
+        let layer = PaceLayer::with_key(pacer, |_: &()| "api.example".to_owned());
         let sent = service_fn(|()| async { Ok::<_, Infallible>(()) });
         let pace = layer.within(Duration::from_secs(60)).layer(sent);
         for _ in 0..EACH {

@@ -59,7 +59,7 @@ fn policy(limit: impl Into<Limit>) -> Policy {
 
 async fn layer(store: &Far, limit: impl Into<Limit>) -> PaceLayer<String> {
     let pacer = Pacer::shared(store.clone(), policy(limit)).await.expect("a pacer");
-    PaceLayer::by(pacer, |_| "api.example".to_owned()).clock(TokioClock::new())
+    PaceLayer::with_key(pacer, |_| "api.example".to_owned()).clock(TokioClock::new())
 }
 
 fn client(
@@ -190,7 +190,7 @@ async fn a_store_in_this_process_answers_without_a_wait() {
     let store = MemoryStore::new(1_000, TokioClock::new());
     let pacer = Pacer::shared(store, policy(Limit::per_second(1))).await.expect("a pacer");
     let diary = Diary::new();
-    let pace = PaceLayer::by(pacer, |_: &String| String::new()).layer(client(&diary));
+    let pace = PaceLayer::with_key(pacer, |_: &String| String::new()).layer(client(&diary));
     for request in ["1", "2", "3"] {
         assert_eq!(pace.clone().oneshot(request.to_owned()).await, Ok(()));
     }

@@ -1,11 +1,11 @@
 //! What makes no sense makes no layer.
 
 use waterclock::{Answer, Charge, Limit, Policy, Store, StoreError, Verb};
-use waterclock_http::{ClientIp, Key, RateLimitBuilder, RateLimitLayer, Rule};
+use waterclock_http::{ClientIp, Key, RateLimitLayer, RateLimitLayerBuilder, Rule};
 
 use super::stage::{memory, policy};
 
-type Builder = RateLimitBuilder<waterclock::MemoryStore<waterclock::ManualClock>>;
+type Builder = RateLimitLayerBuilder<waterclock::MemoryStore<waterclock::ManualClock>>;
 
 async fn complaint(change: impl FnOnce(Builder) -> Builder) -> String {
     let builder = change(RateLimitLayer::builder(memory().0));
@@ -15,44 +15,51 @@ async fn complaint(change: impl FnOnce(Builder) -> Builder) -> String {
 #[tokio::test]
 async fn one_sentence_each() {
     let api = || Rule::new(policy("api", 1));
-    assert_eq!(complaint(|to| to).await, "the layer has no rule; add one with `.rule(policy)`");
+    assert_eq!(
+        complaint(|to| to).await,
+        "the layer has no rule; add one with `.policy(…)` or `.rule(…)`"
+    );
     assert_eq!(
         complaint(|to| to.rule(api())).await,
-        "policy `api` has no key; say what shares its budget with `.key(…)`, which may be `Key::everyone()`"
+        "policy `api` has no key; set what shares its budget with `.key(…)`, which may be `Key::everyone()`"
     );
     assert_eq!(
         complaint(|to| to.rule(api().path("/users/{id")).key(Key::everyone())).await,
-        "the rule of policy `api` has the path `/users/{id`, which is no pattern or one too many; \
+        "the rule of policy `api` has the path `/users/{id`, which is invalid or conflicts with another path; \
          write `/users/{id}` or `/files/{*path}`"
     );
     assert_eq!(
         complaint(|to| to.rule(api().path("/users/{id}").path("/me").key(Key::path("id")))).await,
-        "the key of policy `api` is the parameter `id`, which its rule's paths do not all have; write `.path(\"/…/{id}\")`"
+        "the key of policy `api` is the parameter `id`, which not all paths of its rule have; write `.path(\"/…/{id}\")`"
     );
     assert_eq!(
         complaint(|to| to.rule(api()).key(Key::all([Key::everyone(), Key::header("x user")])))
             .await,
-        "the key of policy `api` is the header `x user`, which is no name of a header field"
+        "the key of policy `api` is the header `x user`, which is not a valid header name"
     );
     assert_eq!(
         complaint(|to| to.rule(api()).rule(policy("api", 2)).key(Key::everyone())).await,
-        "two policies are called `api` and decide differently; give one of them another name"
+        "two different policies are called `api`; give one of them another name"
     );
     assert_eq!(complaint(|to| to.rule(api()).rule(api().cost(2)).key(Key::everyone())).await, "");
+    assert_eq!(
+        complaint(|to| to.rule(api().tier("pro", policy("api", 2))).key(Key::everyone())).await,
+        "two different policies are called `api`; give one of them another name"
+    );
     let other_limits = Policy::new("api-pro", [Limit::per_second(3).with_name("other")]).unwrap();
     let tier = complaint(|to| to.rule(api().tier("pro", other_limits)).key(Key::everyone())).await;
     assert_eq!(
         tier,
-        "policy `api-pro` is a tier of `api` and has limits of other names, so that nobody could tell what was \
-         spent; give them the same names, or none at all"
+        "policy `api-pro` is a tier of `api`, but its limits have other names, so what was spent cannot be \
+         carried over; give them the same names, or no limits at all"
     );
 }
 
 /// Nobody finds out by a 500.
 #[tokio::test]
 async fn an_address_that_nobody_knows() {
-    let sentence = "policy `api` goes by the client's address, which a request does not tell; use \
-                    `.build_per_connection()`, or say where it stands with `.peer(…)`";
+    let sentence = "the key of policy `api` is the client's address, which a request does not contain; use \
+                    `.build_per_connection()`, or find it with `.peer(…)`";
     let hidden =
         || Key::header("x-user").or(Key::all([Key::everyone(), ClientIp::default().into()]));
     assert_eq!(complaint(|to| to.rule(policy("api", 1)).key(ClientIp::default())).await, sentence);

@@ -132,7 +132,7 @@ async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S)
 
     let exchanges = exchanges.lock().unwrap();
     let endings: Vec<Ending> = exchanges.iter().map(Exchange::ending).collect();
-    assert_eq!(endings, [Ending::Whole, Ending::Cut, Ending::Cut, Ending::Failed]);
+    assert_eq!(endings, [Ending::Complete, Ending::Aborted, Ending::Aborted, Ending::Failed]);
     assert_eq!(exchanges[0].grpc_status(), Some(5));
     assert!(exchanges[0].is_failure() && !exchanges[1].is_failure());
     assert!(exchanges.iter().all(|exchange| exchange.status() == Some(StatusCode::OK)));
@@ -254,7 +254,7 @@ async fn a_function_that_breaks_leaves_the_estimate() {
 async fn a_request_that_is_given_up_while_it_is_decided_about() {
     let (store, _) = memory();
     let rule = Rule::new(policy("api", 10)).cost(5).settle(|exchange| {
-        assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Cut));
+        assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Aborted));
         2
     });
     let layer = layered(Elsewhere(store.clone()), rule).await;
@@ -268,7 +268,7 @@ async fn a_request_that_is_given_up_while_it_is_decided_about() {
 #[tokio::test]
 async fn a_length_that_was_reached_is_an_end() {
     for (method, frames, expected) in
-        [("GET", 1, Ending::Whole), ("GET", 0, Ending::Cut), ("HEAD", 0, Ending::Whole)]
+        [("GET", 1, Ending::Complete), ("GET", 0, Ending::Aborted), ("HEAD", 0, Ending::Complete)]
     {
         let (store, _) = memory();
         let endings: Arc<Mutex<Vec<Ending>>> = Arc::default();

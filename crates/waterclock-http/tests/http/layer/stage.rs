@@ -70,7 +70,7 @@ pub(crate) type App =
 pub(crate) fn app<S: Store + 'static>(layer: &RateLimitLayer<S>) -> App {
     let handler = service_fn(|request: Request<Full<Bytes>>| async move {
         let checked = request.extensions().get::<Checked>();
-        let left = checked.and_then(|checked| checked.of("api"));
+        let left = checked.and_then(|checked| checked.get("api"));
         let left = left.and_then(|answer| answer.decision.remaining());
         Ok(Response::new(Full::from(format!("{left:?}"))))
     });

@@ -1,13 +1,13 @@
 //! Header fields that Envoy adds to its response, in the style of each policy.
 
-use waterclock_http::{Told, fields};
+use waterclock_http::{Fields, StyledAnswer};
 
 use super::decide::Outcome;
 use super::proto::HeaderValue;
 
 /// One `Retry-After` for all, and each policy's own fields.
 pub(super) fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
-    let told: Vec<Told<'_>> = outcomes
+    let told: Vec<StyledAnswer<'_>> = outcomes
         .iter()
         .filter_map(|outcome| {
             let Outcome::Decided(decided) = outcome else { return None };
@@ -17,7 +17,7 @@ pub(super) fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
             let style = decided.served.headers();
             let reply = &decided.reply;
             let (policy, answer) = (&*reply.policy, &reply.answer);
-            Some(Told { style, name: decided.served.name(), policy, answer })
+            Some(StyledAnswer { style, name: decided.served.name(), policy, answer })
         })
         .collect();
     let header = |(key, value): (&'static str, String)| HeaderValue {
@@ -25,5 +25,5 @@ pub(super) fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
         value,
         raw_value: Vec::new(),
     };
-    fields(&told).into_iter().map(header).collect()
+    Fields::for_check(told).into_iter().map(header).collect()
 }

@@ -28,7 +28,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post, put};
 use http::{HeaderMap, Method, StatusCode};
 use waterclock::Verb;
-use waterclock_http::{Told, fields};
+use waterclock_http::{Fields, StyledAnswer};
 
 use self::guard::{body_of, open, room};
 use self::problem::Problem;
@@ -147,14 +147,14 @@ fn told<'a>(
     replies: &[Reply],
     headers: &mut HeaderMap,
 ) {
-    let told: Vec<Told<'_>> = served
+    let told: Vec<StyledAnswer<'_>> = served
         .zip(replies)
-        .map(|(served, reply)| Told {
+        .map(|(served, reply)| StyledAnswer {
             style: served.headers(),
             name: served.name(),
             policy: &reply.policy,
             answer: &reply.answer,
         })
         .collect();
-    fields(&told).write_to(headers);
+    Fields::for_check(told).write_to(headers);
 }

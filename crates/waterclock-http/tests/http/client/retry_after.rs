@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tower::limit::ConcurrencyLimit;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use waterclock_http::{HonourError, HonourLayer};
+use waterclock_http::{RetryAfterError, RetryAfterLayer};
 
 use super::stage::{Diary, MS, SECOND, TokioClock, get};
 
 type Sent = Request<Full<Bytes>>;
-type Layered = HonourLayer<Sent, Response<()>>;
+type Layered = RetryAfterLayer<Sent, Response<()>>;
 
 const A: &str = "http://a.example/";
 const B: &str = "http://b.example/";
 
 fn layer() -> Layered {
-    HonourLayer::new().clock(TokioClock::new())
+    RetryAfterLayer::new().clock(TokioClock::new())
 }
 
 /// One answer after the other, as status and `name: value`; 200 when there are no more.
@@ -139,7 +139,8 @@ async fn not_everything_is_sent_again() {
     }
     // A request of which there is no copy.
     let diary = Diary::new();
-    let honour = layer().retries_by(5, |_| None).layer(server(&diary, &[(429, "retry-after: 1")]));
+    let honour =
+        layer().retries_with(5, |_| None).layer(server(&diary, &[(429, "retry-after: 1")]));
     assert_eq!(honour.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(429));
 }
 
@@ -158,7 +159,7 @@ async fn a_wait_beyond_the_deadline_is_not_waited_for() {
     let impatient = layer().within(SECOND).layer(server(&diary, &[(429, "retry-after: 3")]));
     assert_eq!(impatient.clone().oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(429));
     let error = impatient.clone().oneshot(get(A)).await.expect_err("too early");
-    assert_eq!(error, HonourError::TooEarly(3 * SECOND));
+    assert_eq!(error, RetryAfterError::TooEarly(3 * SECOND));
     assert!(error.to_string().contains("another 3s"), "{error}");
     assert_eq!(start.elapsed().as_millis(), 6_000);
     sleep(2 * SECOND).await;
@@ -217,7 +218,7 @@ async fn a_refusal_is_not_lost_because_others_were_told_to_wait_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn absurd_waits_are_cut() {
-    for (layer, expected) in [(layer(), 3_600_000), (layer().at_most(10 * SECOND), 10_000)] {
+    for (layer, expected) in [(layer(), 3_600_000), (layer().max_wait(10 * SECOND), 10_000)] {
         let diary = Diary::new();
         let honour =
             layer.retries(1).layer(server(&diary, &[(429, "retry-after: 99999999999999999999")]));

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::routing::get as on_get;
 use tower::{Layer, ServiceExt};
 use waterclock::{Clock, FixedWindow, MemoryStore, MonotonicClock, Policy};
-use waterclock_http::{HeaderStyle, HonourLayer, Key, RateLimitLayer, Rule};
+use waterclock_http::{HeaderStyle, Key, RateLimitLayer, RetryAfterLayer, Rule};
 
 use super::stage::{client, get, serve};
 
@@ -34,7 +34,7 @@ async fn limited(style: HeaderStyle) -> (String, Arc<AtomicUsize>) {
 #[tokio::test]
 async fn who_waits_when_nothing_is_left_is_never_refused() {
     let (uri, served) = limited(HeaderStyle::Ietf).await;
-    let honour = HonourLayer::new().within(Duration::from_secs(60)).layer(client());
+    let honour = RetryAfterLayer::new().within(Duration::from_secs(60)).layer(client());
     let clock = MonotonicClock::default();
     let start = clock.now();
     for number in 0..8 {
@@ -49,7 +49,7 @@ async fn who_waits_when_nothing_is_left_is_never_refused() {
 #[tokio::test]
 async fn who_is_refused_comes_back_and_is_served() {
     let (uri, served) = limited(HeaderStyle::RetryAfter).await;
-    let honour = HonourLayer::new().retries(5).within(Duration::from_secs(60)).layer(client());
+    let honour = RetryAfterLayer::new().retries(5).within(Duration::from_secs(60)).layer(client());
     for number in 0..8 {
         let response = honour.clone().oneshot(get(&uri)).await.expect("a response");
         assert_eq!(response.status(), 200, "request {number}");
