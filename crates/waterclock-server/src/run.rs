@@ -132,9 +132,9 @@ impl Running {
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
         if let Some(path) = &self.snapshot {
-            self.server.engine.place().save(path);
+            self.server.engine.store().save(path);
         }
-        self.server.engine.place().close().await;
+        self.server.engine.store().close().await;
         info!("stopped");
     }
 }
@@ -144,7 +144,7 @@ async fn tell_of_the_store(server: Arc<Server>) {
     let mut was = false;
     loop {
         sleep(LOOK_AT_STORE).await;
-        let is = server.engine.place().is_degraded();
+        let is = server.engine.store().is_degraded();
         match (was, is) {
             (false, true) => warn!("the store does not answer: policies say who decides"),
             (true, false) => info!("the store answers again"),
@@ -165,6 +165,6 @@ async fn keep_snapshots(server: Arc<Server>, path: PathBuf, every: Duration) {
     loop {
         sleep(every).await;
         let (server, path) = (Arc::clone(&server), path.clone());
-        _ = tokio::task::spawn_blocking(move || server.engine.place().save(&path)).await;
+        _ = tokio::task::spawn_blocking(move || server.engine.store().save(&path)).await;
     }
 }

@@ -177,7 +177,7 @@ impl Server {
     /// Everything at `/metrics`.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.engine.gauge();
+        self.engine.update_gauges();
         self.engine.metrics().text()
     }
 

@@ -1,37 +1,36 @@
-//! What shares a budget: formed by the policy from what the caller sends.
+//! Keys: what shares a budget, formed by the policy from what the caller sends.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::net::IpAddr;
 
-use waterclock::Policy;
+use ipnet::IpNet;
+use sha2::{Digest, Sha256};
+use waterclock::Subject;
+use waterclock_http::{ClientIp, compose_key};
+
+use super::ActivePolicy;
 
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 1_024;
 
-/// A key, and what the configuration says about it in particular.
+/// The field whose value is the address of a client.
+const ADDRESS_FIELD: &str = "client_ip";
+/// Entries of descriptors whose values are addresses of clients.
+const ADDRESS_ENTRIES: [&str; 2] = ["remote_address", "client_ip"];
+
+/// A key, with what lists and overrides are compared with.
 #[derive(Clone, Debug)]
 pub struct Key<'a> {
     bytes: Cow<'a, [u8]>,
-    standing: Standing,
+    /// The name under which lists know it, if that is not the key itself.
+    listed_as: Option<Vec<u8>>,
+    address: Option<IpAddr>,
 }
 
-/// What the configuration says about a key.
-#[derive(Clone, Debug, Default)]
-pub enum Standing {
-    /// What it says about everybody.
-    #[default]
-    Limited,
-    /// Always refused.
-    Blocked,
-    /// Never refused.
-    Exempt,
-    /// Limits of its own.
-    Override(Arc<Policy>),
-}
-
-/// Why something is no key.
+/// Why a key cannot be formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BadKey {
     /// The field of the request that is wrong or missing.
     pub field: String,
@@ -40,7 +39,7 @@ pub struct BadKey {
 }
 
 impl BadKey {
-    pub(super) fn new(field: impl Into<String>, reason: impl Into<String>) -> BadKey {
+    fn new(field: impl Into<String>, reason: impl Into<String>) -> BadKey {
         BadKey { field: field.into(), reason: reason.into() }
     }
 }
@@ -51,32 +50,150 @@ impl fmt::Display for BadKey {
     }
 }
 
+impl std::error::Error for BadKey {}
+
 impl<'a> Key<'a> {
-    pub(super) fn new(bytes: Cow<'a, [u8]>, standing: Standing) -> Result<Key<'a>, BadKey> {
+    fn new(bytes: Cow<'a, [u8]>, address: Option<IpAddr>) -> Result<Key<'a>, BadKey> {
         if bytes.len() > MAX_KEY {
             let found = bytes.len();
             let reason = format!("a key must be at most {MAX_KEY} bytes long; found {found}");
             return Err(BadKey::new("key", reason));
         }
-        Ok(Key { bytes, standing })
+        Ok(Key { bytes, listed_as: None, address })
     }
 
-    /// As the store knows it.
+    /// The key as the store knows it.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What the configuration says about it.
-    #[must_use]
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    /// The key as a [`Scope`](waterclock::Scope) is asked about it.
+    #[inline]
+    pub(super) fn subject(&self) -> Subject<'_> {
+        let subject = Subject::new(&self.bytes).with_address(self.address);
+        match &self.listed_as {
+            Some(name) => subject.listed_as(name),
+            None => subject,
+        }
     }
 }
 
-/// Whether a text is so many values in the form of [`compose_key`](waterclock_http::compose_key), as answers
-/// show them.
-pub(super) fn is_composed(text: &[u8], values: usize) -> bool {
+impl ActivePolicy {
+    /// A key that the caller has formed.
+    pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
+        let fields = self.key_fields();
+        if fields.len() > 1 && !is_composed(text, fields.len()) {
+            let (name, fields) = (self.name(), fields.join(" and "));
+            let reason = format!("policy `{name}` forms its key from {fields}; send `fields`");
+            return Err(BadKey::new("fields", reason));
+        }
+        let bytes = match std::str::from_utf8(text) {
+            Ok(text) if fields == [ADDRESS_FIELD] => match address_key(text.into()) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            _ => Cow::Borrowed(text),
+        };
+        Key::new(bytes, self.scope().address_in(text))
+    }
+
+    /// The key of a client whose address is all that is known.
+    pub fn key_of_client(&self, client: IpAddr) -> Result<Key<'static>, BadKey> {
+        let text = address_key(client.to_string().into()).into_owned().into_bytes();
+        Key::new(Cow::Owned(text), Some(client.to_canonical()))
+    }
+
+    /// The key of a request with these fields.
+    pub fn key_of_fields<'f>(
+        &self,
+        field: impl Fn(&str) -> Option<Cow<'f, str>>,
+    ) -> Result<Key<'static>, BadKey> {
+        let mut values: Vec<Cow<'f, str>> = Vec::with_capacity(self.key_fields().len());
+        let mut address = None;
+        for name in self.key_fields() {
+            let value = field(name).ok_or_else(|| {
+                let reason = format!("policy `{}` needs the field `{name}`", self.name());
+                BadKey::new(name, reason)
+            })?;
+            if name == ADDRESS_FIELD {
+                // Lists name single addresses; budgets are shared by groups of them.
+                address = parse_address(value.as_bytes());
+                values.push(address_key(value));
+            } else {
+                values.push(value);
+            }
+        }
+        let bytes = match &*values {
+            [] => {
+                let reason = format!("policy `{}` has no key fields; send `key`", self.name());
+                return Err(BadKey::new("key", reason));
+            }
+            [one] => one.as_bytes().to_vec(),
+            several => compose_key(several.iter().map(|value| value.as_bytes())),
+        };
+        Key::new(Cow::Owned(bytes), address)
+    }
+
+    /// The key of a descriptor of a domain, from those of its entries that share a budget.
+    ///
+    /// Different domains, entry keys or values always make different keys, whatever bytes they contain. Lists and
+    /// overrides are compared with the value itself where there is only one.
+    pub fn key_of_entries<'e>(
+        &self,
+        domain: &'e str,
+        entries: impl Iterator<Item = (&'e str, &'e str)> + Clone,
+    ) -> Result<Key<'static>, BadKey> {
+        let normalised: Vec<(&str, Cow<'_, str>)> = entries
+            .clone()
+            .map(|(key, value)| match ADDRESS_ENTRIES.contains(&key) {
+                true => (key, address_key(value.into())),
+                false => (key, value.into()),
+            })
+            .collect();
+        let parts = normalised.iter().flat_map(|(key, value)| [*key, &**value]);
+        let bytes = hash_if_long(compose_key(std::iter::once(domain).chain(parts)));
+        let address = entries
+            .clone()
+            .filter(|(key, _)| ADDRESS_ENTRIES.contains(key))
+            .find_map(|(_, value)| parse_address(value.as_bytes()));
+        let mut key = Key::new(Cow::Owned(bytes), address)?;
+        if self.scope().names_keys() {
+            let mut values = entries.map(|(_, value)| value);
+            let only = values.next().filter(|_| values.next().is_none());
+            key.listed_as = only.map(|value| value.as_bytes().to_vec());
+        }
+        Ok(key)
+    }
+}
+
+/// Replaces a key that is too long by its hash. No composed key begins with `#`.
+fn hash_if_long(composed: Vec<u8>) -> Vec<u8> {
+    if composed.len() <= MAX_KEY {
+        return composed;
+    }
+    let mut hashed = b"#".to_vec();
+    hashed.extend_from_slice(&Sha256::digest(&composed));
+    hashed
+}
+
+/// The canonical spelling of an address, grouped; other texts stay as they are.
+fn address_key(text: Cow<'_, str>) -> Cow<'_, str> {
+    match text.parse::<IpAddr>() {
+        Ok(address) => ClientIp::default().group(address).to_string().into(),
+        Err(_) => text,
+    }
+}
+
+/// The address that a text spells, alone or as the first of a group.
+fn parse_address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let group = || text.parse::<IpNet>().ok().map(|network| network.addr());
+    text.parse().ok().or_else(group).map(|address: IpAddr| address.to_canonical())
+}
+
+/// Whether a text is so many values in the form of [`compose_key`], as answers show them.
+fn is_composed(text: &[u8], values: usize) -> bool {
     let mut rest = text;
     for _ in 0..values {
         let Some(colon) = rest.iter().position(|byte| *byte == b':') else { return false };
@@ -95,12 +212,10 @@ pub(super) fn is_composed(text: &[u8], values: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use waterclock_http::compose_key;
-
     use super::*;
 
     #[test]
-    fn composed_keys_are_known_again() {
+    fn composed_keys_are_recognised() {
         let text = compose_key(["a:1,", "", "é"]);
         assert!(is_composed(&text, 3));
         for (text, values) in [(&*text, 2), (&text[1..], 3), (b"9:a,".as_slice(), 1), (b"", 1)] {
@@ -110,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_a_longest() {
-        assert!(Key::new(vec![b'a'; MAX_KEY].into(), Standing::Limited).is_ok());
-        assert!(Key::new(vec![b'a'; MAX_KEY + 1].into(), Standing::Limited).is_err());
+    fn keys_have_a_maximum_length() {
+        assert!(Key::new(vec![b'a'; MAX_KEY].into(), None).is_ok());
+        assert!(Key::new(vec![b'a'; MAX_KEY + 1].into(), None).is_err());
     }
 }

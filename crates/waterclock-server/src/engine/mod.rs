@@ -1,112 +1,99 @@
-//! What every face asks: policies by name, keys, exceptions, one store.
+//! The engine behind every face: policies by name, keys, overrides, one store.
 
-mod address;
-mod apply;
-mod count;
-mod entries;
-mod exception;
-mod force;
-mod hold;
+mod check;
 mod key;
-mod list;
-mod lone;
-mod numbers;
+mod overrides;
 mod particular;
-mod place;
 mod plan;
+mod policy;
+mod rate;
 mod reply;
-mod served;
-mod shadowed;
+mod reservation;
+mod store;
 mod throttle;
 
-pub use self::exception::{Exception, Exceptions, Instead};
-pub use self::hold::{Holding, Terms};
-pub use self::key::{BadKey, Key, MAX_KEY, Standing};
-pub use self::numbers::Numbers;
-pub use self::particular::Particular;
-pub use self::place::Place;
+pub use self::check::{Caller, Check};
+pub use self::key::{BadKey, Key, MAX_KEY};
+pub use self::overrides::{NewOverride, Overrides};
+pub use self::particular::{Particular, Standing};
 pub use self::plan::Plan;
+pub use self::policy::{ActivePolicy, TIER};
+pub use self::rate::Rate;
 pub use self::reply::{Outcome, Reply};
-pub use self::served::{Served, TIER};
-pub use self::throttle::{ThrottleNumbers, Variant};
+pub use self::reservation::{Holding, Terms};
+pub use self::store::EngineStore;
+pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
-pub(crate) use self::apply::short_of_answers;
-pub(crate) use self::count::PolicyCount;
+pub(crate) use self::check::missing_answer;
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use waterclock::Cost;
-
-use self::throttle::Throttle;
-use crate::observe::{Metrics, Refused};
 use waterclock_config::{Config, Invalid};
 
-/// One line of a check, as a face puts it.
-pub struct Ask<'a> {
-    /// The policy, from the [`Plan`].
-    pub served: &'a Served,
-    /// What shares a budget, formed by the policy.
-    pub key: &'a Key<'a>,
-    /// How much, as the policy counts; 0 is a peek.
-    pub cost: Cost,
-    /// Whose numbers go for the caller, of those that the policy knows.
-    pub tier: Option<&'a str>,
-    /// Numbers that stand in for the policy's own, for this call.
-    pub numbers: Option<Numbers>,
-}
+use self::throttle::Throttle;
+use crate::observe::{Face, Metrics, Refused, Tally, Totals};
 
-/// Policies, exceptions and the store behind them.
+/// Policies, overrides and the store behind them.
 pub struct Engine {
-    place: Place,
+    store: EngineStore,
     plan: ArcSwap<Plan>,
-    exceptions: Exceptions,
-    /// Held while exceptions change, so that the store and they agree.
+    overrides: Overrides,
+    /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
     metrics: Arc<Metrics>,
     refused: Refused,
 }
 
+/// The counters of one policy.
+pub(crate) struct PolicyCount {
+    pub(crate) name: String,
+    pub(crate) totals: Totals,
+    pub(crate) keys: usize,
+    pub(crate) reservations: usize,
+    /// Each limit with the most that a fresh key can use at once, if there is such a number.
+    pub(crate) limits: Vec<(String, Option<u64>)>,
+}
+
 impl Engine {
     /// An engine with the policies of a configuration, on the store it names.
     pub async fn new(config: &Config, metrics: Arc<Metrics>) -> Result<Engine, Invalid> {
-        let place = Place::open(&config.store)?;
+        let store = EngineStore::open(&config.store)?;
         let plan = Plan::new(config, &metrics)?;
         let engine = Engine {
-            place,
+            store,
             plan: ArcSwap::from_pointee(Plan::empty()),
-            exceptions: Exceptions::default(),
+            overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(|family| metrics.tally(family)),
             metrics,
             refused: Refused::new(config.server.show_keys),
         };
-        engine.place.greet().await?;
-        engine.put_in_force(plan).await?;
-        let begun = Throttle::begin(&engine.place).await;
-        begun.map_err(|error| Invalid::from(error.to_string()))?;
-        let begun = hold::begin(&engine.place).await;
-        begun.map_err(|error| Invalid::from(error.to_string()))?;
+        engine.store.probe().await?;
+        engine.activate(plan).await?;
+        let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
+        Throttle::set_up(&engine.store).await.map_err(invalid)?;
+        reservation::set_up(&engine.store).await.map_err(invalid)?;
         if let Some(path) = &config.store.snapshot {
-            engine.place.restore(path);
+            engine.store.restore(path);
         }
         Ok(engine)
     }
 
-    /// What is in force. Hold it for one request, so that a reload does not change it half way.
+    /// The configuration in force. Hold it for one request, so that a reload does not change it half way.
     pub fn plan(&self) -> Guard<Arc<Plan>> {
         self.plan.load()
     }
 
     /// The store.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn store(&self) -> &EngineStore {
+        &self.store
     }
 
-    /// What administrators have said about single keys.
-    pub fn exceptions(&self) -> &Exceptions {
-        &self.exceptions
+    /// Overrides of single keys that were set at run time.
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
     }
 
     /// The counters.
@@ -114,22 +101,66 @@ impl Engine {
         &self.metrics
     }
 
+    /// The keys that were refused most in the last minutes.
+    pub(crate) fn refused(&self) -> &Refused {
+        &self.refused
+    }
+
+    /// Counts a decision about a key.
+    #[inline]
+    fn count(&self, face: Face, policy: &ActivePolicy, key: &[u8], outcome: Outcome) {
+        self.count_as(face, (policy.name(), policy.tally()), key, outcome);
+    }
+
+    #[inline]
+    fn count_as(&self, face: Face, (name, tally): (&str, &Tally), key: &[u8], outcome: Outcome) {
+        tally.count(face, outcome);
+        if matches!(outcome, Outcome::Deny | Outcome::ShadowDeny) {
+            self.refused.note(name, key);
+        }
+    }
+
+    /// The counters of every policy by name, and those of `CL.THROTTLE` if it was used.
+    pub(crate) fn policy_counts(&self) -> Vec<PolicyCount> {
+        let plan = self.plan();
+        let reservations = self.store.reservations();
+        let count = |name: &str, totals, limits| PolicyCount {
+            name: name.to_owned(),
+            totals,
+            keys: self.store.keys_of(name),
+            reservations: reservations.get(name).copied().unwrap_or_default(),
+            limits,
+        };
+        let count_active = |active: &Arc<ActivePolicy>| {
+            let limits = active.scope().policy().limits().iter();
+            let limits = limits.map(|limit| (limit.name().to_owned(), limit.max_cost()));
+            count(active.name(), active.tally().totals(), limits.collect())
+        };
+        let mut counts: Vec<PolicyCount> = plan.policies().map(count_active).collect();
+        let (family, totals) = self.throttle.totals();
+        if !totals.is_zero() {
+            counts.push(count(family, totals, Vec::new()));
+        }
+        counts.sort_by(|a, b| a.name.cmp(&b.name));
+        counts
+    }
+
     /// Brings the gauges up to date.
-    pub(crate) fn gauge(&self) {
-        self.metrics.set_degraded(self.place.is_degraded());
-        self.place.failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
-        let (plan, held) = (self.plan(), self.place.reservations());
+    pub(crate) fn update_gauges(&self) {
+        self.metrics.set_degraded(self.store.is_degraded());
+        self.store.failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
+        let (plan, reservations) = (self.plan(), self.store.reservations());
         let mut gauges = self.metrics.of_policies();
-        for served in plan.policies() {
-            gauges.keys(served.name(), self.place.keys_of(served.name()));
-            gauges
-                .reservations(served.name(), held.get(served.name()).copied().unwrap_or_default());
-            for limit in served.policy().limits() {
+        for active in plan.policies() {
+            let name = active.name();
+            gauges.keys(name, self.store.keys_of(name));
+            gauges.reservations(name, reservations.get(name).copied().unwrap_or_default());
+            for limit in active.scope().policy().limits() {
                 if let Some(most) = limit.max_cost() {
-                    gauges.limit(served.name(), limit.name(), most);
+                    gauges.limit(name, limit.name(), most);
                 }
             }
         }
-        self.metrics.set_overflowed(self.place.overflowed());
+        self.metrics.set_overflowed(self.store.overflowed());
     }
 }

@@ -1,75 +1,63 @@
-//! What the configuration says about single keys: who is exempt, who is blocked, who has other limits.
+//! What rehearsals ask a policy's lists and overrides.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-use waterclock::{Answer, Cost, Policy};
+use waterclock::{Action, Answer, Cost, Origin, Policy, Scope, Subject};
+use waterclock_config::PolicyConfig;
 
-use super::address::read_address;
-use super::key::Standing;
-use super::list::List;
-use super::reply::{blocked, exempt};
-use waterclock_config::{PolicyConfig, policy_of};
+use super::policy::scope_of;
 
-/// The lists of one policy.
-pub struct Particular {
-    exempt: List,
-    block: List,
-    overrides: HashMap<Vec<u8>, Arc<Policy>>,
+/// The lists and overrides of one policy.
+pub struct Particular(Scope);
+
+/// What the configuration says about a key.
+#[derive(Clone, Debug, Default)]
+pub enum Standing {
+    /// Nothing in particular.
+    #[default]
+    Limited,
+    /// Always refused.
+    Blocked,
+    /// Never refused.
+    Exempt,
+    /// Its own limits.
+    Override(Arc<Policy>),
 }
 
 impl Particular {
-    /// What a policy of the file says. The complaint is a sentence.
-    pub fn new(spec: &PolicyConfig) -> Result<Particular, String> {
-        let of_its_own = |(key, limits): &(String, Vec<_>)| {
-            let name = format!("{}@key:{:x}", spec.name, Sha256::digest(key));
-            let policy = policy_of(&name, limits, spec.mode, spec.shadow)?;
-            Ok((key.clone().into_bytes(), Arc::new(policy)))
-        };
-        Ok(Particular {
-            exempt: List::new(&spec.exempt),
-            block: List::new(&spec.block),
-            overrides: spec.overrides.iter().map(of_its_own).collect::<Result<_, String>>()?,
-        })
+    /// The lists and overrides of a configuration.
+    pub fn new(config: &PolicyConfig) -> Result<Particular, String> {
+        scope_of(config).map(Particular)
     }
 
-    /// What goes for a key whose address, if it has one, is all that is known of the client.
+    /// What applies to a key.
     #[must_use]
     pub fn standing_of(&self, key: &[u8]) -> Standing {
-        let has_lists = !self.exempt.is_empty() || !self.block.is_empty();
-        self.standing(key, if has_lists { read_address(key) } else { None })
-    }
-
-    /// Block before exempt before override.
-    pub(super) fn standing(&self, key: &[u8], address: Option<IpAddr>) -> Standing {
-        if self.block.holds(key, address) {
-            return Standing::Blocked;
-        }
-        if self.exempt.holds(key, address) {
-            return Standing::Exempt;
-        }
-        match self.overrides.get(key) {
-            Some(policy) => Standing::Override(Arc::clone(policy)),
-            None => Standing::Limited,
+        let found = self.0.resolve(&Subject::new(key).with_address(self.0.address_in(key)));
+        match (found.action, found.origin) {
+            (Action::Block, _) => Standing::Blocked,
+            (Action::Exempt, _) => Standing::Exempt,
+            (_, Origin::Key) => Standing::Override(Arc::clone(found.policy)),
+            _ => Standing::Limited,
         }
     }
 
-    /// The policies of single keys: they share their keys with the policy itself.
+    /// The policies of overrides and tiers.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
-        self.overrides.values()
+        self.0.variants()
     }
 }
 
 impl Standing {
-    /// What is said where no store has to be asked.
+    /// The answer, where it takes no store.
     #[must_use]
     pub fn answer(&self, policy: &Policy, cost: &Cost) -> Option<Answer> {
-        match self {
-            Standing::Blocked => Some(blocked(policy, cost)),
-            Standing::Exempt => Some(exempt(policy, cost)),
-            Standing::Limited | Standing::Override(_) => None,
-        }
+        let scope = Scope::new(policy.clone());
+        let scope = match self {
+            Standing::Blocked => scope.with_block([""]),
+            Standing::Exempt => scope.with_exempt([""]),
+            Standing::Limited | Standing::Override(_) => return None,
+        };
+        scope.resolve(&Subject::new(b"")).answer(cost)
     }
 }

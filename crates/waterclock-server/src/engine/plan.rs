@@ -1,16 +1,17 @@
-//! What a configuration means while it is in force.
+//! What a configuration means while it is in force, and how another one takes its place.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::served::Served;
+use waterclock_config::{Config, Invalid, did_you_mean};
+
+use super::{ActivePolicy, Engine};
 use crate::observe::Metrics;
 use crate::rules::Rules;
-use waterclock_config::{Config, Invalid, did_you_mean};
 
 /// Everything that a reload replaces, whole.
 pub struct Plan {
-    policies: HashMap<Box<str>, Arc<Served>>,
+    policies: HashMap<Box<str>, Arc<ActivePolicy>>,
     rules: Rules,
 }
 
@@ -21,10 +22,10 @@ impl Plan {
 
     pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
         let mut policies = HashMap::new();
-        for spec in &config.policies {
-            let served = Served::new(spec.clone(), metrics.tally(&spec.name))
+        for policy in &config.policies {
+            let active = ActivePolicy::new(policy.clone(), metrics.tally(&policy.name))
                 .map_err(|reason| Invalid::from(format!("{}: {reason}", config.file)))?;
-            policies.insert(spec.name.as_str().into(), Arc::new(served));
+            policies.insert(policy.name.as_str().into(), Arc::new(active));
         }
         let rules = Rules::new(&config.rules, |name| policies.get(name).cloned());
         Ok(Plan { policies, rules })
@@ -32,12 +33,12 @@ impl Plan {
 
     /// The policy of this name.
     #[must_use]
-    pub fn policy(&self, name: &str) -> Option<&Arc<Served>> {
+    pub fn policy(&self, name: &str) -> Option<&Arc<ActivePolicy>> {
         self.policies.get(name)
     }
 
-    /// The policy of this name, or a sentence about its absence.
-    pub fn find(&self, name: &str) -> Result<&Arc<Served>, String> {
+    /// The policy of this name, or a sentence that suggests another.
+    pub fn find(&self, name: &str) -> Result<&Arc<ActivePolicy>, String> {
         self.policy(name).ok_or_else(|| {
             let shown: String = name.chars().take(64).collect();
             let hint = did_you_mean(&shown, self.policies.keys().map(|name| &**name));
@@ -45,8 +46,8 @@ impl Plan {
         })
     }
 
-    /// All of them, in no order.
-    pub fn policies(&self) -> impl Iterator<Item = &Arc<Served>> {
+    /// All policies, in no particular order.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<ActivePolicy>> {
         self.policies.values()
     }
 
@@ -54,5 +55,60 @@ impl Plan {
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+}
+
+impl Engine {
+    /// Replaces the configuration, whole or not at all. What was spent stays spent.
+    pub async fn reload(&self, config: &Config) -> Result<(), Invalid> {
+        let plan = Plan::new(config, &self.metrics)?;
+        self.activate(plan).await?;
+        self.refused.show_keys(config.server.show_keys);
+        Ok(())
+    }
+
+    /// Gives the store the policies that changed, swaps the plan, then removes what is gone: no request is sent to
+    /// a policy that the store does not know.
+    pub(super) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
+        let before = self.plan.load_full();
+        let mut changed = Vec::new();
+        for policy in plan.policies() {
+            let old = before.policy(policy.name());
+            if old.is_some_and(|old| old.decides_like(policy)) {
+                continue;
+            }
+            changed.push(policy);
+            if let Err(error) = self.store.set(policy).await {
+                self.roll_back(&before, &changed).await;
+                return Err(Invalid::from(error.to_string()));
+            }
+        }
+        let changed: Vec<Arc<ActivePolicy>> = changed.into_iter().cloned().collect();
+        let gone: Vec<String> = before
+            .policies()
+            .filter(|old| plan.policy(old.name()).is_none())
+            .map(|old| old.name().to_owned())
+            .collect();
+        self.plan.store(Arc::new(plan));
+        for policy in changed {
+            if let Some(old) = before.policy(policy.name()) {
+                self.store.remove_old_variants(old, &policy).await;
+            }
+        }
+        for name in gone {
+            self.overrides.clear_policy(&name);
+            self.refused.forget(&name);
+            self.store.remove(&name).await;
+        }
+        Ok(())
+    }
+
+    async fn roll_back(&self, before: &Plan, changed: &[&Arc<ActivePolicy>]) {
+        for policy in changed {
+            match before.policy(policy.name()) {
+                Some(old) => _ = self.store.set(old).await,
+                None => self.store.remove(policy.name()).await,
+            }
+        }
     }
 }

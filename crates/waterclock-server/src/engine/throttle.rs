@@ -1,4 +1,4 @@
-//! Policies that callers make up as they go: `CL.THROTTLE` names its numbers with every call.
+//! `CL.THROTTLE`: policies whose numbers come with every call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,24 +10,22 @@ use waterclock::{
     Verb,
 };
 
-use super::Engine;
-use super::place::Place;
-use super::reply::{Outcome, outcome};
+use super::{Engine, EngineStore, Outcome, missing_answer};
 use crate::observe::{Face, Tally, Totals};
 
-/// The family of all such policies, and their label in metrics. No policy of a file has a dot.
+/// The name of all these policies in metrics. Names in files have no dot.
 const FAMILY: &str = "cl.throttle";
 
-/// All variants call their limit the same: only then can they share what was spent.
+/// The name of every variant's limit: only limits of one name share what was spent.
 const LIMIT: &str = "gcra";
 
-/// Different numbers that are known at a time.
-const MOST_VARIANTS: usize = 1_000;
+/// Different numbers in use at a time.
+const MAX_VARIANTS: usize = 1_000;
 
 /// The numbers of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThrottleNumbers {
-    /// One less than what a fresh key admits at once.
+    /// The capacity, less one.
     pub max_burst: u64,
     /// Units per period.
     pub count: u64,
@@ -36,7 +34,7 @@ pub struct ThrottleNumbers {
 }
 
 impl ThrottleNumbers {
-    /// The complaint is half a sentence.
+    /// The error completes a sentence.
     fn limit(self) -> Result<Gcra, String> {
         let capacity = self.max_burst.saturating_add(1);
         if capacity > MAX_UNITS || self.count > MAX_UNITS {
@@ -46,7 +44,7 @@ impl ThrottleNumbers {
             .map_err(|error| error.to_string())?
             .with_capacity(capacity);
         if gcra.capacity() < capacity {
-            return Err("a burst must come back within 100 years".to_owned());
+            return Err("max_burst takes more than 100 years to refill at this rate".to_owned());
         }
         Ok(gcra)
     }
@@ -57,94 +55,94 @@ impl ThrottleNumbers {
     }
 }
 
-/// A policy with the numbers of a call, ready to be asked.
-pub struct Variant {
+/// A policy with the numbers of a call.
+pub struct ThrottlePolicy {
     /// Its numbers.
     pub numbers: ThrottleNumbers,
     policy: Policy,
-    /// Where state lives in this process, the policy found beforehand.
+    /// The policy in the memory store, looked up beforehand; `None` on a shared store.
     handle: Option<PolicyHandle<TscClock>>,
     full_in: Duration,
 }
 
-impl Variant {
-    fn new(numbers: ThrottleNumbers, policy: Policy, place: &Place) -> Variant {
-        let handle = match place {
-            Place::Memory(store) => store.policy(policy.name()),
-            Place::Redis(_) => None,
-        };
+impl ThrottlePolicy {
+    fn new(numbers: ThrottleNumbers, policy: Policy, store: &EngineStore) -> ThrottlePolicy {
+        let handle = store.memory().and_then(|store| store.policy(policy.name()));
         let capacity = u128::from(numbers.max_burst) + 1;
         let ns = capacity * u128::from(numbers.period_s) * 1_000_000_000;
         let ns = ns.div_ceil(u128::from(numbers.count).max(1));
         let full_in = Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
-        Variant { numbers, policy, handle, full_in }
+        ThrottlePolicy { numbers, policy, handle, full_in }
     }
 
-    /// How long a key that has nothing left takes to become full. One that came here from other numbers
-    /// can take longer, and then even a peek is refused.
+    /// How long an empty key takes to refill. A key that was charged under other numbers can take longer, and then
+    /// even a peek is refused.
     #[must_use]
     pub fn full_in(&self) -> Duration {
         self.full_in
     }
 }
 
-/// The variants in use.
+/// The policies in use.
 pub(crate) struct Throttle {
-    variants: RwLock<HashMap<ThrottleNumbers, Arc<Variant>>>,
+    variants: RwLock<HashMap<ThrottleNumbers, Arc<ThrottlePolicy>>>,
     tally: Tally,
 }
 
 impl Throttle {
-    /// Gives the family to a store, before keys are restored to it. Nobody is decided about by the
-    /// numbers of its first two members; there are two because only a second one says how keys cross
-    /// from one to the other.
-    pub(super) async fn begin(place: &Place) -> Result<(), StoreError> {
+    /// Gives the store the family, before keys are restored to it. No key is checked with the numbers of its first
+    /// two members; the second one tells the store how keys move between variants.
+    pub(super) async fn set_up(store: &EngineStore) -> Result<(), StoreError> {
         let member = |name: &str| {
             let policy = Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
             policy.map_err(|error| StoreError::Unfit(error.to_string()))
         };
-        place.set_plain(member(FAMILY)?).await?;
-        place.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Crossing::Time).await
+        store.set_plain(member(FAMILY)?).await?;
+        store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Crossing::Time).await
     }
 
     pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
         Throttle { variants: RwLock::default(), tally: tally(FAMILY) }
     }
 
-    /// The name under which they are counted, and decisions so far.
+    /// The name they are counted under, and the decisions so far.
     pub(super) fn totals(&self) -> (&'static str, Totals) {
         (FAMILY, self.tally.totals())
     }
 }
 
 impl Engine {
-    /// The policy with these numbers, if somebody has asked with them before.
-    pub fn known_variant(&self, numbers: ThrottleNumbers) -> Option<Arc<Variant>> {
+    /// The policy with these numbers, if it was used before.
+    pub fn known_throttle(&self, numbers: ThrottleNumbers) -> Option<Arc<ThrottlePolicy>> {
         self.throttle.variants.read().get(&numbers).cloned()
     }
 
     /// The policy with these numbers.
-    pub async fn variant(&self, numbers: ThrottleNumbers) -> Result<Arc<Variant>, StoreError> {
-        if let Some(variant) = self.known_variant(numbers) {
+    pub async fn throttle_policy(
+        &self,
+        numbers: ThrottleNumbers,
+    ) -> Result<Arc<ThrottlePolicy>, StoreError> {
+        if let Some(variant) = self.known_throttle(numbers) {
             return Ok(variant);
         }
         let policy = numbers.policy().map_err(StoreError::Unfit)?;
-        if self.throttle.variants.read().len() >= MOST_VARIANTS {
-            let reason = format!("there are {MOST_VARIANTS} different numbers in use already");
+        if self.throttle.variants.read().len() >= MAX_VARIANTS {
+            let reason =
+                format!("{MAX_VARIANTS} different combinations of numbers are in use already");
             return Err(StoreError::Unfit(reason));
         }
-        self.place.set_variant(FAMILY, policy.clone(), Crossing::Time).await?;
-        let variant = Arc::new(Variant::new(numbers, policy, &self.place));
-        // Whoever was first stays: others may hold it already.
+        self.store.set_variant(FAMILY, policy.clone(), Crossing::Time).await?;
+        let variant = Arc::new(ThrottlePolicy::new(numbers, policy, &self.store));
+        // The first one stays: other connections may have it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))
     }
 
-    /// Decides at once, or says `None` where that takes a store elsewhere or a verb that is rare.
+    /// Decides without a future. `None` on a shared store, and for another verb than check or peek.
     #[inline]
     pub fn throttle_now(
         &self,
         face: Face,
-        variant: &Variant,
+        variant: &ThrottlePolicy,
         verb: Verb,
         key: &[u8],
         cost: u64,
@@ -156,31 +154,31 @@ impl Engine {
             Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
         if verb == Verb::Check {
-            self.count_throttled(face, key, outcome(&variant.policy, &decision));
+            self.count_throttled(face, key, Outcome::of(&variant.policy, &decision));
         }
         Some(decision)
     }
 
-    /// Decides wherever state lives.
+    /// Decides on any store.
     pub async fn throttle(
         &self,
         face: Face,
-        variant: &Variant,
+        variant: &ThrottlePolicy,
         verb: Verb,
         key: &[u8],
         cost: u64,
     ) -> Result<Decision, StoreError> {
         let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
-        let answers = self.place.apply(verb, &[charge], &self.metrics).await;
+        let answers = self.store.apply(None, verb, &[charge], &self.metrics).await;
         match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(answer)) => {
                 if verb == Verb::Check {
-                    let outcome = outcome(&variant.policy, &answer.decision);
+                    let outcome = Outcome::of(&variant.policy, &answer.decision);
                     self.count_throttled(face, key, outcome);
                 }
                 Ok(answer.decision)
             }
-            Ok(None) => Err(super::short_of_answers()),
+            Ok(None) => Err(missing_answer()),
             Err(error) => {
                 self.throttle.tally.count(face, Outcome::Error);
                 Err(error)
@@ -193,13 +191,13 @@ impl Engine {
         self.count_as(face, (FAMILY, &self.throttle.tally), key, outcome);
     }
 
-    /// Forgets a key, whatever numbers it was asked with. Says whether anything was known of it.
-    pub async fn forget_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
+    /// Resets a key, whatever numbers it was checked with. Returns whether it had spent anything.
+    pub async fn reset_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
         let charges = [Charge { policy: FAMILY, key, cost: 0.into() }];
-        let found = self.place.apply(Verb::Peek, &charges, &self.metrics).await?;
+        let found = self.store.apply(None, Verb::Peek, &charges, &self.metrics).await?;
         let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
         if known {
-            self.place.apply(Verb::Reset, &charges, &self.metrics).await?;
+            self.store.apply(None, Verb::Reset, &charges, &self.metrics).await?;
         }
         Ok(known)
     }

@@ -78,7 +78,7 @@ impl Live {
 
 impl LiveStore {
     fn of(server: &Server) -> LiveStore {
-        let place = server.engine.place();
+        let place = server.engine.store();
         let mut errors: BTreeMap<_, _> = Failure::ALL.map(|kind| (kind.name(), 0)).into();
         errors.extend(place.failures().map(|(kind, total)| (kind.name(), total)));
         LiveStore {

@@ -42,7 +42,7 @@ impl InForce {
         }
         let identity = Identity::new(config)?;
         let renewed = self.certificates.prepare(config)?;
-        self.server.engine.adopt(config).await?;
+        self.server.engine.reload(config).await?;
         self.server.believe(identity);
         self.certificates.renew(renewed);
         Ok(self.standing.differs_from(config))

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::tree::Node;
-use crate::engine::Served;
+use crate::engine::ActivePolicy;
 use waterclock_config::RuleConfig;
 
 /// One entry of a descriptor: its key and its value.
@@ -23,7 +23,10 @@ pub struct Rules {
 
 impl Rules {
     /// The rules of a file, with the policies they name.
-    pub(crate) fn new(specs: &[RuleConfig], policy: impl Fn(&str) -> Option<Arc<Served>>) -> Rules {
+    pub(crate) fn new(
+        specs: &[RuleConfig],
+        policy: impl Fn(&str) -> Option<Arc<ActivePolicy>>,
+    ) -> Rules {
         let mut rules = Rules::default();
         for spec in specs {
             // A name without a policy is a complaint about the file, which comes before this.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Entry;
-use crate::engine::{BadKey, Key, Served, TIER};
+use crate::engine::{ActivePolicy, BadKey, Key, TIER};
 use waterclock_config::{RuleConfig, Then};
 
 /// What goes for the descriptors that a rule matches.
@@ -19,7 +19,7 @@ pub struct Rule {
 /// What a rule does.
 pub enum Effect {
     /// A policy decides.
-    Limit(Arc<Served>),
+    Limit(Arc<ActivePolicy>),
     /// Everything is admitted.
     Admit,
     /// Nothing is.
@@ -29,7 +29,7 @@ pub enum Effect {
 impl Rule {
     pub(super) fn new(
         spec: &RuleConfig,
-        policy: impl Fn(&str) -> Option<Arc<Served>>,
+        policy: impl Fn(&str) -> Option<Arc<ActivePolicy>>,
     ) -> Option<Rule> {
         let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
         Some(Rule {
@@ -64,11 +64,11 @@ impl Rule {
     /// What shares a budget with a descriptor that this rule has matched.
     pub fn key(
         &self,
-        served: &Served,
+        served: &ActivePolicy,
         domain: &str,
         descriptor: &[Entry<'_>],
     ) -> Result<Key<'static>, BadKey> {
-        if !served.spec().key.is_empty() {
+        if !served.config().key.is_empty() {
             let field = |name: &str| {
                 let entry = descriptor.iter().find(|(key, _)| *key == name);
                 entry.map(|(_, value)| Cow::Borrowed(*value))

@@ -60,7 +60,7 @@ impl Imported {
             None | Some(Effect::Admit) => Fate::Free,
             Some(Effect::Refuse) => Fate::Refused,
             Some(Effect::Limit(served)) => {
-                let text = format!("{:?}", served.spec().limits[0].algorithm);
+                let text = format!("{:?}", served.config().limits[0].algorithm);
                 let numbers: Vec<u64> = text
                     .split(|letter: char| !letter.is_ascii_digit())
                     .filter_map(|digits| digits.parse().ok())

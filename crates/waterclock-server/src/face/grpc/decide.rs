@@ -8,7 +8,7 @@ use waterclock::{Source, StoreError, Verb};
 
 use super::failure;
 use super::request::{Asked, Hits, Instead};
-use crate::engine::{Ask, Key, Numbers, Plan, Reply, Served};
+use crate::engine::{ActivePolicy, Caller, Check, Key, Plan, Rate, Reply, TIER};
 use crate::observe::Face;
 use crate::rules::{Effect, Rule};
 use crate::server::Server;
@@ -31,24 +31,24 @@ pub(super) enum Outcome<'p> {
 /// A policy's answer, and to what.
 pub(super) struct Decided<'p> {
     pub(super) rule: &'p Rule,
-    pub(super) served: &'p Served,
-    pub(super) numbers: Option<Numbers>,
+    pub(super) served: &'p ActivePolicy,
+    pub(super) numbers: Option<Rate>,
     /// What is given back is never refused; the reply is about the same cost if it were charged.
     pub(super) gives_back: bool,
     pub(super) reply: Reply,
 }
 
 /// What a descriptor comes to before anybody is asked.
-enum Line<'p> {
+enum Line<'p, 'r> {
     Free,
     Refused(&'p Rule),
     Asked {
         rule: &'p Rule,
-        served: &'p Served,
+        served: &'p ActivePolicy,
         key: Key<'static>,
-        tier: Option<&'p str>,
+        tier: Option<&'r str>,
         hits: Hits,
-        numbers: Option<Numbers>,
+        numbers: Option<Rate>,
     },
 }
 
@@ -78,7 +78,11 @@ pub(super) async fn decide<'p>(
 }
 
 /// Finds the rule of each descriptor, and leaves out those that another one replaces.
-fn lines<'p>(plan: &'p Plan, domain: &str, asked: &[Asked<'_>]) -> Result<Vec<Line<'p>>, Status> {
+fn lines<'p, 'r>(
+    plan: &'p Plan,
+    domain: &str,
+    asked: &[Asked<'r>],
+) -> Result<Vec<Line<'p, 'r>>, Status> {
     let find = |asked: &Asked<'_>| plan.rules().find(domain, &asked.entries).map(|rule| &**rule);
     let rules: Vec<Option<&Rule>> = asked.iter().map(find).collect();
     let is_replaced = |rule: &Rule| {
@@ -86,7 +90,7 @@ fn lines<'p>(plan: &'p Plan, domain: &str, asked: &[Asked<'_>]) -> Result<Vec<Li
         let mut replaced = others.flat_map(|other| other.replaces());
         rule.name().is_some_and(|name| replaced.any(|other| other == name))
     };
-    let line = |(at, (asked, rule)): (usize, (&Asked<'_>, &Option<&'p Rule>))| {
+    let line = |(at, (asked, rule)): (usize, (&Asked<'r>, &Option<&'p Rule>))| {
         let Some(rule) = rule.filter(|rule| !is_replaced(rule)) else { return Ok(Line::Free) };
         let served = match (rule.effect(), asked.limit) {
             (Effect::Admit, _) => return Ok(Line::Free),
@@ -101,10 +105,10 @@ fn lines<'p>(plan: &'p Plan, domain: &str, asked: &[Asked<'_>]) -> Result<Vec<Li
         let key = rule.key(served, domain, &asked.entries);
         let key = key.map_err(|bad| failure::of_key(at, &bad))?;
         let numbers = match asked.limit {
-            Some(Instead::Numbers(numbers)) => Some(numbers),
+            Some(Instead::Rate(numbers)) => Some(numbers),
             _ => None,
         };
-        let tier = served.tier_among(&asked.entries);
+        let tier = asked.entries.iter().find(|(key, _)| *key == TIER).map(|(_, tier)| *tier);
         Ok(Line::Asked { rule, served, key, tier, hits: asked.hits, numbers })
     };
     asked.iter().zip(&rules).enumerate().map(line).collect()
@@ -119,7 +123,7 @@ struct Turn<'s> {
 
 impl Turn<'_> {
     /// First the peeks, which can only refuse; then the charges, all or none; then what is given back.
-    async fn take(&mut self, lines: &[Line<'_>]) -> Result<(), StoreError> {
+    async fn take(&mut self, lines: &[Line<'_, '_>]) -> Result<(), StoreError> {
         let mut refused = lines.iter().any(|line| matches!(line, Line::Refused(_)));
         // A peek asks whether anything is left at all.
         refused |= self.ask(Verb::Peek, lines, |hits| (hits == Hits::Peek).then_some(1)).await?;
@@ -140,7 +144,7 @@ impl Turn<'_> {
     async fn ask(
         &mut self,
         verb: Verb,
-        lines: &[Line<'_>],
+        lines: &[Line<'_, '_>],
         units: impl Fn(Hits) -> Option<u64>,
     ) -> Result<bool, StoreError> {
         let mut asks = Vec::new();
@@ -149,8 +153,8 @@ impl Turn<'_> {
             if let Line::Asked { served, key, tier, hits, numbers, .. } = line
                 && let Some(units) = units(*hits)
             {
-                let cost = served.spec().built.requests(units);
-                asks.push(Ask { served, key, cost, tier: *tier, numbers: *numbers });
+                let cost = served.scope().policy().requests(units);
+                asks.push(Check { policy: served, key, cost, tier: *tier, rate: *numbers });
                 places.push(place);
             }
         }
@@ -159,7 +163,9 @@ impl Turn<'_> {
         }
         let patience = self.until.saturating_duration_since(Instant::now());
         let engine = &self.server.engine;
-        let replies = engine.apply_within(Some(patience), Face::Grpc, verb, &asks).await?;
+        let replies = engine
+            .apply(Caller { face: Face::Grpc, deadline: Some(patience) }, verb, &asks)
+            .await?;
         let mut refused = false;
         for (place, reply) in places.into_iter().zip(replies) {
             refused |= reply.is_refusal();

@@ -5,7 +5,7 @@ use waterclock::MAX_UNITS;
 
 use super::proto::{RateLimitDescriptor, RateLimitRequest};
 use super::unit::period;
-use crate::engine::Numbers;
+use crate::engine::Rate;
 use crate::rules::Entry;
 use waterclock_config::{MAX_ENTRIES, MAX_TEXT};
 
@@ -19,7 +19,7 @@ pub(super) const MAX_MESSAGE: usize = 64 * 1_024;
 pub(super) struct Asked<'r> {
     pub(super) entries: Vec<Entry<'r>>,
     pub(super) hits: Hits,
-    /// Numbers in place of the configuration's.
+    /// Rate in place of the configuration's.
     pub(super) limit: Option<Instead>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Hits {
 pub(super) enum Instead {
     /// None per any unit.
     Nothing,
-    Numbers(Numbers),
+    Rate(Rate),
 }
 
 /// One element for each descriptor, in their order.
@@ -93,7 +93,7 @@ fn instead(at: usize, descriptor: &RateLimitDescriptor) -> Result<Option<Instead
     };
     Ok(Some(match limit.requests_per_unit {
         0 => Instead::Nothing,
-        requests => Instead::Numbers(Numbers { limit: requests.into(), per }),
+        requests => Instead::Rate(Rate { limit: requests.into(), per }),
     }))
 }
 

@@ -82,7 +82,7 @@ fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
 
 /// The numbers as they were said: with the call, for the tier, for the key, or for everybody.
 fn pace(decided: &Decided<'_>, at: usize) -> (u64, Unit) {
-    let (spec, policy) = (decided.served.spec(), &decided.reply.policy);
+    let (spec, policy) = (decided.served.config(), &decided.reply.policy);
     let named = |limits: &[LimitSpec]| {
         limits.iter().find(|limit| limit.name == policy.limits()[at].name()).map(unit::pace)
     };

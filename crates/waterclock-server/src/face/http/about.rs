@@ -22,8 +22,8 @@ pub(super) async fn readyz(State(server): Shared) -> Response {
     let is_serving = *server.phase().borrow() == Phase::Serving;
     let body = json!({
         "ready": is_serving,
-        "store": server.engine.place().name(),
-        "degraded": server.engine.place().is_degraded(),
+        "store": server.engine.store().name(),
+        "degraded": server.engine.store().is_degraded(),
     });
     json(if is_serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
 }

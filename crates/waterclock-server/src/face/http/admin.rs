@@ -17,7 +17,7 @@ use super::guard::{body_of, open, room};
 use super::problem::Problem;
 use crate::access::Role;
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Instead, Key, Plan, Served};
+use crate::engine::{ActivePolicy, Check, Key, NewOverride, Plan};
 use crate::observe::Face;
 use crate::server::Server;
 use waterclock_config::{NormalisedPolicy, other_units, read_limits};
@@ -48,8 +48,8 @@ pub(super) async fn policy(
     found().unwrap_or_else(|problem: Problem| problem.into_response())
 }
 
-fn about(served: &Served) -> serde_json::Value {
-    let spec = served.spec();
+fn about(served: &ActivePolicy) -> serde_json::Value {
+    let spec = served.config();
     let mut about = json!(NormalisedPolicy::new(spec));
     about["name"] = json!(spec.name);
     about["key"] = json!(spec.key);
@@ -65,7 +65,7 @@ fn key_in<'a>(
     plan: &'a Plan,
     policy: &str,
     key: &'a str,
-) -> Result<(&'a Arc<Served>, Key<'a>), Problem> {
+) -> Result<(&'a Arc<ActivePolicy>, Key<'a>), Problem> {
     let served = plan.find(policy).map_err(Problem::not_found)?;
     Ok((served, served.key(key.as_bytes())?))
 }
@@ -99,18 +99,18 @@ async fn on_key(
 
 async fn on(
     server: &Server,
-    served: &Arc<Served>,
+    served: &Arc<ActivePolicy>,
     key: &Key<'_>,
     verb: Verb,
     cost: Cost,
 ) -> Result<Response, Problem> {
-    let ask = Ask { served, key, cost: cost.clone(), tier: None, numbers: None };
+    let ask = Check { policy: served, key, cost: cost.clone(), tier: None, rate: None };
     let replies = server.engine.apply(Face::Http, verb, &[ask]).await?;
     let reply = replies.first().ok_or_else(nothing_said)?;
     let text = String::from_utf8_lossy(key.bytes());
     let answer = DecisionLine::in_full(served.name(), &reply.policy, &text, &cost, &reply.answer);
     let mut answer = json!(answer);
-    answer["exception"] = json!(server.engine.exception_of(served, key));
+    answer["exception"] = json!(server.engine.override_kind(served, key));
     Ok(json(StatusCode::OK, &answer))
 }
 
@@ -172,19 +172,19 @@ pub(super) async fn make_exception(
         let plan = server.engine.plan();
         let (served, key) = key_in(&plan, &policy, &key)?;
         let instead = match asked {
-            Asked { block: true, exempt: false, limits: None } => Instead::Block,
-            Asked { block: false, exempt: true, limits: None } => Instead::Exempt,
+            Asked { block: true, exempt: false, limits: None } => NewOverride::Block,
+            Asked { block: false, exempt: true, limits: None } => NewOverride::Exempt,
             Asked { block: false, exempt: false, limits: Some(limits) } => {
-                let limits = read_limits(&limits, served.spec().mode)
+                let limits = read_limits(&limits, served.config().mode)
                     .map_err(|reason| Problem::bad("limits", reason))?;
-                match other_units(&limits, &served.spec().limits) {
+                match other_units(&limits, &served.config().limits) {
                     Some(reason) => return Err(Problem::bad("limits", reason)),
-                    None => Instead::Limits(limits),
+                    None => NewOverride::Limits(limits),
                 }
             }
             _ => return Err(Problem::bad("body", INSTEAD)),
         };
-        if !server.engine.make_exception(served, &key, instead).await? {
+        if !server.engine.set_override(served, &key, instead).await? {
             let detail = "there are too many exceptions; take some back, or configure them";
             return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }
@@ -204,7 +204,7 @@ pub(super) async fn take_back_exception(
         let _room = room(&server)?;
         let plan = server.engine.plan();
         let (served, key) = key_in(&plan, &policy, &key)?;
-        server.engine.take_back(served, &key).await;
+        server.engine.clear_override(served, &key).await;
         on(&server, served, &key, Verb::Peek, price(served, Verb::Peek, None)?).await
     };
     done.await.unwrap_or_else(|problem: Problem| problem.into_response())

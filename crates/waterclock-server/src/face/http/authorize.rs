@@ -11,7 +11,7 @@ use waterclock::{Cost, CostError, Verb};
 use super::decide::price;
 use super::problem::Problem;
 use super::query::Query;
-use crate::engine::{Ask, Key, Served, TIER};
+use crate::engine::{ActivePolicy, Check, Key, TIER};
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -41,7 +41,7 @@ pub(super) async fn authorize(
     };
     let cost = price(served, Verb::Check, cost.as_ref())?;
     let tier = tier_of_request(&query, is_trusted, headers);
-    let ask = Ask { served, key: &key, cost, tier: tier.as_deref(), numbers: None };
+    let ask = Check { policy: served, key: &key, cost, tier: tier.as_deref(), rate: None };
     let replies = server.engine.apply(Face::Http, Verb::Check, &[ask]).await?;
     let refused = replies.iter().any(|reply| reply.is_refusal());
     let mut response = Response::new(Body::empty());
@@ -74,12 +74,12 @@ fn tier_of_request<'q>(
 
 /// The client's address where the policy names no fields; else its fields, as the proxy tells them.
 fn key_of_request(
-    served: &Served,
+    served: &ActivePolicy,
     client: IpAddr,
     is_trusted: bool,
     headers: &HeaderMap,
 ) -> Result<Key<'static>, Problem> {
-    if served.spec().key.is_empty() {
+    if served.config().key.is_empty() {
         return Ok(served.key_of_client(client)?);
     }
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

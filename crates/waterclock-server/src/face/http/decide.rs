@@ -12,21 +12,21 @@ use waterclock::{Cost, StoreError, Verb};
 use super::problem::{PROBLEM_JSON, Problem, without_hosts};
 use super::question::{Call, Charges, Line, Question};
 use crate::decision_line::DecisionLine;
-use crate::engine::{Ask, Engine, Key, Plan, Reply, Served, TIER};
+use crate::engine::{ActivePolicy, Check, Engine, Key, Plan, Reply, TIER};
 use crate::observe::Face;
 
 /// One line, ready to be asked.
 pub(super) struct Prepared<'a> {
-    pub(super) served: &'a Arc<Served>,
+    pub(super) served: &'a Arc<ActivePolicy>,
     key: Key<'a>,
     cost: Cost,
     tier: Option<Cow<'a, str>>,
 }
 
 impl Prepared<'_> {
-    pub(super) fn ask(&self) -> Ask<'_> {
+    pub(super) fn ask(&self) -> Check<'_> {
         let tier = self.tier.as_deref();
-        Ask { served: self.served, key: &self.key, cost: self.cost.clone(), tier, numbers: None }
+        Check { policy: self.served, key: &self.key, cost: self.cost.clone(), tier, rate: None }
     }
 
     pub(super) fn answer<'r>(&'r self, reply: &'r Reply) -> DecisionLine<'r> {
@@ -113,7 +113,11 @@ pub(super) fn prepare<'a>(
 }
 
 /// How much it is, as the policy counts.
-pub(super) fn price(served: &Served, verb: Verb, cost: Option<&Cost>) -> Result<Cost, Problem> {
+pub(super) fn price(
+    served: &ActivePolicy,
+    verb: Verb,
+    cost: Option<&Cost>,
+) -> Result<Cost, Problem> {
     served.price(verb, cost).map_err(|error| Problem::bad("cost", error.to_string()))
 }
 
@@ -150,7 +154,7 @@ async fn together(
     asked: &HeaderMap,
     lines: &[Prepared<'_>],
 ) -> Result<Response, Problem> {
-    let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
+    let asks: Vec<Check<'_>> = lines.iter().map(Prepared::ask).collect();
     let replies = engine.apply(Face::Http, verb, &asks).await?;
     let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
     let decisions = lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply)).collect();
@@ -182,8 +186,8 @@ enum Made<'a> {
 }
 
 async fn each(engine: &Engine, verb: Verb, lines: &[Prepared<'_>]) -> Response {
-    let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
-    let replies = engine.each(Face::Http, verb, &asks).await;
+    let asks: Vec<Check<'_>> = lines.iter().map(Prepared::ask).collect();
+    let replies = engine.apply_each(Face::Http, verb, &asks).await;
     let passes = |reply: &Result<Reply, _>| reply.as_ref().is_ok_and(|reply| !reply.is_refusal());
     let allowed = verb != Verb::Check || replies.iter().all(passes);
     let decisions = lines.iter().zip(&replies).map(|(line, reply)| line.made(reply)).collect();

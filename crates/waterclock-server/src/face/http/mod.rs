@@ -33,7 +33,7 @@ use waterclock_http::{Fields, StyledAnswer};
 use self::guard::{body_of, open, room};
 use self::problem::Problem;
 use crate::access::Role;
-use crate::engine::{Reply, Served};
+use crate::engine::{ActivePolicy, Reply};
 use crate::server::Server;
 
 /// Who is at the other end of the connection.
@@ -143,7 +143,7 @@ async fn not_like_this(method: Method, request: Request) -> Problem {
 
 /// Writes the header fields of each policy, in its own style.
 fn told<'a>(
-    served: impl Iterator<Item = &'a Arc<Served>>,
+    served: impl Iterator<Item = &'a Arc<ActivePolicy>>,
     replies: &[Reply],
     headers: &mut HeaderMap,
 ) {

@@ -54,7 +54,7 @@ fn costs_are_named(charges: &Charges<'_>) -> Result<(), Problem> {
 /// Where nobody cares how something ended, whoever says so is mistaken.
 fn takes_reports(plan: &Plan, line: &Line<'_>) -> Result<(), Problem> {
     let served = plan.find(&line.policy.0).map_err(Problem::not_found)?;
-    if served.policy().takes_reports() {
+    if served.scope().policy().takes_reports() {
         return Ok(());
     }
     let detail = format!("policy `{}` has no error-rate limit; report a `cost`", served.name());

@@ -23,7 +23,7 @@ use super::problem::Problem;
 use super::question::{Beside, Call, Charges, Question};
 use crate::access::Role;
 use crate::decision_line::micros_up;
-use crate::engine::{Ask, Engine, Holding, Reply, Terms};
+use crate::engine::{Check, Engine, Holding, Reply, Terms};
 use crate::observe::Face;
 use crate::server::Server;
 use waterclock_config::Micros;
@@ -61,16 +61,17 @@ async fn hold(
     terms: Terms<'_>,
     lines: &[Prepared<'_>],
 ) -> Result<Holding, Problem> {
-    let asks: Vec<Ask<'_>> = lines.iter().map(Prepared::ask).collect();
+    let asks: Vec<Check<'_>> = lines.iter().map(Prepared::ask).collect();
     engine.reserve(Face::Http, terms, &asks).await.map_err(|error| match error {
         StoreError::BadReservation(reason) => {
-            let leases = lines.iter().filter_map(|line| line.served.policy().shortest_lease());
+            let leases =
+                lines.iter().filter_map(|line| line.served.scope().policy().shortest_lease());
             let is_long = terms.ttl.is_some_and(|ttl| leases.min().is_some_and(|most| ttl > most));
             // All else that can be wrong with it was looked at before.
             let field = match terms.on_expiry {
                 _ if is_long => "ttl",
                 // Memory takes it, and Redis takes nothing else then.
-                OnExpiry::Release if engine.place().name() == "redis" => "on_expiry",
+                OnExpiry::Release if engine.store().name() == "redis" => "on_expiry",
                 _ => "id",
             };
             Problem::bad(field, reason)

@@ -10,7 +10,7 @@ use super::parse::Command;
 use super::question::{About, Question};
 use super::session::Session;
 use super::write::Replies;
-use crate::engine::{Engine, MAX_KEY, ThrottleNumbers, Variant};
+use crate::engine::{Engine, MAX_KEY, ThrottleNumbers, ThrottlePolicy};
 use crate::observe::Face;
 
 const USAGE: &str = "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> \
@@ -36,7 +36,7 @@ pub(super) fn throttle<'t>(
     };
     let known = session.variant.as_ref().is_some_and(|variant| variant.numbers == numbers);
     if !known {
-        session.variant = engine.known_variant(numbers);
+        session.variant = engine.known_throttle(numbers);
     }
     if let Some(variant) = &session.variant
         && let Some(decision) = engine.throttle_now(Face::Resp, variant, verb, key, cost)
@@ -101,7 +101,12 @@ fn integer(argument: &[u8]) -> Result<i64, String> {
 
 /// Five numbers: limited, limit, remaining, seconds until a retry makes sense, seconds until full.
 #[inline]
-pub(super) fn answer(variant: &Variant, verb: Verb, decision: &Decision, replies: &mut Replies) {
+pub(super) fn answer(
+    variant: &ThrottlePolicy,
+    verb: Verb,
+    decision: &Decision,
+    replies: &mut Replies,
+) {
     let reset = decision.reset_after();
     let (limited, retry) = match verb {
         Verb::Check => (!decision.is_allowed(), decision.retry_after()),

@@ -7,7 +7,9 @@ use waterclock::{Cost, Decision, Settlement, StoreError, Verb};
 
 use super::write::Replies;
 use super::{cell, hold, rl};
-use crate::engine::{Ask, Engine, Key, Served, Terms, ThrottleNumbers, Variant, short_of_answers};
+use crate::engine::{
+    ActivePolicy, Check, Engine, Key, Terms, ThrottleNumbers, ThrottlePolicy, missing_answer,
+};
 use crate::observe::Face;
 
 /// What is asked.
@@ -20,13 +22,13 @@ pub(super) struct Question<'t> {
 /// What it is about.
 pub(super) enum About<'t> {
     /// A key of a policy in the configuration.
-    Policy { served: &'t Served, key: Key<'t> },
+    Policy { served: &'t ActivePolicy, key: Key<'t> },
     /// Units of a key to hold.
-    Hold { served: &'t Served, key: Key<'t>, ttl: Duration },
+    Hold { served: &'t ActivePolicy, key: Key<'t>, ttl: Duration },
     /// A reservation of which the cost was used, or nothing.
     Settle { id: &'t str, is_cancelled: bool },
     /// A key of `CL.THROTTLE`.
-    Throttle { numbers: ThrottleNumbers, variant: Option<Arc<Variant>>, key: &'t [u8] },
+    Throttle { numbers: ThrottleNumbers, variant: Option<Arc<ThrottlePolicy>>, key: &'t [u8] },
     /// Keys of `CL.THROTTLE`, under whatever numbers.
     Throttled { keys: Vec<&'t [u8]> },
 }
@@ -34,7 +36,7 @@ pub(super) enum About<'t> {
 /// What the store has said.
 pub(super) enum Said {
     Policy(Decision),
-    Throttle(Arc<Variant>, Verb, Decision),
+    Throttle(Arc<ThrottlePolicy>, Verb, Decision),
     Held(Decision, Option<String>),
     Settled,
     Count(usize),
@@ -56,16 +58,16 @@ impl Question<'_> {
         let (verb, cost) = (self.verb, self.cost);
         match self.about {
             About::Policy { served, key } => {
-                let ask = Ask { served, key: &key, cost, tier: None, numbers: None };
+                let ask = Check { policy: served, key: &key, cost, tier: None, rate: None };
                 let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
                 let first = replies.into_iter().next();
-                first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(short_of_answers)
+                first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(missing_answer)
             }
             About::Hold { served, key, ttl } => {
-                let ask = Ask { served, key: &key, cost, tier: None, numbers: None };
+                let ask = Check { policy: served, key: &key, cost, tier: None, rate: None };
                 let terms = Terms { ttl: Some(ttl), ..Terms::default() };
                 let holding = engine.reserve(Face::Resp, terms, &[ask]).await?;
-                let first = holding.replies.into_iter().next().ok_or_else(short_of_answers)?;
+                let first = holding.replies.into_iter().next().ok_or_else(missing_answer)?;
                 let id = holding.reservation.map(|(id, _)| id);
                 Ok(Said::Held(first.answer.decision, id))
             }
@@ -79,7 +81,7 @@ impl Question<'_> {
             About::Throttle { numbers, variant, key } => {
                 let variant = match variant {
                     Some(variant) => variant,
-                    None => engine.variant(numbers).await?,
+                    None => engine.throttle_policy(numbers).await?,
                 };
                 let decision =
                     engine.throttle(Face::Resp, &variant, verb, key, cost.most()).await?;
@@ -88,7 +90,7 @@ impl Question<'_> {
             About::Throttled { keys } => {
                 let mut count = 0;
                 for key in keys {
-                    count += usize::from(engine.forget_throttled(key).await?);
+                    count += usize::from(engine.reset_throttled(key).await?);
                 }
                 Ok(Said::Count(count))
             }

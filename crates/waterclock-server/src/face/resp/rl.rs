@@ -9,7 +9,7 @@ use super::parse::Command;
 use super::question::{About, Question};
 use super::word::is;
 use super::write::Replies;
-use crate::engine::{Engine, Key, Plan, Served};
+use crate::engine::{ActivePolicy, Engine, Key, Plan};
 use crate::observe::Face;
 use waterclock_config::did_you_mean;
 
@@ -60,7 +60,7 @@ pub(super) fn report<'t>(
         }
     };
     match policy_and_key(plan, command) {
-        Ok((served, key)) if served.policy().takes_reports() => {
+        Ok((served, key)) if served.scope().policy().takes_reports() => {
             let verb = Verb::Report(outcome);
             match priced(served, verb, None) {
                 Ok(cost) => {
@@ -83,7 +83,7 @@ pub(super) fn report<'t>(
 pub(super) fn policy_and_key<'t>(
     plan: &'t Plan,
     command: Command<'t, '_>,
-) -> Result<(&'t Served, Key<'t>), String> {
+) -> Result<(&'t ActivePolicy, Key<'t>), String> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     let Some(served) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
@@ -104,7 +104,11 @@ pub(super) fn cost(argument: &[u8]) -> Result<Cost, String> {
 
 /// A cost as the policy counts.
 #[inline]
-pub(super) fn priced(served: &Served, verb: Verb, cost: Option<Cost>) -> Result<Cost, String> {
+pub(super) fn priced(
+    served: &ActivePolicy,
+    verb: Verb,
+    cost: Option<Cost>,
+) -> Result<Cost, String> {
     served.price(verb, cost.as_ref()).map_err(|error| format!("ERR {error}"))
 }
 

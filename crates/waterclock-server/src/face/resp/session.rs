@@ -10,7 +10,7 @@ use waterclock::Timestamp;
 use super::parse::Bounds;
 use crate::Server;
 use crate::access::{Attempt, Role};
-use crate::engine::Variant;
+use crate::engine::ThrottlePolicy;
 use crate::observe::Face;
 
 /// How long a token that was taken back still goes for a connection that is open.
@@ -48,7 +48,7 @@ pub(super) struct Session {
     token: Option<String>,
     looked: Timestamp,
     /// The numbers of the last `CL.THROTTLE`: mostly the next has the same.
-    pub(super) variant: Option<Arc<Variant>>,
+    pub(super) variant: Option<Arc<ThrottlePolicy>>,
 }
 
 impl Session {

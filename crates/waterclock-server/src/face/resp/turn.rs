@@ -13,7 +13,6 @@ use super::session::Session;
 use super::wait::Waiting;
 use super::write::Replies;
 use crate::Server;
-use crate::engine::Place;
 use crate::observe::Face;
 use crate::pace::Patience;
 
@@ -80,7 +79,7 @@ impl Connection {
         self.session.look_again(server, started);
         let permit = server.admit(Face::Resp);
         let plan = Arc::clone(&engine.plan());
-        let elsewhere = matches!(engine.place(), Place::Redis(_));
+        let elsewhere = engine.store().memory().is_none();
 
         let bytes = self.inbox.unread();
         let (mut consumed, mut commands, mut decided) = (0, 0, false);

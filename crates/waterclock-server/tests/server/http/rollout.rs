@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use waterclock::Store;
-use waterclock_server::engine::Place;
 
 use crate::at_work::AtWork;
 use crate::client::{Answer, Client};
@@ -132,8 +131,8 @@ async fn a_tier_that_has_just_gone_charges_nothing_twice() {
     let rest = "tiers = { pro = { factor = 0.5 } }";
     let server = AtWork::serving(&rolled_out("50%", rest)).await;
     let engine = &server.running.server().engine;
-    let tier = engine.plan().policy("login").unwrap().spec().tiers[0].built.name().to_owned();
-    let Place::Memory(store) = engine.place() else { panic!("in memory") };
+    let tier = engine.plan().policy("login").unwrap().config().tiers[0].built.name().to_owned();
+    let store = engine.store().memory().expect("in memory");
     store.remove_policy(&tier).await.unwrap();
     let lines = json!([
         { "policy": "other", "key": "x" },

@@ -146,7 +146,7 @@ async fn policies_are_heard_as_they_are_written() {
     let plan = server.running.server().engine.plan();
     for name in NAMES {
         let heard: Policy = store.policy(name).unwrap();
-        let served = plan.find(name).unwrap().policy();
+        let served = plan.find(name).unwrap().scope().policy();
         assert_eq!(heard.definition(), served.definition(), "{name}");
         assert_eq!(heard.mode(), served.mode(), "{name}");
         assert_eq!(heard.is_shadow(), served.is_shadow(), "{name}");

@@ -41,11 +41,7 @@ fn what_is_said_about_single_keys_goes() {
     let served = plan.policy("login").unwrap();
     let key = served.key(b"eve").unwrap();
     assert_eq!(client.numbers("RL.CHECK login eve")[0], 1);
-    let made = ground.server.engine.exceptions().make(
-        "login",
-        &key,
-        waterclock_server::engine::Exception::Block,
-    );
+    let made = ground.server.engine.overrides().set("login", &key, waterclock::Override::Block);
     assert!(made);
     assert_eq!(client.numbers("RL.CHECK login eve")[0], 0);
 }

@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use waterclock_config::{AlgorithmSpec, LimitSpec, Micros, Window};
 
-/// So many units per period, in place of a policy's own.
+/// Units per period, in place of those of a policy's first limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Numbers {
+pub struct Rate {
     /// Units per period.
     pub limit: u64,
     /// The period.
     pub per: Duration,
 }
 
-impl fmt::Display for Numbers {
+impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}us", self.limit, self.per.as_micros())
     }
 }
 
-impl Numbers {
+impl Rate {
     /// The same limit with these numbers. What has no such numbers (a minimal interval) becomes gcra.
     pub(super) fn instead_of(self, limit: &LimitSpec) -> LimitSpec {
         let (count, per) =

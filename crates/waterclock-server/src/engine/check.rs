@@ -1,0 +1,514 @@
+//! One check: what applies to each key, what the store decides, and what the caller is told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use waterclock::{
+    Action, Answer, Charge, Clock, Cost, Decision, LimitDecision, Origin, Policy, Source,
+    StoreError, Verb,
+};
+
+use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
+use crate::observe::Face;
+
+/// Checks of one batch that wait for the store at the same time.
+const MAX_CONCURRENT: usize = 64;
+
+/// One policy, one key and a cost to decide about.
+#[derive(Clone)]
+pub struct Check<'a> {
+    /// The policy, from the [`Plan`](super::Plan).
+    pub policy: &'a ActivePolicy,
+    /// What shares a budget.
+    pub key: &'a Key<'a>,
+    /// How much, already [priced](ActivePolicy::price); 0 is a peek.
+    pub cost: Cost,
+    /// The tier that the caller names. Tiers the policy does not have are ignored.
+    pub tier: Option<&'a str>,
+    /// Numbers that replace those of the policy's first limit for this call.
+    pub rate: Option<Rate>,
+}
+
+/// Who checks, and how long they wait for the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The protocol, for the counters.
+    pub face: Face,
+    /// Less than the store's own deadline; `None`: that deadline.
+    pub deadline: Option<Duration>,
+}
+
+impl From<Face> for Caller {
+    fn from(face: Face) -> Caller {
+        Caller { face, deadline: None }
+    }
+}
+
+/// What decides about one check.
+pub(super) enum Route {
+    /// No store is needed.
+    Answered {
+        reply: Reply,
+        /// Whether the key is blocked, so that the other checks of the call charge nothing either.
+        is_blocked: bool,
+    },
+    /// The store decides, together with the other checks of the call.
+    Store(Arc<Policy>),
+    /// The store decides on its own, and the key is admitted in any case.
+    Shadow(Arc<Policy>),
+}
+
+/// What the store has answered to a call.
+struct Charged {
+    routes: Vec<Route>,
+    /// One for each [`Route::Store`].
+    answers: Vec<Answer>,
+    /// Nothing was charged, because one of the keys is blocked.
+    is_blocked: bool,
+}
+
+/// Whether tiers and overrides of the configuration apply. The store may have dropped them since the caller has
+/// taken its plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Variants {
+    Apply,
+    Skip,
+}
+
+impl Engine {
+    /// Decides about all checks together: all are charged, or none. The replies are in their order.
+    pub async fn apply(
+        &self,
+        caller: impl Into<Caller>,
+        verb: Verb,
+        checks: &[Check<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let caller = caller.into();
+        let started = self.metrics.clock().now();
+        let replies = self.decide(caller, verb, checks).await;
+        self.metrics.decided(caller.face, started);
+        replies
+    }
+
+    /// Decides about each check on its own, whatever becomes of the others.
+    pub async fn apply_each(
+        &self,
+        face: Face,
+        verb: Verb,
+        checks: &[Check<'_>],
+    ) -> Vec<Result<Reply, StoreError>> {
+        let started = self.metrics.clock().now();
+        let one = async |check: &Check<'_>| {
+            if let Some(reply) = self.reply_now(face, verb, check) {
+                return Ok(reply);
+            }
+            let replies = Box::pin(self.decide(face.into(), verb, std::slice::from_ref(check)));
+            replies.await?.into_iter().next().ok_or_else(missing_answer)
+        };
+        let mut replies = Vec::with_capacity(checks.len());
+        for some in checks.chunks(MAX_CONCURRENT) {
+            replies.extend(join_all(some.iter().map(one)).await);
+        }
+        self.metrics.decided(face, started);
+        replies
+    }
+
+    /// Decides as [`apply`](Engine::apply) does about one check of a plain cost, without an allocation or a future.
+    /// `None` where that is impossible: a shared store, another verb than check or peek, or a key that the policy
+    /// does not apply to as it is. The time is not measured; callers measure a batch of these.
+    #[inline]
+    pub fn decide_now(
+        &self,
+        face: Face,
+        verb: Verb,
+        policy: &ActivePolicy,
+        key: &Key<'_>,
+        cost: u64,
+    ) -> Option<Decision> {
+        let store = self.store.memory()?;
+        if self.overrides.get(policy.name(), key).is_some() {
+            return None;
+        }
+        let resolution = policy.scope().resolve(&key.subject());
+        if resolution.action != Action::Enforce || !resolution.is_usual() {
+            return None;
+        }
+        let decision = match verb {
+            Verb::Check => store.check(policy.name(), key.bytes(), cost),
+            Verb::Peek => store.peek(policy.name(), key.bytes(), cost),
+            Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
+        };
+        // If the store does not know the policy, `apply` makes the error.
+        let decision = decision.ok()?;
+        if verb == Verb::Check {
+            let outcome = Outcome::of(resolution.policy, &decision);
+            self.count(face, policy, key.bytes(), outcome);
+        }
+        Some(decision)
+    }
+
+    /// The same as a whole reply, for a policy of one limit: its numbers are the decision's.
+    fn reply_now(&self, face: Face, verb: Verb, check: &Check<'_>) -> Option<Reply> {
+        let policy = check.policy.scope().policy();
+        let is_plain = check.rate.is_none()
+            && check.tier.and_then(|tier| check.policy.scope().tier(tier)).is_none();
+        if !is_plain || !has_one_live_limit(policy) {
+            return None;
+        }
+        let cost = check.cost.plain()?;
+        let decision = self.decide_now(face, verb, check.policy, check.key, cost)?;
+        Some(Reply::new(Arc::clone(policy), answer_of_only_limit(decision)))
+    }
+
+    async fn decide(
+        &self,
+        caller: Caller,
+        verb: Verb,
+        checks: &[Check<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        if let [check] = checks
+            && let Some(reply) = self.reply_now(caller.face, verb, check)
+        {
+            return Ok(vec![reply]);
+        }
+        let mut replies = self.charge(caller.deadline, verb, checks).await;
+        if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
+            let is_usual = |check: &Check<'_>| {
+                let runtime = self.overrides.get(check.policy.name(), check.key);
+                let subject = check.key.subject().with_tier(check.tier);
+                let subject = subject.with_override(runtime.as_ref());
+                check.policy.scope().resolve(&subject).is_usual()
+            };
+            if !checks.iter().all(is_usual) {
+                // Refunds change the policy's own state; the caller is told the numbers that apply to the key. If
+                // the peek fails, the refund has happened all the same.
+                let peeked = self.charge(caller.deadline, Verb::Peek, checks).await;
+                replies = peeked.or(replies);
+            }
+        }
+        match &replies {
+            Ok(replies) if verb == Verb::Check => {
+                for (check, reply) in checks.iter().zip(replies) {
+                    self.count(caller.face, check.policy, check.key.bytes(), reply.outcome());
+                }
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let count = |check: &Check<'_>| {
+                    check.policy.tally().count(caller.face, Outcome::Error);
+                };
+                checks.iter().for_each(count);
+            }
+        }
+        replies
+    }
+
+    /// Finds what applies to each check and asks the store, without counting.
+    pub(super) async fn charge(
+        &self,
+        deadline: Option<Duration>,
+        verb: Verb,
+        checks: &[Check<'_>],
+    ) -> Result<Vec<Reply>, StoreError> {
+        let mut charged = self.charge_enforced(deadline, verb, checks, Variants::Apply).await;
+        if let Err(StoreError::UnknownPolicy(_)) = charged {
+            // An override or a tier was removed in between. Nothing was charged so far.
+            charged = self.charge_enforced(deadline, verb, checks, Variants::Skip).await;
+        }
+        let Charged { routes, answers, is_blocked } = charged?;
+        let in_shadow: Vec<Shadowed> = routes.iter().enumerate().filter_map(Shadowed::of).collect();
+        let mut shadows = if in_shadow.is_empty() {
+            HashMap::new()
+        } else {
+            let verb = if is_blocked { Verb::Peek } else { verb };
+            let is_alone = answers.is_empty();
+            // Boxed, because it is rare.
+            Box::pin(self.charge_shadows(deadline, verb, checks, in_shadow, is_alone)).await?
+        };
+        let mut answers = answers.into_iter();
+        let mut replies = Vec::with_capacity(checks.len());
+        for (at, (check, route)) in checks.iter().zip(routes).enumerate() {
+            replies.push(match route {
+                Route::Answered { reply, .. } => reply,
+                Route::Store(policy) => match answers.next() {
+                    Some(answer) if is_blocked => Reply::withheld(policy, answer),
+                    Some(answer) => Reply::new(policy, answer),
+                    None => return Err(missing_answer()),
+                },
+                Route::Shadow(policy) => {
+                    let unanswered = || Reply::unanswered_shadow(&policy, &check.cost);
+                    shadows.remove(&at).unwrap_or_else(unanswered)
+                }
+            });
+        }
+        Ok(replies)
+    }
+
+    /// Charges the checks that can be refused: all of them or none.
+    async fn charge_enforced(
+        &self,
+        deadline: Option<Duration>,
+        verb: Verb,
+        checks: &[Check<'_>],
+        variants: Variants,
+    ) -> Result<Charged, StoreError> {
+        let mut routes = Vec::with_capacity(checks.len());
+        for check in checks {
+            routes.push(self.route(verb, check, variants).await?);
+        }
+        let is_blocked = verb == Verb::Check && routes.iter().any(Route::is_blocked);
+        let verb = if is_blocked { Verb::Peek } else { verb };
+        let mut charges = Vec::with_capacity(checks.len());
+        for (check, route) in checks.iter().zip(&routes) {
+            if let Route::Store(policy) = route {
+                charges.push(Charge::new(policy.name(), check.key.bytes(), check.cost.clone()));
+            }
+        }
+        let answers = if charges.is_empty() {
+            Vec::new()
+        } else {
+            self.store.apply(deadline, verb, &charges, &self.metrics).await?
+        };
+        Ok(Charged { routes, answers, is_blocked })
+    }
+
+    /// What decides about a check. [`waterclock::Scope`] knows the order of precedence.
+    pub(super) async fn route(
+        &self,
+        verb: Verb,
+        check: &Check<'_>,
+        variants: Variants,
+    ) -> Result<Route, StoreError> {
+        let scope = check.policy.scope();
+        let runtime = self.overrides.get(check.policy.name(), check.key);
+        let resolution = if matches!(verb, Verb::Refund | Verb::Reset) {
+            scope.resolve_base(check.key.bytes())
+        } else {
+            let subject = check.key.subject().with_tier(check.tier);
+            scope.resolve(
+                &subject
+                    .with_override(runtime.as_ref())
+                    .has_own_numbers(check.rate.is_some())
+                    .skips_variants(variants == Variants::Skip),
+            )
+        };
+        if let Some(answer) = resolution.answer(&check.cost) {
+            let reply = Reply::new(Arc::clone(resolution.policy), answer);
+            return Ok(Route::Answered { reply, is_blocked: resolution.action == Action::Block });
+        }
+        let policy = match (resolution.origin, check.rate) {
+            // Boxed, because it is rare and nests deep.
+            (Origin::Call, Some(rate)) => {
+                Box::pin(check.policy.with_rate(rate, &self.store)).await?
+            }
+            _ => Arc::clone(resolution.policy),
+        };
+        let is_shadow = resolution.action == Action::Shadow;
+        Ok(if is_shadow { Route::Shadow(policy) } else { Route::Store(policy) })
+    }
+}
+
+impl Route {
+    fn is_blocked(&self) -> bool {
+        matches!(self, Route::Answered { is_blocked: true, .. })
+    }
+}
+
+pub(crate) fn missing_answer() -> StoreError {
+    StoreError::failed(waterclock::Failure::BadReply, "fewer answers than charges")
+}
+
+/// Decisions of shadow limits stand beside the policy's decision, so only a live limit has all its numbers in it.
+fn has_one_live_limit(policy: &Policy) -> bool {
+    matches!(policy.limits(), [only] if !only.is_shadow()) && !policy.is_shadow()
+}
+
+fn answer_of_only_limit(decision: Decision) -> Answer {
+    let limit = LimitDecision {
+        allowed: decision.is_allowed(),
+        limit: decision.limit(),
+        remaining: decision.remaining(),
+        retry_after: decision.retry_after(),
+        next_unit: decision.next_unit(),
+        reset_after: decision.reset_after(),
+    };
+    Answer { decision, limits: vec![limit], source: Source::Authoritative }
+}
+
+/// A check of a key that its policy is not rolled out to: the place among all checks, and the policy.
+struct Shadowed {
+    at: usize,
+    policy: Arc<Policy>,
+}
+
+impl Shadowed {
+    fn of((at, route): (usize, &Route)) -> Option<Shadowed> {
+        match route {
+            Route::Shadow(policy) => Some(Shadowed { at, policy: Arc::clone(policy) }),
+            Route::Answered { .. } | Route::Store(_) => None,
+        }
+    }
+}
+
+/// Charges of one key under one policy, which the store sums.
+struct SharedBudget<'a> {
+    charges: Vec<Charge<'a>>,
+    checks: Vec<&'a Shadowed>,
+}
+
+/// What one round of shadow charges has brought.
+#[derive(Default)]
+struct Round {
+    replies: HashMap<usize, Reply>,
+    /// Checks whose policy the store does not know; nothing was charged for them.
+    unknown: Vec<usize>,
+    error: Option<StoreError>,
+}
+
+/// Shadow checks charge the policy's own state, so that a larger rollout finds what was spent. They are asked about
+/// apart from the others and after them: they take no part in all or nothing, and no failure of theirs may undo or
+/// repeat what the others were charged.
+impl Engine {
+    /// The replies by the place of their checks. A check without a reply is admitted, as all in shadow are.
+    async fn charge_shadows(
+        &self,
+        deadline: Option<Duration>,
+        verb: Verb,
+        checks: &[Check<'_>],
+        in_shadow: Vec<Shadowed>,
+        is_alone: bool,
+    ) -> Result<HashMap<usize, Reply>, StoreError> {
+        let mut first = self.charge_round(deadline, verb, checks, &in_shadow).await;
+        let mut retried = Vec::new();
+        for at in first.unknown {
+            // Only these: the others were charged.
+            if let Some(check) = checks.get(at)
+                && let Ok(Route::Shadow(policy)) = self.route(verb, check, Variants::Skip).await
+            {
+                retried.push(Shadowed { at, policy });
+            }
+        }
+        if !retried.is_empty() {
+            let second = self.charge_round(deadline, verb, checks, &retried).await;
+            first.replies.extend(second.replies);
+            let gone = second.unknown.first().and_then(|at| {
+                let shadowed = retried.iter().find(|shadowed| shadowed.at == *at)?;
+                Some(StoreError::UnknownPolicy(shadowed.policy.name().to_owned()))
+            });
+            first.error = first.error.or(second.error).or(gone);
+        }
+        match first.error {
+            Some(error) if fails_the_call(verb, &error, is_alone) => Err(error),
+            _ => Ok(first.replies),
+        }
+    }
+
+    async fn charge_round(
+        &self,
+        deadline: Option<Duration>,
+        verb: Verb,
+        checks: &[Check<'_>],
+        in_shadow: &[Shadowed],
+    ) -> Round {
+        let budgets = budgets(checks, in_shadow);
+        let answers = join_all(
+            budgets
+                .iter()
+                .map(|budget| self.store.apply(deadline, verb, &budget.charges, &self.metrics)),
+        )
+        .await;
+        let mut round = Round::default();
+        for (budget, answers) in budgets.iter().zip(answers) {
+            match answers {
+                Ok(answers) => {
+                    let checks = budget.charges.iter().zip(&budget.checks);
+                    for ((charge, Shadowed { at, policy }), answer) in checks.zip(answers) {
+                        let reply = Reply::in_shadow(policy, answer, &charge.cost);
+                        round.replies.insert(*at, reply);
+                    }
+                }
+                Err(StoreError::UnknownPolicy(_)) => {
+                    round.unknown.extend(budget.checks.iter().map(|shadowed| shadowed.at));
+                }
+                Err(error) => round.error = Some(error),
+            }
+        }
+        round
+    }
+}
+
+fn budgets<'a>(checks: &'a [Check<'_>], in_shadow: &'a [Shadowed]) -> Vec<SharedBudget<'a>> {
+    let mut budgets: Vec<SharedBudget<'a>> = Vec::new();
+    for shadowed in in_shadow {
+        let Some(check) = checks.get(shadowed.at) else { continue };
+        let charge = Charge::new(shadowed.policy.name(), check.key.bytes(), check.cost.clone());
+        let is_same = |budget: &&mut SharedBudget<'_>| {
+            let of = |other: &Charge<'_>| other.policy == charge.policy && other.key == charge.key;
+            budget.charges.iter().any(of)
+        };
+        match budgets.iter_mut().find(is_same) {
+            Some(budget) => {
+                budget.charges.push(charge);
+                budget.checks.push(shadowed);
+            }
+            None => budgets.push(SharedBudget { charges: vec![charge], checks: vec![shadowed] }),
+        }
+    }
+    budgets
+}
+
+/// A store that fails refuses no key in shadow. But a refund or a reset that did not happen is an error; and so is a
+/// check that is wrong in itself, if nothing was charged for it.
+fn fails_the_call(verb: Verb, error: &StoreError, is_alone: bool) -> bool {
+    let admits = matches!(verb, Verb::Check | Verb::Peek);
+    !admits || (is_alone && error.failure().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use waterclock::{ManualClock, MemoryStore, Store};
+    use waterclock_config::Config;
+
+    use super::*;
+
+    const POLICIES: &str = r#"
+policies.gcra.limits = [{ algorithm = "gcra", limit = 3, per = "1s", capacity = 5 }]
+policies.gap.limits = [{ algorithm = "gcra", limit = 30, per = "1s", min_interval = "70ms" }]
+policies.debt.limits = [{ algorithm = "gcra", limit = 3, per = "1s", overdraft = true }]
+policies.leaky.limits = [{ algorithm = "leaky-bucket", capacity = 7, drip = 3, every = "300ms" }]
+policies.fixed.limits = [{ algorithm = "fixed-window", limit = 4, per = "1s" }]
+policies.sliding.limits = ["4/s sliding-window"]
+policies.rolling.limits = ["4/s rolling-window"]
+policies.quota.limits = ["4/s quota"]
+policies.even.limits = ["4/s even-slots"]
+policies.rest.limits = [{ algorithm = "min-interval", every = "90ms" }]
+policies.nary = { mode = "nary", limits = ["4/s"] }
+policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
+"#;
+
+    /// The reply built from a lone decision is the store's own answer, number by number.
+    #[tokio::test]
+    async fn a_lone_decision_has_the_numbers_of_the_whole_answer() {
+        let config = Config::read("test", POLICIES).unwrap();
+        let clock = ManualClock::default();
+        let (short, long) =
+            (MemoryStore::new(100, clock.clone()), MemoryStore::new(100, clock.clone()));
+        for spec in &config.policies {
+            assert!(has_one_live_limit(&spec.built));
+            short.set_policy(spec.built.clone()).await.unwrap();
+            long.set_policy(spec.built.clone()).await.unwrap();
+        }
+        let mut random = fastrand::Rng::with_seed(4);
+        for _ in 0..20_000 {
+            clock.advance(Duration::from_micros(random.u64(..50_000)));
+            let name = &*config.policies[random.usize(..config.policies.len())].name;
+            let cost = random.u64(..6);
+            let decision = short.check(name, b"k", cost).unwrap();
+            let charge = Charge { policy: name, key: b"k", cost: cost.into() };
+            let answers = long.apply(Verb::Check, &[charge]).await.unwrap();
+            assert_eq!(answer_of_only_limit(decision), answers[0], "{name} {cost}");
+        }
+    }
+}

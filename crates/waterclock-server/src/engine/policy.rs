@@ -1,0 +1,186 @@
+//! A policy of the configuration that is in force.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+use waterclock::{Cost, CostError, Crossing, Policy, Scope, StoreError, Verb};
+use waterclock_config::{LimitSpec, PolicyConfig, policy_of};
+use waterclock_http::HeaderStyle;
+
+use super::{EngineStore, Key, Rate};
+use crate::observe::Tally;
+
+/// Different rates that calls of one policy may bring.
+const MAX_RATES: usize = 1_000;
+
+/// The field of a request, or the entry of a descriptor, that picks a tier.
+pub const TIER: &str = "tier";
+
+/// A policy with everything the configuration says about it.
+pub struct ActivePolicy {
+    config: PolicyConfig,
+    scope: Scope,
+    headers: HeaderStyle,
+    /// Variants with rates that came with calls.
+    by_rate: RwLock<HashMap<Rate, Arc<Policy>>>,
+    /// Variants in shadow by the policy's name, for reservations of keys that are not enrolled.
+    shadows: RwLock<HashMap<Box<str>, Arc<Policy>>>,
+    tally: Tally,
+}
+
+impl ActivePolicy {
+    pub(super) fn new(config: PolicyConfig, tally: Tally) -> Result<ActivePolicy, String> {
+        Ok(ActivePolicy {
+            scope: scope_of(&config)?,
+            headers: HeaderStyle::parse(config.headers).unwrap_or_default(),
+            by_rate: RwLock::default(),
+            shadows: RwLock::default(),
+            config,
+            tally,
+        })
+    }
+
+    /// The name that callers use.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// What the configuration says.
+    #[must_use]
+    pub fn config(&self) -> &PolicyConfig {
+        &self.config
+    }
+
+    /// Which limits apply to which keys.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// A cost as the policy counts it: one request, where the caller names none.
+    pub fn price(&self, verb: Verb, cost: Option<&Cost>) -> Result<Cost, CostError> {
+        verb.price(self.scope.policy(), cost)
+    }
+
+    /// The style of the response header fields.
+    #[must_use]
+    pub fn headers(&self) -> HeaderStyle {
+        self.headers
+    }
+
+    /// The fields that form the key; none if the caller passes the key itself.
+    pub(super) fn key_fields(&self) -> &[String] {
+        &self.config.key
+    }
+
+    /// Whether requests can name a tier.
+    #[must_use]
+    pub fn has_tiers(&self) -> bool {
+        !self.config.tiers.is_empty()
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Whether both decide alike, so that the store need not be given the other.
+    pub(super) fn decides_like(&self, other: &ActivePolicy) -> bool {
+        let (a, b) = (&self.config, &other.config);
+        let how = |config: &PolicyConfig| {
+            (config.mode, config.shadow, config.on_store_error, config.lease)
+        };
+        let tiers = |config: &PolicyConfig| {
+            let shared = config.tiers.iter().filter(|tier| tier.is_shared());
+            shared.map(|tier| (tier.name.clone(), tier.limits.clone())).collect::<Vec<_>>()
+        };
+        let limits = |config: &PolicyConfig| {
+            (config.limits.clone(), config.overrides.clone(), tiers(config))
+        };
+        limits(a) == limits(b) && how(a) == how(b)
+    }
+
+    /// The policy with the rate of a call in place of its first limit's numbers. It shares its keys with the policy.
+    pub(super) async fn with_rate(
+        &self,
+        rate: Rate,
+        store: &EngineStore,
+    ) -> Result<Arc<Policy>, StoreError> {
+        if let Some(policy) = self.by_rate.read().get(&rate) {
+            return Ok(Arc::clone(policy));
+        }
+        if self.by_rate.read().len() >= MAX_RATES {
+            let name = self.name();
+            let reason =
+                format!("policy `{name}` was called with more than {MAX_RATES} different limits");
+            return Err(StoreError::Unfit(reason));
+        }
+        let mut limits = self.config.limits.clone();
+        if let Some(first) = limits.first_mut() {
+            *first = rate.instead_of(first);
+        }
+        let policy = self.variant(&format!("{}@{rate}", self.name()), &limits)?;
+        store.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
+        let policy = Arc::new(policy);
+        self.by_rate.write().insert(rate, Arc::clone(&policy));
+        Ok(policy)
+    }
+
+    /// A policy of this scope in shadow. It shares its keys with the policy, so that a larger rollout finds what was
+    /// spent.
+    pub(super) async fn in_shadow(
+        &self,
+        policy: &Policy,
+        store: &EngineStore,
+    ) -> Result<Arc<Policy>, StoreError> {
+        if let Some(known) = self.shadows.read().get(policy.name()) {
+            return Ok(Arc::clone(known));
+        }
+        let name = format!("{}@shadow", policy.name());
+        let shadow = Policy::new(&name, policy.limits().iter().cloned())
+            .and_then(|shadow| shadow.with_mode(policy.mode()))
+            .map_err(|error| StoreError::Unfit(error.to_string()))?
+            .with_shadow(true);
+        store.set_variant(self.name(), shadow.clone(), Crossing::Units).await?;
+        let shadow = Arc::new(shadow);
+        self.shadows.write().insert(policy.name().into(), Arc::clone(&shadow));
+        Ok(shadow)
+    }
+
+    /// The policy with an administrator's limits for one key.
+    pub(super) async fn with_limits(
+        &self,
+        key: &Key<'_>,
+        limits: &[LimitSpec],
+        store: &EngineStore,
+    ) -> Result<Arc<Policy>, StoreError> {
+        // Names get into logs; keys must not.
+        let name = format!("{}@admin:{:x}", self.name(), Sha256::digest(key.bytes()));
+        let policy = self.variant(&name, limits)?;
+        store.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
+        Ok(Arc::new(policy))
+    }
+
+    fn variant(&self, name: &str, limits: &[LimitSpec]) -> Result<Policy, StoreError> {
+        policy_of(name, limits, self.config.mode, self.config.shadow).map_err(StoreError::Unfit)
+    }
+}
+
+/// Which limits of a configuration apply to which keys. The complaint is a sentence.
+pub(super) fn scope_of(config: &PolicyConfig) -> Result<Scope, String> {
+    let mut scope = Scope::new(config.built.clone())
+        .with_rollout(config.rollout)
+        .with_exempt(&config.exempt)
+        .with_block(&config.block);
+    for tier in config.tiers.iter().filter(|tier| !tier.factor.is_one()) {
+        scope = scope.with_tier(&tier.name, tier.built.clone());
+    }
+    for (key, limits) in &config.overrides {
+        let name = format!("{}@key:{:x}", config.name, Sha256::digest(key));
+        let policy = policy_of(&name, limits, config.mode, config.shadow)?;
+        scope = scope.with_override(key, policy);
+    }
+    Ok(scope)
+}

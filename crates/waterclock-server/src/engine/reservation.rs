@@ -1,0 +1,144 @@
+//! Reservations: units held until the caller commits or cancels them.
+//!
+//! One reservation is one call of the store, so that every server of a shared store can settle it. Exempt and
+//! unlimited keys are part of it under a policy without limits: nothing is held for them, but a reservation has an id
+//! and takes as many costs to commit as it had charges.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use waterclock::{
+    Charge, Clock, Hold, Limit, OnExpiry, Policy, Settled, Settlement, StoreError, Verb,
+};
+use waterclock_http::compose_key;
+
+use super::check::{Route, Variants};
+use super::{Check, Engine, EngineStore, Outcome, Reply, missing_answer};
+use crate::observe::Face;
+
+/// The policy of charges that nothing limits. Names in files have no dot.
+const UNLIMITED: &str = "held.unlimited";
+
+/// The terms of a reservation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terms<'a> {
+    /// Chosen by the caller; `None`: the store makes one.
+    pub id: Option<&'a str>,
+    /// How long it is held; `None`: the store's default.
+    pub ttl: Option<Duration>,
+    /// What becomes of the units if it is not settled in time.
+    pub on_expiry: OnExpiry,
+}
+
+/// The outcome of [`Engine::reserve`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Holding {
+    /// The decisions, in the order of the checks.
+    pub replies: Vec<Reply>,
+    /// The id and the time left to settle; `None` if it was refused.
+    pub reservation: Option<(String, Duration)>,
+}
+
+/// Gives the store the policy of charges that nothing limits.
+pub(super) async fn set_up(store: &EngineStore) -> Result<(), StoreError> {
+    let policy = Policy::new(UNLIMITED, Vec::<Limit>::new());
+    store.set_plain(policy.map_err(|error| StoreError::Unfit(error.to_string()))?).await
+}
+
+/// What holds the units of one check.
+struct HeldCharge<'a> {
+    policy: Cow<'static, str>,
+    key: Cow<'a, [u8]>,
+    /// The policy that answers, or the answer where no limit applies.
+    answers: Result<Arc<Policy>, Reply>,
+}
+
+impl Engine {
+    /// Holds the units of all checks, or of none, until they are settled. Counted as checks.
+    pub async fn reserve(
+        &self,
+        face: Face,
+        terms: Terms<'_>,
+        checks: &[Check<'_>],
+    ) -> Result<Holding, StoreError> {
+        let started = self.metrics.clock().now();
+        let mut holding = self.hold(terms, checks, Variants::Apply).await;
+        if let Err(StoreError::UnknownPolicy(_)) = holding {
+            // An override or a tier was removed in between.
+            holding = self.hold(terms, checks, Variants::Skip).await;
+        }
+        for (at, check) in checks.iter().enumerate() {
+            let reply = holding.as_ref().ok().and_then(|holding| holding.replies.get(at));
+            let outcome = reply.map_or(Outcome::Error, Reply::outcome);
+            self.count(face, check.policy, check.key.bytes(), outcome);
+        }
+        self.metrics.decided(face, started);
+        holding
+    }
+
+    /// Settles a reservation, once. Settling it again answers the same and changes nothing.
+    pub async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.store.settle(id, with, &self.metrics).await
+    }
+
+    async fn hold(
+        &self,
+        terms: Terms<'_>,
+        checks: &[Check<'_>],
+        variants: Variants,
+    ) -> Result<Holding, StoreError> {
+        let mut held = Vec::with_capacity(checks.len());
+        for check in checks {
+            let Some(charge) = self.held_charge(check, variants).await? else {
+                // A blocked key: nothing is held, as a check charges nothing.
+                let replies = self.charge(None, Verb::Check, checks).await?;
+                return Ok(Holding { replies, reservation: None });
+            };
+            held.push(charge);
+        }
+        let charges: Vec<Charge<'_>> = held
+            .iter()
+            .zip(checks)
+            .map(|(held, check)| Charge::new(&held.policy, &held.key, check.cost.clone()))
+            .collect();
+        let Terms { id, ttl, on_expiry } = terms;
+        let hold = Hold { id, ttl, charges: &charges, on_expiry };
+        let reserved = self.store.reserve(&hold, &self.metrics).await?;
+        let mut answers = reserved.answers.into_iter();
+        let mut replies = Vec::with_capacity(checks.len());
+        for held in held {
+            let answer = answers.next().ok_or_else(missing_answer)?;
+            replies.push(match held.answers {
+                Ok(policy) => Reply::new(policy, answer),
+                Err(reply) => reply,
+            });
+        }
+        Ok(Holding { replies, reservation: reserved.id.map(|id| (id, reserved.expires_in)) })
+    }
+
+    /// `None` if the key is blocked.
+    async fn held_charge<'a>(
+        &self,
+        check: &Check<'a>,
+        variants: Variants,
+    ) -> Result<Option<HeldCharge<'a>>, StoreError> {
+        let limited = |policy: Arc<Policy>| HeldCharge {
+            policy: policy.name().to_owned().into(),
+            key: check.key.bytes().into(),
+            answers: Ok(policy),
+        };
+        Ok(Some(match self.route(Verb::Check, check, variants).await? {
+            Route::Answered { is_blocked: true, .. } => return Ok(None),
+            Route::Answered { reply, .. } => HeldCharge {
+                policy: UNLIMITED.into(),
+                // Keys of different policies must not meet.
+                key: compose_key([check.policy.name().as_bytes(), check.key.bytes()]).into(),
+                answers: Err(reply),
+            },
+            Route::Store(policy) => limited(policy),
+            Route::Shadow(policy) => limited(check.policy.in_shadow(&policy, &self.store).await?),
+        }))
+    }
+}
