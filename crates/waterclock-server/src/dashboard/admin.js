@@ -1,60 +1,60 @@
-// What goes for a single key: look, forget, give back, block, exempt, other limits.
+// Administration of a single key: inspect, reset, refund, block, exempt, custom limits.
 
-import { ask, noAnswer, problem } from "./api.js";
-import { by, keyText, say } from "./dom.js";
+import { request, unreachable, problem } from "./api.js";
+import { by, keyText, setText } from "./dom.js";
 import { costOf, duration } from "./format.js";
 import { isBlocked, showLevels } from "./levels.js";
 import { subject } from "./subject.js";
 
-const limits = () => by("own").value.split(",").map((text) => text.trim()).filter(Boolean);
+const limits = () => by("custom").value.split(",").map((text) => text.trim()).filter(Boolean);
 
-const DEEDS = {
-  look: ["GET", "", () => undefined, "Looked at"],
-  reset: ["DELETE", "", () => undefined, "Forgot everything about"],
-  grant: ["POST", "/grant", () => ({ cost: costOf(by("grant").value) }), "Gave units back to"],
+const ACTIONS = {
+  inspect: ["GET", "", () => undefined, "Inspected"],
+  reset: ["DELETE", "", () => undefined, "Reset"],
+  grant: ["POST", "/grant", () => ({ cost: costOf(by("grant").value) }), "Refunded units to"],
   block: ["PUT", "/override", () => ({ block: true }), "Blocked"],
   exempt: ["PUT", "/override", () => ({ exempt: true }), "Exempted"],
-  limits: ["PUT", "/override", () => ({ limits: limits() }), "Gave limits of its own to"],
-  takeback: ["DELETE", "/override", () => undefined, "The policy goes again for"],
+  limits: ["PUT", "/override", () => ({ limits: limits() }), "Set a custom limit for"],
+  clear: ["DELETE", "/override", () => undefined, "Cleared the override of"],
 };
 
-const EXCEPTIONS = { block: "blocked", exempt: "exempt", override: "under limits of its own" };
+const EXCEPTIONS = { block: "It is blocked.", exempt: "It is exempt.", override: "It has a custom limit." };
 
-// The key as the server writes it: only that tells how fields make one.
+// The key as the server writes it. Only the server knows how several fields form one key.
 async function keyOf(about) {
   if (about.key !== undefined) return about.key;
-  const said = await ask("POST", "v1/peek", about);
-  if (!said.ok) throw new Error(problem(said));
-  return said.json.key;
+  const response = await request("POST", "v1/peek", about);
+  if (!response.ok) throw new Error(problem(response));
+  return response.json.key;
 }
 
-async function perform(deed) {
-  const [method, path, body, words] = DEEDS[deed];
+async function perform(action) {
+  const [method, path, body, done] = ACTIONS[action];
   const about = subject();
   const key = await keyOf(about);
-  // No path can end in these.
-  if (["", ".", ".."].includes(key)) throw new Error("A key that is empty or only dots cannot be named in a path.");
-  const place = `v1/policies/${encodeURIComponent(about.policy)}/keys/${encodeURIComponent(key)}${path}`;
-  const said = await ask(method, place, body());
-  if (!said.ok) throw new Error(problem(said));
-  showLevels(said.json, about);
-  const { remaining, limit, exception, reset_after_us: reset } = said.json;
-  // Some limits count no units.
+  // A URL path cannot end in these.
+  if (["", ".", ".."].includes(key)) throw new Error("An empty key, `.` and `..` cannot be addressed in a URL.");
+  const url = `v1/policies/${encodeURIComponent(about.policy)}/keys/${encodeURIComponent(key)}${path}`;
+  const response = await request(method, url, body());
+  if (!response.ok) throw new Error(problem(response));
+  showLevels(response.json, about);
+  const { remaining, limit, exception, reset_after_us: reset } = response.json;
+  // Limits without units have no `limit`.
   const of = limit === null ? "" : ` of ${limit}`;
-  const left = remaining === null || isBlocked(said.json) ? "" : ` It has ${remaining}${of} left${reset ? `, all of it in ${duration(reset)}` : ""}.`;
-  by("admin-said").replaceChildren(`${words} `, keyText(key), `.${left}${exception ? ` It is ${EXCEPTIONS[exception]}.` : ""}`);
+  const left = remaining === null || isBlocked(response.json) ? "" : ` It has ${remaining}${of} left${reset ? `, full again in ${duration(reset)}` : ""}.`;
+  by("admin-result").replaceChildren(`${done} `, keyText(key), `.${left}${exception ? ` ${EXCEPTIONS[exception]}` : ""}`);
 }
 
 export function startAdministration() {
   by("admin").addEventListener("submit", (event) => event.preventDefault());
   by("admin").addEventListener("click", async (event) => {
-    const deed = event.target.dataset?.do;
-    if (!deed || (deed === "grant" && !by("grant").reportValidity())) return;
-    say(by("admin-said"), "…");
+    const action = event.target.dataset?.do;
+    if (!action || (action === "grant" && !by("grant").reportValidity())) return;
+    setText(by("admin-result"), "…");
     try {
-      await perform(deed);
+      await perform(action);
     } catch (error) {
-      say(by("admin-said"), error instanceof TypeError ? noAnswer(error) : error.message);
+      setText(by("admin-result"), error instanceof TypeError ? unreachable(error) : error.message);
     }
   });
 }

@@ -1,7 +1,6 @@
-// Decisions per second over the last two minutes: what was allowed, refused in shadow, and refused, one
-// on top of the other.
+// Decisions per second over the last two minutes: allowed, shadow-refused and refused, stacked.
 
-import { by, say } from "./dom.js";
+import { by, setText } from "./dom.js";
 import { rate } from "./format.js";
 
 const [WIDTH, HEIGHT] = [120, 40];
@@ -14,7 +13,7 @@ const paths = LAYERS.map(([, name]) => {
   return path;
 });
 
-// The next round number.
+// The next round number above.
 function top(most) {
   const size = 10 ** Math.floor(Math.log10(Math.max(most, 1)));
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((step) => step * size).find((step) => step >= most);
@@ -35,18 +34,18 @@ export function draw(points) {
     const isThere = points.some(([, rates]) => rates[name] > 0);
     paths[layer].setAttribute("d", isThere ? `M${above.join("L")}L${below.join("L")}Z` : "");
   });
-  say(by("chart-top"), `${rate(scale)}/s`);
+  setText(by("chart-top"), `${rate(scale)}/s`);
 }
 
-// The same in words, now and then: it changes all the time.
+// The chart in words, for screen readers.
 export function describe(points) {
   const [, now] = points.at(-1);
   const seconds = Math.round(points[0][0]);
-  say(by("chart-text"), `In the last ${seconds} seconds: at most ${rate(highest(points))} decisions per second; ` +
-    `now ${rate(now.allow)} allowed, ${rate(now.deny)} refused, ${rate(now.shadow_deny)} refused in shadow.`);
+  setText(by("chart-text"), `In the last ${seconds} seconds: at most ${rate(highest(points))} decisions per second; ` +
+    `now ${rate(now.allow)} allowed, ${rate(now.deny)} refused, ${rate(now.shadow_deny)} shadow-refused.`);
 }
 
-export function forgetChart() {
+export function clearChart() {
   draw([]);
-  for (const id of ["chart-top", "chart-text"]) say(by(id), "");
+  for (const id of ["chart-top", "chart-text"]) setText(by(id), "");
 }

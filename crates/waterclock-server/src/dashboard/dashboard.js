@@ -1,18 +1,18 @@
-// The page as a whole: the feed comes in here, and every part shows its share of it.
+// Connects the live feed to the parts of the page.
 
 import { startAdministration } from "./dashboard/admin.js";
 import { hasToken, useToken } from "./dashboard/api.js";
-import { describe, draw, forgetChart } from "./dashboard/chart.js";
-import { by, say } from "./dashboard/dom.js";
+import { describe, draw, clearChart } from "./dashboard/chart.js";
+import { by, setText } from "./dashboard/dom.js";
 import { follow } from "./dashboard/feed.js";
 import { History, isSameRun } from "./dashboard/history.js";
-import { forgetOverview, notice, showPolicies, showRates, showRefused, showStale, showState } from "./dashboard/overview.js";
-import { forgetLevels } from "./dashboard/levels.js";
-import { forgetPlayground, showCurl, startPlayground } from "./dashboard/playground.js";
-import { choose, forgetPolicies, loadPolicies, valuesOf } from "./dashboard/subject.js";
+import { clearOverview, notice, showPolicies, showRates, showRefused, showStale, showState } from "./dashboard/overview.js";
+import { clearLevels } from "./dashboard/levels.js";
+import { clearPlayground, showCurl, startPlayground } from "./dashboard/playground.js";
+import { choose, clearPolicies, loadPolicies, valuesOf } from "./dashboard/subject.js";
 
 const history = new History();
-// What was told when the policies to choose from were read.
+// The event at which the list of policies was last loaded.
 let read = null;
 let described = 0;
 
@@ -23,7 +23,7 @@ async function onLive(live) {
   showRates(history.now());
   showPolicies(history, live, onChoose);
   showRefused(live.refused, (policy, key) => valuesOf(policy, key) !== null, onChoose);
-  // A link sends no token.
+  // Links cannot send a token.
   by("links").hidden = hasToken();
   const points = history.points();
   if (points.length > 0) {
@@ -41,24 +41,24 @@ function onChoose(policy, key) {
   showCurl();
 }
 
-// What was read with a token does not stay when the token goes.
-function forget() {
+// Clears everything that was read with a token.
+function clear() {
   read = null;
-  history.forget();
-  forgetOverview();
-  forgetChart();
-  forgetPolicies();
-  forgetPlayground();
-  forgetLevels();
-  by("admin-said").replaceChildren();
+  history.clear();
+  clearOverview();
+  clearChart();
+  clearPolicies();
+  clearPlayground();
+  clearLevels();
+  by("admin-result").replaceChildren();
   by("links").hidden = true;
   showCurl();
 }
 
 function onState(state, text, mayNotRead) {
-  if (mayNotRead) forget();
+  if (mayNotRead) clear();
   by("connection").dataset.state = state;
-  say(by("connection"), text);
+  setText(by("connection"), text);
   if (state !== "good") showStale(history.events.at(-1));
 }
 
@@ -67,15 +67,15 @@ const startOver = follow(onLive, onState);
 function onToken(token) {
   useToken(token);
   by("token").value = "";
-  by("token").placeholder = token ? "in use" : "only if one is needed";
-  by("token-forget").hidden = !token;
+  by("token").placeholder = token ? "in use" : "if the server requires one";
+  by("token-clear").hidden = !token;
   read = null;
-  if (!token) forget();
+  if (!token) clear();
   startOver();
   showCurl();
 }
 
 by("token-form").addEventListener("submit", (event) => { event.preventDefault(); onToken(by("token").value.trim()); });
-by("token-forget").addEventListener("click", () => { onToken(""); by("token").focus(); });
+by("token-clear").addEventListener("click", () => { onToken(""); by("token").focus(); });
 startPlayground();
 startAdministration();

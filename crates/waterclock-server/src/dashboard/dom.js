@@ -1,4 +1,4 @@
-// Building pieces of the page. Whatever a server or a client has chosen gets into it as text only.
+// Helpers to build the page. Data from servers and clients enters it as text only.
 
 export const by = (id) => document.getElementById(id);
 
@@ -13,10 +13,10 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Writes only what has changed: readers of the screen are told of changes.
-export function say(element, text) {
+// Sets the text only if it changed, because screen readers announce changes.
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// A key may be written from right to left, and must not turn what stands beside it.
+// Isolates a key, so that right-to-left text does not affect its neighbours.
 export const keyText = (key) => make("bdi", {}, key);

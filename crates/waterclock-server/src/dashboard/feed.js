@@ -1,13 +1,13 @@
-// Reads the live feed for as long as the page is open. EventSource cannot send a token, so it is read by hand.
+// Reads the live feed while the page is open, with fetch: EventSource cannot send a token.
 
 import { authorized, problem } from "./api.js";
 
 const LONGEST_WAIT = 10_000;
-// The server speaks every second: silence this long means that nobody is there.
+// The server sends an event every second; after this much silence the connection is considered dead.
 const SILENCE = 6_000;
 
-// Calls `onLive` with every event and `onState` with (state, text): good, waiting or bad, and whether the server
-// does not let us read. Returns what starts over at once, for a new token.
+// Calls `onLive` with every event and `onState` with (state, text, mayNotRead); state is good, waiting or bad.
+// Returns a function that reconnects at once, for a new token.
 export function follow(onLive, onState) {
   let abort = new AbortController();
   let wake = () => {};
@@ -32,18 +32,18 @@ export function follow(onLive, onState) {
     const silence = silenceTimer(abort);
     try {
       const headers = authorized({ accept: "text/event-stream" });
-      const said = await fetch("v1/live", { headers, cache: "no-store", redirect: "error", signal });
-      if (!said.ok) {
-        const json = await said.json().catch(() => ({}));
-        // Nothing changes by asking again, until somebody types a token.
-        const isFinal = said.status === 401 || said.status === 403;
-        onState("bad", problem({ status: said.status, json }), isFinal);
-        return isFinal ? Infinity : Math.max(retryAfter(said.headers.get("retry-after")), longerWait());
+      const response = await fetch("v1/live", { headers, cache: "no-store", redirect: "error", signal });
+      if (!response.ok) {
+        const json = await response.json().catch(() => ({}));
+        // Retrying does not help until a token is entered.
+        const isFinal = response.status === 401 || response.status === 403;
+        onState("bad", problem({ status: response.status, json }), isFinal);
+        return isFinal ? Infinity : Math.max(retryAfter(response.headers.get("retry-after")), longerWait());
       }
-      await read(said.body, (live) => { silence.restart(); heard(live); });
-      onState("waiting", "The feed has ended; connecting again…");
+      await read(response.body, (live) => { silence.restart(); heard(live); });
+      onState("waiting", "Feed ended; reconnecting…");
     } catch {
-      if (!restarted) onState("bad", "The server does not answer; trying again…");
+      if (!restarted) onState("bad", "Server unreachable; retrying…");
     } finally {
       silence.stop();
     }
@@ -67,15 +67,15 @@ export function follow(onLive, onState) {
     abort.abort();
     wake();
   };
-  // A browser has few connections for one server: a page that nobody sees leaves them to others.
+  // A browser has few connections per server, so a hidden page closes its feed.
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) onState("waiting", "Waiting to be looked at");
+    if (document.hidden) onState("waiting", "Paused while hidden");
     startOver();
   });
   return startOver;
 }
 
-// Milliseconds. It can be a number of seconds or a date, and need not make sense.
+// In milliseconds. The header is a number of seconds, a date, or garbage.
 function retryAfter(text) {
   const seconds = /^\d+$/.test(text ?? "") ? Number(text) : (Date.parse(text) - Date.now()) / 1e3;
   return 1_000 * Math.min(60, Math.max(1, Number.isNaN(seconds) ? 5 : seconds));

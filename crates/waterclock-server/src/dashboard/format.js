@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers, times and limits as text for people.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -14,7 +14,7 @@ export const share = (part, all) => (all > 0 ? `${exact.format((100 * part) / al
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
-// In two units at most. Rounded up, because whoever waits as long as told should have waited long enough.
+// In two units at most. Rounded up by default, so that waiting this long is long enough.
 export function duration(us, round = Math.ceil) {
   if (us <= 0) return "now";
   const ms = round(us / 1e3);
@@ -33,7 +33,21 @@ export function duration(us, round = Math.ceil) {
 
 export const clock = (us) => new Date(us / 1e3).toLocaleString();
 
-// A number of units, or units of several kinds as in requests=1,tokens=800.
+const PERIODS = { 1e6: "s", 60e6: "min", 3600e6: "h", 86400e6: "d" };
+const period = (us) => PERIODS[us] ?? duration(us);
+
+// A limit of `/v1/policies`, such as "burst: 30/min, capacity 5". Goes by the fields that are there.
+export function limitText({ name, algorithm, limit, per, per_us, capacity, drip = 1, every_us, threshold, lease_us, unit, shadow }) {
+  const units = unit ? ` ${unit}` : "";
+  const size = capacity === undefined || capacity === limit ? "" : `, capacity ${count(capacity)}`;
+  const text = threshold !== undefined ? `${threshold} errors in ${duration(per_us)}`
+    : lease_us !== undefined ? `${count(limit)}${units} at once`
+    : limit !== undefined ? `${count(limit)}${units}/${per ?? period(per_us)}${size}`
+    : `${count(drip)}${units}/${period(every_us)}${size}`;
+  return `${name === algorithm ? "" : `${name}: `}${text}${shadow ? " (shadow)" : ""}`;
+}
+
+// Parses a cost: a number, or several units as in requests=1,tokens=800.
 export const costOf = (text) =>
   /^\d+$/.test(text.trim())
     ? Number(text)

@@ -1,14 +1,14 @@
 // The events of the last two minutes, and the rates between them.
 
 const SPAN_US = 120e6;
-// Numbers are those of so many events, so that they can be read before they change.
+// Rates are averaged over this many events, to be steady enough to read.
 const SMOOTH = 3;
 export const OUTCOMES = ["allow", "deny", "shadow_deny", "error"];
 
 const totalsOf = (live, policy) =>
   policy === undefined ? live.totals : live.policies.find(({ name }) => name === policy)?.totals;
 
-// Whether both were told by the same process, which started only once.
+// Whether both events come from the same process: they agree on when it started.
 export const isSameRun = (a, b) => Math.abs((a.at_us - a.uptime_us) - (b.at_us - b.uptime_us)) < 1e4;
 
 export class History {
@@ -16,17 +16,17 @@ export class History {
 
   add(live) {
     const last = this.events.at(-1);
-    // Another process counts from zero.
+    // A restarted server counts from zero.
     if (last && (!isSameRun(last, live) || live.at_us <= last.at_us)) this.events = [];
     this.events.push(live);
     while (live.at_us - this.events[0].at_us > SPAN_US) this.events.shift();
   }
 
-  forget() {
+  clear() {
     this.events = [];
   }
 
-  // Decisions between two events that know the policy.
+  // Decisions between two events that both include the policy.
   static between(a, b, policy) {
     const [before, after] = [totalsOf(a, policy), totalsOf(b, policy)];
     return Object.fromEntries(OUTCOMES.map((name) => [name, Math.max(0, after[name] - before[name])]));
@@ -38,8 +38,8 @@ export class History {
     return Object.fromEntries(OUTCOMES.map((name) => [name, seconds > 0 ? counts[name] / seconds : 0]));
   }
 
-  // The first and the last of some events; null while a policy is too new for two of them. A policy that a reload
-  // has brought back counts on from where it was.
+  // The first and last event that include a policy; null if there are not two. A policy that a reload restored
+  // continues its count.
   static ends(events, policy) {
     const first = events.find((live) => totalsOf(live, policy));
     const last = events.at(-1);

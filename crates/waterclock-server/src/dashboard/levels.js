@@ -1,7 +1,7 @@
-// How much each limit has left, moving with time between two answers of the server.
+// Bars that show what each limit has left, animated between two answers of the server.
 
-import { ask } from "./api.js";
-import { by, make, say } from "./dom.js";
+import { request } from "./api.js";
+import { by, make, setText } from "./dom.js";
 import { count, duration } from "./format.js";
 
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
@@ -11,19 +11,19 @@ let shown = null;
 let moving;
 let reading;
 
-// A blocked key has nothing left, whatever its limits would say.
+// A blocked key has nothing left, whatever its limits.
 export const isBlocked = ({ exception, source, allowed }) => exception === "block" || (source === "policy" && !allowed);
 
-export function forgetLevels() {
+export function clearLevels() {
   clearTimeout(moving);
   clearTimeout(reading);
   shown = null;
   by("levels").replaceChildren();
 }
 
-// Shows a decision that was just made about a subject.
+// Shows a decision that was just made for a policy and key.
 export function showLevels(decision, about) {
-  if (isBlocked(decision)) return forgetLevels();
+  if (isBlocked(decision)) return clearLevels();
   const isSame = shown && JSON.stringify(shown.about) === JSON.stringify(about) &&
     shown.limits.length === decision.limits.length;
   shown = { about, limits: decision.limits, since: performance.now(), rows: isSame ? shown.rows : rows(decision.limits) };
@@ -42,7 +42,7 @@ function rows(limits) {
   return made;
 }
 
-// What is left some time after an answer: nothing new until the next unit, then in even steps until it is full.
+// What is left some time after an answer: constant until the next unit, then linear until it is full.
 function levelAt({ limit, remaining, next_unit_us: next, reset_after_us: reset }, elapsed) {
   if (next === null || remaining >= limit || elapsed >= reset) return limit;
   if (elapsed < next) return remaining + elapsed / next;
@@ -54,30 +54,30 @@ function move() {
   clearTimeout(moving);
   const elapsed = (performance.now() - shown.since) * 1e3;
   let isFull = true;
-  shown.limits.forEach((said, at) => {
+  shown.limits.forEach((limit, at) => {
     const { fill, bar, text } = shown.rows[at];
-    const wait = said.next_unit_us === null ? null : said.next_unit_us - elapsed;
-    // It counts no units: it lets the next one pass, or not.
-    if (said.limit === null) {
-      const passes = said.remaining !== 0 || (wait !== null && wait <= 0);
+    const wait = limit.next_unit_us === null ? null : limit.next_unit_us - elapsed;
+    // A limit without units either allows or refuses.
+    if (limit.limit === null) {
+      const passes = limit.remaining !== 0 || (wait !== null && wait <= 0);
       isFull &&= passes;
       fill.style.transform = `scaleX(${passes ? 1 : 0})`;
       bar.classList.toggle("empty", !passes);
       bar.setAttribute("aria-valuenow", passes ? 1 : 0);
-      return say(text, passes ? "passes" : `refuses${wait === null ? "" : `, for ${duration(wait)}`}`);
+      return setText(text, passes ? "allows" : `refuses${wait === null ? "" : ` for ${duration(wait)}`}`);
     }
-    const level = levelAt(said, elapsed);
-    isFull &&= level >= said.limit;
-    fill.style.transform = `scaleX(${said.limit ? level / said.limit : 0})`;
+    const level = levelAt(limit, elapsed);
+    isFull &&= level >= limit.limit;
+    fill.style.transform = `scaleX(${limit.limit ? level / limit.limit : 0})`;
     bar.classList.toggle("empty", level < 1);
     bar.setAttribute("aria-valuenow", Math.floor(level));
-    const next = level < said.limit && wait !== null && wait > 0 ? `, next in ${duration(wait)}` : "";
-    say(text, `${count(Math.floor(level))} of ${count(said.limit)}${next}`);
+    const next = level < limit.limit && wait !== null && wait > 0 ? `, next in ${duration(wait)}` : "";
+    setText(text, `${count(Math.floor(level))} of ${count(limit.limit)}${next}`);
   });
   if (!isFull) moving = setTimeout(move, STILL.matches ? 1_000 : 100);
 }
 
-// Asks the server again when the next unit should be there, until everything is.
+// Peeks again when the next unit is due, until the limits are full.
 function readAgain() {
   clearTimeout(reading);
   const waits = shown.limits.filter(({ next_unit_us: next }) => next !== null).map(({ next_unit_us: next }) => next);
@@ -85,7 +85,7 @@ function readAgain() {
   reading = setTimeout(async () => {
     const { about } = shown;
     if (document.hidden) return readAgain();
-    const said = await ask("POST", "v1/peek", about).catch(() => null);
-    if (said?.ok && shown?.about === about) showLevels(said.json, about);
+    const response = await request("POST", "v1/peek", about).catch(() => null);
+    if (response?.ok && shown?.about === about) showLevels(response.json, about);
   }, Math.max(250, Math.min(LONGEST_US, ...waits) / 1e3 + 20));
 }

@@ -1,20 +1,21 @@
-// What the server is doing, and how it is.
+// The overview: rates, policies, most refused keys, and the server's state.
 
-import { by, keyText, make, say } from "./dom.js";
-import { clock, count, duration, rate, share } from "./format.js";
+import { by, keyText, make, setText } from "./dom.js";
+import { clock, count, duration, limitText, rate, share } from "./format.js";
+import { limitsOf } from "./subject.js";
 
 const MOST_POLICIES = 200;
 const rows = new Map();
 
 const RATES = { allow: "rate-allow", deny: "rate-deny", shadow_deny: "rate-shadow", error: "rate-error" };
-// One event makes no rate.
+// A rate needs two events.
 const rateOf = (now, outcome) => (now ? rate(now[outcome]) : "–");
 
 export function showRates(now) {
-  for (const [outcome, id] of Object.entries(RATES)) say(by(id), rateOf(now, outcome));
+  for (const [outcome, id] of Object.entries(RATES)) setText(by(id), rateOf(now, outcome));
 }
 
-// The part of all decisions that were refused; errors are no decisions.
+// The share of decisions that were refused; errors are not decisions.
 const refusedShare = (lately) => (lately ? share(lately.deny, lately.allow + lately.deny + lately.shadow_deny) : "–");
 
 export function showPolicies(history, live, onChoose) {
@@ -28,44 +29,46 @@ export function showPolicies(history, live, onChoose) {
     const row = rows.get(name);
     if (by("policies").children[at] !== row) by("policies").insertBefore(row, by("policies").children[at] ?? null);
     const now = history.now(name);
-    const limits = policy.limits.map(({ name, limit }) => (limit === null ? name : `${name} ${count(limit)}`));
+    // Policies that a caller's numbers make (CL.THROTTLE) are not listed; only their names and sizes are known.
+    const limits = limitsOf(name)?.map(limitText) ??
+      policy.limits.map(({ name, limit }) => (limit === null ? name : `${name}: capacity ${count(limit)}`));
     [...["allow", "deny", "shadow_deny"].map((outcome) => rateOf(now, outcome)), refusedShare(history.lately(name)),
-      live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join(", ")]
-      .forEach((text, column) => say(row.cells[column + 1], text));
+      live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join("; ")]
+      .forEach((text, column) => setText(row.cells[column + 1], text));
   });
   const more = live.policies.length - shown.length;
   by("policies-more").hidden = more <= 0;
-  say(by("policies-more"), `and ${more} more`);
+  setText(by("policies-more"), `and ${more} more`);
 }
 
 function policyRow(name, onChoose) {
   const choose = make("button", { type: "button", class: "link", title: "Try it in the playground", onclick: () => onChoose(name) }, name);
-  // Numbers that a caller makes up are no policy to ask by name.
+  // A policy made from a caller's numbers (CL.THROTTLE) cannot be checked by name.
   const first = make("td", {}, name.includes(".") ? name : choose);
   return make("tr", {}, first, ...Array.from({ length: 7 }, () => make("td")));
 }
 
 let lastRefused = "";
 
-// `isNamed` says of a policy and a key whether the playground can ask about it.
+// `isNamed` tells whether the playground can check a policy and key.
 export function showRefused({ shown, keys }, isNamed, onChoose) {
   const isRaw = shown === "raw";
-  // One that is no text is shown as something that is, which is another key.
+  // A key that is not UTF-8 is shown escaped, and the escaped text would be another key.
   const named = keys.map(({ policy, key, escaped }) => isRaw && !escaped && isNamed(policy, key));
   const text = JSON.stringify([shown, keys, named]);
   if (text === lastRefused) return;
   lastRefused = text;
   by("refused-none").hidden = keys.length > 0;
   by("refused-table").hidden = keys.length === 0;
-  say(by("refused-key"), isRaw ? "Key" : "Key (hashed)");
+  setText(by("refused-key"), isRaw ? "Key" : "Key (hashed)");
   const focused = document.activeElement?.closest?.("#refused tr")?.rowIndex;
   by("refused").replaceChildren(...keys.map(({ policy, key, refusals }, at) => {
     const text = named[at]
-      ? make("button", { type: "button", class: "link", title: "Look at it in the playground", onclick: () => onChoose(policy, key) }, keyText(key))
+      ? make("button", { type: "button", class: "link", title: "Open it in the playground", onclick: () => onChoose(policy, key) }, keyText(key))
       : make("code", {}, keyText(key));
     return make("tr", {}, make("td", {}, policy), make("td", { class: "key" }, text), make("td", {}, count(refusals)));
   }));
-  // Whoever stood on a button still does.
+  // Keep the focus on the same row.
   if (focused) by("refused").rows[focused - 1]?.querySelector("button")?.focus();
 }
 
@@ -73,50 +76,50 @@ export function showState(live) {
   const { store, connections, config } = live;
   const errors = Object.entries(store.errors).filter(([, times]) => times > 0);
   const health = store.degraded
-    ? make("strong", { class: "bad" }, "degraded: it does not answer, and policies say who decides")
+    ? make("strong", { class: "bad" }, "degraded: unreachable, applying each policy's on_store_error")
     : make("span", { class: "good" }, "healthy");
   fill("store", [`${store.name}, `, health,
-    ...(errors.length ? [`; failures so far: ${errors.map(([kind, times]) => `${kind} ${count(times)}`).join(", ")}`] : []),
-    ...(store.overflowed ? [make("span", { class: "odd" }, `; full: ${count(store.overflowed)} charges to shared places`)] : [])]);
-  const phase = live.phase === "serving" ? "serving" : make("strong", { class: "odd" }, `stopping (${live.phase})`);
+    ...(errors.length ? [`; errors so far: ${errors.map(([kind, times]) => `${kind} ${count(times)}`).join(", ")}`] : []),
+    ...(store.overflowed ? [make("span", { class: "odd" }, `; full: ${count(store.overflowed)} charges went to overflow entries`)] : [])]);
+  const phase = live.phase === "serving" ? "serving" : make("strong", { class: "odd" }, `shutting down (${live.phase})`);
   fill("server", [phase, `, up for ${duration(live.uptime_us, Math.floor)}`]);
-  say(by("version"), live.version);
+  setText(by("version"), live.version);
   fill("connections", [Object.entries(connections).map(([face, open]) => `${face} ${count(open)}`).join(", ")]);
   const { last_reload: last, needs_restart: restart } = config;
-  const came = last.success
+  const status = last.success
     ? make("span", { class: "good" }, `in force since ${clock(last.at_us)}`)
-    : make("strong", { class: "bad" }, `the file offered ${clock(last.at_us)} was turned down`);
-  fill("config", [`${config.file}, generation ${config.generation}: `, came,
+    : make("strong", { class: "bad" }, `the file of ${clock(last.at_us)} was rejected`);
+  fill("config", [`${config.file}, generation ${config.generation}: `, status,
     ...(last.problems.length ? [make("ul", {}, ...last.problems.map((line) => make("li", {}, line)))] : []),
-    ...(restart.length ? [make("p", { class: "odd" }, `Takes a restart: ${restart.join(", ")}`)] : [])]);
+    ...(restart.length ? [make("p", { class: "odd" }, `Needs a restart: ${restart.join(", ")}`)] : [])]);
 }
 
-// Replaces the contents, if their text has changed.
+// Replaces the contents if their text has changed.
 function fill(id, contents) {
   const fresh = make("span", {}, ...contents);
   if (by(id).textContent !== fresh.textContent) by(id).replaceChildren(fresh);
 }
 
-// Numbers that nobody renews are not shown as if they were true.
+// Without a feed, rates are hidden and the rest is marked as stale.
 export function showStale(live) {
   showRates(null);
   if (!live) return;
-  say(by("notice"), `What is shown was true at ${clock(live.at_us)}.`);
+  setText(by("notice"), `Stale: last updated at ${clock(live.at_us)}.`);
   by("notice").hidden = false;
 }
 
-// Changes that matter, for everybody to notice. Says nothing twice.
+// Problems that need attention, in one banner.
 export function notice(live) {
   const lines = [];
-  if (live.store.degraded) lines.push("The store does not answer: decisions are made without it.");
-  if (!live.config.last_reload.success) lines.push("The configuration file has mistakes; the one before stays in force.");
-  if (live.phase !== "serving") lines.push("The server is about to stop.");
-  say(by("notice"), lines.join(" "));
+  if (live.store.degraded) lines.push("Store unreachable: each policy's on_store_error applies.");
+  if (!live.config.last_reload.success) lines.push("The new configuration is invalid; the previous one stays in force.");
+  if (live.phase !== "serving") lines.push("The server is shutting down.");
+  setText(by("notice"), lines.join(" "));
   by("notice").hidden = lines.length === 0;
 }
 
-// For those who may not read any more.
-export function forgetOverview() {
+// Removes everything that was read with a token that is no longer valid.
+export function clearOverview() {
   rows.clear();
   lastRefused = "";
   for (const id of ["policies", "refused", "store", "server", "connections", "config", "version", "notice"]) by(id).replaceChildren();

@@ -1,28 +1,28 @@
-// Fires checks at a policy and shows what comes of each.
+// Sends checks to a policy and shows each decision.
 
-import { ask, hasToken, noAnswer, problem } from "./api.js";
-import { by, keyText, make, say } from "./dom.js";
+import { request, hasToken, unreachable, problem } from "./api.js";
+import { by, keyText, make, setText } from "./dom.js";
 import { costOf, duration } from "./format.js";
 import { isBlocked, showLevels } from "./levels.js";
-import { askForKey, subject } from "./subject.js";
+import { showKeyFields, subject } from "./subject.js";
 
 const LONGEST_RUN_MS = 30_000;
 const MOST_LINES = 50;
 let run = null;
 
-// One request goes without saying.
-const asked = () => ({ ...subject(), ...(by("cost").value === "1" ? {} : { cost: costOf(by("cost").value) }) });
+// The default cost, 1, is left out.
+const checkBody = () => ({ ...subject(), ...(by("cost").value === "1" ? {} : { cost: costOf(by("cost").value) }) });
 const isNothing = (granted) => (typeof granted === "object" ? Object.values(granted) : [granted]).every((n) => n === 0);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function fire(about) {
-  const said = await ask("POST", "v1/check", about);
-  if (said.json.limits === undefined) throw new Error(problem(said));
-  const { cost, ...whom } = about;
-  showLevels(said.json, whom);
-  log(said.json);
-  showAnswer(said);
-  return said.json;
+  const response = await request("POST", "v1/check", about);
+  if (response.json.limits === undefined) throw new Error(problem(response));
+  const { cost, ...target } = about;
+  showLevels(response.json, target);
+  log(response.json);
+  showAnswer(response);
+  return response.json;
 }
 
 function log(decision) {
@@ -30,24 +30,24 @@ function log(decision) {
   const kind = !decision.allowed && isNothing(decision.granted) ? "no" : inShadow.length ? "maybe" : "yes";
   const names = [...decision.refused_by, ...inShadow].join(", ");
   const words = {
-    yes: decision.granted < decision.cost ? `✓ allowed in part, ${decision.granted} of ${decision.cost}` : "✓ allowed",
-    maybe: `✓ allowed, refused in shadow by ${names}`,
+    yes: decision.granted < decision.cost ? `✓ partly allowed, ${decision.granted} of ${decision.cost}` : "✓ allowed",
+    maybe: `✓ allowed, shadow-refused by ${names}`,
     no: `✕ refused${names ? ` by ${names}` : ""}`,
   }[kind];
   const left = decision.remaining === null || isBlocked(decision) ? "" : `, ${decision.remaining} left`;
-  const retry = kind !== "no" ? "" : decision.retry_after_us === null ? ", no wait helps" : `, retry in ${duration(decision.retry_after_us)}`;
-  const source = decision.source === "authoritative" ? "" : ` (decided by: ${decision.source})`;
+  const retry = kind !== "no" ? "" : decision.retry_after_us === null ? ", will never pass" : `, retry in ${duration(decision.retry_after_us)}`;
+  const source = decision.source === "authoritative" ? "" : ` (source: ${decision.source})`;
   by("log").prepend(make("li", { class: kind }, `${words}${left}${retry}${source} `, keyText(decision.key)));
   while (by("log").children.length > MOST_LINES) by("log").lastChild.remove();
 }
 
 function showAnswer({ status, headers }) {
-  say(by("answer"), [`status: ${status}`, ...[...headers].map(([name, value]) => `${name}: ${value}`)].join("\n"));
+  setText(by("answer"), [`status: ${status}`, ...[...headers].map(([name, value]) => `${name}: ${value}`)].join("\n"));
 }
 
 async function start() {
   const how = new FormData(by("play")).get("how");
-  const about = asked();
+  const about = checkBody();
   const mine = run = { isOn: true };
   const counts = { yes: 0, no: 0 };
   let last;
@@ -56,7 +56,7 @@ async function start() {
     counts[last.allowed || !isNothing(last.granted) ? "yes" : "no"] += 1;
   };
   if (how !== "once") {
-    say(by("verdict"), "Running…");
+    setText(by("verdict"), "Running…");
     running(true);
   }
   try {
@@ -70,9 +70,9 @@ async function start() {
         if (mine.isOn) await one();
       }
     }
-    say(by("verdict"), how === "once" ? verdict(last) : `${counts.yes} allowed, ${counts.no} refused.`);
+    setText(by("verdict"), how === "once" ? verdict(last) : `${counts.yes} allowed, ${counts.no} refused.`);
   } catch (error) {
-    say(by("verdict"), error instanceof TypeError ? noAnswer(error) : error.message);
+    setText(by("verdict"), error instanceof TypeError ? unreachable(error) : error.message);
   } finally {
     if (run === mine) { run = null; running(false); }
   }
@@ -80,16 +80,16 @@ async function start() {
 
 function verdict({ allowed, granted, remaining, retry_after_us: retry }) {
   if (allowed || !isNothing(granted)) return remaining === null ? "Allowed." : `Allowed, ${remaining} left.`;
-  return retry === null ? "Refused, and no wait helps." : `Refused, retry in ${duration(retry)}.`;
+  return retry === null ? "Refused; it will never pass." : `Refused, retry in ${duration(retry)}.`;
 }
 
-export function forgetPlayground() {
+export function clearPlayground() {
   if (run) run.isOn = false;
   for (const id of ["verdict", "log", "answer"]) by(id).replaceChildren();
 }
 
 function running(isOn) {
-  // Whoever stood on the one button stands on the other: one that is gone would lose them their place.
+  // Move the focus along: hiding the focused button would lose it.
   const [from, to] = isOn ? [by("fire"), by("stop")] : [by("stop"), by("fire")];
   const isThere = document.activeElement === from;
   by("fire").hidden = isOn;
@@ -102,23 +102,23 @@ const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 function showCurl() {
   const url = new URL("v1/check", location.href).href;
   const token = hasToken() ? ` -H "Authorization: Bearer $TOKEN"` : "";
-  say(by("curl"), `curl -i ${quoted(url)}${token} -d ${quoted(JSON.stringify(asked()))}`);
+  setText(by("curl"), `curl -i ${quoted(url)}${token} -d ${quoted(JSON.stringify(checkBody()))}`);
 }
 
 export function startPlayground() {
   by("play").addEventListener("submit", (event) => { event.preventDefault(); if (!run) start(); });
   by("stop").addEventListener("click", () => { if (run) run.isOn = false; });
-  by("policy").addEventListener("change", () => askForKey());
+  by("policy").addEventListener("change", () => showKeyFields());
   for (const kind of ["input", "change"]) by("play").addEventListener(kind, showCurl);
-  // Whoever types a number means that choice.
+  // Typing a number selects its radio button.
   for (const id of ["burst", "every"]) {
     by(id).addEventListener("input", () => { by(id).closest("label").querySelector("[type=radio]").checked = true; });
   }
   by("copy").addEventListener("click", async () => {
-    // Pages that came without TLS from elsewhere may not write to the clipboard, but people can.
+    // Without TLS the page may not write to the clipboard; the selected text can still be copied by hand.
     getSelection().selectAllChildren(by("curl"));
-    await navigator.clipboard?.writeText(by("curl").textContent).then(() => say(by("copy"), "Copied"), () => {});
-    setTimeout(() => say(by("copy"), "Copy"), 2_000);
+    await navigator.clipboard?.writeText(by("curl").textContent).then(() => setText(by("copy"), "Copied"), () => {});
+    setTimeout(() => setText(by("copy"), "Copy"), 2_000);
   });
   showCurl();
 }

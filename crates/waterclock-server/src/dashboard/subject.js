@@ -1,6 +1,6 @@
-// The policy and key that the playground and the administration are about.
+// The policy and key that the playground and the administration act on.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { by, make } from "./dom.js";
 
 let policies = [];
@@ -9,31 +9,34 @@ const FIRST = { client_ip: "127.0.0.1" };
 const chosen = () => policies.find(({ name }) => name === by("policy").value);
 const inputs = () => [...by("key-fields").querySelectorAll("input")];
 
-// Whether the policies in force are known now.
+// Loads the policies in force; false if that failed.
 export async function loadPolicies() {
-  const said = await ask("GET", "v1/policies").catch(() => null);
-  if (!said?.ok) return false;
-  policies = said.json.policies;
+  const response = await request("GET", "v1/policies").catch(() => null);
+  if (!response?.ok) return false;
+  policies = response.json.policies;
   const before = by("policy").value;
   by("policy").replaceChildren(...policies.map(({ name }) => make("option", {}, name)));
   if (policies.some(({ name }) => name === before)) by("policy").value = before;
-  // The policy of the same name may take other fields now.
-  askForKey();
+  // A reload may have changed the fields that form the key.
+  showKeyFields();
   return true;
 }
 
-export function forgetPolicies() {
+// The limits of a policy in force; undefined for one that is not listed.
+export const limitsOf = (name) => policies.find((policy) => policy.name === name)?.limits;
+
+export function clearPolicies() {
   policies = [];
   for (const id of ["policy", "key-fields", "tier"]) by(id).replaceChildren();
   by("tier-label").hidden = true;
 }
 
 // An input for each field that forms the key, or one for the key itself.
-export function askForKey(values = []) {
+export function showKeyFields(values = []) {
   const policy = chosen();
   const known = Object.fromEntries(inputs().map(({ name, value }) => [name, value]));
   const names = policy?.key?.length ? policy.key : ["key"];
-  // Whoever is typing is left in peace, unless other fields are needed.
+  // Keep the inputs, and what is being typed, unless the fields have changed.
   if (JSON.stringify(names) !== JSON.stringify(inputs().map(({ name }) => name))) {
     by("key-fields").replaceChildren(...names.map((name) => make("label", {}, name === "key" ? "Key" : name,
       make("input", { name, autocomplete: "off", spellcheck: "false", dir: "auto" }))));
@@ -48,18 +51,18 @@ export function askForKey(values = []) {
 
 export function choose(policy, key) {
   by("policy").value = policy;
-  askForKey(key === undefined ? [] : (valuesOf(policy, key) ?? []));
+  showKeyFields(key === undefined ? [] : (valuesOf(policy, key) ?? []));
   by("playground").scrollIntoView();
   inputs()[0]?.focus();
 }
 
-// What to type for a key of a policy as answers show it, one value for each field that forms it: a key of
-// several is written `9:127.0.0.1,5:alice,`, lengths in bytes. Null where nothing typed makes this key.
+// Splits a key, as answers show it, into the values of its fields: a key of several fields is written
+// `9:127.0.0.1,5:alice,`, with lengths in bytes. Null if no typed values make this key.
 export function valuesOf(name, key) {
   const fields = policies.find((policy) => policy.name === name)?.key;
   if (!fields) return null;
   const values = fields.length > 1 ? decomposed(key, fields.length) : [key];
-  // No input takes the end of a line.
+  // An input cannot contain a line break.
   return values?.every((value) => !/[\r\n]/.test(value)) ? values : null;
 }
 
@@ -78,7 +81,7 @@ function decomposed(key, count) {
   return bytes.length === 0 ? values : null;
 }
 
-// As the body of a check.
+// The selection as the body of a check.
 export function subject() {
   const policy = chosen();
   const body = { policy: by("policy").value };

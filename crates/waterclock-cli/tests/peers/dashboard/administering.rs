@@ -1,4 +1,4 @@
-//! Tokens, and what administrators do about single keys.
+//! Tokens, and administration of single keys.
 
 use super::Scene;
 
@@ -41,18 +41,18 @@ fn a_token_opens_the_page_and_stays_in_memory() {
     assert!(browser.text("footer").contains("OpenAPI"));
     assert!(!browser.text("footer").contains("Metrics"), "a link sends no token");
 
-    // What was read with it goes with it.
+    // Signing out removes what was read with the token.
     scene.about("rare", "whose-key");
     scene.exhaust();
     browser.await_text("#refused", "whose-key");
-    browser.click("#token-forget");
+    browser.click("#token-clear");
     browser.await_text("#connection", "this needs a token");
     let left = "return document.documentElement.outerHTML + \
         [...document.querySelectorAll('input')].map(({ value }) => value)";
     let left = browser.run(left, &[]);
     assert!(!left.to_string().contains("whose-key"), "{left}");
     assert_eq!(browser.text("#policies"), "");
-    // And is there again with the next one.
+    // Signing in shows it again.
     scene.show_token("open-the-book");
     browser.await_text("#refused", "whose-key");
     browser.await_text("#policy", "rare");
@@ -60,7 +60,7 @@ fn a_token_opens_the_page_and_stays_in_memory() {
 }
 
 #[test]
-fn who_may_not_administer_is_told() {
+fn a_token_without_the_role_admin_is_an_error() {
     let scene = guarded();
     scene.browser.await_text("#connection", "this needs a token");
     scene.show_token("open-the-book");
@@ -79,7 +79,7 @@ fn who_may_not_administer_is_told() {
 }
 
 #[test]
-fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
+fn a_reset_makes_a_key_fresh_and_overrides_apply() {
     let scene = guarded();
     scene.browser.await_text("#connection", "this needs a token");
     scene.show_token("open-sesame");
@@ -87,11 +87,11 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
     let browser = &scene.browser;
     scene.about("rare", "a/b?c#d%2e");
     scene.exhaust();
-    let said = scene.administer("look");
-    assert!(said.starts_with("Looked at a/b?c#d%2e. It has 0 of 5 left, all of it in "), "{said}");
+    let said = scene.administer("inspect");
+    assert!(said.starts_with("Inspected a/b?c#d%2e. It has 0 of 5 left, full again in "), "{said}");
     assert_eq!(
         scene.administer("reset"),
-        "Forgot everything about a/b?c#d%2e. It has 5 of 5 left."
+        "Reset a/b?c#d%2e. It has 5 of 5 left."
     );
     browser.await_text("#levels", "5 of 5");
     assert_eq!(scene.check(), "Allowed, 4 left.");
@@ -99,27 +99,27 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
     scene.exhaust();
     browser.fill("#grant", "3");
     let said = scene.administer("grant");
-    assert!(said.starts_with("Gave units back to a/b?c#d%2e. It has 3 of 5 left"), "{said}");
+    assert!(said.starts_with("Refunded units to a/b?c#d%2e. It has 3 of 5 left"), "{said}");
 
     assert_eq!(scene.administer("block"), "Blocked a/b?c#d%2e. It is blocked.");
     assert_eq!(browser.text("#levels"), "", "nothing is left to a blocked key");
-    assert_eq!(scene.check(), "Refused, and no wait helps.");
+    assert_eq!(scene.check(), "Refused; it will never pass.");
     assert_eq!(browser.text("#levels"), "");
     assert!(scene.administer("exempt").ends_with("It is exempt."));
-    scene.exhausts_not();
-    browser.fill("#own", "7/h, 9/d");
-    assert!(scene.administer("limits").ends_with("It is under limits of its own."));
+    scene.never_exhausts();
+    browser.fill("#custom", "7/h, 9/d");
+    assert!(scene.administer("limits").ends_with("It has a custom limit."));
     assert_eq!(scene.check(), "Allowed, 6 left.");
     assert_eq!(browser.run("return document.querySelectorAll('#levels .level').length", &[]), 2);
-    browser.fill("#own", "many");
-    assert!(scene.administer("limits").contains("many"), "{}", browser.text("#admin-said"));
-    let said = scene.administer("takeback");
-    assert!(said.starts_with("The policy goes again for"), "{said}");
-    assert!(!said.contains("It is"), "{said}");
+    browser.fill("#custom", "many");
+    assert!(scene.administer("limits").contains("many"), "{}", browser.text("#admin-result"));
+    let said = scene.administer("clear");
+    assert!(said.starts_with("Cleared the override of"), "{said}");
+    assert!(!said.contains("It is") && !said.contains("custom limit"), "{said}");
 
     // One that the file blocks.
     scene.about("rare", "mallory");
-    assert_eq!(scene.administer("look"), "Looked at mallory. It is blocked.");
+    assert_eq!(scene.administer("inspect"), "Inspected mallory. It is blocked.");
 
     // A key made of fields.
     browser.choose("#policy", "login");
@@ -131,7 +131,7 @@ fn a_reset_makes_a_key_fresh_and_exceptions_go_for_it() {
 }
 
 impl Scene {
-    fn exhausts_not(&self) {
+    fn never_exhausts(&self) {
         for _ in 0..7 {
             assert!(self.check().starts_with("Allowed"));
         }

@@ -39,7 +39,7 @@ impl Scene {
         while check_by_http(scene.server.http, "slow", "k") == 200 {}
         scene.about("slow", "k");
         scene.check();
-        scene.administer("look");
+        scene.administer("inspect");
         scene.browser.await_text("#refused-table", "slow");
         scene
     }
@@ -75,7 +75,7 @@ fn a_narrow_screen_is_enough() {
 }
 
 #[test]
-fn whoever_wants_no_motion_gets_none() {
+fn reduced_motion_is_respected() {
     let scene = Scene::busy();
     scene.browser.prefer("prefers-reduced-motion", "reduce");
     let script = "return getComputedStyle(document.querySelector('.bar div')).transitionDuration";
@@ -83,7 +83,7 @@ fn whoever_wants_no_motion_gets_none() {
     scene.ends_well();
 }
 
-/// Whoever waits as long as told has waited long enough; how long it runs is not exaggerated.
+/// Waits are rounded up; uptimes are rounded down.
 #[test]
 fn durations_are_rounded() {
     let scene = Scene::new().live();
@@ -110,7 +110,7 @@ fn durations_are_rounded() {
     scene.ends_well();
 }
 
-/// The words tell what the picture draws: all of it.
+/// The text describes everything that the chart draws.
 #[test]
 fn the_picture_in_words() {
     let scene = Scene::new().live();
@@ -120,7 +120,7 @@ fn the_picture_in_words() {
     let words = scene.browser.run(script, &[]);
     assert_eq!(
         words,
-        "In the last 2 seconds: at most 6 decisions per second; now 1 allowed, 2 refused, 3 refused in shadow."
+        "In the last 2 seconds: at most 6 decisions per second; now 1 allowed, 2 refused, 3 shadow-refused."
     );
     scene.ends_well();
 }

@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::server::Server;
 
-/// What a page needs to be tried with: a budget that comes back while one looks, one that does not, a key
-/// made of fields, and limits that count no units.
+/// Policies to test with: a budget that refills during a test, one that does not, a key made of fields, and limits
+/// without units.
 const POLICIES: &str = r#"
 [policies.slow]
 headers = "ietf"
@@ -52,7 +52,7 @@ limits = ["1000000/s"]
 
 /// A server, and a page that shows it.
 struct Scene {
-    // Before the server: a page that is left open would complain.
+    // Dropped before the server: an open page would log errors.
     browser: Browser,
     server: Server,
 }
@@ -86,7 +86,7 @@ impl Scene {
         self.browser.fill("#key-fields input[name=key]", key);
     }
 
-    /// Fires one check, and waits for what comes of it.
+    /// Sends one check and waits for the verdict.
     #[track_caller]
     fn check(&self) -> String {
         self.forget("#verdict");
@@ -95,16 +95,16 @@ impl Scene {
         self.browser.text("#verdict")
     }
 
-    /// Does something about the key as an administrator.
+    /// Performs an action of the administration on the key.
     #[track_caller]
-    fn administer(&self, deed: &str) -> String {
-        self.forget("#admin-said");
-        self.browser.click(&format!("[data-do={deed}]"));
-        self.browser.await_text("#admin-said", ".");
-        self.browser.text("#admin-said")
+    fn administer(&self, action: &str) -> String {
+        self.forget("#admin-result");
+        self.browser.click(&format!("[data-do={action}]"));
+        self.browser.await_text("#admin-result", ".");
+        self.browser.text("#admin-result")
     }
 
-    /// Makes the page believe that nobody sees it, or that somebody does again.
+    /// Makes the page believe that it is hidden, or visible again.
     #[track_caller]
     fn hide(&self, is_hidden: bool) {
         let script = "const [isHidden] = arguments; \
@@ -118,7 +118,7 @@ impl Scene {
         self.browser.run(script, &[Value::from(selector)]);
     }
 
-    /// The page had nothing to complain of, and the server ends well.
+    /// The page logged no errors, and the server stops cleanly.
     #[track_caller]
     fn ends_well(self) {
         assert_eq!(self.browser.complaints(), Vec::<String>::new());

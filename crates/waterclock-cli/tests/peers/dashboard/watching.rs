@@ -1,4 +1,4 @@
-//! Looking on: numbers that move, and what is said when something is wrong.
+//! The overview: numbers that move, and banners when something is wrong.
 
 use waterclock_conformance::real::{RedisServer, await_that};
 
@@ -50,9 +50,9 @@ fn numbers_move_under_traffic_of_all_kinds() {
         rows.iter().map(text).find(|row| row.starts_with(name)).unwrap_or_default()
     };
     await_that("a share of refusals", || {
-        row("slow").contains('%') && row("slow").contains("burst 5")
+        row("slow").contains('%') && row("slow").contains("burst: 1/4 s, capacity 5")
     });
-    assert!(browser.text("#policies-span").starts_with("The refused share is of the decisions"));
+    assert!(browser.text("#policies-span").starts_with("Refused share: of the decisions"));
     await_that("what callers make up", || row("cl.throttle").contains('%'));
     let drawn = || {
         browser.run("return [...document.querySelectorAll('#chart path')].map((path) => path.getAttribute('d'))", &[])
@@ -84,16 +84,16 @@ fn a_server_that_comes_back_is_found_again() {
         scene.browser.run("return document.getElementById('connection').dataset.state", &[])
     };
     await_that("the page notices", || state(&scene) == "bad");
-    scene.browser.await_text("#connection", "does not answer");
-    scene.browser.await_text("#notice", "What is shown was true at");
-    assert_eq!(scene.browser.text("#rate-allow"), "–", "what nobody knows is not a number");
-    // With another file, and for longer than it takes to start, before somebody looks again.
+    scene.browser.await_text("#connection", "Server unreachable");
+    scene.browser.await_text("#notice", "Stale: last updated at");
+    assert_eq!(scene.browser.text("#rate-allow"), "–", "unknown is not shown as a number");
+    // With another file, and hidden for longer than the server takes to start.
     scene.hide(true);
-    scene.browser.await_text("#connection", "Waiting to be looked at");
+    scene.browser.await_text("#connection", "Paused while hidden");
     scene.server.rewrite(&format!("{POLICIES}[policies.young]\nlimits = [\"1/s\"]\n"));
     scene.server.start_again();
     std::thread::sleep(std::time::Duration::from_millis(2_500));
-    assert_eq!(state(&scene), "waiting", "nobody looks");
+    assert_eq!(state(&scene), "waiting", "the page is hidden");
     scene.hide(false);
     scene.browser.await_text("#connection", "Live");
     assert_eq!(state(&scene), "good");
@@ -107,7 +107,7 @@ fn a_server_that_comes_back_is_found_again() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_is_told_of() {
+fn an_unreachable_store_is_shown() {
     let redis = RedisServer::start();
     let store = format!("[store]\nurl = \"redis://127.0.0.1:{}\"\n", redis.port());
     let scene = Scene::with(&store, Vec::new()).live();
@@ -119,39 +119,39 @@ fn a_store_that_does_not_answer_is_told_of() {
     })]);
     redis.pause();
     browser.await_text("#store", "degraded");
-    browser.await_text("#notice", "The store does not answer");
+    browser.await_text("#notice", "Store unreachable");
     scene.about("slow", "zoe");
     scene.check();
-    browser.await_text("#log", "(decided by: local)");
+    browser.await_text("#log", "(source: local)");
     redis.resume();
     browser.await_text("#store", "redis, healthy");
     await_that("the notice goes", || browser.text("#notice").is_empty());
-    browser.await_text("#store", "failures so far");
+    browser.await_text("#store", "errors so far");
     drop(traffic);
     scene.ends_well();
 }
 
 #[test]
-fn a_file_with_mistakes_is_told_of() {
+fn an_invalid_file_is_shown() {
     let scene = Scene::new().live();
     let browser = &scene.browser;
     scene.server.rewrite("[policies.<b>bold</b>]\nlimits = [\"1/s\"]\n");
-    browser.await_text("#notice", "The configuration file has mistakes");
-    browser.await_text("#config", "turned down");
+    browser.await_text("#notice", "The new configuration is invalid");
+    browser.await_text("#config", "was rejected");
     browser.await_text("#config li", "waterclock.toml:1:");
     scene.server.rewrite(&format!(
         "[server]\nresp = \"127.0.0.1:1\"\n{POLICIES}[policies.new]\nlimits = [\"1/s\"]\n"
     ));
     browser.await_text("#config", "generation 2");
-    browser.await_text("#config", "Takes a restart: server.resp");
+    browser.await_text("#config", "Needs a restart: server.resp");
     browser.await_text("#policy", "new");
     await_that("the notice goes", || browser.text("#notice").is_empty());
     scene.ends_well();
 }
 
-/// A browser has six connections for a server of HTTP/1.1, and a page that nobody sees needs none.
+/// A browser opens at most six connections to an HTTP/1.1 server; hidden pages need none.
 #[test]
-fn many_tabs_are_no_trouble() {
+fn many_tabs_work() {
     let scene = Scene::new().live();
     let url = format!("http://127.0.0.1:{}/", scene.server.http);
     for _ in 0..7 {
@@ -161,7 +161,7 @@ fn many_tabs_are_no_trouble() {
     scene.ends_well();
 }
 
-/// A policy that goes and comes back brings its past along, which did not happen just now.
+/// A policy that a reload removes and restores keeps its totals; they must not show as current traffic.
 #[test]
 fn a_reload_is_no_traffic() {
     let scene = Scene::new().live();
@@ -202,9 +202,9 @@ fn a_reload_is_no_traffic() {
     scene.ends_well();
 }
 
-/// Whoever is told to come back later does, whatever is said about when.
+/// The page respects `Retry-After`, also if it makes no sense.
 #[test]
-fn a_server_that_turns_us_away_is_not_pestered() {
+fn retry_after_is_respected() {
     let scene = Scene::new().live();
     let browser = &scene.browser;
     for later in ["0", "Wed, 21 Oct 2015 07:28:00 GMT", "soon", ""] {
