@@ -1,4 +1,4 @@
-//! A policy and what happens to one of its keys, drawn at random from a seed.
+//! Random cases: a policy and a trace of calls for one key, from a seed.
 
 use fastrand::Rng;
 
@@ -23,11 +23,11 @@ pub struct Case {
     pub spec: PolicySpec,
     /// The calls, times non-decreasing.
     pub trace: Vec<Event>,
-    /// More randomness, for properties that choose among what the trace did.
+    /// More randomness, for properties that choose among the calls.
     pub dice: u64,
 }
 
-/// Instants of today, in nanoseconds.
+/// A realistic instant, in nanoseconds.
 const TODAY_NS: u64 = 1_794_000_000_000_000_000;
 
 impl Case {
@@ -51,7 +51,7 @@ impl Case {
     }
 }
 
-/// A pause, in the places where decisions change: none, a unit's time, a period, and one beside.
+/// A pause, mostly of a length at which decisions change: none, a unit's time, a period, and one tick off.
 fn step(rng: &mut Rng, period: u64, units: u64) -> u64 {
     let unit = (period / units.max(1)).max(1);
     match rng.u8(0..12) {
@@ -78,7 +78,7 @@ fn verb(rng: &mut Rng) -> Verb {
     }
 }
 
-/// Breakers hear reports, mostly one by one.
+/// Turns some events into reports, mostly of one outcome.
 fn or_report(rng: &mut Rng, event: Event) -> Event {
     let verb = match rng.u8(0..6) {
         0 => Verb::ReportOk,

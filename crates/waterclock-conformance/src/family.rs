@@ -1,4 +1,4 @@
-//! Kinds of policies to draw from.
+//! Kinds of random policies.
 
 use fastrand::Rng;
 
@@ -20,9 +20,9 @@ pub enum Family {
     Quota,
     EvenSlots,
     MinInterval,
-    /// Held at once, alone or beside another limit; only reservations are admitted.
+    /// A concurrency limit, alone or with another limit; only reservations are admitted.
     Concurrency,
-    /// A breaker, alone or beside another limit; its traces have reports.
+    /// A circuit breaker, alone or with another limit; its traces have reports.
     ErrorRate,
     /// Two or three limits of any kind, shadows among them.
     Several,
@@ -149,7 +149,7 @@ impl Family {
 }
 
 impl Algorithm {
-    /// The same with its interval on a tick.
+    /// The same with its interval rounded to ticks.
     fn whole(mut self, tick_ns: u64) -> Self {
         if let Self::LeakyBucket { every_ns, .. } = &mut self {
             *every_ns = ticks(*every_ns, tick_ns);
@@ -168,7 +168,7 @@ fn units(rng: &mut Rng) -> u64 {
     }
 }
 
-/// Human periods, awkward ones, and everything between a few ticks and a year.
+/// Usual periods, odd ones, and everything between a few ticks and a year.
 fn period(rng: &mut Rng, tick_ns: u64) -> u64 {
     const SECOND: u64 = 1_000_000_000;
     let per = match rng.u8(0..10) {

@@ -1,25 +1,29 @@
-//! What is judged: anything that turns a trace into answers.
+//! Subjects of the judge: the core and the memory store, as functions from traces to answers.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use waterclock::{
-    Charge, Cost, Decision, LimitDecision, ManualClock, MemoryStore, Outcome, Policy, Store,
-    Timestamp, Verb,
+    Calendar, Charge, Concurrency, Cost, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra,
+    LeakyBucket, Limit, LimitDecision, LimitError, ManualClock, MemoryStore, MinInterval, Mode,
+    Outcome, Policy, Quota, RollingWindow, SlidingWindow, Store, Timestamp, Verb,
 };
 use waterclock_core::{Logs, State};
 
 use crate::case::Event;
-use crate::reference::{Answer, LimitAnswer, PolicySpec, Verb as SpecVerb};
+use crate::reference::{
+    Algorithm, Align, Answer, LimitAnswer, LimitSpec, Mode as SpecMode, PolicySpec,
+    Verb as SpecVerb,
+};
 
 /// A store, seen as a function from traces to answers.
 pub trait Subject: Sync {
     /// The smallest step of its clock.
     const TICK_NS: u64;
 
-    /// Runs a trace against a key that nobody used before. With `sweep`, everything that may be
-    /// forgotten is forgotten before every call.
+    /// Runs a trace against a fresh key. With `sweep`, everything that may be dropped is dropped before every call.
     fn run(&self, spec: &PolicySpec, trace: &[Event], sweep: bool) -> Vec<Answer>;
 }
 
@@ -31,7 +35,7 @@ impl Subject for Core {
     const TICK_NS: u64 = 1;
 
     fn run(&self, spec: &PolicySpec, trace: &[Event], sweep: bool) -> Vec<Answer> {
-        let policy = crate::policy(spec);
+        let policy = policy(spec);
         let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
         let mut latest = Timestamp::ZERO;
         let call = |event: &Event| {
@@ -57,7 +61,7 @@ impl Subject for Core {
             let decision = policy.answer(state.view(), now, &cost, verdict);
             let limits: Vec<_> = policy.each(state.view(), now, &cost, verdict).collect();
             if event.verb == SpecVerb::Check && !sweep {
-                // The short cut that limiters take must not say anything else.
+                // The fast path of limiters must give the same answer.
                 let mut other = State::new(&mut other_words, &mut other_logs);
                 assert_eq!(policy.check(&mut other, now, event.cost), decision);
                 assert_eq!((other_words, other_logs), (words.clone(), logs.clone()));
@@ -68,7 +72,7 @@ impl Subject for Core {
     }
 }
 
-/// The memory store, through its public seam.
+/// The memory store, through the `Store` trait.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory;
 
@@ -78,8 +82,7 @@ impl Subject for Memory {
     fn run(&self, spec: &PolicySpec, trace: &[Event], sweep: bool) -> Vec<Answer> {
         let clock = ManualClock::default();
         let store = MemoryStore::new(16, clock.clone());
-        let policy: Policy = crate::policy(spec);
-        now_or_never(store.set_policy(policy)).expect("the memory store takes any policy");
+        now_or_never(store.set_policy(policy(spec))).expect("the memory store takes any policy");
         let call = |event: &Event| {
             clock.set(Timestamp::from_nanos(event.at_ns));
             if sweep {
@@ -139,4 +142,75 @@ pub fn answer(decision: &Decision, limits: &[LimitDecision]) -> Answer {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The library's policy for a specification of the reference model.
+pub fn policy(spec: &PolicySpec) -> Policy {
+    let named = |(i, limit): (usize, &LimitSpec)| -> Limit {
+        self::limit(limit).expect("the case is valid").with_name(&format!("limit-{i}"))
+    };
+    let mode = match spec.mode {
+        SpecMode::Binary => Mode::Binary,
+        SpecMode::Partial => Mode::Partial,
+        SpecMode::CountRefusals => Mode::CountRefusals,
+    };
+    let policy = Policy::new("policy", spec.limits.iter().enumerate().map(named));
+    policy
+        .and_then(|policy| policy.with_mode(mode))
+        .expect("the case is valid")
+        .with_shadow(spec.shadow)
+}
+
+fn limit(spec: &LimitSpec) -> Result<Limit, LimitError> {
+    let ns = Duration::from_nanos;
+    let limit: Limit = match spec.algorithm {
+        Algorithm::Gcra { limit, per_ns, capacity, overdraft } => {
+            Gcra::new(limit, ns(per_ns))?.with_capacity(capacity).with_overdraft(overdraft).into()
+        }
+        Algorithm::LeakyBucket { capacity, drip, every_ns, overdraft } => {
+            LeakyBucket::new(capacity, drip, ns(every_ns))?.with_overdraft(overdraft).into()
+        }
+        Algorithm::FixedWindow { limit, per_ns, ref align } => match align {
+            Align::First => FixedWindow::new(limit, ns(per_ns))?.into(),
+            Align::Epoch => FixedWindow::aligned(limit, ns(per_ns))?.into(),
+            Align::Calendar(edges) => {
+                FixedWindow::on_calendar(limit, Arc::new(Edges(edges.clone())))?.into()
+            }
+        },
+        Algorithm::SlidingWindow { limit, per_ns } => SlidingWindow::new(limit, ns(per_ns))?.into(),
+        Algorithm::RollingWindow { limit, per_ns, buckets: None } => {
+            RollingWindow::new(limit, ns(per_ns))?.into()
+        }
+        Algorithm::RollingWindow { limit, per_ns, buckets: Some(buckets) } => {
+            RollingWindow::bucketed(limit, ns(per_ns), buckets)?.into()
+        }
+        Algorithm::Quota { limit, per_ns } => Quota::new(limit, ns(per_ns))?.into(),
+        Algorithm::EvenSlots { limit, per_ns } => EvenSlots::new(limit, ns(per_ns))?.into(),
+        Algorithm::Concurrency { limit, lease_ns } => Concurrency::new(limit, ns(lease_ns))?.into(),
+        Algorithm::ErrorRate { threshold, per_ns, min_samples, cool_down_ns } => {
+            ErrorRate::new(threshold, ns(per_ns), min_samples, ns(cool_down_ns))?.into()
+        }
+        Algorithm::MinInterval { every_ns } => MinInterval::new(ns(every_ns))?.into(),
+    };
+    let limit = limit.with_shadow(spec.shadow);
+    match spec.min_interval_ns {
+        Some(gap) => limit.with_min_interval(ns(gap)),
+        None => Ok(limit),
+    }
+}
+
+/// A calendar given by its edges.
+#[derive(Debug)]
+struct Edges(Vec<u64>);
+
+impl Calendar for Edges {
+    fn window_end(&self, now: Timestamp) -> Timestamp {
+        let next = self.0.partition_point(|edge| *edge <= now.as_nanos());
+        self.0.get(next).map_or(Timestamp::MAX, |edge| Timestamp::from_nanos(*edge))
+    }
+
+    fn shortest(&self) -> Duration {
+        let lengths = self.0.windows(2).map(|edges| edges[1] - edges[0]);
+        Duration::from_nanos(lengths.min().unwrap_or(1))
+    }
 }

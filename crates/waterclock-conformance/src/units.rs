@@ -1,4 +1,4 @@
-//! Policies that count several units, drawn at random.
+//! Random policies that count several units.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub fn draw_verb(dice: &mut Rng) -> Verb {
     }
 }
 
-/// So much of each unit; sometimes nothing, or only some of it.
+/// An amount of each unit; sometimes nothing, or only some of the units.
 pub fn draw_cost(dice: &mut Rng, policy: &Policy) -> Cost {
     match dice.u8(0..12) {
         0 => Cost::from(0),

@@ -1,17 +1,19 @@
-use super::Held;
+//! P13: no window admits more than the published bound.
+
+use super::PropertyResult;
 use crate::case::{Case, Event};
 use crate::family::period_of;
 use crate::reference::{Algorithm, Align, Answer, Mode, Verb};
 use crate::subject::Subject;
 
 /// In any half-open window of length D ≤ P the admitted cost stays within the published bound.
-pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -> Held {
+pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -> PropertyResult {
     let [limit] = &case.spec.limits[..] else { return Ok(false) };
     // A breaker bounds nothing while it is closed.
     if case.spec.shadow || matches!(limit.algorithm, Algorithm::ErrorRate { .. }) {
         return Ok(false);
     }
-    // What was given back may be used again: only charges count here. Debits admit nothing.
+    // Units given back may be used again, so refunds and resets are left out. Debits admit nothing.
     let trace: Vec<Event> = case
         .trace
         .iter()
@@ -39,13 +41,13 @@ pub(super) fn stays_within<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -
 
 fn is_charged(case: &Case, answer: &Answer) -> bool {
     match case.spec.mode {
-        // Recorded is not admitted.
+        // A recorded refusal is not an admission.
         Mode::CountRefusals => answer.allowed,
         _ => answer.granted > 0,
     }
 }
 
-/// Events for algorithms that count a batch as one.
+/// The admitted units; 1 for algorithms that count a batch as one event.
 fn admitted(algorithm: &Algorithm, granted: u64) -> u128 {
     match algorithm {
         Algorithm::EvenSlots { .. }

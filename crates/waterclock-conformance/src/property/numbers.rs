@@ -1,10 +1,49 @@
-use super::{Held, check, has_overdraft, has_shadow, last, pick, then};
+//! P1–P4 and P8: the numbers of an answer are exact.
+
+use super::{PropertyResult, check, has_overdraft, has_shadow, last, pick, then};
 use crate::case::{Case, Event};
 use crate::reference::{Algorithm, Answer, Mode, Verb};
 use crate::subject::Subject;
 
+/// Refused with retry r: the same cost at now + r is admitted.
+pub(super) fn honour<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+    at_retry(subject, case, answers, 0, true)
+}
+
+/// … and one tick earlier it is refused.
+pub(super) fn tight<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+    at_retry(subject, case, answers, S::TICK_NS, false)
+}
+
+fn at_retry<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+    earlier: u64,
+    allowed: bool,
+) -> PropertyResult {
+    let Some(i) = pick(case, |i| ends(&answers[i])) else { return Ok(false) };
+    let (event, retry) = (case.trace[i], answers[i].retry_after_ns.unwrap_or(0));
+    // Rounded up to what the subject's clock can show.
+    let retry = retry.next_multiple_of(S::TICK_NS);
+    let later = check(event.at_ns + retry - earlier, event.cost);
+    let answer = last(subject, &case.spec, &then(case, i, later));
+    if answer.allowed == allowed {
+        return Ok(true);
+    }
+    Err(format!(
+        "call {i} ({event:?}) was refused with retry {retry} ns, but {earlier} ns before that the \
+         answer was {answer:?}"
+    ))
+}
+
+/// Refused, with a wait that a clock can express and a search can find.
+fn ends(answer: &Answer) -> bool {
+    !answer.allowed && answer.retry_after_ns.is_some_and(|retry| retry > 0 && retry < 1 << 61)
+}
+
 /// Cost = remaining is admitted now, remaining + 1 is not.
-pub(super) fn remaining<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
+pub(super) fn remaining<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
     if has_overdraft(&case.spec) || case.spec.shadow {
         return Ok(false);
     }
@@ -22,8 +61,8 @@ pub(super) fn remaining<S: Subject>(subject: &S, case: &Case, answers: &[Answer]
 }
 
 /// At now + reset_after every answer equals a fresh key's at that instant.
-pub(super) fn reset<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
-    // What a shadow limit still remembers is not part of the policy's numbers.
+pub(super) fn reset<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+    // The state of shadow limits is not part of the policy's numbers.
     if has_shadow(&case.spec) {
         return Ok(false);
     }
@@ -44,7 +83,7 @@ pub(super) fn reset<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
 }
 
 /// n at once admitted: n singles at the same instant are admitted too, and leave the same state.
-pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> Held {
+pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
     let batches_are_events = case.spec.limits.iter().any(|limit| {
         use Algorithm::{ErrorRate, EvenSlots, MinInterval};
         let event =
@@ -68,8 +107,8 @@ pub(super) fn split<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
     if !parts[i..i + singles].iter().all(|answer| answer.allowed) {
         return Err(format!("{singles} at once were admitted, one by one they are not"));
     }
-    // A refused single of a uniform policy is another recording than the batch's: admitted, both
-    // leave the same state, and everything after them is the same.
+    // Singles and batch leave the same state, so everything after them is the same. Count-refusals mode records refused
+    // singles differently.
     if parts[i + singles..] != whole[i + 1..] && case.spec.mode != Mode::CountRefusals {
         return Err(format!("{singles} at once leave another state than one by one"));
     }

@@ -1,4 +1,4 @@
-//! A wall clock that can be moved, for one process.
+//! A wall clock that tests can move, for one process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,8 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-/// A shared library that a process preloads to see another time, and the file that says how far
-/// off that time is.
+/// A shared library that a process preloads to see a shifted time, and the file with the offset.
 #[derive(Debug)]
 pub(super) struct ShiftedClock {
     dir: TempDir,
@@ -19,7 +18,7 @@ pub(super) struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// Builds the library. Wherever Rust builds, a C compiler is there to link.
+    /// Builds the library, with the C compiler that Rust uses as its linker.
     pub(super) fn new() -> Self {
         let dir = TempDir::with_prefix("waterclock-clock-").expect("a directory can be made");
         let file = File::create(dir.path().join("offset")).expect("the directory can be written");
@@ -34,7 +33,7 @@ impl ShiftedClock {
         clock
     }
 
-    /// What makes a process use this clock.
+    /// The environment that makes a process use this clock.
     pub(super) fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         vec![("LD_PRELOAD", self.path("shim.so")), ("WATERCLOCK_CLOCK_OFFSET", self.path("offset"))]
     }

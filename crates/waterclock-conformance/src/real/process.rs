@@ -4,10 +4,9 @@ use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use super::patience::{await_that, find};
+use super::{await_that, wait_for};
 
-/// A process that this one started. Signals go to it only for as long as its id is its own, which
-/// is until it has been waited for.
+/// A child process. Signals are sent only until it has been waited for, while its id is certainly its own.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -15,7 +14,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; `missing` is what to say where it is not installed.
+    /// Starts a program; panics with `missing` if it is not installed.
     pub fn start(command: &mut Command, missing: &str) -> Self {
         match command.spawn() {
             Ok(child) => Self { child, paused: false },
@@ -29,7 +28,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether it was stopped where it stands.
+    /// Whether it is paused.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
@@ -39,27 +38,27 @@ impl Process {
         self.child.try_wait().expect("a child can be waited for").is_some()
     }
 
-    /// Stops it where it stands, and returns when it does.
+    /// Pauses it (`SIGSTOP`) and waits until it has stopped.
     pub fn pause(&mut self) {
         self.signal(Signal::STOP);
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let pid = Pid::from_child(&self.child);
-        await_that("a process that is told to stop, stops", || {
+        await_that("a paused process stops", || {
             waitid(WaitId::Pid(pid), stopped).expect("the process is there").is_some()
         });
         self.paused = true;
     }
 
-    /// Lets it go on from there.
+    /// Resumes it (`SIGCONT`).
     pub fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.paused = false;
     }
 
-    /// Asks it to end (`SIGTERM`), and waits until it has.
+    /// Terminates it (`SIGTERM`) and waits until it has ended.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
-        find("a process that is asked to end, ends", || {
+        wait_for("a terminated process ends", || {
             self.child.try_wait().expect("a child can be waited for")
         })
     }
@@ -71,8 +70,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Kills it, paused or not, and waits until it is gone. Nothing can be done about errors here,
-    /// and there are none to expect: a child that ended already is left alone.
+    /// Kills it, paused or not, and waits until it is gone. Errors are ignored: none are expected.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::port;
+use super::listener;
 
 /// A loopback TCP proxy whose faults are chosen while it runs.
 ///
-/// What is chosen applies to all connections, to each reply that arrives from then on. Requests
-/// are always passed on: a Redis behind a bad network does what it is asked, and nobody hears of it.
+/// A fault applies to all connections and to each reply from then on. Requests are always forwarded: Redis executes them
+/// even if the client never learns of it.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -53,9 +53,9 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts a proxy to a port of the loopback. It passes everything on until told otherwise.
+    /// Starts a proxy to a loopback port. It forwards everything until a fault is chosen.
     pub fn start(upstream_port: u16) -> Self {
-        let listener = port::listener();
+        let listener = listener();
         let port = listener.local_addr().expect("a listener has an address").port();
         let shared = Arc::new(Shared {
             upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port)),
@@ -87,33 +87,33 @@ impl Proxy {
         format!("redis://{}", self.addr())
     }
 
-    /// No fault: replies are passed on. Replies that were swallowed before are not made up for.
+    /// No fault: forwards replies. Replies that were swallowed before stay lost.
     pub fn pass(&self) {
         self.set(Fault::None);
     }
 
-    /// Each piece of a reply is held back for so long, one after the other.
+    /// Delays each piece of a reply, one after the other.
     pub fn delay(&self, by: Duration) {
         self.set(Fault::Delay(by));
     }
 
-    /// Each piece of a reply is replaced with these bytes.
+    /// Replaces each piece of a reply with these bytes.
     pub fn garbage(&self, bytes: impl Into<Vec<u8>>) {
         self.set(Fault::Garbage(bytes.into()));
     }
 
-    /// A reply is cut in the middle, and the connection closed.
+    /// Cuts a reply in the middle and closes the connection.
     pub fn truncate(&self) {
         self.set(Fault::Truncate);
     }
 
-    /// Requests reach Redis, replies never come back. A connection that lost a reply stays mute
-    /// until it is closed, whatever is chosen later: TCP does not lose bytes and then go on.
+    /// Forwards requests and drops replies. A connection that lost a reply stays mute until it is closed, whatever is
+    /// chosen later, because TCP does not lose bytes and then continue.
     pub fn swallow_replies(&self) {
         self.set(Fault::Swallow);
     }
 
-    /// New connections are accepted and closed at once. Open ones live until [`Proxy::drop_all`].
+    /// Accepts new connections and closes them at once. Open ones stay until [`Proxy::drop_all`].
     pub fn refuse(&self) {
         self.set(Fault::Refuse);
     }
@@ -128,13 +128,13 @@ impl Proxy {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many pieces of requests were passed on so far. For a client that sends one request, or
+    /// How many pieces of requests were forwarded so far. For a client that sends one request, or
     /// one pipeline, at a time these are its round trips.
     pub fn round_trips(&self) -> u64 {
         self.shared.round_trips.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of requests were passed on so far.
+    /// How many bytes of requests were forwarded so far.
     pub fn request_bytes(&self) -> u64 {
         self.shared.request_bytes.load(Ordering::Relaxed)
     }
@@ -188,7 +188,7 @@ impl Shared {
         });
     }
 
-    /// Carries one connection until either end closes it.
+    /// Forwards one connection until either end closes it.
     fn serve(&self, number: u64, client: TcpStream) {
         let Ok(redis) = TcpStream::connect(self.upstream) else { return };
         let _ = (client.set_nodelay(true), redis.set_nodelay(true));
@@ -234,7 +234,7 @@ impl Shared {
                 _ if mute => Ok(()),
                 Fault::None | Fault::Refuse => client.write_all(reply),
                 Fault::Delay(by) => {
-                    self.hold_back(by);
+                    self.sleep_unless_closed(by);
                     client.write_all(reply)
                 }
                 Fault::Garbage(bytes) => client.write_all(&bytes),
@@ -254,7 +254,7 @@ impl Shared {
     }
 
     /// Sleeps, unless the proxy is closed.
-    fn hold_back(&self, by: Duration) {
+    fn sleep_unless_closed(&self, by: Duration) {
         let mut state = self.state.lock();
         self.closing.wait_while_for(&mut state, |state| !state.closed, by);
     }

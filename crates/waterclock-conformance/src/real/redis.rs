@@ -1,8 +1,8 @@
-//! A Redis server of one's own.
+//! A Redis server for one test.
 
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,13 +10,11 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::clock::ShiftedClock;
-use super::patience::within;
 use super::process::Process;
-use super::settings::{Ports, Settings};
 use super::tls::Certificates;
-use super::{Connection, Reply};
+use super::{Connection, Reply, free_port, within};
 
-/// How long a server may take until it answers, and until a port it had is its own again.
+/// How long a server may take to answer, and a port to become free again.
 const START: Duration = Duration::from_secs(10);
 
 /// How often to try other ports when the chosen ones are taken.
@@ -45,8 +43,7 @@ impl RedisServer {
         Self::start_with(&[])
     }
 
-    /// Starts a server with more lines in its configuration, such as `("maxmemory", "3mb")`. A
-    /// value that needs quotes brings them along.
+    /// Starts a server with more lines in its configuration, such as `("maxmemory", "3mb")`. Values are not quoted.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
         Self::launch(Settings::server().with(settings))
     }
@@ -81,11 +78,11 @@ impl RedisServer {
                     *server.process.lock() = Some(process);
                     return server;
                 }
-                Err(Refusal::PortTaken) => {}
-                Err(Refusal::Other(why)) => panic!("{why}"),
+                Err(StartError::PortTaken) => {}
+                Err(StartError::Other(why)) => panic!("{why}"),
             }
         }
-        panic!("{ATTEMPTS} times a port that was free was taken a moment later");
+        panic!("no free port in {ATTEMPTS} attempts");
     }
 
     /// The port for plain connections.
@@ -140,25 +137,25 @@ impl RedisServer {
         drop(self.process.lock().take());
     }
 
-    /// Starts it again on the same ports, after killing it if necessary. What it held is lost.
+    /// Restarts it on the same ports, after killing it if necessary. Its data is lost.
     pub fn restart(&self) {
         self.kill();
-        // Whoever looks for a free port tries out many; ours may be in use for an instant.
+        // Other tests try out ports while they look for a free one; ours may be in use for an instant.
         let started = within(START, || match self.spawn() {
             Ok(process) => Some(process),
-            Err(Refusal::PortTaken) => None,
-            Err(Refusal::Other(why)) => panic!("{why}"),
+            Err(StartError::PortTaken) => None,
+            Err(StartError::Other(why)) => panic!("{why}"),
         });
         let process = started.unwrap_or_else(|| panic!("port {} was taken", self.port()));
         *self.process.lock() = Some(process);
     }
 
-    /// Stops it where it stands (`SIGSTOP`): connections stay, nothing is answered.
+    /// Pauses it (`SIGSTOP`): connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.with_process(Process::pause);
     }
 
-    /// Lets it go on (`SIGCONT`).
+    /// Resumes it (`SIGCONT`).
     pub fn resume(&self) {
         self.with_process(Process::resume);
     }
@@ -222,7 +219,7 @@ impl RedisServer {
     }
 
     /// Starts the process and waits until it answers.
-    fn spawn(&self) -> Result<Process, Refusal> {
+    fn spawn(&self) -> Result<Process, StartError> {
         let log_path = self.dir.path().join("log");
         let log = File::create(&log_path).expect("the directory can be written");
         let mut command = Command::new("redis-server");
@@ -238,7 +235,7 @@ impl RedisServer {
             if process.has_ended() {
                 return Some(false);
             }
-            // Somebody else's Redis on this port would answer, too.
+            // Another Redis on this port would answer too.
             let id = self.info("server", "process_id")?;
             (id == process.id().to_string()).then_some(true)
         });
@@ -247,15 +244,15 @@ impl RedisServer {
         }
         let log = fs::read_to_string(log_path).unwrap_or_default();
         Err(if log.contains("Address already in use") {
-            Refusal::PortTaken
+            StartError::PortTaken
         } else {
-            Refusal::Other(format!("redis-server does not start; it says:\n{log}"))
+            StartError::Other(format!("redis-server does not start; its log:\n{log}"))
         })
     }
 }
 
 /// Why a server did not start.
-enum Refusal {
+enum StartError {
     PortTaken,
     Other(String),
 }
@@ -264,4 +261,65 @@ enum Refusal {
 pub(super) fn field(text: &str, name: &str) -> Option<String> {
     let value = |line: &str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
     text.lines().find_map(value)
+}
+
+/// The configuration of a Redis process. Ports are chosen at each attempt to start, because a free port may be taken a
+/// moment later.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    /// Settings that take a free port, besides `port`.
+    pub(super) ports: Vec<&'static str>,
+    lines: Vec<(String, String)>,
+    /// Whether this is a sentinel: a Redis that watches others.
+    pub(super) sentinel: bool,
+    /// Paths in its environment.
+    pub(super) environment: Vec<(&'static str, PathBuf)>,
+}
+
+/// The ports of one attempt.
+pub(super) type Ports = Vec<(&'static str, u16)>;
+
+impl Settings {
+    /// A server that keeps nothing on disk.
+    pub(super) fn server() -> Self {
+        Self::default().with(&[("save", ""), ("appendonly", "no")])
+    }
+
+    /// A sentinel, which stores its state in its configuration file.
+    pub(super) fn sentinel() -> Self {
+        Self { sentinel: true, ..Self::default() }
+    }
+
+    /// Adds lines; the last line with a name counts.
+    pub(super) fn with(mut self, lines: &[(&str, &str)]) -> Self {
+        self.lines.extend(lines.iter().map(|&(name, value)| (name.into(), value.into())));
+        self
+    }
+
+    /// The password that clients need.
+    pub(super) fn password(&self) -> Option<&str> {
+        let line = self.lines.iter().rev().find(|(name, _)| name == "requirepass");
+        line.map(|(_, value)| value.as_str()).filter(|password| !password.is_empty())
+    }
+
+    /// Free ports for one attempt, that of plain connections first.
+    pub(super) fn draw_ports(&self) -> Ports {
+        std::iter::once("port")
+            .chain(self.ports.iter().copied())
+            .map(|name| (name, free_port()))
+            .collect()
+    }
+
+    /// The configuration file.
+    pub(super) fn text(&self, ports: &Ports, dir: &Path) -> String {
+        let mut text = format!("bind 127.0.0.1\ndir \"{}\"\n", dir.display());
+        for (name, port) in ports {
+            text += &format!("{name} {port}\n");
+        }
+        for (name, value) in &self.lines {
+            let value = if value.is_empty() { "\"\"" } else { value };
+            text += &format!("{name} {value}\n");
+        }
+        text
+    }
 }

@@ -1,10 +1,9 @@
-//! A Redis with a replica and three sentinels that watch over them.
+//! A Redis with a replica and three sentinels.
 
 use parking_lot::Mutex;
 
-use super::RedisServer;
-use super::patience::await_that;
-use super::settings::Settings;
+use super::redis::Settings;
+use super::{RedisServer, await_that};
 
 /// What the sentinels call the primary.
 const SERVICE: &str = "service-name";
@@ -14,8 +13,8 @@ const SERVICE: &str = "service-name";
 pub struct Sentinel {
     servers: [RedisServer; 2],
     sentinels: [RedisServer; 3],
-    /// The port of the primary when all was well last.
-    settled: Mutex<u16>,
+    /// The port of the last known primary.
+    last_primary: Mutex<u16>,
 }
 
 impl Sentinel {
@@ -38,7 +37,7 @@ impl Sentinel {
         let lines = lines.each_ref().map(|(name, line)| (*name, line.as_str()));
         let settings = Settings::sentinel().with(&lines);
         let sentinels = [(); 3].map(|()| RedisServer::launch(settings.clone()));
-        let started = Self { servers, sentinels, settled: Mutex::new(port) };
+        let started = Self { servers, sentinels, last_primary: Mutex::new(port) };
         await_that("the sentinels know each other and the replica", || {
             started.sentinels.iter().all(|sentinel| {
                 let master = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).unwrap();
@@ -68,7 +67,7 @@ impl Sentinel {
         &self.sentinels
     }
 
-    /// The primary, as the sentinels tell it.
+    /// The primary that the sentinels name.
     pub fn primary(&self) -> &RedisServer {
         let watcher = self.sentinels.iter().find(|sentinel| sentinel.is_up());
         let port = primary_port(watcher.expect("some sentinel is up"));
@@ -84,16 +83,16 @@ impl Sentinel {
     /// Waits until the replica has replaced a primary that was killed or paused, and every sentinel
     /// that is up says so; returns the new primary's port. Panics if that takes more than a minute.
     pub fn wait_for_failover(&self) -> u16 {
-        let mut settled = self.settled.lock();
-        let heir = self.servers.iter().find(|server| server.port() != *settled);
-        let heir = heir.expect("there are two servers");
+        let mut last = self.last_primary.lock();
+        let successor = self.servers.iter().find(|server| server.port() != *last);
+        let successor = successor.expect("there are two servers");
         await_that("the replica takes over", || {
             let mut watchers = self.sentinels.iter().filter(|sentinel| sentinel.is_up());
-            watchers.all(|sentinel| primary_port(sentinel) == heir.port())
-                && heir.info("replication", "role").as_deref() == Some("master")
+            watchers.all(|sentinel| primary_port(sentinel) == successor.port())
+                && successor.info("replication", "role").as_deref() == Some("master")
         });
-        *settled = heir.port();
-        *settled
+        *last = successor.port();
+        *last
     }
 }
 

@@ -1,4 +1,4 @@
-//! Certificates for a server on the loopback, from an authority nobody else knows.
+//! Certificates for a server on the loopback, from a private authority.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-use super::settings::Settings;
+use super::redis::Settings;
 
 /// The certificate and key of a server, in files, and the authority's certificate.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// A new authority, and a certificate of it for `127.0.0.1` and `localhost`.
-    #[expect(clippy::new_without_default, reason = "every one is another")]
+    #[expect(clippy::new_without_default, reason = "every call creates a new one")]
     pub fn new() -> Self {
         let (ca_pem, certificate, key) = generate().expect("the certificates are well-formed");
         let dir = TempDir::with_prefix("waterclock-tls-").expect("a directory can be made");
@@ -39,7 +39,7 @@ impl Certificates {
         self.dir.path().join(name).display().to_string()
     }
 
-    /// The settings of a server that shows this certificate and asks clients for none.
+    /// The settings of a server that presents this certificate and requires none from clients.
     pub(super) fn configure(&self, settings: Settings) -> Settings {
         let path = |name: &str| format!("\"{}\"", self.path(name));
         settings.with(&[

@@ -1,9 +1,9 @@
-//! concurrency: a list of who holds how much until when.
+//! concurrency: a list of holders, each with its units and expiry.
 
 use super::meter::{Meter, positive};
 use super::search::{Time, Units};
 
-/// Everybody who ever held something.
+/// All holders so far.
 #[derive(Clone, Debug)]
 pub(super) struct Concurrency {
     limit: Units,
@@ -41,7 +41,7 @@ impl Meter for Concurrency {
         self.held(at) == 0
     }
 
-    fn only_held(&self) -> bool {
+    fn reserve_only(&self) -> bool {
         true
     }
 

@@ -1,9 +1,9 @@
-//! error-rate: every report there was, and what the breaker made of them.
+//! error-rate: a log of all reports, and the phase of the breaker.
 
 use super::meter::{Meter, positive};
 use super::search::{Time, Units};
 
-/// A share of errors, over reports that are still remembered.
+/// A circuit breaker over the reports that still count.
 #[derive(Clone, Debug)]
 pub(super) struct ErrorRate {
     /// In hundredths of a percent.
@@ -11,15 +11,15 @@ pub(super) struct ErrorRate {
     per: Time,
     min_samples: u128,
     cool_down: Time,
-    doing: Doing,
+    phase: Phase,
 }
 
 #[derive(Clone, Debug)]
-enum Doing {
-    /// Since the last time it was opened: when, and whether that was an error.
-    Listening(Vec<(Time, bool)>),
-    Cooling(Time),
-    Probing(Time),
+enum Phase {
+    /// The reports since it last closed: when, and whether it was an error.
+    Closed(Vec<(Time, bool)>),
+    Open(Time),
+    HalfOpen(Time),
 }
 
 impl ErrorRate {
@@ -29,34 +29,34 @@ impl ErrorRate {
             per: positive(per_ns),
             min_samples: positive(min_samples),
             cool_down: positive(cool_down_ns),
-            doing: Doing::Listening(Vec::new()),
+            phase: Phase::Closed(Vec::new()),
         }
     }
 
-    /// What nobody asked about for long enough is forgotten.
-    fn forget(&mut self, at: Time) {
+    /// Closes a breaker that is as good as fresh.
+    fn expire(&mut self, at: Time) {
         if self.is_fresh(at) {
-            self.doing = Doing::Listening(Vec::new());
+            self.phase = Phase::Closed(Vec::new());
         }
     }
 
-    fn hear(&mut self, at: Time, is_error: bool) {
-        self.forget(at);
-        match &mut self.doing {
-            Doing::Listening(reports) => {
+    fn count(&mut self, at: Time, is_error: bool) {
+        self.expire(at);
+        match &mut self.phase {
+            Phase::Closed(reports) => {
                 reports.push((at, is_error));
                 let recent = || reports.iter().filter(|(then, _)| then + self.per > at);
                 let (all, bad) = (recent().count(), recent().filter(|(_, bad)| *bad).count());
                 let (all, bad) = (all as u128, bad as u128);
                 if all >= self.min_samples && bad * 10_000 >= self.threshold * all {
-                    self.doing = Doing::Cooling(at);
+                    self.phase = Phase::Open(at);
                 }
             }
-            Doing::Probing(since) if at < *since + self.cool_down => {
-                self.doing =
-                    if is_error { Doing::Cooling(at) } else { Doing::Listening(Vec::new()) };
+            Phase::HalfOpen(since) if at < *since + self.cool_down => {
+                self.phase =
+                    if is_error { Phase::Open(at) } else { Phase::Closed(Vec::new()) };
             }
-            Doing::Cooling(_) | Doing::Probing(_) => {}
+            Phase::Open(_) | Phase::HalfOpen(_) => {}
         }
     }
 }
@@ -67,25 +67,25 @@ impl Meter for ErrorRate {
     }
 
     fn fits(&self, at: Time, _cost: Units) -> bool {
-        match &self.doing {
-            Doing::Listening(_) => true,
-            Doing::Cooling(since) | Doing::Probing(since) => at >= since + self.cool_down,
+        match &self.phase {
+            Phase::Closed(_) => true,
+            Phase::Open(since) | Phase::HalfOpen(since) => at >= since + self.cool_down,
         }
     }
 
     fn is_fresh(&self, at: Time) -> bool {
-        match &self.doing {
-            Doing::Listening(reports) => reports.iter().all(|(then, _)| then + self.per <= at),
-            Doing::Cooling(since) | Doing::Probing(since) => {
+        match &self.phase {
+            Phase::Closed(reports) => reports.iter().all(|(then, _)| then + self.per <= at),
+            Phase::Open(since) | Phase::HalfOpen(since) => {
                 at >= since + self.cool_down + self.per
             }
         }
     }
 
     fn charge(&mut self, at: Time, _cost: Units) {
-        self.forget(at);
-        if !matches!(self.doing, Doing::Listening(_)) {
-            self.doing = Doing::Probing(at);
+        self.expire(at);
+        if !matches!(self.phase, Phase::Closed(_)) {
+            self.phase = Phase::HalfOpen(at);
         }
     }
 
@@ -94,10 +94,10 @@ impl Meter for ErrorRate {
     fn refund(&mut self, _at: Time, _units: Units) {}
 
     fn report(&mut self, at: Time, is_error: bool, times: Units) {
-        let probed = matches!(self.doing, Doing::Probing(_)) && !self.is_fresh(at);
-        // However many come at once: a probe has one.
+        let probed = matches!(self.phase, Phase::HalfOpen(_)) && !self.is_fresh(at);
+        // A probe takes one report, however many come at once.
         for _ in 0..if probed { times.min(1) } else { times } {
-            self.hear(at, is_error);
+            self.count(at, is_error);
         }
     }
 }

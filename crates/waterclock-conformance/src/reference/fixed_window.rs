@@ -1,10 +1,10 @@
-//! fixed-window: a count that is forgotten when its window ends.
+//! fixed-window: a count that is reset when its window ends.
 
 use super::meter::{self, Meter, positive};
 use super::search::{MOST_UNITS, Time, Units};
 use super::spec::Align;
 
-/// What was used, and until when that matters.
+/// The count, and the end of its window.
 #[derive(Clone, Debug)]
 pub(super) struct FixedWindow {
     limit: Units,
@@ -23,7 +23,7 @@ impl FixedWindow {
         if at < self.end { self.count } else { 0 }
     }
 
-    /// The end of a window that would hold a charge at `at` if none lasted.
+    /// The end of the window that a charge at `at` starts if no window is open.
     fn end_of_new(&self, at: Time) -> Time {
         match &self.align {
             Align::First => at + self.per,

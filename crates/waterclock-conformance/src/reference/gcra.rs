@@ -1,9 +1,9 @@
-//! gcra, told the other way round: not an arrival time but a debt that drains.
+//! gcra as a debt that drains; the core uses an arrival time instead.
 
 use super::meter::{Meter, positive};
 use super::search::{CENTURY, FORTY_YEARS, MOST_UNITS, Time, Units};
 
-/// A debt that drains `limit` units per period, never below nothing.
+/// A debt that drains `limit` units per period, down to 0.
 #[derive(Clone, Debug)]
 pub(super) struct Gcra {
     limit: Units,
@@ -22,8 +22,8 @@ impl Gcra {
         Self { limit, per, capacity, overdraft, debt: 0, since: 0 }
     }
 
-    /// How many more whole units may be owed: no more than return within a century with overdraft, within
-    /// forty years or what capacity takes without it, nor more than can be told apart.
+    /// How many more whole units may be owed. With overdraft, what drains within a century; without it, within forty
+    /// years or the capacity's own time; and never more than `MOST_UNITS`.
     fn bearable(&self, at: Time) -> Units {
         let debt = self.debt(at);
         let deepest = if self.overdraft {
@@ -31,8 +31,8 @@ impl Gcra {
         } else {
             (FORTY_YEARS * self.limit).max(self.capacity * self.per)
         };
-        let told_apart = MOST_UNITS.saturating_sub(debt.div_ceil(self.per));
-        (deepest.saturating_sub(debt) / self.per).min(told_apart)
+        let representable = MOST_UNITS.saturating_sub(debt.div_ceil(self.per));
+        (deepest.saturating_sub(debt) / self.per).min(representable)
     }
 
     fn debt(&self, at: Time) -> u128 {

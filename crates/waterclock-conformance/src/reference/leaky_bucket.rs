@@ -1,4 +1,4 @@
-//! leaky-bucket, told per busy spell: what was poured since it was last empty, less the drips.
+//! leaky-bucket by busy spells: what was poured since it was last empty, minus the drips.
 
 use super::meter::{Meter, positive};
 use super::search::{CENTURY, FORTY_YEARS, MOST_UNITS, Time, Units};
@@ -10,7 +10,7 @@ pub(super) struct LeakyBucket {
     drip: Units,
     every: Time,
     overdraft: bool,
-    /// Empty again as soon as the drips since its start outweigh what was poured.
+    /// Ends as soon as the drips since its start exceed what was poured.
     spell: Option<Spell>,
 }
 
@@ -59,7 +59,7 @@ impl Meter for LeakyBucket {
     fn charge(&mut self, at: Time, cost: Units) {
         let lasting = self.spell.filter(|_| self.level(at) > 0);
         let spell = lasting.unwrap_or(Spell { start: at, poured: 0 });
-        // No more than returns in time, nor more than can be told apart.
+        // At most what drains within the deepest debt, and at most `MOST_UNITS`.
         let deepest = match self.overdraft {
             true => CENTURY,
             false => FORTY_YEARS.max(self.capacity.div_ceil(self.drip) * self.every),

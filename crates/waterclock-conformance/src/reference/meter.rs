@@ -1,4 +1,4 @@
-//! What every algorithm must be able to say about itself; all else is found by asking.
+//! What every algorithm of the model implements; all reported numbers are searched with it.
 
 use std::fmt::Debug;
 
@@ -15,8 +15,7 @@ use super::search::{Time, Units};
 use super::sliding_window::SlidingWindow;
 use super::spec::Algorithm;
 
-/// One key's use of one algorithm. Instants never decrease from call to call, and costs are
-/// above 0: the model sees to both.
+/// One key's usage under one algorithm. The model guarantees that instants never decrease and costs are above 0.
 pub(super) trait Meter: Debug + CloneMeter {
     /// The largest cost a fresh key could ever admit at once; none is unbounded.
     fn limit(&self) -> Option<Units>;
@@ -24,7 +23,7 @@ pub(super) trait Meter: Debug + CloneMeter {
     /// Whether `cost` fits at `at` without debt, if nothing else happens until then.
     fn fits(&self, at: Time, cost: Units) -> bool;
 
-    /// Whether `cost` would be admitted at `at`. Only overdraft makes this differ from fitting.
+    /// Whether `cost` would be admitted at `at`. Differs from `fits` only with overdraft.
     fn admits(&self, at: Time, cost: Units) -> bool {
         self.fits(at, cost)
     }
@@ -34,24 +33,23 @@ pub(super) trait Meter: Debug + CloneMeter {
         self.limit().is_none_or(|limit| cost <= limit)
     }
 
-    /// Whether, from `at` on, nothing tells this from a fresh meter.
+    /// Whether, from `at` on, this behaves like a fresh meter.
     fn is_fresh(&self, at: Time) -> bool;
 
-    /// Where time can also close what was open: the next instant after `at` that may open what
-    /// is closed at `at`. None where what is open stays open.
+    /// For meters that also close by themselves: the next instant after `at` at which a closed meter may open. None for
+    /// meters that stay open.
     fn reopens(&self, _at: Time) -> Option<Time> {
         None
     }
 
-    /// Spends an admitted cost.
+    /// Charges an admitted cost.
     fn charge(&mut self, at: Time, cost: Units);
 
-    /// Spends what was used already, whether or not it fits. No event: what only counts events stays
-    /// as it is.
+    /// Charges what was used already, whether or not it fits. Meters that count events ignore it.
     fn debit(&mut self, at: Time, units: Units);
 
-    /// Records an attempt in uniform mode, admitted or not. Only windows know how; any other
-    /// algorithm is a configuration error there, and merely charges what it admits.
+    /// Records an attempt in count-refusals mode, admitted or not. Only windows support that mode; other algorithms just
+    /// charge what they admit.
     fn record(&mut self, at: Time, cost: Units) {
         if self.admits(at, cost) {
             self.charge(at, cost);
@@ -61,26 +59,25 @@ pub(super) trait Meter: Debug + CloneMeter {
     /// Gives units back, as far as they still count.
     fn refund(&mut self, at: Time, units: Units);
 
-    /// Gives units back that were charged at `charged_at`. What has no windows does not tell them from
-    /// others.
+    /// Gives back units that were charged at `charged_at`. Only windows make a difference.
     fn give_back(&mut self, at: Time, _charged_at: Time, units: Units) {
         self.refund(at, units);
     }
 
-    /// Hears how what was admitted ended, so many times.
+    /// Reports the outcome of admitted calls, `times` times.
     fn report(&mut self, _at: Time, _is_error: bool, _times: Units) {}
 
     /// Whether only a reservation can charge it.
-    fn only_held(&self) -> bool {
+    fn reserve_only(&self) -> bool {
         false
     }
 
-    /// Spends an admitted cost that is held until then at most.
+    /// Charges an admitted cost that is held until `_until` at most.
     fn hold(&mut self, at: Time, cost: Units, _until: Time) {
         self.charge(at, cost);
     }
 
-    /// What was held from one instant until another at most becomes what was used.
+    /// Replaces what was held, from one instant until another at most, by what was used.
     fn settle(&mut self, at: Time, (since, _): (Time, Time), held: Units, used: Units) {
         if used > held {
             self.debit(at, used - held);
@@ -121,8 +118,7 @@ pub(super) fn fresh(algorithm: &Algorithm) -> Box<dyn Meter> {
     }
 }
 
-/// A number of a limit as the model keeps it. Zero would be a configuration error; it is read
-/// as one so that no trace can divide by it.
+/// A number of a limit. Zero would be a configuration error; it is read as 1, so that no trace divides by it.
 pub(super) fn positive(number: u64) -> u128 {
     u128::from(number.max(1))
 }
@@ -133,7 +129,7 @@ pub(super) fn counter(limit: Units, used: Units) -> Option<i64> {
     Some((limit - used).max(-limit))
 }
 
-/// Lets a model be copied, so that a test can ask what would have been.
+/// Makes boxed meters cloneable, so that tests can try out calls on a copy.
 pub(super) trait CloneMeter {
     fn boxed(&self) -> Box<dyn Meter>;
 }

@@ -1,9 +1,9 @@
-//! min-interval: a gap after each admission. A limit of its own, and an attribute of any other.
+//! min-interval: a gap after each admission. An algorithm, and an attribute of any other limit.
 
 use super::meter::Meter;
 use super::search::{Time, Units};
 
-/// Until when the gap lasts.
+/// The end of the current gap.
 #[derive(Clone, Debug)]
 pub(super) struct MinInterval {
     every: Time,

@@ -1,65 +1,63 @@
-//! One key under one policy: who is asked, who is charged, what is reported.
+//! One key under one policy: which limits are asked, which are charged, and the answer.
 
-use super::answer::Answer;
-use super::limit::{Limit, Verdict};
-use super::search::{Time, Units, narrow};
-use super::spec::{Mode, PolicySpec, Verb};
-use super::together::Together;
+use super::meter::{self, Meter};
+use super::min_interval::MinInterval;
+use super::search::{Time, MeterSet, Units, narrow};
+use super::spec::{Answer, LimitSpec, Mode, PolicySpec, Verb};
 
 /// The naive model of one key.
 #[derive(Clone, Debug)]
 pub struct Model {
-    pub(super) spec: PolicySpec,
-    pub(super) limits: Vec<Limit>,
+    spec: PolicySpec,
+    limits: Vec<Limit>,
     /// The latest instant seen: a clock that steps back stands still.
     now: Time,
 }
 
-/// How an admitted cost is spent.
+/// Whether an admitted cost is spent, or held until an instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum How {
+enum ChargeKind {
     Charge,
     Hold { until: Time },
 }
 
 impl Model {
-    /// A key that was never seen.
+    /// A fresh key.
     #[must_use]
     pub fn new(spec: PolicySpec) -> Self {
         let limits = spec.limits.iter().map(Limit::fresh).collect();
         Self { spec, limits, now: 0 }
     }
 
-    /// Does `verb` with `cost` at `now_ns`. A debit, a refund and a reset then answer as a peek
-    /// would.
+    /// Applies `verb` with `cost` at `now_ns`. Debits, refunds, reports and resets answer like a peek after them.
     pub fn apply(&mut self, now_ns: u64, verb: Verb, cost: u64) -> Answer {
-        self.arrive(now_ns);
+        self.advance_to(now_ns);
         let cost = Units::from(cost);
         match verb {
-            Verb::Check => return self.decide(cost, Some(How::Charge)),
+            Verb::Check => return self.decide(cost, Some(ChargeKind::Charge)),
             Verb::Peek => {}
             Verb::Debit => self.debit(cost),
-            Verb::ReportOk => self.hear(false, cost),
-            Verb::ReportError => self.hear(true, cost),
+            Verb::ReportOk => self.report(false, cost),
+            Verb::ReportError => self.report(true, cost),
             Verb::Refund => self.refund(cost),
             Verb::Reset => self.limits = self.spec.limits.iter().map(Limit::fresh).collect(),
         }
         self.decide(cost, None)
     }
 
-    /// The instant, or the latest one seen if that is later.
-    pub(super) fn arrive(&mut self, now_ns: u64) -> Time {
+    /// Moves time to `now_ns`, never back.
+    fn advance_to(&mut self, now_ns: u64) -> Time {
         self.now = self.now.max(Time::from(now_ns));
         self.now
     }
 
-    /// Whether a check is an error: somebody must be able to give back what it would take.
+    /// Whether a check is an error, because a limit can only be held by a reservation.
     pub fn reserves_only(&self) -> bool {
-        let held = |limit: &Limit| limit.meters.iter().any(|meter| meter.only_held());
+        let held = |limit: &Limit| limit.meters.iter().any(|meter| meter.reserve_only());
         !self.spec.shadow && self.limits.iter().any(|limit| !limit.shadow && held(limit))
     }
 
-    pub(super) fn decide(&mut self, cost: Units, how: Option<How>) -> Answer {
+    fn decide(&mut self, cost: Units, how: Option<ChargeKind>) -> Answer {
         let (mode, now) = (self.spec.mode, self.now);
         let judge = |limit: &Limit| Verdict::of(&limit.at(now), mode, cost);
         let each: Vec<_> = self.limits.iter().map(judge).collect();
@@ -69,20 +67,20 @@ impl Model {
         {
             self.charge(cost, live, &each, how);
         }
-        let answer = self.report(cost, live, &each);
+        let answer = self.answer(cost, live, &each);
         if self.spec.shadow { in_shadow(answer, cost) } else { answer }
     }
 
-    /// Live limits are charged what they grant together, a shadow limit what it grants alone.
-    fn charge(&mut self, cost: Units, live: Verdict, each: &[Verdict], how: How) {
+    /// Charges live limits what they grant together, and each shadow limit what it grants alone.
+    fn charge(&mut self, cost: Units, live: Verdict, each: &[Verdict], how: ChargeKind) {
         for (limit, own) in self.limits.iter_mut().zip(each) {
             let granted = if limit.shadow { own.granted } else { live.granted };
             for meter in &mut limit.meters {
                 match (self.spec.mode, how) {
                     (Mode::CountRefusals, _) => meter.record(self.now, cost),
                     _ if granted == 0 => {}
-                    (_, How::Charge) => meter.charge(self.now, granted),
-                    (_, How::Hold { until }) => meter.hold(self.now, granted, until),
+                    (_, ChargeKind::Charge) => meter.charge(self.now, granted),
+                    (_, ChargeKind::Hold { until }) => meter.hold(self.now, granted, until),
                 }
             }
         }
@@ -96,7 +94,7 @@ impl Model {
         }
     }
 
-    fn hear(&mut self, is_error: bool, times: Units) {
+    fn report(&mut self, is_error: bool, times: Units) {
         for meter in self.limits.iter_mut().flat_map(|limit| &mut limit.meters) {
             meter.report(self.now, is_error, times.min(65_536));
         }
@@ -108,7 +106,7 @@ impl Model {
         }
     }
 
-    fn report(&self, cost: Units, live: Verdict, each: &[Verdict]) -> Answer {
+    fn answer(&self, cost: Units, live: Verdict, each: &[Verdict]) -> Answer {
         let (mut limits, mut refused_by, mut shadow_refused_by) = (vec![], vec![], vec![]);
         for (index, (limit, own)) in self.limits.iter().zip(each).enumerate() {
             limits.push(limit.at(self.now).answer(cost, own.allowed));
@@ -119,7 +117,7 @@ impl Model {
             }
         }
         let all = match (&*self.limits, &*limits) {
-            // Alone, a live limit's own numbers are the policy's: no need to search twice.
+            // A single live limit has the policy's numbers: no need to search twice.
             ([Limit { shadow: false, .. }], [own]) => *own,
             _ => self.live().answer(cost, live.allowed),
         };
@@ -144,14 +142,14 @@ impl Model {
         counters.min().filter(|_| uniform)
     }
 
-    pub(super) fn live(&self) -> Together<'_> {
+    fn live(&self) -> MeterSet<'_> {
         let limits = self.limits.iter().filter(|limit| !limit.shadow);
         let meters = limits.flat_map(|limit| &limit.meters).map(|meter| &**meter).collect();
-        Together { meters, now: self.now }
+        MeterSet { meters, now: self.now }
     }
 }
 
-/// What a shadow policy says: what happened to its limits, but never a refusal.
+/// The answer of a shadow policy: its limits are charged, but it never refuses.
 fn in_shadow(answer: Answer, cost: Units) -> Answer {
     let mut shadow_refused_by = [answer.refused_by, answer.shadow_refused_by].concat();
     shadow_refused_by.sort_unstable();
@@ -162,6 +160,100 @@ fn in_shadow(answer: Answer, cost: Units) -> Answer {
         refused_by: Vec::new(),
         shadow_refused_by,
         ..answer
+    }
+}
+
+/// A reservation: what each limit was charged, and when.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    at: Time,
+    until: Time,
+    /// Per limit; none for a shadow limit that refused.
+    parts: Vec<Option<Units>>,
+    /// How much it holds of the limits that can refuse.
+    pub held: u64,
+}
+
+impl Model {
+    /// A check that can be settled later. In partial mode it may hold a part of the cost.
+    pub fn reserve(
+        &mut self,
+        now_ns: u64,
+        cost: u64,
+        ttl_ns: u64,
+    ) -> (Answer, Option<Reservation>) {
+        let now = self.advance_to(now_ns);
+        let each: Vec<Units> = self
+            .limits
+            .iter()
+            .map(|limit| Verdict::of(&limit.at(now), self.spec.mode, cost.into()).granted)
+            .collect();
+        let live = Verdict::of(&self.live(), self.spec.mode, cost.into());
+        let until = now + Time::from(ttl_ns);
+        let answer = self.decide(cost.into(), Some(ChargeKind::Hold { until }));
+        let holds = answer.allowed || self.spec.mode == Mode::Partial && answer.granted > 0;
+        let parts = self.limits.iter().zip(each).map(|(limit, own)| {
+            let units = if limit.shadow { own } else { live.granted };
+            (units > 0 || cost == 0).then_some(units)
+        });
+        let reservation =
+            Reservation { at: now, until, parts: parts.collect(), held: answer.granted };
+        (answer, holds.then_some(reservation))
+    }
+
+    /// Replaces what was held by what was used.
+    pub fn settle(&mut self, now_ns: u64, reservation: &Reservation, actual: u64) {
+        let (now, actual) = (self.advance_to(now_ns), Units::from(actual));
+        for (limit, part) in self.limits.iter_mut().zip(&reservation.parts) {
+            let Some(units) = part else { continue };
+            for meter in &mut limit.meters {
+                meter.settle(now, (reservation.at, reservation.until), *units, actual);
+            }
+        }
+    }
+}
+
+/// A limit's algorithm and, if it has one, its gap.
+#[derive(Clone, Debug)]
+struct Limit {
+    meters: Vec<Box<dyn Meter>>,
+    shadow: bool,
+}
+
+impl Limit {
+    fn fresh(spec: &LimitSpec) -> Self {
+        let gap = spec.min_interval_ns.map(|every| Box::new(MinInterval::new(every)) as Box<_>);
+        let meters = [Some(meter::fresh(&spec.algorithm)), gap];
+        Self { meters: meters.into_iter().flatten().collect(), shadow: spec.shadow }
+    }
+
+    fn at(&self, now: Time) -> MeterSet<'_> {
+        MeterSet { meters: self.meters.iter().map(|meter| &**meter).collect(), now }
+    }
+}
+
+/// What one limit, or all live limits together, would do.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    /// Admit the whole cost.
+    allowed: bool,
+    /// Admit this much; in count-refusals mode, record it.
+    granted: Units,
+    /// Admit nothing. A partial grant is not a refusal.
+    refused: bool,
+}
+
+impl Verdict {
+    fn of(meters: &MeterSet<'_>, mode: Mode, cost: Units) -> Self {
+        if meters.admit(cost) {
+            return Self { allowed: true, granted: cost, refused: false };
+        }
+        let granted = match mode {
+            Mode::CountRefusals => cost,
+            Mode::Binary => 0,
+            Mode::Partial => meters.remaining().map_or(0, |remaining| cost.min(remaining)),
+        };
+        Self { allowed: false, granted, refused: mode != Mode::Partial || granted == 0 }
     }
 }
 
@@ -192,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nary_grants_what_fits() {
+    fn partial_mode_grants_what_fits() {
         let mut model = windows(Mode::Partial, false, [window(5, false), window(3, false)]);
         model.apply(0, Verb::Check, 1);
         let partial = model.apply(0, Verb::Check, 3);
@@ -203,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shadow_limit_lives_its_own_life() {
+    fn a_shadow_limit_has_its_own_usage() {
         let mut model = windows(Mode::Binary, false, [window(3, false), window(5, true)]);
         let refused = model.apply(0, Verb::Check, 4);
         assert_eq!((refused.allowed, refused.limit), (false, Some(3)));
@@ -228,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_closes_again_is_waited_for_together() {
+    fn waits_follow_limits_that_close_again() {
         let quota = live(Algorithm::Quota { limit: 4, per_ns: 100 });
         let slots = live(Algorithm::EvenSlots { limit: 1, per_ns: 120 });
         let spec = PolicySpec { mode: Mode::Binary, shadow: false, limits: vec![quota, slots] };

@@ -21,7 +21,7 @@ impl Quota {
         at - at % self.per
     }
 
-    /// What a key that never asked has lost by now.
+    /// What an idle key has lost by now.
     fn lost(&self, at: Time) -> Units {
         self.limit * (at - self.window(at)) / self.per
     }

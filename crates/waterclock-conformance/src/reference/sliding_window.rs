@@ -1,4 +1,4 @@
-//! sliding-window, told per window: each weighs fully while it lasts, then fades during the next.
+//! sliding-window by windows: each counts fully while it lasts, then fades during the next.
 
 use super::meter::{Meter, positive};
 use super::search::{MOST_UNITS, Time, Units};

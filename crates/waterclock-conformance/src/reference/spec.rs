@@ -1,4 +1,4 @@
-//! The question: what a policy is made of, in plain numbers.
+//! Policies, calls and answers of the reference model, in plain numbers.
 
 /// An algorithm with its numbers. Units are whole, time is nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,20 +69,20 @@ pub enum Algorithm {
         /// The shortest gap.
         every_ns: u64,
     },
-    /// So many held at once, by reservations only.
+    /// Units held at the same time, by reservations only.
     Concurrency {
         /// Units held at once.
         limit: u64,
         /// For how long each may be held.
         lease_ns: u64,
     },
-    /// Closed while too many reports are errors.
+    /// A circuit breaker: refuses after too many errors.
     ErrorRate {
         /// Hundredths of a percent of errors that open it.
         threshold: u64,
         /// How long a report counts.
         per_ns: u64,
-        /// How many there must be.
+        /// The fewest reports that can open it.
         min_samples: u64,
         /// How long it stays open.
         cool_down_ns: u64,
@@ -96,8 +96,7 @@ pub enum Align {
     First,
     /// At multiples of the period.
     Epoch,
-    /// At these sorted instants. What lies before the first is one window, what lies after the
-    /// last is one that never ends.
+    /// At these sorted instants. Everything before the first is one window; the last window never ends.
     Calendar(Vec<u64>),
 }
 
@@ -106,7 +105,7 @@ pub enum Align {
 pub struct LimitSpec {
     /// How it counts.
     pub algorithm: Algorithm,
-    /// A gap enforced besides.
+    /// A minimum interval enforced as well.
     pub min_interval_ns: Option<u64>,
     /// Decide and report, never refuse.
     pub shadow: bool,
@@ -123,22 +122,22 @@ pub enum Mode {
     CountRefusals,
 }
 
-/// What is done to the key.
+/// What a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Decide and charge.
     Check,
     /// Decide, charge nothing.
     Peek,
-    /// Charge what was used already, into debt if need be.
+    /// Charge what was used already, into debt if necessary.
     Debit,
-    /// So many ended well.
+    /// Report this many successes.
     ReportOk,
-    /// So many ended badly.
+    /// Report this many errors.
     ReportError,
     /// Give units back.
     Refund,
-    /// Forget the key.
+    /// Clear the key.
     Reset,
 }
 
@@ -151,4 +150,48 @@ pub struct PolicySpec {
     pub shadow: bool,
     /// The limits, in order.
     pub limits: Vec<LimitSpec>,
+}
+
+/// A policy's answer to one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The whole cost was admitted now.
+    pub allowed: bool,
+    /// How much was admitted.
+    pub granted: u64,
+    /// The largest cost a fresh key could ever admit at once; none is unbounded.
+    pub limit: Option<u64>,
+    /// The largest cost that would be admitted now, after this call; none is unbounded.
+    pub remaining: Option<u64>,
+    /// The wait for this cost; none is never.
+    pub retry_after_ns: Option<u64>,
+    /// The wait for one unit more than `remaining`; none when full or unbounded.
+    pub next_unit_ns: Option<u64>,
+    /// The wait until the key behaves like a fresh one.
+    pub reset_after_ns: u64,
+    /// The live limits that refused, in order.
+    pub refused_by: Vec<usize>,
+    /// The limits that would have refused, were they not in shadow, in order.
+    pub shadow_refused_by: Vec<usize>,
+    /// Count-refusals mode only: the smallest signed `limit − used`.
+    pub counter: Option<i64>,
+    /// Each limit's own numbers.
+    pub limits: Vec<LimitAnswer>,
+}
+
+/// One limit's numbers, as if it were alone, on the state after the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitAnswer {
+    /// This limit admitted the whole cost, judged before anything was charged.
+    pub allowed: bool,
+    /// As in [`Answer`].
+    pub limit: Option<u64>,
+    /// As in [`Answer`].
+    pub remaining: Option<u64>,
+    /// As in [`Answer`].
+    pub retry_after_ns: Option<u64>,
+    /// As in [`Answer`].
+    pub next_unit_ns: Option<u64>,
+    /// As in [`Answer`].
+    pub reset_after_ns: u64,
 }

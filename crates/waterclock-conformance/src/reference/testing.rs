@@ -1,4 +1,4 @@
-//! What the tests of this model share: short ways to build one, and seeded dice.
+//! Shared by the tests of this model: shortcuts to build policies, and a seeded random generator.
 
 use super::{Algorithm, Align, LimitSpec, Mode, Model, PolicySpec, Verb};
 
@@ -26,7 +26,7 @@ pub(super) fn checks(model: &mut Model, at: impl Iterator<Item = u64>) -> usize 
     at.filter(|&now| model.apply(now, Verb::Check, 1).allowed).count()
 }
 
-/// Seeded, so that a failure can be met again (splitmix64).
+/// A seeded random generator (splitmix64), so that failures can be reproduced.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -61,7 +61,7 @@ impl Dice {
         }
     }
 
-    /// Any algorithm, or only the windows that uniform knows, with numbers up to `limit`, `per`.
+    /// Any algorithm, or only the windows that count-refusals mode supports, with numbers up to `limit` and `per`.
     pub(super) fn algorithm(&mut self, windows_only: bool, limit: u64, per: u64) -> Algorithm {
         let edges = (1..40).map(|i| per.saturating_mul(i)).collect();
         let (limit, per_ns) = (self.below(limit) + 1, self.below(per) + 1);
@@ -84,7 +84,7 @@ impl Dice {
                 Algorithm::LeakyBucket { capacity: limit, drip, every_ns: per_ns, overdraft }
             }
             7 => Algorithm::Quota { limit, per_ns },
-            // Half-slots shorter than an instant would be something else.
+            // Half-slots must be at least one instant long.
             8 => Algorithm::EvenSlots { limit: limit.min(per_ns.div_ceil(2)), per_ns: per_ns + 1 },
             _ => Algorithm::MinInterval { every_ns: per_ns },
         }

@@ -5,13 +5,13 @@ use waterclock::{
     Answer as Given, Charge, Hold, ManualClock, MemoryStore, OnExpiry, Policy, Reserved, Settled,
     Settlement, Store, StoreError, Timestamp, Verb,
 };
-use waterclock_conformance::holding::{Act, HoldCase, Ledger, Said, Step, run};
+use waterclock_conformance::reservations::{Action, ReservationCase, Ledger, Response, Step, run};
 use waterclock_conformance::reference::{Algorithm, Align, Answer, LimitSpec, Mode, PolicySpec};
 use waterclock_conformance::{Family, now_or_never, policy};
 
 use crate::suites::cases;
 
-fn on_memory(spec: &PolicySpec, steps: &[Step]) -> Vec<Said> {
+fn on_memory(spec: &PolicySpec, steps: &[Step]) -> Vec<Response> {
     on(spec, steps, |store| store)
 }
 
@@ -19,7 +19,7 @@ fn on<S: Store>(
     spec: &PolicySpec,
     steps: &[Step],
     wrap: impl Fn(MemoryStore<ManualClock>) -> S,
-) -> Vec<Said> {
+) -> Vec<Response> {
     let clock = ManualClock::default();
     let store = MemoryStore::new(16, clock.clone());
     now_or_never(store.set_policy(policy(spec))).expect("the memory store takes any policy");
@@ -34,17 +34,17 @@ fn is_too_far(answer: &Answer) -> bool {
 }
 
 /// A reservation that is asked for again answers with the numbers of then; only what it holds is compared.
-fn same(said: &Said, expected: &Said) -> bool {
+fn same(said: &Response, expected: &Response) -> bool {
     match (said, expected) {
-        (Said::Answered(_), Said::Answered(answer)) if is_too_far(answer) => true,
-        (Said::Reserved { .. }, Said::Reserved { answer: Some(answer), .. })
+        (Response::Answered(_), Response::Answered(answer)) if is_too_far(answer) => true,
+        (Response::Reserved { .. }, Response::Reserved { answer: Some(answer), .. })
             if is_too_far(answer) =>
         {
             true
         }
         (
-            Said::Reserved { held: a, expires_in_ns: b, .. },
-            Said::Reserved { held: c, expires_in_ns: d, answer: None },
+            Response::Reserved { held: a, expires_in_ns: b, .. },
+            Response::Reserved { held: c, expires_in_ns: d, answer: None },
         ) => (a, b) == (c, d),
         _ => said == expected,
     }
@@ -55,7 +55,7 @@ fn complaint(spec: &PolicySpec, steps: &[Step]) -> Option<String> {
     compare(spec, steps, &on_memory(spec, steps))
 }
 
-fn compare(spec: &PolicySpec, steps: &[Step], said: &[Said]) -> Option<String> {
+fn compare(spec: &PolicySpec, steps: &[Step], said: &[Response]) -> Option<String> {
     let mut ledger = Ledger::new(spec.clone());
     steps.iter().zip(said).enumerate().find_map(|(i, (step, said))| {
         let expected = ledger.apply(*step);
@@ -65,7 +65,7 @@ fn compare(spec: &PolicySpec, steps: &[Step], said: &[Said]) -> Option<String> {
 
 fn hold(family: Family) {
     for seed in 0..cases() {
-        let HoldCase { spec, mut steps } = HoldCase::draw(family, seed, 1);
+        let ReservationCase { spec, mut steps } = ReservationCase::draw(family, seed, 1);
         let Some(mut why) = complaint(&spec, &steps) else { continue };
         let mut i = 0;
         while i < steps.len() {
@@ -146,7 +146,7 @@ impl Store for Bugged {
 fn planted_bugs_are_caught() {
     for bug in [Bug::CancelIsLost, Bug::HeldForEver, Bug::SettledTwice] {
         let is_caught = (0..2_000).any(|seed| {
-            let HoldCase { spec, steps } = HoldCase::draw(Family::Sliding, seed, 1);
+            let ReservationCase { spec, steps } = ReservationCase::draw(Family::Sliding, seed, 1);
             let said = on(&spec, &steps, |store| Bugged(store, bug));
             compare(&spec, &steps, &said).is_some()
         });
@@ -165,7 +165,7 @@ fn unforgetting() -> PolicySpec {
 #[test]
 fn never_more_is_held_at_once_than_the_limit() {
     for seed in 0..cases() {
-        let HoldCase { mut spec, steps } = HoldCase::draw(Family::Concurrency, seed, 1);
+        let ReservationCase { mut spec, steps } = ReservationCase::draw(Family::Concurrency, seed, 1);
         spec.limits.truncate(1);
         spec.shadow = false;
         let Algorithm::Concurrency { limit, .. } = spec.limits[0].algorithm else { unreachable!() };
@@ -175,7 +175,7 @@ fn never_more_is_held_at_once_than_the_limit() {
             ledger.apply(*step);
             let held = ledger.outstanding();
             assert!(held <= limit.into(), "{held} held at once: {spec:?} {steps:#?}");
-            if let Said::Answered(answer) = said
+            if let Response::Answered(answer) = said
                 && spec.limits[0].min_interval_ns.is_none()
             {
                 assert_eq!(u128::from(limit - answer.remaining.unwrap()), held);
@@ -188,16 +188,16 @@ fn never_more_is_held_at_once_than_the_limit() {
 fn grants_and_what_is_outstanding_and_refunds_are_debits() {
     let spec = unforgetting();
     for seed in 0..cases() {
-        let HoldCase { mut steps, .. } = HoldCase::draw(Family::FixedEpoch, seed, 1);
+        let ReservationCase { mut steps, .. } = ReservationCase::draw(Family::FixedEpoch, seed, 1);
         // Holders only, and those who crash: they settle late or never.
-        steps.retain(|step| !matches!(step.act, Act::Check(_) | Act::Debit(_)));
+        steps.retain(|step| !matches!(step.action, Action::Check(_) | Action::Debit(_)));
         let last = steps.last().map_or(0, |step| step.at_ns);
-        steps.push(Step { at_ns: last, act: Act::Peek(0) });
+        steps.push(Step { at_ns: last, action: Action::Peek(0) });
         let mut ledger = Ledger::new(spec.clone());
         steps.iter().for_each(|step| _ = ledger.apply(*step));
         let totals = ledger.totals();
         assert_eq!(totals.debits, totals.grants + totals.outstanding + totals.refunds);
-        let Some(Said::Answered(answer)) = on_memory(&spec, &steps).pop() else { unreachable!() };
+        let Some(Response::Answered(answer)) = on_memory(&spec, &steps).pop() else { unreachable!() };
         let used = u128::from(answer.limit.unwrap() - answer.remaining.unwrap());
         assert_eq!(used, totals.debits - totals.refunds, "seed {seed}: {steps:#?}");
     }
@@ -211,28 +211,28 @@ fn cancelled_is_as_if_never_reserved() {
     for family in families.into_iter().chain([Family::Quota, Family::LeakyStaircase]) {
         let mut compared = 0;
         for seed in 0..cases() {
-            let HoldCase { mut spec, steps } = HoldCase::draw(family, seed, 1);
+            let ReservationCase { mut spec, steps } = ReservationCase::draw(family, seed, 1);
             if spec.limits.iter().any(|limit| limit.min_interval_ns.is_some()) {
                 continue; // The event took place, and its gap is kept.
             }
             spec.mode = Mode::Binary;
-            let debits = |act| matches!(act, Act::Debit(units) if units < 1 << 30);
-            let mut others: Vec<Step> = steps.into_iter().filter(|step| debits(step.act)).collect();
+            let debits = |act| matches!(action, Action::Debit(units) if units < 1 << 30);
+            let mut others: Vec<Step> = steps.into_iter().filter(|step| debits(step.action)).collect();
             let Some(&Step { at_ns, .. }) = others.first() else { continue };
             if matches!(family, Family::Gcra | Family::LeakyStaircase | Family::Quota) {
                 others.iter_mut().for_each(|step| step.at_ns = at_ns);
             }
             let last = others.last().map_or(0, |step| step.at_ns);
             for (i, cost) in [(0, 0), (1, 1)] {
-                others.push(Step { at_ns: last + i * 1_000, act: Act::Peek(cost) });
+                others.push(Step { at_ns: last + i * 1_000, action: Action::Peek(cost) });
             }
             let ttl_ns = 86_400_000_000_000;
-            let reserve = Act::Reserve { name: 0, cost: 1, ttl_ns, releases: false };
+            let reserve = Action::Reserve { name: 0, cost: 1, ttl_ns, releases: false };
             let mut held = others.clone();
-            held.insert(0, Step { at_ns, act: reserve });
-            held.insert(held.len() - 2, Step { at_ns: last, act: Act::Cancel { name: 0 } });
+            held.insert(0, Step { at_ns, action: reserve });
+            held.insert(held.len() - 2, Step { at_ns: last, action: Action::Cancel { name: 0 } });
             let (with, without) = (on_memory(&spec, &held), on_memory(&spec, &others));
-            if last - at_ns >= ttl_ns || !matches!(with[0], Said::Reserved { held: Some(_), .. }) {
+            if last - at_ns >= ttl_ns || !matches!(with[0], Response::Reserved { held: Some(_), .. }) {
                 continue;
             }
             assert_eq!(with[with.len() - 2..], without[without.len() - 2..], "{spec:?} {held:#?}");

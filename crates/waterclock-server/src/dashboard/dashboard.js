@@ -31,7 +31,11 @@ async function onLive(live) {
     if (live.at_us - described > 5e6) { describe(points); described = live.at_us; }
   }
   if (!read || read.config.generation !== live.config.generation || !isSameRun(read, live)) {
-    if (await loadPolicies()) read = live;
+    if (await loadPolicies()) {
+      read = live;
+      // The limits of the policies are known only now.
+      showPolicies(history, live, onChoose);
+    }
     showCurl();
   }
 }

@@ -9,7 +9,7 @@ use waterclock::{
     Policy, Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::Family;
-use waterclock_conformance::holding::{Act, HoldCase, run};
+use waterclock_conformance::reservations::{Action, ReservationCase, run};
 use waterclock_conformance::real::RedisServer;
 use waterclock_redis::RedisStore;
 
@@ -64,9 +64,9 @@ impl Store for Traced {
 
 /// One trace through both; how many steps were the same.
 async fn compare(store: RedisStore, family: Family, seed: u64) -> u64 {
-    let HoldCase { spec, mut steps } = HoldCase::draw(family, seed, 1_000);
+    let ReservationCase { spec, mut steps } = ReservationCase::draw(family, seed, 1_000);
     for step in &mut steps {
-        if let Act::Reserve { releases, .. } = &mut step.act {
+        if let Action::Reserve { releases, .. } = &mut step.action {
             *releases = false;
         }
     }

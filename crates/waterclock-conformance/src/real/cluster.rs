@@ -1,15 +1,12 @@
-//! A Redis cluster of one's own.
-
-mod view;
+//! A Redis cluster for one test.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use parking_lot::Mutex;
 
-use self::view::View;
-use super::patience::{await_that, find};
-use super::settings::Settings;
-use super::{RedisServer, Reply};
+use super::redis::{Settings, field};
+use super::{RedisServer, Reply, await_that, wait_for};
 
 /// How many slots keys are spread over.
 const SLOTS: usize = 16_384;
@@ -20,8 +17,7 @@ const SLOTS: usize = 16_384;
 pub struct Cluster {
     nodes: Vec<RedisServer>,
     ids: Vec<String>,
-    /// One slot of each node that serves any, as of the last time all was well: whoever serves it
-    /// later is that node's heir.
+    /// One slot of each serving node when the cluster was last complete. The node that serves it later is its successor.
     homes: Mutex<BTreeMap<usize, u16>>,
 }
 
@@ -39,7 +35,7 @@ pub struct Move {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until every node finds it complete and every replica follows.
+    /// Starts a cluster and waits until it is complete and every replica follows.
     pub fn start(primaries: usize, replicas_each: usize) -> Self {
         assert!(primaries > 0, "a cluster has at least one primary");
         let mut settings = Settings::server().with(&[
@@ -57,10 +53,10 @@ impl Cluster {
         let ids = nodes.iter().map(id).collect();
         let cluster = Self { nodes, ids, homes: Mutex::default() };
         cluster.share_slots(primaries);
-        cluster.introduce();
+        cluster.meet();
         for replica in primaries..count {
             let primary = (replica - primaries) / replicas_each;
-            cluster.tell(replica, &["REPLICATE", &cluster.ids[primary]]);
+            cluster.configure(replica, &["REPLICATE", &cluster.ids[primary]]);
         }
         await_that("every replica follows its primary, and every node knows", || {
             let replicas = &cluster.nodes[primaries..];
@@ -95,7 +91,7 @@ impl Cluster {
         u16::try_from(node.command(&command).as_int()).expect("slots are small")
     }
 
-    /// The index of the node that serves a slot. Where nodes disagree, who knows the latest is right.
+    /// The index of the node that serves a slot. If nodes disagree, the latest epoch wins.
     pub fn primary_of_slot(&self, slot: u16) -> usize {
         let views: Vec<_> = self.up().filter_map(View::of).collect();
         let latest = views.iter().filter_map(|view| view.owner(slot)).max();
@@ -109,17 +105,17 @@ impl Cluster {
         self.finish_move(moving);
     }
 
-    /// Begins to move a slot. No key is moved yet, but from now on `from` redirects whoever asks
-    /// for a key it does not have (`ASK`), and `to` serves those who come redirected (`ASKING`).
+    /// Begins to move a slot. No key is moved yet, but from now on `from` redirects requests for keys that it does not have
+    /// (`ASK`), and `to` serves redirected requests (`ASKING`).
     pub fn begin_move(&self, slot: u16, to: usize) -> Move {
         let from = self.primary_of_slot(slot);
         let text = slot.to_string();
-        self.tell(to, &["SETSLOT", &text, "IMPORTING", &self.ids[from]]);
-        self.tell(from, &["SETSLOT", &text, "MIGRATING", &self.ids[to]]);
+        self.configure(to, &["SETSLOT", &text, "IMPORTING", &self.ids[from]]);
+        self.configure(from, &["SETSLOT", &text, "MIGRATING", &self.ids[to]]);
         Move { slot, from, to }
     }
 
-    /// Moves up to `count` keys of a slot that is moving; says how many there were.
+    /// Moves up to `count` keys of a slot that is moving; returns how many there were.
     pub fn move_keys(&self, moving: Move, count: usize) -> usize {
         let (slot, count) = (moving.slot.to_string(), count.to_string());
         let from = &self.nodes[moving.from];
@@ -142,11 +138,11 @@ impl Cluster {
     pub fn finish_move(&self, moving: Move) {
         while self.move_keys(moving, 100) > 0 {}
         let Move { slot, from, to } = moving;
-        // The new owner first: were it last, both would refuse the slot in between.
+        // The new owner first; otherwise both would refuse the slot in between.
         let others = (0..self.nodes.len()).filter(|&i| i != to && i != from);
         for node in [to, from].into_iter().chain(others) {
             if self.nodes[node].is_up() && self.is_primary(node) {
-                self.tell(node, &["SETSLOT", &slot.to_string(), "NODE", &self.ids[to]]);
+                self.configure(node, &["SETSLOT", &slot.to_string(), "NODE", &self.ids[to]]);
             }
         }
         self.wait_until("every node knows where a moved slot went", || {
@@ -161,7 +157,7 @@ impl Cluster {
     }
 
     /// Waits until a replica serves the slots of a primary that was killed or paused, and every
-    /// node that is up knows; says which replica. Panics if none does within a minute.
+    /// node that is up knows; returns that replica. Panics after a minute.
     pub fn wait_for_failover(&self, primary: usize) -> usize {
         let home = self.homes.lock().get(&primary).copied();
         let slot = home.unwrap_or_else(|| panic!("node {primary} served no slots"));
@@ -169,39 +165,37 @@ impl Cluster {
         self.primary_of_slot(slot)
     }
 
-    /// Waits until every node that is up finds that all slots are served, and by whom all say the
-    /// same. Panics if this takes more than a minute.
+    /// Waits until all slots are served and all nodes that are up agree on the owners. Panics after a minute.
     pub fn wait_until_ok(&self) {
         self.wait_until("every node finds the cluster complete", || true);
     }
 
-    /// Waits until something holds in a cluster that is well.
+    /// Waits until the cluster is complete and `holds` is true.
     fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
-        let homes = find(what, || {
+        let homes = wait_for(what, || {
             let views = self.views()?;
             let shares = views.first()?.shares();
-            let well = views.iter().all(|view| view.complete && view.shares() == shares);
+            let is_complete = views.iter().all(|view| view.complete && view.shares() == shares);
             let homes = || shares.iter().map(|&(slot, id)| (self.index(id), slot)).collect();
-            (well && holds()).then(homes)
+            (is_complete && holds()).then(homes)
         });
         *self.homes.lock() = homes;
     }
 
-    /// Gives each primary its share of the slots. Epochs differ from the start, so that no two
-    /// nodes have to settle whose claims are newer.
+    /// Assigns the slots to the primaries, with different epochs, so that no two nodes compete for the newer claim.
     fn share_slots(&self, primaries: usize) {
         for primary in 0..primaries {
             let first = primary * SLOTS / primaries;
             let last = (primary + 1) * SLOTS / primaries - 1;
-            self.tell(primary, &["ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+            self.configure(primary, &["ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
         }
         for node in 0..self.nodes.len() {
-            self.tell(node, &["SET-CONFIG-EPOCH", &(node + 1).to_string()]);
+            self.configure(node, &["SET-CONFIG-EPOCH", &(node + 1).to_string()]);
         }
     }
 
-    /// Makes everybody known to everybody.
-    fn introduce(&self) {
+    /// Makes all nodes known to each other.
+    fn meet(&self) {
         let first = &self.nodes[0];
         for node in &self.nodes[1..] {
             let (port, bus) = (node.port().to_string(), node.port_of("cluster-port").to_string());
@@ -210,7 +204,7 @@ impl Cluster {
         await_that("every node knows all nodes", || self.all_see(|view| view.knows(&self.ids)));
     }
 
-    fn tell(&self, node: usize, command: &[&str]) {
+    fn configure(&self, node: usize, command: &[&str]) {
         self.nodes[node].command(&[&["CLUSTER"], command].concat()).unwrap();
     }
 
@@ -218,12 +212,12 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.is_up())
     }
 
-    /// What the nodes that are up believe; `None` if one does not say.
+    /// The views of all nodes that are up; `None` if one does not answer.
     fn views(&self) -> Option<Vec<View>> {
         self.up().map(View::of).collect()
     }
 
-    /// Whether all nodes that are up see something.
+    /// Whether something is true in the views of all nodes that are up.
     fn all_see(&self, something: impl Fn(&View) -> bool) -> bool {
         self.views().is_some_and(|views| views.iter().all(something))
     }
@@ -235,4 +229,85 @@ impl Cluster {
     fn is_primary(&self, node: usize) -> bool {
         self.nodes[node].info("replication", "role").as_deref() == Some("master")
     }
+}
+
+/// A cluster as one of its nodes sees it. Views differ for a while after every change.
+#[derive(Debug)]
+struct View {
+    /// Whether all slots are served, as far as this node knows.
+    complete: bool,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    id: String,
+    flags: String,
+    /// If two nodes claim a slot, the later epoch wins.
+    epoch: u64,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+impl View {
+    /// The view of a node; `None` if it does not answer.
+    fn of(node: &RedisServer) -> Option<Self> {
+        let mut connection = node.connect().ok()?;
+        let mut query = |what| match connection.command(&["CLUSTER", what]) {
+            Ok(Reply::Bulk(text)) => Some(String::from_utf8_lossy(&text).into_owned()),
+            // A replica that is being filled answers that it is busy.
+            _ => None,
+        };
+        Some(Self {
+            complete: field(&query("INFO")?, "cluster_state").as_deref() == Some("ok"),
+            members: query("NODES")?.lines().map(Member::read).collect(),
+        })
+    }
+
+    /// Whether it knows all of these nodes, with no handshake pending.
+    fn knows(&self, ids: &[String]) -> bool {
+        ids.iter().all(|id| self.members.iter().any(|member| member.id == *id))
+            && self.members.iter().all(|member| !member.flags.contains("handshake"))
+    }
+
+    /// How many replicas there are.
+    fn replicas(&self) -> usize {
+        self.members.iter().filter(|member| member.flags.contains("slave")).count()
+    }
+
+    /// The epoch and id of the node that serves a slot.
+    fn owner(&self, slot: u16) -> Option<(u64, &str)> {
+        let serves = |member: &&Member| member.slots.iter().any(|range| range.contains(&slot));
+        self.members.iter().find(serves).map(|member| (member.epoch, member.id.as_str()))
+    }
+
+    /// The owners: the first slot of each range with its node, in order.
+    fn shares(&self) -> Vec<(u16, &str)> {
+        let all = self.members.iter().flat_map(|member| {
+            member.slots.iter().map(|range| (*range.start(), member.id.as_str()))
+        });
+        let mut shares: Vec<_> = all.collect();
+        shares.sort_unstable();
+        shares
+    }
+}
+
+impl Member {
+    /// Reads a line of `CLUSTER NODES`: id, address, flags, primary, ping, pong, epoch, link, slots.
+    fn read(line: &str) -> Self {
+        let words: Vec<_> = line.split(' ').collect();
+        // Slots in brackets are moving; their owner is listed as well.
+        let slots = words[8..].iter().filter(|word| !word.starts_with('['));
+        Self {
+            id: words[0].into(),
+            flags: words[2].into(),
+            epoch: words[6].parse().expect("an epoch is a number"),
+            slots: slots.map(|word| read_range(word)).collect(),
+        }
+    }
+}
+
+fn read_range(word: &str) -> RangeInclusive<u16> {
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let slot = |text: &str| text.parse().expect("a slot is a number");
+    slot(first)..=slot(last)
 }
