@@ -43,7 +43,11 @@ fn ends(answer: &Answer) -> bool {
 }
 
 /// Cost = remaining is admitted now, remaining + 1 is not.
-pub(super) fn remaining<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+pub(super) fn remaining<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+) -> PropertyResult {
     if has_overdraft(&case.spec) || case.spec.shadow {
         return Ok(false);
     }

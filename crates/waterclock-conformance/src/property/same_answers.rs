@@ -36,7 +36,10 @@ pub(super) fn peeks<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) ->
     let mut others = subject.run(&case.spec, &with_peeks, false).into_iter().skip(2).step_by(4);
     match plain.iter().position(|answer| Some(answer) != others.next().as_ref()) {
         None => Ok(true),
-        Some(i) => Err(format!("call {i} changes if peeks are inserted; without them it is {:?}", plain[i])),
+        Some(i) => Err(format!(
+            "call {i} changes if peeks are inserted; without them it is {:?}",
+            plain[i]
+        )),
     }
 }
 
@@ -96,7 +99,11 @@ pub(super) fn steps_back<S: Subject>(subject: &S, case: &Case, _: &[Answer]) -> 
 }
 
 /// Adding a constant to all times, a multiple of the periods, changes nothing.
-pub(super) fn epoch_shift<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+pub(super) fn epoch_shift<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+) -> PropertyResult {
     const TODAY_NS: u64 = 1_794_000_000_000_000_000;
     let on_calendar = case.spec.limits.iter().any(|limit| {
         matches!(limit.algorithm, Algorithm::FixedWindow { align: Align::Calendar(_), .. })
@@ -144,7 +151,11 @@ fn is_too_far(answer: &Answer) -> bool {
 }
 
 /// A leaky bucket that drips one by one is GCRA with T = every.
-pub(super) fn leaky_is_gcra<S: Subject>(subject: &S, case: &Case, answers: &[Answer]) -> PropertyResult {
+pub(super) fn leaky_is_gcra<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+) -> PropertyResult {
     let mut other = case.spec.clone();
     let mut translated = false;
     for limit in &mut other.limits {

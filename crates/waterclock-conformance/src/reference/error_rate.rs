@@ -53,8 +53,7 @@ impl ErrorRate {
                 }
             }
             Phase::HalfOpen(since) if at < *since + self.cool_down => {
-                self.phase =
-                    if is_error { Phase::Open(at) } else { Phase::Closed(Vec::new()) };
+                self.phase = if is_error { Phase::Open(at) } else { Phase::Closed(Vec::new()) };
             }
             Phase::Open(_) | Phase::HalfOpen(_) => {}
         }
@@ -76,9 +75,7 @@ impl Meter for ErrorRate {
     fn is_fresh(&self, at: Time) -> bool {
         match &self.phase {
             Phase::Closed(reports) => reports.iter().all(|(then, _)| then + self.per <= at),
-            Phase::Open(since) | Phase::HalfOpen(since) => {
-                at >= since + self.cool_down + self.per
-            }
+            Phase::Open(since) | Phase::HalfOpen(since) => at >= since + self.cool_down + self.per,
         }
     }
 

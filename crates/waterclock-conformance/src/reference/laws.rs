@@ -213,7 +213,9 @@ mod bounds {
                 + drip * (inside / every_ns))
                 .max(capacity - 1 + drip * inside.div_ceil(every_ns)),
             Algorithm::FixedWindow { limit, .. } if d > 1 => 2 * limit,
-            Algorithm::SlidingWindow { limit, per_ns } => limit + limit * d.saturating_sub(2) / per_ns,
+            Algorithm::SlidingWindow { limit, per_ns } => {
+                limit + limit * d.saturating_sub(2) / per_ns
+            }
             Algorithm::Quota { limit, per_ns } => limit + (limit * inside).div_ceil(per_ns),
             Algorithm::FixedWindow { limit, .. }
             | Algorithm::RollingWindow { limit, .. }
@@ -226,7 +228,9 @@ mod bounds {
 
     fn period(algorithm: &Algorithm) -> u64 {
         match *algorithm {
-            Algorithm::LeakyBucket { every_ns, .. } | Algorithm::MinInterval { every_ns } => every_ns,
+            Algorithm::LeakyBucket { every_ns, .. } | Algorithm::MinInterval { every_ns } => {
+                every_ns
+            }
             Algorithm::Gcra { per_ns, .. }
             | Algorithm::ErrorRate { per_ns, .. }
             | Algorithm::FixedWindow { per_ns, .. }

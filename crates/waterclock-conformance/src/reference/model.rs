@@ -2,7 +2,7 @@
 
 use super::meter::{self, Meter};
 use super::min_interval::MinInterval;
-use super::search::{Time, MeterSet, Units, narrow};
+use super::search::{MeterSet, Time, Units, narrow};
 use super::spec::{Answer, LimitSpec, Mode, PolicySpec, Verb};
 
 /// The naive model of one key.

@@ -70,8 +70,11 @@ impl Ledger {
 
     /// Expires reservations, in the order of their expiry.
     fn expire(&mut self, now: u64) {
-        let mut over: Vec<&mut Entry> =
-            self.entries.iter_mut().filter(|entry| !entry.is_over && entry.expires_at <= now).collect();
+        let mut over: Vec<&mut Entry> = self
+            .entries
+            .iter_mut()
+            .filter(|entry| !entry.is_over && entry.expires_at <= now)
+            .collect();
         over.sort_by_key(|entry| entry.expires_at);
         for entry in over {
             entry.is_over = true;
@@ -112,7 +115,8 @@ impl Ledger {
     }
 
     fn settle(&mut self, now: u64, name: u8, is_cancelled: bool, used: u64) -> Response {
-        let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name && !entry.is_over)
+        let Some(entry) =
+            self.entries.iter_mut().find(|entry| entry.name == name && !entry.is_over)
         else {
             return Response::Unknown;
         };

@@ -42,7 +42,7 @@ pub enum Response {
     /// There is no such reservation.
     Unknown,
     /// The id is in use for another cost.
-    Other,
+    Conflict,
 }
 
 /// Runs the steps on a store, for one key of the policy named `policy`. Calls `set_clock` before each step.

@@ -5,8 +5,8 @@ use waterclock::{
     Answer as Given, Charge, Hold, ManualClock, MemoryStore, OnExpiry, Policy, Reserved, Settled,
     Settlement, Store, StoreError, Timestamp, Verb,
 };
-use waterclock_conformance::reservations::{Action, ReservationCase, Ledger, Response, Step, run};
 use waterclock_conformance::reference::{Algorithm, Align, Answer, LimitSpec, Mode, PolicySpec};
+use waterclock_conformance::reservations::{Action, Ledger, ReservationCase, Response, Step, run};
 use waterclock_conformance::{Family, now_or_never, policy};
 
 use crate::suites::cases;
@@ -165,7 +165,8 @@ fn unforgetting() -> PolicySpec {
 #[test]
 fn never_more_is_held_at_once_than_the_limit() {
     for seed in 0..cases() {
-        let ReservationCase { mut spec, steps } = ReservationCase::draw(Family::Concurrency, seed, 1);
+        let ReservationCase { mut spec, steps } =
+            ReservationCase::draw(Family::Concurrency, seed, 1);
         spec.limits.truncate(1);
         spec.shadow = false;
         let Algorithm::Concurrency { limit, .. } = spec.limits[0].algorithm else { unreachable!() };
@@ -197,7 +198,9 @@ fn grants_and_what_is_outstanding_and_refunds_are_debits() {
         steps.iter().for_each(|step| _ = ledger.apply(*step));
         let totals = ledger.totals();
         assert_eq!(totals.debits, totals.grants + totals.outstanding + totals.refunds);
-        let Some(Response::Answered(answer)) = on_memory(&spec, &steps).pop() else { unreachable!() };
+        let Some(Response::Answered(answer)) = on_memory(&spec, &steps).pop() else {
+            unreachable!()
+        };
         let used = u128::from(answer.limit.unwrap() - answer.remaining.unwrap());
         assert_eq!(used, totals.debits - totals.refunds, "seed {seed}: {steps:#?}");
     }
@@ -217,7 +220,8 @@ fn cancelled_is_as_if_never_reserved() {
             }
             spec.mode = Mode::Binary;
             let debits = |act| matches!(action, Action::Debit(units) if units < 1 << 30);
-            let mut others: Vec<Step> = steps.into_iter().filter(|step| debits(step.action)).collect();
+            let mut others: Vec<Step> =
+                steps.into_iter().filter(|step| debits(step.action)).collect();
             let Some(&Step { at_ns, .. }) = others.first() else { continue };
             if matches!(family, Family::Gcra | Family::LeakyStaircase | Family::Quota) {
                 others.iter_mut().for_each(|step| step.at_ns = at_ns);
@@ -232,7 +236,9 @@ fn cancelled_is_as_if_never_reserved() {
             held.insert(0, Step { at_ns, action: reserve });
             held.insert(held.len() - 2, Step { at_ns: last, action: Action::Cancel { name: 0 } });
             let (with, without) = (on_memory(&spec, &held), on_memory(&spec, &others));
-            if last - at_ns >= ttl_ns || !matches!(with[0], Response::Reserved { held: Some(_), .. }) {
+            if last - at_ns >= ttl_ns
+                || !matches!(with[0], Response::Reserved { held: Some(_), .. })
+            {
                 continue;
             }
             assert_eq!(with[with.len() - 2..], without[without.len() - 2..], "{spec:?} {held:#?}");

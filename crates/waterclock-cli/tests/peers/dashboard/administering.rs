@@ -89,10 +89,7 @@ fn a_reset_makes_a_key_fresh_and_overrides_apply() {
     scene.exhaust();
     let said = scene.administer("inspect");
     assert!(said.starts_with("Inspected a/b?c#d%2e. It has 0 of 5 left, full again in "), "{said}");
-    assert_eq!(
-        scene.administer("reset"),
-        "Reset a/b?c#d%2e. It has 5 of 5 left."
-    );
+    assert_eq!(scene.administer("reset"), "Reset a/b?c#d%2e. It has 5 of 5 left.");
     browser.await_text("#levels", "5 of 5");
     assert_eq!(scene.check(), "Allowed, 4 left.");
 

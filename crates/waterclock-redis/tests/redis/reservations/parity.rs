@@ -9,8 +9,8 @@ use waterclock::{
     Policy, Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::Family;
-use waterclock_conformance::reservations::{Action, ReservationCase, run};
 use waterclock_conformance::real::RedisServer;
+use waterclock_conformance::reservations::{Action, ReservationCase, run};
 use waterclock_redis::RedisStore;
 
 use crate::parity::{decisions, named, store};
