@@ -219,7 +219,7 @@ fn cancelled_is_as_if_never_reserved() {
                 continue; // The event took place, and its gap is kept.
             }
             spec.mode = Mode::Binary;
-            let debits = |act| matches!(action, Action::Debit(units) if units < 1 << 30);
+            let debits = |action| matches!(action, Action::Debit(units) if units < 1 << 30);
             let mut others: Vec<Step> =
                 steps.into_iter().filter(|step| debits(step.action)).collect();
             let Some(&Step { at_ns, .. }) = others.first() else { continue };
