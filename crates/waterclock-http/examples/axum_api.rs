@@ -1,7 +1,7 @@
-//! A site with a limit for each route: log-ins by address, of which only failures count, and an API by user,
-//! with more for those who pay.
+//! A site with a limit per route: logins by address, counting only failures, and an API by user, with higher limits for
+//! paying users.
 //!
-//! `cargo run -p waterclock-http --features axum --example axum_api`, and try what it says.
+//! `cargo run -p waterclock-http --features axum --example axum_api`, then run the commands it prints.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -18,7 +18,7 @@ use waterclock_http::{Checked, ClientIp, HeaderStyle, Key, RateLimitLayer, Rule}
 #[derive(Clone)]
 struct User(&'static str, &'static str);
 
-/// Stands for whatever knows your users.
+/// Stands for your user database.
 async fn authenticate(mut request: Request, next: Next) -> Result<Response, StatusCode> {
     let user = match request.headers().get("authorization").map(|value| value.as_bytes()) {
         Some(b"Bearer alice") => User("alice", "free"),

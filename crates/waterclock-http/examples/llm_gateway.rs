@@ -1,9 +1,9 @@
-//! A gateway to a language model: 100 tokens a minute for each tenant, though nobody knows what an answer costs
-//! before it has been streamed.
+//! A gateway to a language model: 100 tokens per minute and tenant. The cost of an answer is known only after it has been
+//! streamed.
 //!
-//! Each call holds an estimate, streams its answer, and settles what that really took. No more is ever admitted
-//! than fits, so all answers of a minute together take at most 100 tokens, plus what single answers took beyond
-//! their estimates; the tenant owes that, and waits for it.
+//! Each call reserves an estimate, streams its answer and commits the real cost. All answers of a minute together take at
+//! most 100 tokens, plus what single answers took beyond their estimates; that is the tenant's debt, which delays its next
+//! calls.
 //!
 //! `cargo run -p waterclock-http --features axum --example llm_gateway`
 
@@ -29,7 +29,7 @@ static TOKENS: LazyLock<KeyedLimiter<str>> = LazyLock::new(|| {
     KeyedLimiter::new(Policy::from(minute.expect("these numbers are a limit")))
 });
 
-/// Streams an answer of so many tokens, which stand for what a model would say.
+/// Streams an answer of `length` tokens, in place of a model.
 async fn answer(Path((tenant, length)): Path<(String, u64)>) -> Response {
     let held = match TOKENS.reserve_n(&*tenant, ESTIMATE) {
         Ok(held) => held,
@@ -39,7 +39,7 @@ async fn answer(Path((tenant, length)): Path<(String, u64)>) -> Response {
             return (StatusCode::TOO_MANY_REQUESTS, wait, "no tokens left\n").into_response();
         }
     };
-    // If the client goes away, the reservation is dropped with the stream and stays charged.
+    // If the client disconnects, the reservation is dropped with the stream and stays charged.
     let tokens = unfold((Some(held), 0), move |(held, said)| async move {
         if said == length {
             held?.commit(said);

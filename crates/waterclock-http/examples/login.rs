@@ -1,10 +1,9 @@
-//! Guessing passwords: five wrong ones an hour for each name, from wherever they come. Only failures count, and
-//! whoever knows the password starts afresh.
+//! Protection against password guessing: five wrong passwords per hour and account, from any address. A correct password
+//! resets the count.
 //!
-//! An attempt is charged before the password is looked at, because a hundred guesses at once would all be
-//! looked at otherwise; a right one forgets them all.
+//! An attempt is charged before the password is checked; otherwise a hundred concurrent guesses would all be checked.
 //!
-//! `cargo run -p waterclock-http --features axum --example login`, and try what it says.
+//! `cargo run -p waterclock-http --features axum --example login`, then run the command it prints.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ async fn login(
     (StatusCode::UNAUTHORIZED, format!("wrong, {left} more\n")).into_response()
 }
 
-/// Stands for whatever knows your users. Passwords belong in a body, and not in a path.
+/// Stands for your user database. In a real service the password belongs in the body, not in the path.
 fn is_right(name: &str, password: &str) -> bool {
     (name, password) == ("alice", "sesame")
 }

@@ -1,4 +1,4 @@
-//! A hyper client that keeps to its own pace, and to what servers say.
+//! A hyper client with its own rate limit that also obeys `Retry-After` and similar headers.
 //!
 //!     cargo run -p waterclock-http --example outgoing_hyper
 
@@ -17,7 +17,7 @@ use waterclock_http::{HeaderStyle, Key, PaceLayer, RateLimitLayer, RetryAfterLay
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Somebody else's server. It allows five requests per second, and says so.
+/// A third-party server that allows five requests per second, and says so in its headers.
 async fn server() -> Result<String, Failure> {
     let window = FixedWindow::new(5, Duration::from_secs(1))?.with_name("second");
     let rule = Rule::new(Policy::new("api", [window])?).headers(HeaderStyle::Ietf);
@@ -35,9 +35,9 @@ async fn main() -> Result<(), Failure> {
     let uri = server().await?;
     let hyper = Client::builder(TokioExecutor::new()).build_http();
     let client = ServiceBuilder::new()
-        // The server has the last word: it is asked nothing while it wants to be left alone.
+        // The server has precedence: no requests while it asks for a pause.
         .layer(RetryAfterLayer::new().retries(2).within(Duration::from_secs(10)))
-        // We do not believe in more than fifty per second to any server, evenly.
+        // At most fifty per second to any server, evenly spaced.
         .layer(PaceLayer::new(KeyedLimiter::new(Limit::per_second(50).with_capacity(1))))
         .service(hyper);
 

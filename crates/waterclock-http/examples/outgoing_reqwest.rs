@@ -1,4 +1,4 @@
-//! A reqwest client that sends ten requests per second to each server, however many are wanted at once.
+//! A reqwest client that sends at most ten requests per second to each server.
 //!
 //!     cargo run -p waterclock-http --example outgoing_reqwest
 
@@ -10,7 +10,7 @@ use tower::{Layer, ServiceExt};
 use waterclock::{Clock, KeyedLimiter, Limit, MonotonicClock};
 use waterclock_http::PaceLayer;
 
-/// Stands for somebody else's server.
+/// Stands for a third-party server.
 async fn server() -> std::io::Result<String> {
     let router = Router::new().route("/", get(|| async { "hello" }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

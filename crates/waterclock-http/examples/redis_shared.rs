@@ -1,6 +1,6 @@
 //! Several servers, one limit: `cargo run -p waterclock-http --features axum --example redis_shared -- redis://localhost`.
 //!
-//! Start it twice, the second time with another address behind the first one's Redis: they count together.
+//! Start it twice, the second time with another address at the end (`127.0.0.1:3001`): both servers share the count.
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 //! A gRPC service with a limit for each caller: `cargo run -p waterclock-http --example tonic_service`.
 //!
-//! Whoever asks too often gets `RESOURCE_EXHAUSTED`, with when to retry among the details.
+//! A caller over its limit gets `RESOURCE_EXHAUSTED` with the retry time in the details.
 
 use std::error::Error;
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let layer = RateLimitLayer::builder(MemoryStore::default())
         .rule(Rule::new(policy).headers(HeaderStyle::Ietf))
         .key(ClientIp::default())
-        // Tonic leaves it with every request that comes by TCP, which all do here.
+        // Tonic adds it to every request that arrives over TCP.
         .peer(|parts| {
             let info = parts.extensions.get::<TcpConnectInfo>();
             let peer = info.and_then(TcpConnectInfo::remote_addr);
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         })
         .build()
         .await?;
-    // Any service of yours; this one comes with tonic.
+    // Your service; this one comes with tonic.
     let (_reporter, service) = tonic_health::server::health_reporter();
     let at = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:50051".into());
     let listener = TcpListener::bind(at).await?;

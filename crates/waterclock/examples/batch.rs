@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use waterclock::{Clock, KeyedLimiter, Limit, MonotonicClock};
 
-/// Enough not to fit into the processor's caches; a build without optimisation gets fewer.
+/// More than fits into the CPU caches; fewer in a debug build.
 const MANY: u64 = if cfg!(debug_assertions) { 200_000 } else { 2_000_000 };
 
 fn main() {
@@ -26,14 +26,14 @@ fn main() {
         println!("sender {sender}: {passed:>2} passed, {dropped:>2} dropped");
     }
 
-    // Why: the same senders one by one and in batches.
+    // The same senders one by one and in batches.
     let clock = MonotonicClock::default();
     let many: Vec<u64> = (0..MANY).collect();
-    println!("\n{} senders, asked twice more:", per_sender.check_batch(&many).len());
+    println!("\n{} senders, checked twice more:", per_sender.check_batch(&many).len());
     let start = clock.now().as_nanos();
     let singly = many.iter().filter(|sender| per_sender.check(*sender).is_allowed()).count();
     let middle = clock.now().as_nanos();
-    // Without a vector: each decision is handed over as it is made.
+    // Without a vector: a callback gets each decision.
     let mut batched = 0;
     per_sender.check_each(&many, |decision| batched += usize::from(decision.is_allowed()));
     let end = clock.now().as_nanos();

@@ -26,7 +26,7 @@ fn main() {
         }
     });
 
-    // Waits that are in vain fail at once and cost nothing.
+    // Waits that cannot succeed fail at once and cost nothing.
     let too_much = limiter.wait_n(2).block();
     assert_eq!(too_much, Err(WaitError::Never));
     println!("{:>5} ms  cost 2: {}", elapsed_ms(), too_much.unwrap_err());

@@ -1,4 +1,4 @@
-//! A new policy while running: what was spent stays spent where the limit is still the same one.
+//! Changing a policy at run time: limits with the same name and algorithm keep their usage.
 //!
 //!     cargo run -p waterclock --example change_policy
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use waterclock::{KeyedLimiter, Limit, LimitError, Policy, SlidingWindow};
 
 fn change(limiter: &KeyedLimiter<str>, from: &Policy, to: &Policy) {
-    // Ask before changing: limits of another name or algorithm start fresh.
+    // Limits with another name or algorithm start fresh; list them before the change.
     for name in to.starts_fresh(from) {
         println!("  warning: `{name}` starts fresh");
     }

@@ -1,4 +1,4 @@
-//! One budget for the whole program: ask, look at the answer, come back when it says so.
+//! One budget for the whole program: check, and retry when the decision says so.
 //!
 //!     cargo run -p waterclock --example hello
 
@@ -7,14 +7,14 @@ use std::thread;
 use waterclock::{Limit, Limiter};
 
 fn main() {
-    // Three at once; one comes back every third of a second, exactly.
+    // Three at once; one returns every third of a second, exactly.
     let limiter = Limiter::new(Limit::per_second(3));
     for request in 1..=6 {
         let mut decision = limiter.check();
         while !decision.is_allowed() {
-            // A cost above the limit would get `None` here: it can never pass. One of three can.
+            // `None` would mean that the cost can never pass. A cost of 1 can.
             let wait = decision.retry_after().expect("one unit fits into three");
-            println!("request {request}: refused, welcome in {wait:?}");
+            println!("request {request}: refused, retry in {wait:?}");
             thread::sleep(wait);
             decision = limiter.check();
         }

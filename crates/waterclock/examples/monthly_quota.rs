@@ -1,4 +1,4 @@
-//! So many per calendar month, in the customer's time zone, beside a limit on bursts.
+//! A limit per calendar month, in the customer's time zone, together with a limit on bursts.
 //!
 //!     cargo run -p waterclock --features calendar --example monthly_quota
 
@@ -28,12 +28,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         } else {
             let names: Vec<_> = policy.names(decision.refused_by()).collect();
             let wait = decision.retry_after().unwrap_or(Duration::MAX);
-            println!("refused by {}, welcome in {}", names.join(" and "), days_and_hours(wait));
+            println!("refused by {}, retry in {}", names.join(" and "), days_and_hours(wait));
         }
         // Let the burst limit refill.
         std::thread::sleep(Duration::from_millis(600));
     }
-    // Windows end where the calendar says: 28 to 31 days, an hour more or less with summer time.
+    // Windows follow the calendar: 28 to 31 days, an hour more or less with daylight saving time.
     let left = days_and_hours(customers.peek("acme").reset_after());
     println!("the month in Berlin ends in {left}");
     println!("{}", fixed_window(1, CalendarUnit::Day, "Europe/Atlantis").unwrap_err());

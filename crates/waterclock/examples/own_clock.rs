@@ -1,4 +1,4 @@
-//! Tests own time: a day passes in no time at all, and nothing is flaky.
+//! Tests control time: a day passes instantly, and nothing is flaky.
 //!
 //!     cargo run -p waterclock --example own_clock
 //!     cargo test -p waterclock --example own_clock
@@ -19,8 +19,8 @@ impl<C: Clock> Logins<C> {
         Self { wrong: KeyedLimiter::builder(policy).clock(clock).build() }
     }
 
-    /// Charge first and give back when it was right: looking first and charging later would let
-    /// many tries through at once.
+    /// Charges first and refunds a correct password. Peeking first and charging later would let many concurrent guesses
+    /// through.
     fn log_in(&self, user: &str, password: &str) -> Result<(), String> {
         let decision = self.wrong.check(user);
         if let Some(wait) = decision.retry_after().filter(|wait| !wait.is_zero()) {

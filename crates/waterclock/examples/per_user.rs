@@ -9,7 +9,7 @@ fn say(what: &str, decision: &Decision) {
     print!("{what:<24} {verdict}, {} left", decision.remaining().unwrap_or(0));
     match decision.retry_after() {
         Some(wait) if wait.is_zero() => println!(),
-        Some(wait) => println!(", welcome in {} s", wait.as_secs_f64().ceil()),
+        Some(wait) => println!(", retry in {} s", wait.as_secs_f64().ceil()),
         None => println!(", never: it is more than a whole budget"),
     }
 }
@@ -27,14 +27,13 @@ fn main() {
 
     // A peek decides and charges nothing.
     say("would alice pass?", &per_user.peek("alice"));
-    // Her request failed for our fault: she gets it back.
+    // Her request failed because of us: refund it.
     per_user.refund("alice", 1);
     say("after a refund", &per_user.peek("alice"));
     per_user.reset("alice");
     say("after a reset", &per_user.peek("alice"));
 
-    // Carol was refused, so there is nothing to remember of her. Alice was reset, and leaves with
-    // the next sweep.
+    // Carol was refused, so she has no state. Alice was reset, and is dropped with the next sweep.
     per_user.sweep();
-    println!("keys remembered: {}", per_user.len());
+    println!("keys with state: {}", per_user.len());
 }

@@ -1,4 +1,4 @@
-//! A cost that is only known afterwards: hold an estimate, then settle the truth.
+//! A cost that is known only afterwards: reserve an estimate, then commit the real cost.
 //!
 //! `cargo run -p waterclock --example reserve`
 
@@ -10,20 +10,20 @@ fn main() {
     for (prompt, estimate) in [("a short one", 300), ("a long one", 600), ("one too many", 600)] {
         match tokens.reserve_n("alice", estimate) {
             Ok(reservation) => {
-                // Dropped here, for whatever reason, it would stay charged at its estimate.
+                // If it were dropped here, it would stay charged at its estimate.
                 let used = generate(prompt);
                 reservation.commit(used);
-                println!("{prompt}: {estimate} held, {used} used");
+                println!("{prompt}: {estimate} reserved, {used} used");
             }
             Err(refused) => {
-                println!("{prompt}: come back in {:?}", refused.retry_after().unwrap_or_default());
+                println!("{prompt}: retry in {:?}", refused.retry_after().unwrap_or_default());
             }
         }
     }
     println!("left: {:?}", tokens.peek("alice").remaining());
 }
 
-/// Whatever takes its time, and then says what it took.
+/// Stands for slow work whose cost is known at the end.
 fn generate(prompt: &str) -> u64 {
     prompt.len() as u64 * 25
 }

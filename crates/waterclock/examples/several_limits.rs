@@ -1,4 +1,4 @@
-//! Several limits in one policy admit together or not at all, and a refusal says whose it is.
+//! Several limits in one policy admit together or not at all, and a refusal names the limits that refused.
 //!
 //!     cargo run -p waterclock --example several_limits
 
@@ -23,10 +23,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("allowed, {} left", decision.remaining().unwrap_or(0));
             continue;
         }
-        // The positions in the set are those of the policy, which knows the names.
+        // A decision has positions; the policy knows the names.
         let names: Vec<_> = limiter.policy().names(decision.refused_by()).collect();
         let wait = decision.retry_after().unwrap_or(Duration::MAX);
-        println!("refused by {}, nothing charged, welcome in {wait:?}", names.join(" and "));
+        println!("refused by {}, nothing charged, retry in {wait:?}", names.join(" and "));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The other side of the gate: a client that keeps to somebody else's limit by waiting its turn.
+//! A client that stays within an API's limit by waiting its turn.
 //!
 //!     cargo run -p waterclock --features tokio --example slow_api
 
