@@ -94,7 +94,7 @@ const questions = {
     let n = 0;
     return ask(limit, callers, () => (performance.now() < end ? drawn[n++ & 0xffff] : undefined));
   },
-  // Everybody at once about one key.
+  // All callers at once on one key.
   crowd: ({ callers, quota }) => {
     let n = 0;
     return ask(limiter(quota), callers, () => (n++ < callers ? "crowd" : undefined));

@@ -1,4 +1,4 @@
-//! Who takes part: a server, and what it is asked.
+//! A contestant: a server, and the requests for it.
 
 use crate::process::Launch;
 

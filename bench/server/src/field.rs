@@ -26,7 +26,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Everybody in turn, round after round, each time with a server just started.
+    /// Runs all contestants in turn, round after round, each time with a new server.
     pub fn run<Asks>(
         contestants: Vec<Contestant<Asks>>,
         plan: &Plan,
@@ -68,7 +68,7 @@ impl Field {
         number(one) / number(other)
     }
 
-    /// Rows as wide as the table; who did not run has a row that says why.
+    /// The rows of the table; a contestant that did not run has a row with the reason.
     pub fn rows(&self, width: usize, cells: impl Fn(&[Measured]) -> Vec<f64>) -> Vec<Row> {
         let row = |(name, measured): &(String, Result<Vec<Measured>, String>)| match measured {
             Ok(measured) => Row::new(name.clone(), cells(measured)),

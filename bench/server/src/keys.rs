@@ -1,4 +1,4 @@
-//! Whom everybody is asked about, and how much they may do.
+//! The keys and the quota that all contestants share.
 
 use waterclock_bench::remote::drive::key;
 pub use waterclock_bench::remote::quota::{Quota, WIDE};
@@ -13,7 +13,7 @@ pub const PROOF: [bool; 3] = [true, true, false];
 /// How many keys there are.
 pub const KEYS: u64 = 10_000;
 
-/// So many keys in random order, the same for everybody.
+/// Keys in random order, the same for all contestants.
 pub fn drawn(many: usize) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(KEYS);
     (0..many).map(|_| key(random.u64(0..KEYS))).collect()

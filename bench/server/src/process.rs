@@ -28,7 +28,7 @@ impl Server {
         let mut command = mortal(&launch(port, &directory)?);
         let log = fs::File::create(directory.join("log"))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A process has its core from whoever starts it, and so has the number of its threads.
+        // A process inherits its core, and thereby its number of threads, from its parent.
         cores.inspect(|cores| cores.enter_server());
         let child = command.spawn();
         cores.inspect(|cores| cores.enter_clients());
@@ -54,7 +54,7 @@ impl Server {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Err(format!("nobody listens after ten seconds: {}", self.last_words()).into())
+        Err(format!("the server does not listen after 10 s: {}", self.last_words()).into())
     }
 
     fn last_words(&self) -> String {

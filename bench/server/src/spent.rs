@@ -10,7 +10,7 @@ use crate::Error;
 pub struct Spent {
     /// On a core.
     pub ran: f64,
-    /// Ready to run while somebody else had the core.
+    /// Ready to run while another process had the core.
     pub waited: f64,
 }
 

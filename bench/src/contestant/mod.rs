@@ -1,4 +1,4 @@
-//! Who runs, and how each is asked.
+//! The contestants and their calls.
 //!
 //! All keyed contestants get the same quota, one unit per hour and [`BURST`] at once: every decision
 //! admits and no key becomes fresh while it is measured.

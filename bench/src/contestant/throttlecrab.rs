@@ -5,7 +5,7 @@ use throttlecrab::{PeriodicStore, RateLimiter};
 
 use super::{BURST, Contestant, Kind, PERIOD, lone};
 
-/// One check at `now`. It wants `&mut`, so whoever shares it locks it.
+/// One check at `now`. It needs `&mut`, so sharing it takes a lock.
 pub fn check(limiter: &Mutex<RateLimiter<PeriodicStore>>, key: &str, now: SystemTime) -> bool {
     let mut limiter = limiter.lock().expect("no panic");
     let seconds = PERIOD.as_secs() as i64;

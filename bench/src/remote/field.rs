@@ -15,7 +15,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Everybody in turn, round after round.
+    /// Runs all contestants in turn, round after round.
     pub fn run(contestants: Vec<Contestant>, port: u16, plan: &Plan, rounds: usize) -> Self {
         let mut turns: Vec<Vec<Result<Turn, String>>> = vec![vec![]; contestants.len()];
         for _ in 0..rounds {

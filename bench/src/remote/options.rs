@@ -60,7 +60,7 @@ impl Options {
         self.contestants.is_empty() || self.contestants.iter().any(|name| name == contestant)
     }
 
-    /// The first name that nobody has.
+    /// The first unknown name.
     pub fn unknown<'a>(&'a self, known: &[&str]) -> Option<&'a str> {
         self.contestants.iter().map(String::as_str).find(|name| !known.contains(name))
     }

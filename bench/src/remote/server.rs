@@ -49,7 +49,7 @@ impl Server {
             if let Ok(info) = greet(&client) {
                 let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
                 if line("process_id:") != Some(&self.child.id().to_string()) {
-                    return Err("somebody else's redis-server took the port".into());
+                    return Err("another redis-server took the port".into());
                 }
                 self.version = line("redis_version:").unwrap_or("?").to_owned();
                 return Ok(());

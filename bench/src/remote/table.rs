@@ -62,7 +62,7 @@ fn numbers(field: &Field, title: &str, columns: &[Column], report: &mut Report) 
     report.table(title, &names, &rows(field, columns.len(), cells));
 }
 
-/// Rows as wide as the table; who did not run has a row that says why.
+/// The rows of the table; a contestant that did not run has a row with the reason.
 fn rows(field: &Field, width: usize, cells: impl Fn(&Turn) -> Vec<f64>) -> Vec<Row> {
     let row = |(contestant, turn): (&Contestant, Result<&Turn, &str>)| match turn {
         Ok(turn) => Row::new(contestant.name, cells(turn)),

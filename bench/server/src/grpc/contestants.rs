@@ -1,4 +1,4 @@
-//! Who serves Envoy's rate limit service.
+//! The contestants for Envoy's rate limit service.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who speaks HTTP, and how each is asked.
+//! The HTTP contestants and their requests.
 
 use std::fs;
 use std::path::Path;

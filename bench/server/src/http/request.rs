@@ -8,7 +8,7 @@ pub fn post(path: &str, body: &str) -> Vec<u8> {
     post_with("", path, body)
 }
 
-/// A request of somebody.
+/// A prepared request.
 pub fn post_as(user: &str, path: &str, body: &str) -> Vec<u8> {
     post_with(&format!("X-User: {user}\r\n"), path, body)
 }

@@ -45,7 +45,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// 0 where it is not said: then there is no body, for nobody here sends chunks.
+/// 0 if absent: then there is no body, because no contestant sends chunks.
 fn content_length(head: &[u8]) -> usize {
     const NAME: &[u8] = b"content-length:";
     let mut rest = head;

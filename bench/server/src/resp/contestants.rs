@@ -1,4 +1,4 @@
-//! Who speaks the Redis protocol, and how each is asked.
+//! The Redis protocol contestants and their commands.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

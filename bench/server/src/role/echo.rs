@@ -1,4 +1,4 @@
-//! tonic that answers OK to every question: what gRPC costs before anybody decides.
+//! tonic that answers OK to every request: the cost of gRPC without a decision.
 
 use tokio::net::TcpListener;
 use tonic::transport::server::{Server, TcpIncoming};

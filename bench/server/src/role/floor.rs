@@ -1,4 +1,4 @@
-//! axum that answers 204 to everything: what HTTP costs before anybody decides.
+//! axum that answers 204 to every request: the cost of HTTP without a decision.
 
 use axum::Router;
 use axum::routing::post;

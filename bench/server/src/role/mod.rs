@@ -75,7 +75,7 @@ pub fn play(role: &Role) -> Result<(), Error> {
     match role {
         Role::Protoc => protoc::compile(std::env::args().skip(1)),
         Role::Serve(peer, port) => {
-            // The same kind of runtime as everybody's, with as many threads as there are cores for it.
+            // The same kind of runtime as the others, with one thread per available core.
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             runtime.block_on(serve(*peer, *port))
         }

@@ -1,4 +1,4 @@
-//! limitador, set like everybody else.
+//! limitador, with the same quota as the others.
 
 use limitador::RateLimiter;
 use limitador::limit::{Expression, Limit, Predicate};

@@ -1,4 +1,4 @@
-//! Who runs, and how each is asked.
+//! The contestants over Redis and their calls.
 
 #[cfg(feature = "heavy")]
 pub mod limitador;
@@ -59,7 +59,7 @@ pub struct Contestant {
     pub enter: Result<Enter, String>,
 }
 
-/// Everybody, for keys spread evenly.
+/// All contestants, for keys spread evenly.
 pub fn all(built: &Built) -> Vec<Contestant> {
     let mut all = vec![get::contestant(), lua::contestant(), cell::contestant(&built.cell)];
     all.push(waterclock::strict());

@@ -1,10 +1,10 @@
 /*
- * Moves the wall clock of one process: preloaded, it adds an offset to what the system says. The
- * offset, in microseconds, is the content of the file that WATERCLOCK_CLOCK_OFFSET names; whoever
- * writes there moves the clock at once. Clocks that count from boot stay as they are.
+ * Shifts the wall clock of one process: preloaded, it adds an offset to the system's time. The offset, in
+ * microseconds, is the content of the file that WATERCLOCK_CLOCK_OFFSET names; writing there moves the clock at
+ * once. Clocks that count from boot are not changed.
  *
- * The system is asked directly, not through the functions that are replaced here: to look those up
- * takes memory, and a memory allocator may ask for the time before it is ready to give any.
+ * It uses system calls, not the functions that it replaces: looking those up allocates memory, and an allocator
+ * may ask for the time before it is initialised.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

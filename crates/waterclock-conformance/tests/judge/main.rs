@@ -1,4 +1,4 @@
-//! Core and the memory store before the judge.
+//! The judge's suites for the core and the memory store.
 
 mod planted;
 mod reservations;

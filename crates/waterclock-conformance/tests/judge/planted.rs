@@ -1,10 +1,10 @@
-//! Bugs that limiters really have, planted one by one: each must be caught by the property that is
-//! there for it. A suite that cannot fail proves nothing.
+//! Planted bugs, of kinds that real limiters have: each must be caught by its property. A suite that cannot fail proves
+//! nothing.
 
 use waterclock_conformance::reference::{Algorithm, Align, Answer, Mode, PolicySpec, Verb};
 use waterclock_conformance::{Core, Event, Family, Subject, property, verdict};
 
-/// The core with something wrong around it.
+/// The core with a bug around it.
 struct Bugged(fn(&PolicySpec, &[Event], bool) -> Vec<Answer>);
 
 impl Subject for Bugged {
@@ -15,12 +15,12 @@ impl Subject for Bugged {
     }
 }
 
-/// The property must complain.
+/// Asserts that the property fails.
 fn caught(family: Family, property: &str, bug: fn(&PolicySpec, &[Event], bool) -> Vec<Answer>) {
     let mut all = property::all();
     all.retain(|one| one.name.starts_with(property));
-    let complaint = verdict(&Bugged(bug), family, &all, 10_000).expect_err("it is a bug");
-    assert!(complaint.contains(" fails for "), "{complaint}");
+    let counterexample = verdict(&Bugged(bug), family, &all, 10_000).expect_err("it is a bug");
+    assert!(counterexample.contains(" fails for "), "{counterexample}");
 }
 
 /// Runs the core with the policy changed.
@@ -74,7 +74,7 @@ fn interval_truncated_to_a_whole_number() {
 }
 
 #[test]
-fn advice_that_comes_too_early() {
+fn retry_time_too_early() {
     caught(Family::Gcra, "P1", |spec, trace, _| {
         with_answers(spec, trace, |answer| {
             answer.retry_after_ns = answer.retry_after_ns.map(|retry| retry.saturating_sub(1));
@@ -83,7 +83,7 @@ fn advice_that_comes_too_early() {
 }
 
 #[test]
-fn advice_that_comes_too_late() {
+fn retry_time_too_late() {
     caught(Family::Sliding, "P2", |spec, trace, _| {
         with_answers(spec, trace, |answer| {
             answer.retry_after_ns = answer.retry_after_ns.map(|retry| retry + 1);
@@ -121,7 +121,7 @@ fn expiry_in_whole_seconds() {
 }
 
 #[test]
-fn sweeper_that_forgets_live_state() {
+fn sweep_that_drops_live_state() {
     caught(Family::RollingExact, "P5", |spec, trace, sweep| with_resets(spec, trace, |_| sweep));
 }
 
@@ -146,7 +146,7 @@ fn debit_that_stops_at_the_limit() {
 }
 
 #[test]
-fn debit_that_is_forgotten() {
+fn debit_that_is_dropped() {
     caught(Family::Gcra, "P5", |spec, trace, sweep| {
         with_events(spec, trace, |event| match event.verb {
             Verb::Debit if sweep => Event { verb: Verb::Peek, ..*event },
@@ -177,7 +177,7 @@ fn peek_that_is_taken_for_the_probe() {
 }
 
 #[test]
-fn breaker_that_is_forgotten_too_early() {
+fn breaker_that_is_dropped_too_early() {
     caught(Family::ErrorRate, "P4", |spec, trace, _| {
         with_answers(spec, trace, |answer| answer.reset_after_ns /= 2)
     });

@@ -190,7 +190,7 @@ fn grants_and_what_is_outstanding_and_refunds_are_debits() {
     let spec = unforgetting();
     for seed in 0..cases() {
         let ReservationCase { mut steps, .. } = ReservationCase::draw(Family::FixedEpoch, seed, 1);
-        // Holders only, and those who crash: they settle late or never.
+        // Only holders, some of which crash: they settle late or never.
         steps.retain(|step| !matches!(step.action, Action::Check(_) | Action::Debit(_)));
         let last = steps.last().map_or(0, |step| step.at_ns);
         steps.push(Step { at_ns: last, action: Action::Peek(0) });

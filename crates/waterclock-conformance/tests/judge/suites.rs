@@ -1,5 +1,5 @@
-//! P1–P11, P13 and the reference model, per algorithm (P12, parallel callers, is tested in the library). `WATERCLOCK_CASES` sets how many traces each
-//! property gets for each kind of policy; 100 000 by default.
+//! P1–P11, P13 and the reference model, per algorithm (P12, parallel callers, is tested in the library).
+//! `WATERCLOCK_CASES` sets how many traces each property gets for each kind of policy; the default is 100,000.
 
 use waterclock_conformance::{Core, Family, Memory, Subject, judge, property};
 

@@ -60,7 +60,7 @@ fn replaces_a_primary() {
     assert_eq!(new, old + 3);
     assert_eq!(cluster.primary_of_slot(slot), new);
     assert_eq!(cluster.nodes()[new].command(&["GET", "alice"]).as_text(), "value");
-    // Who comes back follows whoever took over, whatever it remembers.
+    // A node that returns follows its successor, whatever it remembers.
     cluster.nodes()[old].restart();
     assert_eq!(cluster.primary_of_slot(slot), new);
     cluster.wait_until_ok();

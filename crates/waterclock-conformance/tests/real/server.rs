@@ -46,7 +46,7 @@ fn takes_settings() {
 }
 
 #[test]
-#[should_panic(expected = "redis-server does not start; it says:")]
+#[should_panic(expected = "redis-server does not start; its log:")]
 fn says_why_it_does_not_start() {
     RedisServer::start_with(&[("no-such-setting", "1")]);
 }

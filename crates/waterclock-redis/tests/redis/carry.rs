@@ -62,7 +62,7 @@ macro_rules! carries {
 
 carries!(gcra, fixed, aligned, sliding, rolling);
 
-/// Two changes before anybody asks: the record of the first definition is still found.
+/// Two policy changes before the next check: the record of the first definition is still found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_twice_unseen() {
     for kind in ["gcra", "fixed", "sliding", "rolling"] {
@@ -76,7 +76,7 @@ async fn changed_twice_unseen() {
     }
 }
 
-/// Callers meet the change while it happens. Whoever asks by the old definition after the key was
+/// Callers check during the change. A caller that uses the old definition after the key was
 /// carried over finds a fresh one: beyond the limit there is what was under way, not a limit more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_under_load() {

@@ -58,7 +58,7 @@ async fn back_nothing_is_granted_and_nothing_freezes() {
     }
 }
 
-/// A key that nobody asks for is not kept for the hour: its record is found late and then re-dated.
+/// An unused key is not kept for the hour: its record is found late and then re-dated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn back_records_live_no_longer_than_they_matter() {
     let server = RedisServer::start_with_clock();

@@ -49,7 +49,7 @@ async fn a_debt_is_paid_back_to_the_end() {
     }
 }
 
-/// A clock that steps back makes nobody wait longer, and forgives nothing.
+/// A clock that steps back makes no caller wait longer, and forgives nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_debt_is_as_deep_after_the_clock_stepped_back() {
     let server = RedisServer::start_with_clock();
@@ -87,7 +87,7 @@ async fn several_keys_are_debited_together() {
     assert_eq!(remaining(&store, "a").await, 5);
 }
 
-/// Who has no answer is not charged again: neither by the store itself, nor when Redis is back.
+/// A debit without an answer is not repeated: neither by the store itself, nor when Redis is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_lost_reply_it_is_not_repeated() {
     for on_store_error in [OnStoreError::Deny, OnStoreError::Local] {

@@ -126,7 +126,7 @@ async fn another_policy_is_asked_for() {
     assert!(check(&store, units("key", 5)).await.decision.is_allowed());
 }
 
-/// Where every attempt counts, every attempt is told.
+/// If every attempt counts, every attempt reaches Redis.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uniform_policies_are_always_asked_for() {
     let server = RedisServer::start();

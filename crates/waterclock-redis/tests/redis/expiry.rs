@@ -1,4 +1,4 @@
-//! Records expire when they stop to matter, by the real clock, and nobody can tell.
+//! Records expire when they no longer matter, by the real clock, without visible effect.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn policies() -> Vec<Policy> {
     policies
 }
 
-/// A store whose records nobody else's resemble, and what they begin with.
+/// A store with a key prefix of its own, and that prefix.
 async fn own_store(server: &RedisServer, number: usize, policy: &Policy) -> (RedisStore, String) {
     let prefix = format!("policy-{number}-");
     let builder = asking(&server.url()).deadline(PATIENT).prefix(&prefix);

@@ -40,7 +40,7 @@ async fn four_nodes_serve_a_quarter_each() {
     }
 }
 
-/// Less than one unit for each node: nobody has one to begin with, and each gets its part in time.
+/// Less than one unit per node: no node starts with one, and each gets its part over time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn less_than_a_unit_each_starts_empty() {
     // One unit every 50 ms for all, every 200 ms for each.

@@ -39,7 +39,7 @@ async fn two_nodes_stay_within_the_bound() {
     over_admission(&calls, &Bound { extra: 2 * 10, ..bound }).unwrap();
     let granted: u64 = calls.iter().map(Call::granted).sum();
     let due = bound.capacity + 200 * u64::try_from(passed.as_millis()).unwrap() / 1_000;
-    // What is held at the end was not granted to anybody.
+    // Units still leased at the end were granted to no caller.
     assert!(granted + 2 * 10 + 5 >= due, "{granted} of {due}");
 }
 

@@ -1,4 +1,4 @@
-//! Callers who keep asking while things break.
+//! Callers that keep checking while things break.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::oracle::{Bound, Call, Log};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
-/// The deadline a store has unless it is told otherwise.
+/// The default deadline of a store.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(50);
 /// For tests that are not about the deadline, on a busy machine.
 pub(crate) const PATIENT: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Behind real sentinels: the primary dies, another takes over, nobody restarts.
+//! Behind real sentinels: the primary dies, another takes over, no client restarts.
 
 use std::time::Duration;
 

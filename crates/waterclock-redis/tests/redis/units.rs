@@ -142,7 +142,7 @@ async fn a_remembered_refusal_is_of_its_units() {
     assert_eq!(ask(3, 100).await, (true, Source::Authoritative));
 }
 
-/// What was admitted without Redis is told to it unit by unit when it is back.
+/// What was admitted without Redis is charged there, unit by unit, when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_each_unit_is_shared_and_told_afterwards() {
     let server = RedisServer::start();
@@ -171,7 +171,7 @@ async fn without_redis_each_unit_is_shared_and_told_afterwards() {
     }
 }
 
-/// Where there is no room for one unit any more, the other is told all the same.
+/// If there is no room for one unit any more, the other is charged all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_without_room_keeps_no_other_from_being_told() {
     let server = RedisServer::start();

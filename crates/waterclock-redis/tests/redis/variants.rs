@@ -16,7 +16,7 @@ fn hourly(name: &str, limit: u64) -> Policy {
     Policy::new(name, [Gcra::new(limit, HOUR).unwrap()]).unwrap()
 }
 
-/// So slowly that nothing comes back while a thousand policies are told.
+/// So slowly that no unit returns while a thousand policies are set.
 fn slowly(name: &str, limit: u64) -> Policy {
     Policy::new(name, [Gcra::new(limit, 1_000 * HOUR).unwrap()]).unwrap()
 }
@@ -86,7 +86,7 @@ async fn eight_share_by_units_and_a_thousand_by_time() {
     store.set_variant("u1", hourly("u8", 81), Crossing::Units).await.unwrap();
     assert!(ask(&store, Verb::Check, "u8", 41).await.is_allowed());
     assert_eq!((left(&store, "u8").await, left(&store, "u5").await), (40, 9));
-    // Written while it was alone, and then by anybody.
+    // Written by the policy alone, then by any of its variants.
     store.set_policy(slowly("t1", 1_000)).await.unwrap();
     assert!(ask(&store, Verb::Check, "t1", 500).await.is_allowed());
     for n in 2..=1_000 {

@@ -31,7 +31,7 @@ fn a_guard_frees_its_place_however_it_ends() {
     assert_eq!(free(), 2, "whatever was used");
     limiter.reserve_n(2).unwrap().cancel();
     assert_eq!(free(), 2);
-    // Who is not heard of for a lease holds nothing any more, and frees nobody else's place.
+    // A holder whose lease has expired holds nothing, and frees no other holder's place.
     let lost = limiter.reserve_n(2).unwrap();
     clock.advance(10 * SECOND);
     let next = limiter.reserve_n(2).unwrap();
@@ -63,13 +63,13 @@ fn a_check_is_refused_for_ever_and_a_peek_tells_what_is_free() {
         let _held = limiter.reserve("alice").unwrap();
         assert!(!limiter.peek_n("alice", 2).is_allowed());
         limiter.refund("alice", 1);
-        assert_eq!(limiter.peek("alice").remaining(), Some(1), "a refund frees nobody");
+        assert_eq!(limiter.peek("alice").remaining(), Some(1), "a refund frees no place");
     }
     assert!(limiter.wait("alice").block().is_err());
     let candidate = two_at_once().with_name("candidate").with_shadow(true);
     let both = [FixedWindow::new(1, SECOND).unwrap().into(), candidate];
     let limiter = Limiter::new(Policy::new("both", both).unwrap());
-    assert!(limiter.check().is_allowed(), "in shadow it keeps nobody from anything");
+    assert!(limiter.check().is_allowed(), "in shadow it refuses nothing");
 }
 
 #[test]

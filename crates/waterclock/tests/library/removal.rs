@@ -1,4 +1,4 @@
-//! Policies go, and what they took is free; who found no place is counted.
+//! Removing policies frees their keys; keys without a slot are counted.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn the_keys_of_a_variant_go_on_under_its_base() {
     assert!(handle.check(b"alice", 4).is_allowed());
     store.remove_policy("a2").await.unwrap();
     assert_eq!(store.peek("a", b"alice", 1).unwrap().remaining(), Some(1));
-    assert_eq!(handle.peek(b"alice", 1).limit(), Some(5), "who still asks is answered by the base");
+    assert_eq!(handle.peek(b"alice", 1).limit(), Some(5), "an old handle is answered by the base");
     store.set_variant("a", hourly("a3", 7), Crossing::Units).await.unwrap();
     assert_eq!(handle.peek(b"alice", 1).limit(), Some(5));
     assert_eq!(store.peek("a3", b"alice", 1).unwrap().remaining(), Some(3));

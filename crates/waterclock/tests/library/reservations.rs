@@ -182,7 +182,7 @@ async fn a_holder_that_is_gone_keeps_what_it_held_unless_it_is_to_be_released() 
     clock.advance(Duration::from_nanos(1));
     assert_eq!((left(&store, "user", "kept"), left(&store, "user", "released")), (6, 10));
     assert_eq!(store.reservations_of("user"), 1);
-    // Whoever asks, and however: it was given back before.
+    // Whatever the call, the units were given back before it.
     for ask in 0..4 {
         store.apply(Verb::Reset, &released).await.unwrap();
         assert!(store.reserve(&release(&released)).await.unwrap().id.is_some());

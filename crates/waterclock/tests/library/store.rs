@@ -155,5 +155,5 @@ async fn checks_over_many_keys_neither_deadlock_nor_over_admit() {
     for task in tasks {
         admitted += task.await.unwrap();
     }
-    assert_eq!(admitted, 8, "global admits 8, whoever asks");
+    assert_eq!(admitted, 8, "global admits 8 in all");
 }

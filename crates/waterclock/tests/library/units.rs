@@ -109,7 +109,7 @@ async fn an_estimate_is_settled_unit_by_unit() {
     assert_eq!(left(&store).await, (2, 240));
 }
 
-/// What shares its keys counts the same: nobody would know of which unit something is given back.
+/// Policies that share keys must count the same units: a refund would otherwise be ambiguous.
 #[tokio::test]
 async fn a_variant_counts_the_same_units() {
     let store = llm().await;

@@ -86,9 +86,9 @@ async fn a_check_does_not_overtake_those_who_wait() {
     tokio::task::yield_now().await;
     clock.advance(Duration::from_secs(1));
     let decision = limiter.check("alice");
-    assert!(!decision.is_allowed(), "somebody waits for this unit");
+    assert!(!decision.is_allowed(), "another caller waits for this unit");
     assert_eq!(decision.retry_after(), Some(Duration::from_nanos(1)), "its limit is one");
-    assert!(limiter.check("bob").is_allowed(), "nobody waits for bob");
+    assert!(limiter.check("bob").is_allowed(), "no caller waits for bob");
     // The timer runs on real time; what is given back wakes the first in line at once.
     limiter.refund("alice", 0);
     assert_eq!(waiting.await.unwrap(), Ok(()));
@@ -148,7 +148,7 @@ fn a_hundred_thousand_wait_in_exact_order_and_half_give_up() {
     });
     assert_eq!(passed, 50_000);
     clock.advance(Duration::from_secs(1));
-    assert!(limiter.check().is_allowed(), "nobody is left in line");
+    assert!(limiter.check().is_allowed(), "the queue is empty");
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn clients_are_killed() {
     );
 }
 
-/// Whoever asks after a while finds a connection, even if Redis closed the last one meanwhile: what
+/// A caller finds a connection after a while, even if Redis closed the last one meanwhile: what
 /// was never sent can be sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closed_while_nobody_asked() {
@@ -54,7 +54,7 @@ async fn closed_while_nobody_asked() {
 async fn a_store_leaves_nothing_behind() {
     let server = RedisServer::start();
     let clients = || server.info("clients", "connected_clients").unwrap();
-    assert_eq!(clients().trim(), "1", "the one who asks");
+    assert_eq!(clients().trim(), "1", "the connection that asks");
     let store = store(asking(&server.url()).deadline(PATIENT), still_bucket(100)).await;
     Traffic::start(&store, "hot", 8, millis(1)).stop().await;
     assert_eq!(clients().trim(), "2");

@@ -32,7 +32,7 @@ async fn killed_and_restarted() {
     );
 }
 
-/// Nobody asks, and still the store notices that Redis is back.
+/// The store notices that Redis is back, without any traffic.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn comes_back_without_traffic() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! Somebody else's value lies where a record should be.
+//! Another application's value is where a record should be.
 
 use tokio::task::JoinSet;
 use waterclock::{Failure, FixedWindow, Policy, Source, Store, Verb};
@@ -80,7 +80,7 @@ async fn a_short_text_for_a_record() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_text_for_a_record() {
-    suffer(window(), "SET", "somebody else's value").await;
+    suffer(window(), "SET", "another application's value").await;
 }
 
 /// The default: this node's share stands in for the key that cannot be read.

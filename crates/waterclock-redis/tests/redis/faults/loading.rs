@@ -39,7 +39,7 @@ async fn loads_for_half_a_second() {
     tokio::time::sleep(SECOND).await;
     let calls = traffic.stop().await;
     answered_in_time(&calls, DEADLINE).unwrap();
-    // Few hear of it: what did nothing is asked again, and soon nobody asks any more.
+    // Few callers see the error: calls that did nothing are repeated, and soon the breaker opens.
     let kinds = [Failure::Loading, Failure::Open, Failure::Timeout]
         .map(|kind| calls.iter().filter(|call| call.outcome == Outcome::Failed(kind)).count());
     let failed = calls.iter().filter(|call| !call.is_from_store()).count();

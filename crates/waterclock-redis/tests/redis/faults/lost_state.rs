@@ -7,7 +7,7 @@ use waterclock_conformance::real::RedisServer;
 use crate::oracle::{Bound, Call, false_refusal, over_admission};
 use crate::scene::{PATIENT, SECOND, Traffic, asking, bucket, millis, store};
 
-/// Each loss costs a limit's worth at most, and nobody is refused for it.
+/// Each loss costs at most one limit, and no caller is refused because of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushed_twice() {
     let server = RedisServer::start();

@@ -14,5 +14,5 @@ mod scripts;
 
 use waterclock_redis::{OnStoreError, Serving};
 
-/// Failures are told, so that their kind is seen.
+/// Failures are returned, so that tests see their kind.
 const DENY: Serving = Serving { on_store_error: OnStoreError::Deny, lease: None };

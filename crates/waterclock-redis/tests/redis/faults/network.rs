@@ -133,7 +133,7 @@ async fn replies_within_the_deadline() {
     }
 }
 
-/// Callers who gave up while a connection was still being made have asked for nothing.
+/// A caller that gave up while a connection was being made has sent nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gives_up_before_it_is_sent_is_not_charged() {
     let server = RedisServer::start();

@@ -14,7 +14,7 @@ async fn served_as(server: &RedisServer, on_store_error: OnStoreError) -> RedisS
     store
 }
 
-/// Who answers the next calls, and how many of ten are admitted.
+/// The source of the next calls, and how many of ten are admitted.
 async fn ten_calls(store: &RedisStore) -> (Vec<Result<Source, Failure>>, u64) {
     let (mut who, mut admitted) = (Vec::new(), 0);
     for _ in 0..10 {

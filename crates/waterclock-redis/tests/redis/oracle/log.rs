@@ -1,4 +1,4 @@
-//! Who asked what, when, and what they heard.
+//! A log of all calls: what, when, and the answer.
 
 use std::sync::Arc;
 use std::time::Duration;

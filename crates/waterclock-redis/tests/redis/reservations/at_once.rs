@@ -69,7 +69,7 @@ async fn a_check_is_told_to_reserve() {
     assert!(matches!(too_long, StoreError::BadReservation(_)), "{too_long}");
 }
 
-/// Set back by an hour, the clock keeps nobody out for an hour.
+/// A clock set back by an hour does not block callers for an hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_steps_back_adds_a_lease_at_most() {
     let server = RedisServer::start_with_clock();

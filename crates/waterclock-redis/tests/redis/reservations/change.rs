@@ -48,7 +48,7 @@ async fn any_node_settles() {
     assert_eq!(remaining(&one, "key").await, 100);
 }
 
-/// Nobody would be there to give it back.
+/// No process would be there to give it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn releasing_at_expiry_is_refused_with_the_reason() {
     let server = RedisServer::start();

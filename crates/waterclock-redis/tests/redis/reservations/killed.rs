@@ -26,7 +26,7 @@ async fn store(url: &str) -> RedisStore {
     store
 }
 
-/// One of the processes; started by a test below, which tells it where and who it is.
+/// One of the processes; started by a test below, with its address and name in the environment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "is started by another test"]
 async fn holder() {
@@ -85,7 +85,7 @@ async fn every_unit_is_accounted_for() {
     let mut expected = 0;
     let mut orphans = 0;
     for (name, held) in names.iter().zip(held) {
-        // What was begun last may be there although nobody heard of it.
+        // The last reservation may exist although its caller never got an answer.
         for number in 0..held + 2 {
             let id = format!("{name}-{number}");
             match commit(&store, &id, ESTIMATE + 1).await {
@@ -119,7 +119,7 @@ async fn what_nobody_settles_stays_charged() {
     }
 }
 
-/// Whoever holds all places and is killed keeps nobody out for longer than the lease.
+/// A killed process that holds all places blocks others no longer than its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_of_the_dead_are_free_when_their_leases_end() {
     let server = RedisServer::start();

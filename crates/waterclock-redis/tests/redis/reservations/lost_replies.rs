@@ -1,4 +1,4 @@
-//! Replies are lost, and whoever asks again is told what was done: nothing is done twice.
+//! Replies are lost, and a repeated call gets the original result: nothing is done twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,7 +56,7 @@ async fn asked_for_again_it_is_the_same_reservation() {
     assert_eq!(used(&server).await, 60);
 }
 
-/// Replies come and go while many hold and settle, each until it is told so.
+/// Replies are lost at random while many callers reserve and settle, each repeating until it has an answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_used_is_what_was_committed() {
     let server = RedisServer::start();
@@ -96,7 +96,7 @@ async fn what_is_used_is_what_was_committed() {
                 // Its time runs since it was made.
                 made_before += u64::from(reserved.expires_in < millis(60_000));
                 let settled = loop {
-                    // Only the first to arrive counts, and nobody knows which that was.
+                    // Only the first to arrive counts, and the callers cannot know which that was.
                     match commit(&store, &id, fastrand::u64(0..20)).await {
                         Ok(settled) => break settled,
                         Err(_) => sleep(millis(5)).await,

@@ -1,4 +1,4 @@
-//! Holding and settling in Redis: what memory says, once, whoever is lost on the way.
+//! Reservations in Redis give the same answers as in memory, exactly once, whichever process crashes.
 
 mod apart;
 mod at_once;
