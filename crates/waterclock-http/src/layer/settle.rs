@@ -93,6 +93,8 @@ fn catch_panic<T>(function: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(function)).ok()
 }
 
+type SettleAll = Box<dyn FnOnce(&Exchange) + Send + Sync>;
+
 /// Watches one response, and settles when it is dropped. Dropped before the end, the response was aborted.
 pub(super) struct OnEnd {
     exchange: Exchange,
@@ -100,7 +102,7 @@ pub(super) struct OnEnd {
     length: Option<u64>,
     clock: MonotonicClock,
     started: Timestamp,
-    settle: Option<Box<dyn FnOnce(&Exchange) + Send + Sync>>,
+    settle: Option<SettleAll>,
 }
 
 impl OnEnd {
@@ -124,7 +126,7 @@ impl OnEnd {
         };
         // A response to HEAD has no body, whatever its length.
         let length = (method == Method::HEAD).then_some(0);
-        let settle = Box::new(move |exchange: &Exchange| gate.settle_all(due, exchange));
+        let settle: SettleAll = Box::new(move |exchange| gate.settle_all(due, exchange));
         Some(Box::new(Self { exchange, length, clock, started, settle: Some(settle) }))
     }
 

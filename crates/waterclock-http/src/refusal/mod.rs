@@ -2,7 +2,8 @@
 
 #[cfg(feature = "grpc")]
 mod grpc;
-mod problem;
+
+use std::fmt::{self, Write};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -11,7 +12,10 @@ use http::{Response, StatusCode};
 use waterclock::StoreError;
 
 use crate::key::KeyError;
-use crate::layer::Checked;
+use crate::layer::{Charged, Checked};
+
+/// Where the IETF's draft on rate limit header fields registers this kind of problem.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +96,7 @@ impl<'a> Refusal<'a> {
     /// The response as `application/problem+json` (RFC 9457).
     #[must_use]
     pub fn problem(&self) -> Response<Bytes> {
-        let mut response = Response::new(Bytes::from(problem::body(self)));
+        let mut response = Response::new(Bytes::from(problem_json(self)));
         *response.status_mut() = self.status();
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, json);
@@ -115,5 +119,63 @@ impl<'a> Refusal<'a> {
     pub fn is_grpc(&self) -> bool {
         let kind = self.request.headers.get(CONTENT_TYPE);
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+    }
+}
+
+fn problem_json(refusal: &Refusal<'_>) -> String {
+    let (kind, title) = match refusal.reason {
+        Reason::Limited(_) => (QUOTA_EXCEEDED, "The request exceeds a limit"),
+        Reason::Key(_) => ("about:blank", "Bad Request"),
+        Reason::Store(_) => ("about:blank", "Service Unavailable"),
+    };
+    let (status, detail) = (refusal.status().as_u16(), refusal.message());
+    let detail = JsonString(&detail);
+    let mut body =
+        format!(r#"{{"type":"{kind}","title":"{title}","status":{status},"detail":{detail}"#);
+    if let Reason::Limited(checked) = refusal.reason {
+        let mut separator = r#","violated-policies":["#;
+        for name in checked.iter().filter(|charged| !charged.is_hidden()).flat_map(violated) {
+            // Writing to a String cannot fail.
+            let _ = write!(body, "{separator}{}", JsonString(&name));
+            separator = ",";
+        }
+        if separator == "," {
+            body.push(']');
+        }
+    }
+    body.push('}');
+    body
+}
+
+/// `policy.limit` of every limit that refused.
+fn violated(charged: &Charged) -> impl Iterator<Item = String> {
+    let refused = charged.answer.decision.refused_by();
+    charged.policy.names(refused).map(|limit| format!("{}.{limit}", charged.name()))
+}
+
+/// A text as JSON. Four fields are all the JSON that this crate writes, so users need no JSON library for it.
+struct JsonString<'a>(&'a str);
+
+impl fmt::Display for JsonString<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(f, "\\{character}")?,
+                '\0'..='\x1f' => write!(f, "\\u{:04x}", u32::from(character))?,
+                _ => f.write_char(character)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::JsonString;
+
+    #[test]
+    fn strings_are_escaped() {
+        assert_eq!(JsonString("a \"b\\ é\n").to_string(), r#""a \"b\\ é\u000a""#);
     }
 }

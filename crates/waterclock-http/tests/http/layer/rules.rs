@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::{Method, Request, StatusCode};
-use waterclock::{Rollout, Store};
+use waterclock::{Rollout, Scope, Store};
 use waterclock_http::{HeaderStyle, Key, RateLimitLayer, Rule};
 
 use super::stage::{App, Elsewhere, app, memory, of, policy, send};
@@ -151,4 +151,21 @@ async fn what_only_watches_asks_for_no_key() {
     let nobody = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
     let app = layered(vec![shadow, nobody]).await;
     assert_eq!(send(&app, Request::get("/")).await.status, StatusCode::OK);
+}
+
+/// A rule made from a scope knows its lists. A blocked key is charged nowhere, an exempt one by other rules only.
+#[tokio::test]
+async fn blocked_and_exempt_keys_of_a_scope() {
+    let scope = Scope::new(policy("api", 1)).with_block(["mallory"]).with_exempt(["staff"]);
+    let all = Rule::new(policy("all", 4)).key(Key::everyone());
+    let app = layered(vec![all, Rule::new(scope)]).await;
+    for _ in 0..5 {
+        let blocked = send(&app, of("mallory")).await;
+        assert_eq!((blocked.status.as_u16(), blocked.header("retry-after")), (429, None));
+    }
+    for _ in 0..3 {
+        assert_eq!(send(&app, of("staff")).await.status, StatusCode::OK);
+    }
+    assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
+    assert_eq!(send(&app, of("staff")).await.status, StatusCode::TOO_MANY_REQUESTS);
 }
