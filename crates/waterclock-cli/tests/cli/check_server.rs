@@ -166,7 +166,7 @@ fn a_file_and_a_server_are_two_things() {
     );
 }
 
-/// Somebody who says the same to everybody.
+/// A server that gives the same answer to every request.
 fn stranger(says: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

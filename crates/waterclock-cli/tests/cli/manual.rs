@@ -24,7 +24,7 @@ fn examples() -> Vec<(&'static str, Vec<&'static str>)> {
         match (line.strip_prefix("$ "), examples.last_mut()) {
             (Some(command), _) => examples.push((command, Vec::new())),
             (None, Some((_, said))) => said.push(line),
-            (None, None) => panic!("a line of nobody's: {line}"),
+            (None, None) => panic!("output before the first command: {line}"),
         }
     }
     examples

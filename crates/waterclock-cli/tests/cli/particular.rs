@@ -1,4 +1,4 @@
-//! What the file says about single keys goes for rehearsals as it does for the server.
+//! Exceptions for single keys apply to rehearsals as they do to the server.
 
 use std::fmt::Write;
 
@@ -183,7 +183,7 @@ fn a_lease_is_told_to_be_left_out() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), warning));
 }
 
-/// What is given back or forgotten is told in the numbers that go for the key, as a look right after it tells it.
+/// A refund or reset answers with the limits that apply to the key, like a peek right after it.
 #[test]
 fn refunds_and_resets_answer_as_a_peek() {
     let config = r#"

@@ -164,7 +164,7 @@ fn without_the_store() {
     assert_eq!(allowed.stderr, expected);
 }
 
-/// The connection is there, and nobody answers on it.
+/// The connection is open, but there is no answer.
 #[test]
 fn a_store_that_hangs() {
     let server = RedisServer::start();

@@ -85,7 +85,7 @@ fn both_stores_move_a_key_alike() {
     }
 }
 
-/// Whoever is refused under one tier leaves the key as it was for the others, limits in shadow or not.
+/// A refusal under one tier leaves the key unchanged for the others, with shadow limits too.
 #[test]
 fn a_refusal_under_another_tier_changes_nothing() {
     for limits in [

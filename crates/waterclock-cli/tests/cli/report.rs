@@ -1,4 +1,4 @@
-//! What a replay says in the end: who was refused, when, by which limit, and what would have been enough.
+//! The report of a replay: refused keys, when, by which limit, and the smallest sufficient limits.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -118,7 +118,7 @@ fn written(limit: &Value, change: Option<(&str, u64)>) -> String {
     format!("{{ {} }}", fields.join(", "))
 }
 
-/// What is suggested refuses nobody, or one in a hundred, and a unit less refuses more.
+/// The suggested limits refuse no check, or 1 %, and one unit less refuses more.
 #[test]
 fn the_smallest_limits_are_enough_and_the_smallest() {
     let trace = traffic(5, 3_000);
@@ -259,7 +259,7 @@ fn one_key_for_each_flag() {
     }
 }
 
-/// A policy in shadow refuses nobody, and is rehearsed all the same.
+/// A policy in shadow refuses nothing, and is rehearsed all the same.
 #[test]
 fn what_shadow_would_refuse_is_told() {
     let config = "[policies.p]\nshadow = true\nlimits = [\"2/s\"]\n";
@@ -361,7 +361,7 @@ fn a_million_lines_take_little_memory() {
         })
     };
     let mut most = 0;
-    // The answer is short enough to fit a pipe, so that nobody has to read it meanwhile.
+    // The output fits into a pipe buffer, so it need not be read meanwhile.
     while let Some(kib) = peak() {
         most = most.max(kib);
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -80,7 +80,7 @@ fn it_says_what_a_replay_says() {
     assert!(refused.len() > 20);
 }
 
-/// Whoever comes back when told is admitted then, if nobody else was faster.
+/// A client that retries after the advised wait is admitted then, if no other was faster.
 #[test]
 fn advice_is_honest() {
     let simulation = simulated(&[

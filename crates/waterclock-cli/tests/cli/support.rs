@@ -68,7 +68,7 @@ impl Place {
         self
     }
 
-    /// Where a file is, for somebody who is elsewhere.
+    /// The absolute path of a file.
     pub(crate) fn path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
@@ -96,7 +96,7 @@ impl Place {
         command
             .args(arguments)
             .current_dir(&self.directory)
-            // Whoever runs the tests may have a store of their own.
+            // The machine may have a store of its own configured.
             .env_remove("WATERCLOCK_STORE_URL")
             .env_remove("WATERCLOCK_TOKEN")
             .stdin(Stdio::piped())

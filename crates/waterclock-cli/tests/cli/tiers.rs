@@ -162,7 +162,7 @@ fn replay_takes_tiers_of_events() {
         (json!(false), json!(0)),
         (json!(true), Value::Null),
         (json!(true), json!(9)),
-        // Five of eleven are given back, and what is told is the tier's.
+        // Five of eleven are given back, and the answer has the tier's numbers.
         (json!(true), json!(14)),
         (json!(true), json!(0)),
     ];

@@ -163,7 +163,7 @@ fn a_unit_comes_or_goes() {
     assert!(run.stderr.contains("not `words`"), "{}", run.stderr);
 }
 
-/// Whoever forgets a key, or looks at it, need not say how much.
+/// Reset and peek need no cost.
 #[test]
 fn a_reset_has_no_cost() {
     let limit = |unit: &str| {

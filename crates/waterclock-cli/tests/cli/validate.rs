@@ -46,7 +46,7 @@ fn the_sample_of_the_manual() {
     assert_eq!(json["policies"]["login"], expected);
 }
 
-/// Programs are told what people are told.
+/// JSON has the same content as the text.
 #[test]
 fn lists_and_rules_for_programs() {
     let config = r#"

@@ -15,7 +15,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts it, with what it says in `folder`, and waits until somebody listens on the port.
+    /// Starts it, with its output in `folder`, and waits until it listens on the port.
     #[track_caller]
     pub(crate) fn start(command: &mut Command, folder: &Path, port: u16) -> Self {
         let log = folder.join("log");

@@ -102,7 +102,7 @@ impl Edge {
         self.server.stop();
     }
 
-    /// Whoever is refused has no other key by what it says about itself; others have their own.
+    /// A refused client cannot change its key by its headers; other clients have their own.
     #[track_caller]
     pub(crate) fn knows_its_visitors(&self) {
         // 127.0.0.1 is the harshest case: Waterclock believes what comes from there.
@@ -125,7 +125,7 @@ impl Edge {
         assert_eq!(self.get(Visitor::at(3), LOGIN.path).status, 200);
     }
 
-    /// Without a Waterclock nobody passes, and nobody is told to slow down; with one, they pass again.
+    /// Without Waterclock no request passes, and none gets 429; with it, they pass again.
     #[track_caller]
     pub(crate) fn survives_a_crash(&mut self, status: u16) {
         let visitor = Visitor::at(2);

@@ -35,7 +35,7 @@ fn refuses_what_is_too_much() {
     edge.server.stop();
 }
 
-/// A login is charged to two policies at once; the stricter one is what the client is told.
+/// A login is charged to two policies at once; the headers show the stricter one.
 #[test]
 fn asks_about_two_policies_at_once() {
     let edge = Edge::start(envoy);

@@ -8,7 +8,7 @@ use std::thread;
 
 use waterclock_conformance::real::listener;
 
-/// A web server that says `hello from the origin`, and 403 to whoever asks for `/forbidden`. It
+/// A web server that says `hello from the origin`, and 403 for `/forbidden`. It
 /// ends with the process.
 pub(crate) struct Origin {
     port: u16,
@@ -40,8 +40,7 @@ impl Origin {
     }
 }
 
-/// Answers one request; the proxies take care of the rest. One who only wants to know whether
-/// somebody listens gets nothing.
+/// Answers one request; the proxies take care of the rest. A connection without a request gets nothing.
 fn serve(stream: &TcpStream, served: &AtomicU32) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let Some(question) = lines.next() else { return };

@@ -47,7 +47,7 @@ impl Server {
         command.args(["serve", "-c", "waterclock.toml"]).current_dir(self.folder.path());
         let on = |port| format!("{}:{port}", Ipv4Addr::LOCALHOST);
         command.env("WATERCLOCK_HTTP", on(self.http)).env("WATERCLOCK_GRPC", on(self.grpc));
-        // Whoever runs the tests may have a store of their own.
+        // The machine may have a store of its own configured.
         command.env("WATERCLOCK_RESP", on(self.resp)).env_remove("WATERCLOCK_STORE_URL");
         command.envs(self.environment.iter().cloned());
         self.background = Some(Background::start(&mut command, self.folder.path(), self.http));

@@ -1,4 +1,4 @@
-//! Somebody who asks for pages.
+//! A client with an address of its own.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -55,7 +55,7 @@ impl Visitor {
                 .expect("a socket can be made");
         bind(&socket, &SocketAddrV4::new(self.address, 0)).expect("127.0.0.0/8 is the loopback");
         connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
-            .unwrap_or_else(|error| panic!("nobody listens on port {port}: {error}"));
+            .unwrap_or_else(|error| panic!("cannot connect to port {port}: {error}"));
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout above zero");
         stream

@@ -1,4 +1,4 @@
-//! The examples, started as anybody would start them, and talked to.
+//! Runs the examples and sends them requests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -141,10 +141,7 @@ fn llm_gateway_never_uses_more_than_it_says() {
     assert_eq!((answers.len(), answers.iter().sum::<u64>(), *limit), (5, *used, 100), "{text}");
     assert!(*used > 0 && *used <= 100 + beyond, "{text}");
     assert_eq!(*left, 100_u64.saturating_sub(*used), "{text}");
-    assert!(
-        answers.contains(&0),
-        "five estimates of 30 do not fit, so somebody was refused: {text}"
-    );
+    assert!(answers.contains(&0), "five estimates of 30 do not fit, so one was refused: {text}");
 }
 
 #[tokio::test]

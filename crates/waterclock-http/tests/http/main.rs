@@ -1,4 +1,4 @@
-//! What clients are told, who they are taken for, and the layer that decides about them.
+//! Response headers, client addresses, and the layer.
 
 mod address_random;
 mod address_table;

@@ -15,7 +15,7 @@ async fn caching(server: &RedisServer, policy: Policy) -> RedisStore {
     store(RedisStore::builder(&server.url()).deadline(PATIENT), policy).await
 }
 
-/// Who refuses a key, and between which instants it passes by the wait that is advised: it counts from
+/// The source that refuses a key, and the instants between which it passes by the advised wait: it counts from
 /// the decision, which fell somewhere between question and answer.
 async fn passes(store: &RedisStore) -> (Source, Instant, Instant) {
     let asked = Instant::now();

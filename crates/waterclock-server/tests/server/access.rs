@@ -1,4 +1,4 @@
-//! Tokens, roles, and addresses that anybody could reach.
+//! Tokens, roles, and listeners on public addresses.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ const POLICY: &str = "[policies.p]\nlimits = [\"1000/s\"]\n";
 async fn guarded() -> (AtWork, TempDir, String) {
     let directory = TempDir::new().unwrap();
     std::fs::write(directory.path().join("reader"), "reader\r\n").unwrap();
-    // Whoever runs the tests has this variable, whatever it says.
+    // This variable exists on every machine; its value does not matter.
     let admin = std::env::var("PATH").unwrap();
     let text = format!(
         "[server]\nauth = [\n{{ token = \"{CHECKER}\", roles = [\"check\"] }},\n\
@@ -110,7 +110,7 @@ fn an_address_that_anybody_reaches_needs_auth() {
     }
 }
 
-/// Sockets that somebody else has bound are looked at as well.
+/// Sockets that were bound elsewhere are checked as well.
 #[tokio::test]
 async fn a_server_does_not_start_on_an_open_address() {
     let anywhere = Some(SocketAddr::from(([0, 0, 0, 0], 0)));

@@ -66,10 +66,10 @@ impl AtWork {
         AtWork { running, http, grpc, resp }
     }
 
-    /// Waits until nobody is connected to a face any more: nothing may keep a connection for good.
+    /// Waits until a face has no connections: none may stay open forever.
     pub(crate) async fn nobody_is_connected(&self, face: Face) {
         let connections = self.running.server().engine.metrics().connections(face);
-        eventually("nobody is connected", async || connections.get() == 0).await;
+        eventually("no connection is open", async || connections.get() == 0).await;
     }
 
     /// A new connection to the HTTP face.

@@ -1,4 +1,4 @@
-//! Certificates of an authority that nobody else knows, and clients that believe it.
+//! Certificates of a private authority, and clients that trust it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -59,7 +59,7 @@ impl Authority {
         Issued { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// Connects as somebody who believes this authority, with a certificate or without.
+    /// Connects as a client that trusts this authority, with or without a certificate.
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,

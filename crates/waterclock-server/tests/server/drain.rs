@@ -1,4 +1,4 @@
-//! A server that ends loses nobody's request.
+//! A server that shuts down loses no request.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn not_ready_first_and_every_answer_says_goodbye() {
         assert!(client.is_closed(LONG).await);
     }
     timeout(LONG, stop).await.expect("ends").unwrap();
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
 }
 
 /// A request may be on its way when the server decides to close a connection at rest.
@@ -79,7 +79,7 @@ async fn whoever_got_in_is_answered() {
         for _ in 0..8 {
             clients.spawn(async move {
                 let mut answered = 0;
-                // A connection for each request, until nobody can connect any more.
+                // One connection per request, until the listener is closed.
                 while let Ok(Ok(stream)) =
                     timeout(Duration::from_millis(500), TcpStream::connect(address)).await
                 {
@@ -133,7 +133,7 @@ async fn a_body_under_way_is_awaited_and_answered() {
     timeout(LONG, stop).await.expect("ends").unwrap();
 }
 
-/// Whoever neither goes on nor goes away is left behind in the end.
+/// A connection that neither finishes nor closes is dropped in the end.
 #[tokio::test]
 async fn nobody_holds_the_server_up_for_good() {
     let server = serving(Timing { drain: Duration::from_millis(300), ..leisurely() }).await;

@@ -13,7 +13,7 @@ use crate::patience::eventually;
 
 const CHECK: &str = r#"{"policy":"p","key":"k"}"#;
 
-/// A store that keeps everybody waiting fills the room. Who finds none hears so at once, by a status
+/// A slow store fills the room for requests. Further requests are refused at once, by a status
 /// that cannot be taken for a refusal; and when the store is well again, so is the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_are_turned_away_at_once() {
@@ -58,7 +58,7 @@ async fn too_many_are_turned_away_at_once() {
     let metrics = server.running.server().metrics_text();
     let shed = metrics.split_once("waterclock_shed_total{face=\"http\"} ").unwrap().1;
     assert!(shed.lines().next().unwrap().parse::<u64>().unwrap() >= 20, "{metrics}");
-    // Whoever watches the server can still see it.
+    // Monitoring still works.
     for path in ["/healthz", "/readyz", "/metrics", "/v1/config", "/v1/live", "/v1/policies"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }

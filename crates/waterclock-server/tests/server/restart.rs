@@ -49,7 +49,7 @@ async fn a_kill_forgets_only_what_came_after_the_last_snapshot() {
     let server = AtWork::serving_file(&path).await;
     assert_eq!(server.http().await.post("/v1/check", CHECK).await.status, 200);
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // Nobody stops it: a second server starts from what the first has written so far.
+    // The first server is not stopped: a second one starts from what the first has written so far.
     let config = Config::load(Some(&path)).expect("valid");
     let second = AtWork::with(config, hurried()).await;
     assert_eq!(remaining(&second).await, 1);

@@ -64,7 +64,7 @@ async fn without_redis_each_policy_does_what_it_says() {
     let failure = shut.json()["failure"].clone();
     let kinds = waterclock::Failure::ALL.map(waterclock::Failure::name);
     assert!(failure.as_str().is_some_and(|kind| kinds.contains(&kind)), "{}", shut.body);
-    assert!(!shut.body.contains("127.0.0.1"), "hosts are nobody's business: {}", shut.body);
+    assert!(!shut.body.contains("127.0.0.1"), "hosts are not shown: {}", shut.body);
     let open = client.post("/v1/check", &check("open", "k")).await;
     assert_eq!((open.status, &open.json()["source"]), (200, &"policy".into()), "{}", open.body);
     // This server's share of 10 is 5.
@@ -93,7 +93,7 @@ async fn without_redis_each_policy_does_what_it_says() {
         .await;
 }
 
-/// Who is only watched is nobody's reason to fail, whatever the policy says about a store that does.
+/// A key in shadow never makes a check fail, whatever `on_store_error` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_a_key_in_shadow_is_admitted() {
     let redis = RedisServer::start();
@@ -114,7 +114,7 @@ async fn without_redis_a_key_in_shadow_is_admitted() {
     assert_eq!(refund.status, 503, "{}", refund.body);
 }
 
-/// Two servers, three tiers, one budget; and who is not enrolled is charged in the same place.
+/// Two servers, three tiers, one budget; keys outside the rollout are charged in the same place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tiers_share_a_budget_between_servers() {
     let redis = RedisServer::start();

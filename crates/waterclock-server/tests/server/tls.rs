@@ -102,7 +102,7 @@ async fn clients_show_a_certificate_where_they_are_asked_for_one() {
         for own in [None, Some(stranger.for_client())] {
             if let Ok(stream) = authority.connect(server.address(face), own.as_ref()).await {
                 let heard = first_words(stream, say, hear.len()).await;
-                assert_eq!(heard, b"", "{face:?}: a certificate of nobody: {}", own.is_some());
+                assert_eq!(heard, b"", "{face:?}: an unknown certificate: {}", own.is_some());
             }
         }
         server.nobody_is_connected(face).await;

@@ -217,7 +217,7 @@ async fn thousands_that_end_at_once_are_given_back_to_whoever_asks() {
     assert_eq!(store.reservations_of("many"), 0);
 }
 
-/// Of very many that end at once only some are given back by whoever comes by. One that is left when its id
+/// Of very many that end at once only some are given back by the next calls. One that is left when its id
 /// is taken again is given back all the same.
 #[tokio::test]
 async fn an_id_that_is_taken_again_leaves_nothing_held() {

@@ -1,4 +1,4 @@
-//! What cannot be loaded is told in one sentence.
+//! Errors of `bench` are one sentence.
 
 use std::net::TcpListener;
 

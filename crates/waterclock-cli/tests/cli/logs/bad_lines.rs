@@ -1,4 +1,4 @@
-//! Lines that cannot be read are counted, and stop only those who ask for it.
+//! Malformed lines are counted, and stop the command only with `--strict`.
 
 use serde_json::json;
 

@@ -108,7 +108,7 @@ fn keys_of_the_policy() {
     assert_eq!(events(&both, &["--input", "csv"], csv), expected[..1]);
     let alone = with_key("[\"client_ip\"]");
     assert_eq!(events(&alone, COMBINED, log)[1][1], "2001:db8::/64");
-    // A log that does not have them is told apart by what it has.
+    // A log without them uses the default key.
     let run = replay(&with_key("[\"tenant\"]"), COMBINED, log);
     assert_eq!(
         run.stderr,

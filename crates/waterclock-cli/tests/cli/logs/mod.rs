@@ -17,7 +17,7 @@ fn line(second: u32, who: &str, request: &str, rest: &str) -> String {
     format!("{who} - - [01/Jan/1970:00:{minute:02}:{second:02} +0000] \"{request}\" {rest}\n")
 }
 
-/// A replay whose events are told one by one.
+/// A replay that prints every decision.
 fn replay(place: &Place, flags: &[&str], input: impl AsRef<[u8]>) -> Run {
     place.run_with_bytes(&[&["replay", "--format", "jsonl"], flags].concat(), input.as_ref())
 }

@@ -60,7 +60,7 @@ fn whole_seconds() {
     let spread = events(&place, &["--input", "combined", "--spread"], &log);
     let times = [7_000_000, 7_250_000, 7_500_000, 7_750_000, 8_000_000, 9_000_000, 9_500_000];
     assert_eq!(spread, times.map(|t_us| json!([t_us, "a", 1])));
-    // Nobody is told about seconds of which each has but one line.
+    // No note about whole seconds if each has only one line.
     let log = [7, 8, 9].map(|second| line(second, "a", "GET / HTTP/1.1", "200 1")).concat();
     events(&place, COMBINED, log);
 }

@@ -1,4 +1,4 @@
-//! The same traffic is decided the same, whoever wrote it down and how.
+//! The same traffic gives the same decisions in every log format.
 
 use waterclock_conformance::real::RedisServer;
 

@@ -1,4 +1,4 @@
-//! SIGTERM at full load: everybody who sent a request gets an answer.
+//! SIGTERM at full load: every request gets an answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Seen {
     not_ready: AtomicBool,
 }
 
-/// Asks as fast as it can, on one connection for as long as that lasts, until nobody listens.
+/// Sends requests as fast as it can, on one connection if possible, until the listener is closed.
 fn load(address: SocketAddr, seen: &Seen) {
     while let Ok(mut client) = Client::connect(address) {
         loop {

@@ -139,7 +139,7 @@ fn listening(log: &str, face: &str) -> Option<SocketAddr> {
     address.split(|character: char| !"0123456789.:".contains(character)).next()?.parse().ok()
 }
 
-/// Reads until the end, so that nobody waits for a full pipe.
+/// Reads until the end, so that the process never blocks on a full pipe.
 fn keep(mut stream: impl Read + Send + 'static, text: Arc<Mutex<String>>) {
     thread::spawn(move || {
         let mut bytes = [0; 4096];

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Terminal {
     child: Child,
     keys: File,
-    /// Our own hold on the other end: its settings can be read when nobody else is left.
+    /// Keeps the other end open, so that its settings can be read after the process has ended.
     line: OwnedFd,
     before: String,
     said: Arc<Mutex<Vec<u8>>>,

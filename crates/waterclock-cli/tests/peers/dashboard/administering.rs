@@ -2,7 +2,7 @@
 
 use super::Scene;
 
-/// A server that knows a reader who may also check, and an administrator.
+/// A server with a token for reading and checking, and one for administration.
 fn guarded() -> Scene {
     let auth = "[server]\nshow_keys = true\nauth = [{ token = \"${READER}\", roles = [\"read\", \"check\"] }, \
         { token = \"${ADMIN}\", roles = [\"admin\"] }]\n";

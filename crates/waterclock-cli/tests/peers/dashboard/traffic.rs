@@ -1,4 +1,4 @@
-//! Clients that ask for decisions while somebody watches.
+//! Clients that send checks while the dashboard is open.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};

@@ -1,4 +1,4 @@
-//! Whatever servers send, nobody falls over it; and what our own styles say is understood.
+//! Any header a server sends is handled, and our own header styles are understood.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ impl Store for Far {
         sleep(MS.max(self.longest.mul_f64(fastrand::f64()))).await;
         now.fetch_sub(1, Ordering::Relaxed);
         if self.fails {
-            return Err(StoreError::failed(Failure::Timeout, "nobody answers"));
+            return Err(StoreError::failed(Failure::Timeout, "no answer"));
         }
         self.store.apply(verb, charges).await
     }
@@ -110,7 +110,7 @@ async fn processes_together_keep_to_the_limit_and_each_in_order() {
     assert!(store.asking.1.load(Ordering::Relaxed) <= 3, "one question of each process at a time");
 }
 
-/// Answers overtake each other, and those who asked do not.
+/// Answers overtake each other; callers do not.
 #[tokio::test(start_paused = true)]
 async fn the_order_is_that_of_arrival_and_not_of_answers() {
     let (mut store, diary) = (Far::new(), Diary::new());
@@ -203,9 +203,9 @@ async fn a_store_that_fails_fails_the_request_once() {
     let (mut store, diary) = (Far::new(), Diary::new());
     store.fails = true;
     let pace = layer(&store, Limit::per_second(1)).await.layer(client(&diary));
-    let error = pace.oneshot("1".to_owned()).await.expect_err("nobody answers");
+    let error = pace.oneshot("1".to_owned()).await.expect_err("no answer");
     assert!(matches!(error, PaceError::Store(_)), "{error:?}");
-    assert!(error.to_string().contains("nobody answers"), "{error}");
+    assert!(error.to_string().contains("no answer"), "{error}");
     assert_eq!(store.asked.load(Ordering::Relaxed), 1);
     assert!(diary.read().is_empty());
 }

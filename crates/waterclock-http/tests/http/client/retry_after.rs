@@ -203,11 +203,11 @@ async fn slow_server_tells(
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_lost_because_others_were_told_to_wait_longer() {
-    // The second is told to wait a second when the first was told to wait a minute.
+    // The second gets `Retry-After: 1` after the first got one minute.
     let answers = [(503, "retry-after: 60"), (429, "retry-after: 1")];
     let ended = slow_server_tells(10 * SECOND, &answers, &["1", "2"]).await;
     assert_eq!(ended, [(503, 1_000), (429, 2_000)]);
-    // The second waits for three seconds when the first is told to wait a minute.
+    // The second is waiting for three seconds when the first gets one minute.
     let answers = [(503, "retry-after: 60"), (429, "retry-after: 3")];
     let ended = slow_server_tells(10 * SECOND, &answers, &["2", "0"]).await;
     assert_eq!(ended, [(503, 2_000), (429, 3_000)]);

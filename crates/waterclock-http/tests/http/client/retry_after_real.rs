@@ -1,4 +1,4 @@
-//! A client that honours what it is told, against a server of ours that refuses.
+//! A client that honours `Retry-After`, against a real server that refuses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

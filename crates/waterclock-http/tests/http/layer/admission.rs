@@ -1,4 +1,4 @@
-//! Who gets through, and what they are told.
+//! Which requests are admitted, and the responses.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

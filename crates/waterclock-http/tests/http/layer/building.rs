@@ -55,7 +55,7 @@ async fn one_sentence_each() {
     );
 }
 
-/// Nobody finds out by a 500.
+/// An error when the layer is built, not a 500 later.
 #[tokio::test]
 async fn an_address_that_nobody_knows() {
     let sentence = "the key of policy `api` is the client's address, which a request does not contain; use \

@@ -106,7 +106,7 @@ async fn fifteen_hundred_through_redis() {
     exactly_the_capacity(store, 701).await;
 }
 
-/// Whatever a client types, it is the one who is connected.
+/// Whatever headers a client sends, its address is that of the connection.
 #[tokio::test]
 async fn forged_headers_change_nothing() {
     let (address, _) = serve(MemoryStore::default(), per_day(1), ClientIp::default()).await;

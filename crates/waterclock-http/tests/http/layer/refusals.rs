@@ -1,4 +1,4 @@
-//! What those hear who are turned away.
+//! The responses to refused requests.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -36,7 +36,7 @@ async fn a_problem_by_default() {
     );
 }
 
-/// Somebody who wants to tell nothing tells nothing.
+/// A custom response may be empty.
 #[tokio::test]
 async fn silence() {
     let rule = Rule::new(policy("api", 1)).headers(HeaderStyle::None);

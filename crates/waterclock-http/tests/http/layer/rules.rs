@@ -93,7 +93,7 @@ async fn tiers<S: Store + 'static>(store: S) {
     let promoted = send(&app, of("alice").header("x-role", "pro")).await;
     assert_eq!(promoted.body, "Some(3)");
     assert_eq!(promoted.header("ratelimit-policy"), Some(r#""api.burst";q=5;w=50"#));
-    // A tier that nobody named is none.
+    // An unknown tier is ignored.
     assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
     // Without limits there is nothing to spend, and nothing to tell.
@@ -144,7 +144,7 @@ async fn those_in_shadow_stand_beside_the_others() {
     }
 }
 
-/// A candidate that only watches breaks nobody who does not have its key yet.
+/// A policy in shadow does not fail requests without its key.
 #[tokio::test]
 async fn what_only_watches_asks_for_no_key() {
     let shadow = Rule::new(policy("api", 1).with_shadow(true));

@@ -249,7 +249,7 @@ async fn a_function_that_breaks_leaves_the_estimate() {
     assert_eq!(layer.unsettled(), 0);
 }
 
-/// Whoever goes away while a store elsewhere decides is settled with all the same.
+/// A client that disconnects while a remote store decides is settled too.
 #[tokio::test]
 async fn a_request_that_is_given_up_while_it_is_decided_about() {
     let (store, _) = memory();

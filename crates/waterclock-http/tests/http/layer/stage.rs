@@ -16,7 +16,7 @@ use waterclock_http::{Checked, RateLimitLayer, ResponseBody};
 
 use crate::scene::START;
 
-/// A store elsewhere: never at once, and never without somebody waiting.
+/// A remote store: it never answers at once.
 #[derive(Clone)]
 pub(crate) struct Elsewhere(pub(crate) MemoryStore<ManualClock>);
 
@@ -98,7 +98,7 @@ pub(crate) async fn send(app: &App, request: http::request::Builder) -> Heard {
     Heard { status: head.status, headers: head.headers, body }
 }
 
-/// Requests of somebody.
+/// Requests of one user.
 pub(crate) fn of(user: &str) -> http::request::Builder {
     Request::get("/").header("x-user", user)
 }

@@ -4,8 +4,8 @@ use waterclock::{Failure, Source};
 
 use super::{Call, Outcome};
 
-/// Complains unless what is used of a limit that does not drain meanwhile is what its callers were
-/// granted, give or take the calls of which nobody can know.
+/// Fails unless the usage of a limit that does not drain equals what its callers were granted, give or take calls
+/// without an answer.
 pub(crate) fn conservation(calls: &[Call], used: u64) -> Result<(), String> {
     let certain: u64 = calls.iter().filter_map(certain).sum();
     let possible: u64 = calls.iter().map(possible).sum();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Whoever wrote it rounded up, too, and Redis counts from the start of a millisecond; the clock of a machine may be
-/// put right by a little in between.
+/// The writer rounds up, Redis counts from the start of a millisecond, and the machine's clock may be adjusted in
+/// between.
 const SLACK_MS: i64 = 20;
 
 /// Complains unless a record's time to live, looked at no more than `since` after the decision,

@@ -31,7 +31,7 @@ pub(crate) fn false_refusal(calls: &[Call], bound: &Bound) -> Result<(), String>
 /// The latest instant at which the key may be full, in 1/limit ns, when this call is decided.
 ///
 /// The later charges are made the later that is: so all of them are taken to be made as late as
-/// their callers saw, and those that nobody saw just now.
+/// their callers saw, and those without an answer just now.
 fn latest_full_at(charged: &[&Call], refusal: &Call, bound: &Bound) -> u128 {
     let (limit, per) = (u128::from(bound.limit), bound.per.as_nanos());
     let before = charged.iter().filter(|call| call.invoked <= refusal.returned);

@@ -57,10 +57,10 @@ async fn keys_of_several_slots_are_held_together_or_not_at_all() {
     assert_eq!((left("a").await, left("b").await, left("c").await), (100, 65, 90));
 }
 
-/// Callers leave in the middle of it, as those who crash do: each unit that is charged is one that somebody
-/// can settle, or one of a reservation that was begun and stands in the way of its id.
+/// Callers stop in the middle, as if they crashed: each charged unit belongs to a reservation that can be settled, or to
+/// one that was begun and blocks its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_leaves_in_the_middle_is_charged_once_at_most() {
+async fn a_caller_that_stops_in_the_middle_is_charged_at_most_once() {
     const CALLERS: u64 = 200;
     const ESTIMATE: u64 = 10;
     let cluster = Cluster::start(3, 0);
@@ -90,6 +90,6 @@ async fn who_leaves_in_the_middle_is_charged_once_at_most() {
     let used = 1_000_000 - remaining(&store, "key").await;
     let possible = certain..=certain + ESTIMATE * unfinished;
     println!("{left} left, {unfinished} in the middle of it, {never} before it was begun");
-    assert!(left > 0, "nobody left");
+    assert!(left > 0, "no caller left");
     assert!(possible.contains(&used), "{used}, not {possible:?}");
 }

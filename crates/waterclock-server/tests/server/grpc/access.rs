@@ -1,4 +1,4 @@
-//! Who may ask, and when nobody may.
+//! Authentication, and refusal while the server is overloaded.
 
 use tonic::metadata::MetadataValue;
 use tonic::{Code as Grpc, Request};

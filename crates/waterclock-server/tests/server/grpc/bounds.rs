@@ -5,7 +5,7 @@ use waterclock_server::envoy::{Code, RateLimitDescriptor, RateLimitRequest};
 
 use super::scene::{Client, Scene, ask, descriptor, per_user, request, user};
 
-/// The complaint about a request, or what the first descriptor is told.
+/// The error for a request, or the status of its first descriptor.
 async fn outcome(client: &mut Client, request: RateLimitRequest) -> Result<Code, String> {
     match ask(client, request).await {
         Ok(response) => Ok(response.statuses[0].code()),

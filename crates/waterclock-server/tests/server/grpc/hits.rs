@@ -49,9 +49,9 @@ async fn zero_of_a_descriptor_is_a_peek() {
         assert_eq!(lone(&mut client, hits("alice", 0)).await, (Code::Ok, 3));
     }
     assert_eq!(lone(&mut client, hits("alice", 3)).await, (Code::Ok, 0));
-    // Nothing is left, so whoever asks beforehand need not begin.
+    // Nothing is left, so a peek refuses.
     assert_eq!(lone(&mut client, hits("alice", 0)).await, (Code::OverLimit, 0));
-    // Nobody is charged for a request that a peek refuses.
+    // A request that a peek refuses charges nothing.
     let response = about(&mut client, vec![hits("bob", 2), hits("alice", 0)]).await;
     assert_eq!(response.statuses[0].code(), Code::Ok);
     assert_eq!(response.statuses[1].code(), Code::OverLimit);

@@ -37,7 +37,7 @@ impl Scene {
         let file = directory.path().join("waterclock.toml");
         std::fs::write(&file, config).unwrap();
         let config = Config::load(Some(&file)).unwrap();
-        // Long enough for those who watch the server stop.
+        // Long enough for tests that observe the shutdown.
         let timing = Timing { lame_duck: Duration::from_millis(200), patience, ..hurried() };
         Scene { at_work: AtWork::with(config, timing).await, file, _directory: directory }
     }

@@ -36,7 +36,7 @@ async fn health_follows_the_servers_phase() {
     let mut phase = scene.server().phase();
     let stopping = tokio::spawn(scene.stop());
     phase.wait_for(|phase| *phase == Phase::LameDuck).await.unwrap();
-    // Still served, but nobody new should come.
+    // Still served, but not ready for new clients.
     let response = client.check(about("")).await.unwrap().into_inner();
     assert_eq!(response.status(), ServingStatus::NotServing);
     assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);

@@ -1,4 +1,4 @@
-//! A store that fails: who refuses then, and how soon.
+//! A store that fails: what answers then, and how soon.
 
 use std::time::{Duration, Instant};
 

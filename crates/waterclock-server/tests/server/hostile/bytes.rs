@@ -1,4 +1,4 @@
-//! Bytes that are no request, or one that nobody should send.
+//! Bytes that are not a request, or a request that should be rejected.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn nonsense_is_answered_or_closed() {
     scene.ends_well().await;
 }
 
-/// Where two lengths are told, a proxy before us may believe the other one, and take the rest of a
+/// With two content lengths, a proxy in front may use the other one, and take the rest of a
 /// body for a request. So nothing after such a request is looked at.
 #[tokio::test]
 async fn nothing_is_smuggled() {
@@ -147,7 +147,7 @@ async fn a_thousand_requests_at_once_are_answered_in_order() {
 }
 
 /// A connection that is closed while more is coming is reset, and a reset may take along the answer
-/// that explains it. So whoever goes on talking is listened to for a while.
+/// that explains it. So the server keeps reading for a while.
 #[tokio::test]
 async fn whoever_goes_on_talking_is_not_cut_off() {
     let scene = Scene::new(impatient()).await;
@@ -164,7 +164,7 @@ async fn whoever_goes_on_talking_is_not_cut_off() {
     assert!(heard.starts_with(b"HTTP/1.1 413"));
     // Well within patience, which is 300 ms.
     for _ in 0..10 {
-        stream.write_all(&[b'x'; 1_000]).await.expect("somebody listens");
+        stream.write_all(&[b'x'; 1_000]).await.expect("the server still reads");
         sleep(Duration::from_millis(5)).await;
     }
     // But not for good.
@@ -172,7 +172,7 @@ async fn whoever_goes_on_talking_is_not_cut_off() {
     scene.ends_well().await;
 }
 
-/// A body that nobody wants is not taken for the next request, and does not cost the connection.
+/// An unexpected body is not taken for the next request, and does not close the connection.
 #[tokio::test]
 async fn a_body_where_none_belongs() {
     let scene = Scene::new(impatient()).await;

@@ -100,7 +100,7 @@ async fn a_head_that_goes_on_and_on() {
     scene.ends_well().await;
 }
 
-/// Whoever begins requests and finishes none is not waited for, and is not idle for good either.
+/// A client that starts requests and finishes none is disconnected.
 #[tokio::test]
 async fn streams_that_stop() {
     let scene = Scene::new(impatient()).await;

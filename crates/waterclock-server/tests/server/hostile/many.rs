@@ -40,7 +40,7 @@ fn memory() -> u64 {
     pages * 4_096
 }
 
-/// Bodies that stop keep nobody else from being served, though there are more of them than requests
+/// Stalled bodies do not keep others from being served, though there are more of them than requests
 /// are worked on at once; and what they make the server keep is bounded.
 #[tokio::test]
 async fn many_bodies_that_stop() {

@@ -1,4 +1,4 @@
-//! Peers without manners. While each does its worst, somebody else is served as if nothing were.
+//! Hostile clients. While each does its worst, a well-behaved client is served normally.
 
 mod bytes;
 pub(crate) mod frames;
@@ -35,7 +35,7 @@ fn impatient() -> Timing {
     Timing { patience, ..hurried() }
 }
 
-/// A server, and somebody decent who uses it all the time.
+/// A server, and a well-behaved client that uses it all the time.
 struct Scene {
     server: AtWork,
     done: Arc<AtomicBool>,

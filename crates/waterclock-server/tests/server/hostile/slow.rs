@@ -75,7 +75,7 @@ async fn a_body_that_stops() {
     scene.ends_well().await;
 }
 
-/// A body that nobody asked for need not be waited for.
+/// The server does not wait for a body that it does not need.
 #[tokio::test]
 async fn a_body_that_stops_where_none_is_read() {
     let scene = Scene::new(impatient()).await;
@@ -99,7 +99,7 @@ async fn a_connection_at_rest_is_closed_in_the_end() {
     scene.ends_well().await;
 }
 
-/// Answers that nobody takes fill every buffer on the way. The server must not wait for that forever.
+/// Unread responses fill every buffer on the way. The server must not wait for that forever.
 #[tokio::test]
 async fn answers_that_are_never_read() {
     let scene = Scene::new(impatient()).await;

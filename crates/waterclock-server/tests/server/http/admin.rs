@@ -51,7 +51,7 @@ async fn units_are_given_back_as_they_are_named() {
     assert_eq!((answer.status, &answer.json()["field"]), (400, &json!("limits")), "{answer:?}");
 }
 
-/// What is forgotten is told in the numbers that go for the key.
+/// A reset answers with the limits that apply to the key.
 #[tokio::test]
 async fn a_reset_answers_as_a_look() {
     let server = AtWork::serving(POLICIES).await;
@@ -120,7 +120,7 @@ async fn guesses_are_limited() {
     }
     assert_eq!(statuses, [[401; 10].as_slice(), &[429; 2]].concat());
     let late = ask(&mut client, "root", "GET", "/v1/policies", "").await;
-    assert_eq!(late.status, 429, "who guesses does not learn that this one was right");
+    assert_eq!(late.status, 429, "a guesser does not learn that this one was right");
     assert!(late.header("retry-after").is_some());
 }
 

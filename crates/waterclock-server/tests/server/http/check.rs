@@ -256,7 +256,7 @@ async fn exempt_and_blocked() {
     assert_eq!(blocked.status, 429);
     assert_eq!(blocked.json()["retry_after_us"], Value::Null);
     assert_eq!(blocked.json()["source"], "policy");
-    // Nothing is left of what nobody gets, whoever asks and however, and nothing will be.
+    // A blocked key has nothing left, whatever the call, and never will.
     let looked = client.post("/v1/peek", &body("address", "192.0.2.1", 0)).await;
     for said in [blocked.json(), looked.json()] {
         assert_eq!((&said["allowed"], &said["remaining"]), (&json!(false), &json!(0)), "{said}");

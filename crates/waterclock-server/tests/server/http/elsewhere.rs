@@ -1,4 +1,4 @@
-//! Browsers that ask for pages from elsewhere, and those who look like them but are not.
+//! Cross-site requests of browsers, and requests that only look like them.
 
 use crate::at_work::AtWork;
 use crate::client::Client;
@@ -72,12 +72,12 @@ async fn the_dashboard_proxies_and_programs_may() {
     let passed_on =
         ["host: example.com", "origin: https://a.example", "sec-fetch-site: cross-site"];
     assert_eq!(status(&mut client, AUTHORIZE, &passed_on).await, 200);
-    // Whoever opens the page from a link gets it, and with it nothing that is not public.
+    // A link opens the page, which contains nothing that is not public.
     let link = ["host: 127.0.0.1:8080", "sec-fetch-site: cross-site"];
     assert_eq!(status(&mut client, ("GET", "/", ""), &link).await, 200);
 }
 
-/// A page from elsewhere has no token: whoever has one may come from anywhere.
+/// Another site's page has no token: a request with a token may come from anywhere.
 #[tokio::test]
 async fn a_token_says_enough() {
     let hash = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";

@@ -168,7 +168,7 @@ async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
         assert_eq!(live["totals"], decided, "neither less nor more");
         let refused = live["refused"]["keys"].as_array().unwrap();
         let names: Vec<_> = refused.iter().map(|key| &key["policy"]).collect();
-        assert_eq!(names, ["plain"], "nobody is refused by what is gone");
+        assert_eq!(names, ["plain"], "a removed policy has no refused keys");
     }
 }
 
@@ -285,7 +285,7 @@ async fn a_draining_server_ends_streams_of_http2() {
     tokio::time::timeout(LONG, stop).await.expect("ends").unwrap();
 }
 
-/// A stream goes on for longer than a connection may be idle, as long as somebody reads it.
+/// A stream that is read lives longer than the idle timeout.
 #[tokio::test]
 async fn whoever_reads_is_not_idle() {
     let mut timing = hurried();
@@ -299,7 +299,7 @@ async fn whoever_reads_is_not_idle() {
     server.nobody_is_connected(Face::Http).await;
 }
 
-/// Whoever reads nothing fills every buffer on the way, and then is idle.
+/// A client that reads nothing fills every buffer on the way, and is then idle.
 #[tokio::test]
 async fn whoever_does_not_read_is_parted_from() {
     let mut text = String::new();
@@ -350,7 +350,7 @@ async fn only_for_readers_and_only_as_long_as_they_are() {
     assert_eq!(client.send("GET", "/v1/live", &lines, "").await.status, 401);
 }
 
-/// Whoever needed no token does when the server is not open any more.
+/// A feed that needed no token ends when a reload adds tokens.
 #[tokio::test]
 async fn a_server_that_closes_ends_open_streams() {
     let directory = tempfile::TempDir::new().unwrap();

@@ -29,7 +29,7 @@ async fn a_cost_that_is_known_only_afterwards() {
     let refused = client.post("/v1/check", r#"{"policy":"tokens","key":"k"}"#).await;
     assert_eq!(refused.status, 429);
     assert!(refused.json()["retry_after_us"].as_u64().unwrap() > 4 * 3_600_000_000);
-    // Nothing is charged to whom nobody limits.
+    // An exempt key is charged nothing.
     let exempt = client.post("/v1/report", &report("root", 99).to_string()).await;
     assert_eq!((exempt.status, &exempt.json()["source"]), (200, &json!("policy")));
     let both = json!({"checks": [report("a", 4), report("b", 12)]}).to_string();
@@ -80,7 +80,7 @@ async fn a_breaker_opens_probes_and_closes() {
     for _ in 0..5 {
         assert_eq!(client.post("/v1/check", &check).await.status, 200, "it is closed");
     }
-    // Nobody cares how it ended for whom nobody limits; several can be told at once.
+    // Outcomes of exempt keys are ignored; several can be reported at once.
     let several = json!({"checks": [
         {"policy": "backend", "key": "root", "cost": 9},
         {"policy": "backend", "key": "x", "cost": 9},

@@ -140,7 +140,7 @@ async fn nobody_settles_it_in_time() {
         });
         let id = id_of(&reserve(&mut client, body).await);
         eventually("its time is over", async || {
-            // Whoever comes in time settles it, so nobody may come before.
+            // The first call settles it, so none may come before.
             tokio::time::sleep(std::time::Duration::from_millis(60)).await;
             cancel(&mut client, &id).await.status == 404
         })
@@ -202,7 +202,7 @@ async fn whoever_the_key_is() {
     assert_eq!((tier.status, &tier.json()["limit"]), (201, &json!(20)), "{}", tier.body);
     let staff = json!({"policy": "tokens", "key": "t", "cost": 999, "tier": "staff"});
     assert_eq!(reserve(&mut client, staff).await.status, 201);
-    // Where somebody is blocked, nothing is held of the others.
+    // If one key is blocked, nothing is reserved for the others.
     let with = json!({"checks": [of("x", 1), of("mallory", 1)]});
     assert_eq!(reserve(&mut client, with).await.status, 429);
     assert_eq!(left(&mut client, "tokens", "x").await, 10);

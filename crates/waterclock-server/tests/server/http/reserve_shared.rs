@@ -107,7 +107,7 @@ async fn whoever_the_key_is() {
     let settled = post(&mut client, &path, json!({"cost": [9, 1]})).await;
     assert_eq!((settled.0, &settled.1["held"]), (200, &json!([3, 2])), "{settled:?}");
     assert_eq!(left(&mut client, "tokens", "y").await, 9);
-    // Nobody is refused by what is not rolled out; it tells whom it would have refused.
+    // A policy that is not rolled out refuses nothing; it reports what it would have refused.
     id_of(&post(&mut client, "/v1/reserve", of("nobody", "k", 8)).await);
     let second = post(&mut client, "/v1/reserve", of("nobody", "k", 8)).await;
     assert_eq!((second.0, &second.1["allowed"]), (201, &json!(true)));

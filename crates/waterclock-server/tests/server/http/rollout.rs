@@ -1,4 +1,4 @@
-//! A policy that goes for some keys and watches the others.
+//! A policy that applies to some keys and runs in shadow for the others.
 
 use serde_json::{Value, json};
 use waterclock::Store;
@@ -64,7 +64,7 @@ async fn the_ends_are_nobody_and_everybody() {
     }
 }
 
-/// Those who are watched take no part in all or nothing: they are charged, and refuse nobody.
+/// Keys in shadow take no part in all-or-nothing: they are charged, and refuse nothing.
 #[tokio::test]
 async fn they_stand_beside_the_others() {
     let server = AtWork::serving(&rolled_out("50%", "")).await;

@@ -48,7 +48,7 @@ async fn a_cost_is_a_map_of_units() {
     assert_eq!(said["cost"], json!({"requests": 1, "tokens": 800}));
     assert_eq!(said["granted"], json!({"requests": 1, "tokens": 800}));
     assert_eq!((&said["limit"], &said["remaining"]), (&json!(5), &json!(4)));
-    // One request, unless somebody says otherwise; and nothing of anything else.
+    // By default one request, and nothing of any other unit.
     let body = json!({"policy": "llm", "key": "k", "cost": {"tokens": 300}});
     let (status, said) = ask(&mut client, "/v1/check", body).await;
     assert_eq!((status, &said["refused_by"]), (429, &json!(["tokens"])));
@@ -115,7 +115,7 @@ async fn an_estimate_is_settled_unit_by_unit() {
     assert_eq!(said["held"], json!([{"requests": 1, "tokens": 600}]));
     assert_eq!(said["used"], json!([{"requests": 1, "tokens": 150}]));
     assert_eq!(left(&mut client, "k").await, (json!(4), json!(850)));
-    // Whoever is exempt holds nothing, and is told in the same terms.
+    // An exempt key reserves nothing, and is answered in the same units.
     let (status, said) = ask(&mut client, "/v1/reservations/root/commit", used).await;
     assert_eq!((status, &said["used"]), (200, &json!([{"requests": 1, "tokens": 150}])), "{said}");
     // Requests that are not named were as many as are held.
@@ -186,7 +186,7 @@ async fn nothing_is_nothing_of_each_unit() {
     assert_eq!(said["cost"], json!({"requests": 1, "tokens": 0}));
 }
 
-/// What is given back is told in the numbers that go for the key.
+/// A refund answers with the limits that apply to the key.
 #[tokio::test]
 async fn a_refund_answers_as_a_peek() {
     let config =

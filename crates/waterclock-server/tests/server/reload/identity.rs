@@ -1,4 +1,4 @@
-//! Tokens and proxies: who may ask, and whom to believe.
+//! Reloading tokens and trusted proxies.
 
 use super::Scene;
 use crate::patience::eventually;
@@ -58,7 +58,7 @@ async fn trusted_proxies_are_swapped() {
         http.send("GET", "/v1/authorize?policy=p", &[&forwarded], "").await.status
     };
     assert_eq!(authorize("192.0.2.1").await, 200);
-    assert_eq!(authorize("192.0.2.2").await, 429, "nobody is believed, so it is the same client");
+    assert_eq!(authorize("192.0.2.2").await, 429, "no proxy is trusted, so it is the same client");
     scene.write(
         "waterclock.toml",
         &format!("[server]\ntrusted_proxies = [\"127.0.0.1\"]\n{POLICY}"),

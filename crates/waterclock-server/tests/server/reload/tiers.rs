@@ -63,7 +63,7 @@ async fn a_larger_share_finds_what_was_spent() {
     assert_eq!(scene.check("login", "alice", 4).await, 200);
 }
 
-/// Nobody fails while tiers come and go under load.
+/// No check fails while tiers come and go under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_fails_in_between() {
     let scene = Scene::new(&file("tiers = { pro = { factor = 0.5 } }")).await;

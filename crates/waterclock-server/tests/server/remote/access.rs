@@ -1,4 +1,4 @@
-//! Who gets a store, of which policies, and what they may do.
+//! Which tokens get a remote store, for which policies, and what they may do.
 
 use http::Uri;
 use hyper_util::rt::TokioIo;

@@ -1,4 +1,4 @@
-//! A server whose own store fails, and whose policy lets nobody pass then.
+//! A server whose own store fails, with a policy that says `deny`.
 
 use waterclock::{Failure, Source};
 use waterclock_conformance::real::RedisServer;

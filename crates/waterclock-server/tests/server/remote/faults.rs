@@ -8,7 +8,7 @@ use waterclock::{Charge, Failure, OnStoreError, Source, Store, StoreError, Verb}
 use super::impostor::Impostor;
 use super::{PATIENT, check, patient};
 
-/// Nobody who waits for an answer that does not come would be back by then.
+/// Shorter than waiting for an answer that does not come.
 const NOT_FOREVER: Duration = Duration::from_secs(10);
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -54,7 +54,7 @@ async fn allow_and_deny_do_as_they_say() {
     let store = with(OnStoreError::Deny).await.unwrap();
     let failure = async || check(&store, "p", b"k", 1).await.unwrap_err().failure();
     assert_eq!(failure().await, Some(Failure::Timeout));
-    // Now and then somebody tries again.
+    // From time to time a call probes the server.
     let mut failures = Vec::new();
     for _ in 0..20 {
         failures.extend(failure().await);

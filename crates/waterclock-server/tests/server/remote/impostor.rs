@@ -1,4 +1,4 @@
-//! Somebody who lists a policy like a server, and then says something else, or nothing.
+//! A fake server that lists a policy, and then answers something else, or nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ async fn attend(
     }
     asked.fetch_add(1, Ordering::Relaxed);
     _ = stream.write_all(&answer).await;
-    // Who has nothing to say keeps the line; what is still sent is read, or the end would be a reset.
+    // Without an answer the connection stays open; what is still sent is read, or closing would be a reset.
     let mut rest = [0; 1_024];
     if answer.is_empty() {
         while matches!(stream.read(&mut rest).await, Ok(1..)) {}

@@ -33,7 +33,7 @@ async fn a_server_that_goes_is_stood_in_for_until_it_is_back() {
     };
     eventually("back", async || peek().await.source == Source::Authoritative).await;
     assert!(!store.is_degraded());
-    // It kept nothing, and is told what was admitted without it.
+    // It kept nothing, and gets what was admitted without it.
     eventually("told", async || peek().await.decision.remaining() == Some(7)).await;
     server.running.stop().await;
 }

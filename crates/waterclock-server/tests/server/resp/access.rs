@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Authentication.
 
 use std::thread::sleep;
 use std::time::Duration;

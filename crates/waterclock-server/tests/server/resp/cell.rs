@@ -118,7 +118,7 @@ fn a_restart_reopens_nothing() {
     ground.stop().join().unwrap();
     let ground = Ground::of(|| AtWork::serving_file(&file));
     let mut client = ground.client();
-    // Nobody has named any numbers yet.
+    // No numbers have been used yet.
     assert_eq!(client.ask(&["DEL", "other"]), Value::Integer(0));
     let again = client.numbers("CL.THROTTLE k 9 1 60");
     assert_eq!(again[..3], [1, 10, 0]);

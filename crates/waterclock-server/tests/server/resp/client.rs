@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to, and reads either version of the protocol.
+//! A client that sends exact bytes, and reads either version of the protocol.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -46,7 +46,7 @@ fn hold_and_settle() {
     let (refused, none) = reserve(&mut client, "RL.RESERVE login bob 2 30000");
     assert_eq!((refused[0], none), (0, None));
     assert!((900..=1_000).contains(&refused[3]), "{refused:?}");
-    // Once, whoever repeats it.
+    // Once, however often it is repeated.
     for _ in 0..2 {
         assert_eq!(client.ask(&["RL.COMMIT", &id, "1"]), ok());
     }

@@ -1,4 +1,4 @@
-//! What nobody in their right mind would send.
+//! Input that no sane client sends.
 
 use super::client::Value;
 use super::ground::Ground;

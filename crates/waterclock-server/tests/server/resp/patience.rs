@@ -20,7 +20,7 @@ fn impatient(idle: Duration, command: Duration) -> Ground {
 fn idle_connections_are_closed() {
     let ground = impatient(300 * MS, 60_000 * MS);
     let mut client = ground.client();
-    // Whoever says something now and then may stay.
+    // A connection with some traffic may stay.
     for _ in 0..4 {
         sleep(150 * MS);
         assert_eq!(client.ask(&["PING"]), Value::Simple("PONG".to_owned()));
@@ -68,7 +68,7 @@ fn who_does_not_read_is_not_read_and_then_given_up() {
         taken += echo.len();
         assert!(taken < 200 << 20, "the server takes everything");
     }
-    // Somebody else is served meanwhile.
+    // Another client is served meanwhile.
     assert_eq!(ground.client().ask(&["PING"]), Value::Simple("PONG".to_owned()));
     sleep(1_000 * MS);
     client.rest_ignored();

@@ -21,7 +21,7 @@ fn five_numbers() {
     assert_eq!(client.numbers("RL.RESET login bob"), [1, 5, 5, 0, 0]);
     // Durations are rounded up, and a limit that counts no units says so.
     assert_eq!(client.numbers("RL.CHECK calm bob"), [1, -1, 0, 0, 3_600_000]);
-    // A shadow refuses nobody.
+    // A shadow policy refuses nothing.
     assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
     assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
 }

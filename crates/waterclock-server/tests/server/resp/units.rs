@@ -29,7 +29,7 @@ fn units_are_named() {
     assert_eq!(client.numbers("RL.REFUND llm k tokens=100")[..3], [1, 5, 3]);
     assert_eq!(client.numbers("RL.CHECK llm k requests=2,tokens=300")[..3], [1, 5, 0]);
     assert_eq!(client.numbers("RL.CHECK sized k bytes=400")[..3], [1, 1_000, 600]);
-    // Of what is only looked at, or forgotten, nobody need say how much.
+    // Peek and reset need no cost.
     assert_eq!(client.numbers("RL.CHECK other k bytes=9")[..3], [1, 9, 0]);
     assert_eq!(client.numbers("RL.PEEK other k")[..3], [1, 9, 0]);
     assert_eq!(client.numbers("RL.RESET other k")[..3], [1, 9, 9]);
