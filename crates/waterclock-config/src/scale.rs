@@ -57,6 +57,7 @@ fn limit(spec: &LimitSpec, factor: Factor) -> Result<LimitSpec, LimitError> {
 mod tests {
     use super::*;
     use crate::{Config, build};
+    use waterclock::store::Persist as _;
 
     const EVERY_KIND: &str = r#"
 policies.p.limits = [

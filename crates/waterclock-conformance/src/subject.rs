@@ -1,8 +1,6 @@
 //! Subjects of the judge: the core and the memory store, as functions from traces to answers.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use waterclock::{
@@ -10,7 +8,7 @@ use waterclock::{
     LeakyBucket, Limit, LimitDecision, LimitError, ManualClock, MemoryStore, MinInterval, Mode,
     Outcome, Policy, Quota, RollingWindow, SlidingWindow, Store, Timestamp, Verb,
 };
-use waterclock_core::{Logs, State};
+use waterclock_core::store::{Decide as _, Logs, State};
 
 use crate::case::Event;
 use crate::reference::{
@@ -107,10 +105,7 @@ impl Subject for Memory {
 
 /// The output of a future that never waits.
 pub fn now_or_never<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("the memory store answers at once"),
-    }
+    waterclock::store::now_or_never(future).expect("the memory store answers at once")
 }
 
 /// A decision in the reference model's terms.

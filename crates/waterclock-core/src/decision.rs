@@ -41,7 +41,7 @@ impl LimitSet {
 /// The answer to a check.
 ///
 /// Durations are exact to the nanosecond; show them rounded up.
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not looked at limits nothing"]
 #[derive(Clone, Copy)]
 pub struct Decision {
     pub(crate) allowed: bool,
@@ -188,21 +188,20 @@ impl Decision {
         Duration::from_nanos(self.room.reset())
     }
 
-    /// The same numbers for a caller that others go before: refused, whatever there is room for.
-    pub fn standing_back(mut self, retry_after: Option<Duration>) -> Self {
+    /// The same numbers, but refused whatever there is room for: another request goes first.
+    pub fn refused(mut self, retry_after: Option<Duration>) -> Self {
         (self.allowed, self.granted) = (false, 0);
-        self.no_sooner(retry_after.map(|wait| wait.max(Duration::from_nanos(1))))
+        self.with_retry_after(retry_after.map(|wait| wait.max(Duration::from_nanos(1))))
     }
 
-    /// For a key that nothing is admitted for, whatever its limits would say: refused for good and by none of
-    /// them, with nothing left and no more to come.
-    pub fn shut_out(self) -> Self {
+    /// The answer for a blocked key: refused for ever, by no limit, with nothing left.
+    pub fn blocked(self) -> Self {
         let room = Room::Counted { remaining: 0, next_unit: NEVER, reset: 0 };
-        Self { room, refused_by: LimitSet::default(), ..self.standing_back(None) }
+        Self { room, refused_by: LimitSet::default(), ..self.refused(None) }
     }
 
-    /// The same numbers where nobody is to be refused: the whole cost is granted, and what refused it is
-    /// told as what would have. Says what the policy in shadow says.
+    /// The same numbers in shadow: the whole cost is granted, and the limits that refused become the ones that
+    /// would have. Equals what the policy in shadow answers.
     pub fn in_shadow(mut self, cost: &Cost) -> Self {
         if !self.allowed {
             self.shadow_refused_by.extend(self.refused_by);
@@ -212,8 +211,9 @@ impl Decision {
         self
     }
 
-    /// The same, but to be retried no sooner than this: when something else is what stands in the way.
-    pub fn no_sooner(mut self, retry_after: Option<Duration>) -> Self {
+    /// The same with a longer `retry_after`, where something else stands in the way for that long; a shorter one
+    /// changes nothing.
+    pub fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         let wait = retry_after.map(|wait| u64::try_from(wait.as_nanos()).unwrap_or(NEVER));
         self.retry = self.retry.max(wait.unwrap_or(NEVER));
         self
@@ -262,11 +262,85 @@ pub struct LimitDecision {
     pub reset_after: Duration,
 }
 
+/// Everything a decision says, as it arrives over a wire.
+///
+/// The fields mean what the methods of [`Decision`] with their names say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecisionParts {
+    /// Whether the whole cost was admitted.
+    pub allowed: bool,
+    /// How much was admitted.
+    pub granted: u64,
+    /// The largest cost a fresh key could ever admit at once; `None` when unbounded.
+    pub limit: Option<u64>,
+    /// The largest cost that would be admitted at the same instant; `None` when unbounded.
+    pub remaining: Option<u64>,
+    /// Zero when allowed; else the wait for this cost; `None` for never.
+    pub retry_after: Option<Duration>,
+    /// Time until `remaining` next grows; `None` when full.
+    pub next_unit: Option<Duration>,
+    /// Time until every answer equals a fresh key's.
+    pub reset_after: Duration,
+    /// In uniform mode, limit minus everything recorded; `None` in other modes, or where it was not sent.
+    pub counter: Option<i64>,
+    /// The limits that refused; [`Policy::limits_named`](crate::Policy::limits_named) finds them.
+    pub refused_by: LimitSet,
+    /// The shadow limits that would have refused.
+    pub shadow_refused_by: LimitSet,
+}
+
+impl Decision {
+    /// The decision with these numbers, made by another process. Nothing is computed.
+    ///
+    /// ```
+    /// use waterclock_core::{Decision, DecisionParts, LimitSet};
+    /// use core::time::Duration;
+    ///
+    /// let parts = DecisionParts {
+    ///     allowed: true,
+    ///     granted: 1,
+    ///     limit: Some(5),
+    ///     remaining: Some(4),
+    ///     retry_after: Some(Duration::ZERO),
+    ///     next_unit: Some(Duration::from_millis(200)),
+    ///     reset_after: Duration::from_millis(200),
+    ///     counter: None,
+    ///     refused_by: LimitSet::default(),
+    ///     shadow_refused_by: LimitSet::default(),
+    /// };
+    /// let decision = Decision::from_parts(parts);
+    /// assert!(decision.is_allowed());
+    /// assert_eq!(decision.remaining(), Some(4));
+    /// ```
+    pub fn from_parts(parts: DecisionParts) -> Self {
+        Self {
+            allowed: parts.allowed,
+            refused_by: parts.refused_by,
+            shadow_refused_by: parts.shadow_refused_by,
+            granted: parts.granted,
+            limit: parts.limit.unwrap_or(UNBOUNDED),
+            retry: parts.retry_after.map_or(NEVER, nanos),
+            counter: parts.counter.unwrap_or(i64::MIN),
+            room: Room::Counted {
+                remaining: parts.remaining.unwrap_or(UNBOUNDED),
+                next_unit: parts.next_unit.map_or(NEVER, nanos),
+                reset: nanos(parts.reset_after),
+            },
+        }
+    }
+}
+
+/// A wait that was sent is one that ends, however long it is.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec;
 
-    use crate::{FixedWindow, Gcra, Limit, Logs, Mode, Policy, RollingWindow, State, Timestamp};
+    use crate::store::{Decide as _, Logs, State};
+    use crate::{FixedWindow, Gcra, Limit, Mode, Policy, RollingWindow, Timestamp};
 
     /// Deciding first and turning the answer is the same as deciding in shadow, and charges the same.
     #[test]
@@ -297,5 +371,85 @@ mod tests {
                 assert!(refusals > 100, "{refusals}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod parts_tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::store::{Decide as _, Logs, State};
+    use crate::{FixedWindow, Gcra, Limit, MinInterval, Mode, Policy, SlidingWindow, Timestamp};
+
+    /// What a decision says to those who hear it.
+    fn said(decision: &Decision) -> DecisionParts {
+        DecisionParts {
+            allowed: decision.is_allowed(),
+            granted: decision.granted(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+            next_unit: decision.next_unit(),
+            reset_after: decision.reset_after(),
+            counter: decision.counter(),
+            refused_by: decision.refused_by(),
+            shadow_refused_by: decision.shadow_refused_by(),
+        }
+    }
+
+    fn policies() -> [Policy; 6] {
+        let second = Duration::from_secs(1);
+        let shadow = FixedWindow::new(2, second).unwrap().with_name("shadow").with_shadow(true);
+        let sliding = || SlidingWindow::new(5, second).unwrap();
+        let several = [Gcra::new(7, second).unwrap().with_name("gcra"), shadow, sliding().into()];
+        [
+            Policy::from(Gcra::new(7, second).unwrap().with_capacity(3)),
+            Policy::from(MinInterval::new(second).unwrap()),
+            Policy::from(Limit::per_second(0)),
+            Policy::new("several", several).unwrap(),
+            Policy::from(sliding()).with_mode(Mode::Partial).unwrap(),
+            Policy::from(sliding()).with_mode(Mode::CountRefusals).unwrap(),
+        ]
+    }
+
+    #[test]
+    fn what_was_heard_says_what_was_said() {
+        let (mut refused, mut never, mut shadows, mut counters) = (0, 0, 0, 0);
+        for policy in policies() {
+            let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+            for step in 0..40_u64 {
+                let now = Timestamp::from_nanos(step * 77_777_777);
+                let mut state = State::new(&mut words, &mut logs);
+                let decision = policy.check(&mut state, now, step % 9);
+                let rebuilt = Decision::from_parts(said(&decision));
+                assert_eq!(rebuilt, decision, "{}", policy.name());
+                assert_eq!(said(&rebuilt), said(&decision), "{}", policy.name());
+                refused += u32::from(!decision.is_allowed());
+                never += u32::from(decision.retry_after().is_none());
+                shadows += u32::from(!decision.shadow_refused_by().is_empty());
+                counters += u32::from(decision.counter().is_some());
+            }
+        }
+        assert!([refused, never, shadows, counters].iter().all(|seen| *seen > 0));
+    }
+
+    #[test]
+    fn the_longest_wait_is_not_never() {
+        let policy = Policy::from(Limit::per_second(1));
+        let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+        let decision = policy.check(&mut State::new(&mut words, &mut logs), Timestamp::ZERO, 1);
+        let mut parts = said(&decision);
+        parts.retry_after = Some(Duration::MAX);
+        assert!(Decision::from_parts(parts).retry_after().is_some());
+    }
+
+    #[test]
+    fn limits_are_found_by_their_names() {
+        let [.., several, _, _] = policies();
+        let all = several.limits_named(["sliding-window", "gcra"]).unwrap();
+        assert!(several.names(all).eq(["gcra", "sliding-window"]));
+        assert!(several.limits_named::<&str>([]).unwrap().is_empty());
+        assert_eq!(several.limits_named(["gcra", "nobody"]), None);
     }
 }

@@ -84,6 +84,8 @@ pub enum PolicyError {
         /// What is wrong with the numbers.
         reason: LimitError,
     },
+    /// Keys cannot migrate by time: that takes one gcra limit without a `min_interval`. Names the policy.
+    NotByTime(Box<str>),
     /// A limit whose numbers, divided by the nodes, are no limit.
     NotDivisible {
         /// The limit's name.
@@ -113,6 +115,10 @@ impl fmt::Display for PolicyError {
             Self::NotScalable { limit, factor, reason } => {
                 write!(f, "limit `{limit}` cannot be scaled by {factor}: {reason}")
             }
+            Self::NotByTime(policy) => write!(
+                f,
+                "policy `{policy}`: it must be one gcra limit without a min_interval to migrate by time"
+            ),
             Self::NotDivisible { limit, nodes, reason } => {
                 write!(f, "limit `{limit}` cannot be divided by {nodes} nodes: {reason}")
             }

@@ -2,11 +2,11 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::algorithm::{Meter, NEVER, remaining};
-use crate::decide::settle;
 use crate::decision::{Room, UNBOUNDED};
+use crate::store::{State, View, fixed_point};
 use crate::{
     Algorithm, Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError,
-    MinInterval, Outcome, Quota, RollingWindow, SlidingWindow, State, View,
+    MinInterval, Outcome, Quota, RollingWindow, SlidingWindow,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -150,7 +150,7 @@ impl Limit {
     pub(crate) fn wait_for_units(&self, view: View<'_>, now: u64, units: u64) -> u64 {
         let Some(gap) = self.gap else { return self.algorithm.wait(view, now, units) };
         let (own, last) = self.split(view);
-        settle(now, self.algorithm.recurs(), |at| {
+        fixed_point(now, self.algorithm.recurs(), |at| {
             self.algorithm.wait(own, at, units).max(gap.wait(last, at, units))
         })
     }

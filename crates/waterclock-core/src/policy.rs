@@ -193,16 +193,14 @@ impl Policy {
     }
 
     /// How many words the state of one key takes, all zero when fresh.
-    #[must_use]
     #[inline]
-    pub fn words(&self) -> usize {
+    pub(crate) fn state_words(&self) -> usize {
         self.words
     }
 
-    /// Whether the words alone are not the whole state: rolling windows keep logs beside them.
-    #[must_use]
+    /// Whether the words alone are not the whole state.
     #[inline]
-    pub fn keeps_logs(&self) -> bool {
+    pub(crate) fn has_logs(&self) -> bool {
         self.keeps_logs
     }
 

@@ -121,6 +121,7 @@ mod tests {
     use alloc::string::{String, ToString as _};
 
     use super::*;
+    use crate::store::Persist as _;
     use crate::{Decimal, Gcra, MAX_UNITS, Mode};
 
     fn by(text: &str) -> Factor {

@@ -1,7 +1,6 @@
 #![doc = include_str!("../docs/guide.md")]
 
 mod address;
-mod at_once;
 #[cfg(feature = "client")]
 mod client;
 mod exchange;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use matchit::Params;
+use waterclock::store::Persist as _;
 use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
 
 use crate::exchange::Exchange;

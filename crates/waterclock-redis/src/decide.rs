@@ -312,8 +312,8 @@ fn carry(
 ) -> Result<Carried, StoreError> {
     let held = Held::read(&from.policy, &from.shape, Some(found), now)
         .map_err(|_| StoreError::failed(Failure::Foreign, "a record that is not ours"))?;
-    let crossing = to.family.as_ref().map(|family| family.crossing).unwrap_or_default();
-    let carried = held.carried(&from.policy, &to.policy, crossing);
+    let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
+    let carried = held.carried(&from.policy, &to.policy, migration);
     let record = carried.record(&to.policy, &to.shape);
     let record = record.map(|(record, _)| record).unwrap_or_default();
     let moves = generation <= to.older.len();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use waterclock::{Algorithm, Crossing, Mode, Policy, Serving, StoreError};
+use waterclock::store::Persist as _;
+use waterclock::{Algorithm, Migration, Mode, Policy, Serving, StoreError};
 
 use crate::keyspace::{Keyspace, Mark};
 use crate::shape::Shape;
@@ -31,7 +32,7 @@ pub(crate) struct Entry {
 pub(crate) struct Family {
     /// The name of the policy that the others are variants of.
     pub(crate) base: Box<str>,
-    pub(crate) crossing: Crossing,
+    pub(crate) migration: Migration,
     /// The others, as they are without a family; by time none need be known.
     pub(crate) siblings: Vec<Arc<Entry>>,
 }
@@ -109,16 +110,16 @@ impl Entry {
     pub(crate) fn in_family(
         mut self,
         base: &str,
-        crossing: Crossing,
+        migration: Migration,
         before: Option<&Arc<Self>>,
     ) -> Self {
-        if crossing == Crossing::Time {
+        if migration == Migration::Time {
             self.shape = self.shape.shared();
             self.mark = Keyspace::mark(base, b"shared by time");
             self.older.clear();
             before.into_iter().for_each(|before| self.add_all_older(before));
         }
-        self.family = Some(Family { base: base.into(), crossing, siblings: Vec::new() });
+        self.family = Some(Family { base: base.into(), migration, siblings: Vec::new() });
         self
     }
 

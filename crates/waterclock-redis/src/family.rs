@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use waterclock::{Crossing, Policy, StoreError};
+use waterclock::store::Migrate as _;
+use waterclock::{Migration, Policy, StoreError};
 
 use crate::entry::{Entry, Family};
 use crate::store::{Entries, Inner};
@@ -16,7 +17,7 @@ impl Inner {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
         let of_entry = self.entry(of)?;
@@ -24,22 +25,22 @@ impl Inner {
             Some(family) => (self.entry(&family.base)?, false),
             None => (of_entry, true),
         };
-        self.admit(&base, &policy, crossing)?;
+        self.admit(&base, &policy, migration)?;
         let base_name = base.policy.name().to_owned();
-        self.local.set_variant(&base_name, &policy, crossing).await?;
-        let before = self.known(policy.name()).filter(|_| crossing == Crossing::Units);
+        self.local.set_variant(&base_name, &policy, migration).await?;
+        let before = self.known(policy.name()).filter(|_| migration == Migration::Units);
         let mut entry = Entry::new(policy, base.serving, before.as_ref())?;
-        if crossing == Crossing::Units {
+        if migration == Migration::Units {
             self.learn(&mut entry).await;
         }
-        let entry = entry.in_family(&base_name, crossing, Some(&base));
-        let twin_in_family = |twin: &Entry| twin.is_kin_of(&entry) && crossing == Crossing::Time;
+        let entry = entry.in_family(&base_name, migration, Some(&base));
+        let twin_in_family = |twin: &Entry| twin.is_kin_of(&entry) && migration == Migration::Time;
         if let Some(twin) = self.twin_of(&entry).filter(|twin| !twin_in_family(twin)) {
             return Err(twins(&entry, &twin));
         }
         let mut entries = self.entries.write();
         if alone {
-            let base = Entry::clone(&base).in_family(&base_name, crossing, Some(&base));
+            let base = Entry::clone(&base).in_family(&base_name, migration, Some(&base));
             entries.insert(base_name.into(), Arc::new(base));
         }
         entries.insert(entry.policy.name().into(), Arc::new(entry));
@@ -47,7 +48,7 @@ impl Inner {
         Ok(())
     }
 
-    fn admit(&self, base: &Entry, policy: &Policy, crossing: Crossing) -> Result<(), StoreError> {
+    fn admit(&self, base: &Entry, policy: &Policy, migration: Migration) -> Result<(), StoreError> {
         let (of, name) = (base.policy.name(), policy.name());
         let unfit = |reason: String| Err(StoreError::Unfit(reason));
         let known = self.known(name);
@@ -57,11 +58,11 @@ impl Inner {
             ));
         }
         if let Some(family) = &base.family {
-            if family.crossing != crossing {
+            if family.migration != migration {
                 return unfit(format!(
-                    "policy `{name}` crosses by {crossing:?}, but the family of `{of}` by {:?}; a family \
-                     crosses in one way",
-                    family.crossing
+                    "policy `{name}` migrates by {migration:?}, but the other variants of `{of}` by {:?}; all variants \
+                     of a policy migrate the same way",
+                    family.migration
                 ));
             }
             if family.siblings.len() + 1 >= MOST_BY_UNITS && known.is_none() {
@@ -72,7 +73,7 @@ impl Inner {
             }
         }
         for policy in [&base.policy, policy] {
-            policy.crosses(crossing).map_err(StoreError::Unfit)?;
+            policy.check_migration(migration)?;
         }
         Ok(())
     }
@@ -84,10 +85,10 @@ impl Inner {
         self.local.remove_policy(name).await?;
         let mut entries = self.entries.write();
         entries.remove(name);
-        let Some(Family { base, crossing, .. }) = &removed.family else { return Ok(()) };
+        let Some(Family { base, migration, .. }) = &removed.family else { return Ok(()) };
         if **base == *name {
             entries.retain(|_, entry| !entry.is_kin_of(&removed));
-        } else if *crossing == Crossing::Units {
+        } else if *migration == Migration::Units {
             // What was spent under it is looked for by the others as if it were one of theirs.
             let bare = Arc::new(Entry { family: None, ..Entry::clone(&removed) });
             for entry in entries.values_mut().filter(|entry| entry.is_kin_of(&removed)) {
@@ -112,11 +113,11 @@ pub(crate) fn twins(entry: &Entry, twin: &Entry) -> StoreError {
     StoreError::Unfit(format!("policy `{name}`: {reason}"))
 }
 
-/// Tells the members of each family that crosses by units who the others are.
+/// Tells the members of each family that migrates by units who the others are.
 pub(crate) fn introduce(entries: &mut Entries) {
     let mut families: HashMap<Box<str>, Vec<Arc<Entry>>> = HashMap::new();
     for entry in entries.values() {
-        if let Some(Family { base, crossing: Crossing::Units, .. }) = &entry.family {
+        if let Some(Family { base, migration: Migration::Units, .. }) = &entry.family {
             let bare = Entry { family: None, ..Entry::clone(entry) };
             families.entry(base.clone()).or_default().push(Arc::new(bare));
         }

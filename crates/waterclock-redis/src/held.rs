@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use waterclock::together::{retry_together, withhold_unless_all_admit};
-use waterclock::{Answer, Cost, Crossing, Policy, Source, Timestamp, Verb};
-use waterclock_core::{Held as HeldUnits, Logs, State, Verdict, View};
+use waterclock::store::{retry_together, withhold_unless_all_admit};
+use waterclock::{Answer, Cost, Migration, Policy, Source, Timestamp, Verb};
+use waterclock_core::store::{
+    Decide as _, Logs, Migrate as _, Reserve as _, ReservedUnits as HeldUnits, State, Verdict, View,
+};
 
 use crate::shape::{NotOurs, Shape};
 
@@ -48,15 +50,15 @@ impl Held {
     }
 
     /// The same key under another definition. What is fresh by one is fresh by all.
-    pub(crate) fn carried(&self, old: &Policy, new: &Policy, crossing: Crossing) -> Self {
+    pub(crate) fn carried(&self, old: &Policy, new: &Policy, migration: Migration) -> Self {
         let mut carried = Self::fresh(new, self.now);
         if old.fresh_in(self.view(), self.now).is_zero() {
             return carried;
         }
-        match crossing {
-            Crossing::Units => new.carry(old, self.view(), &mut carried.state(), self.now),
-            Crossing::Time => {
-                new.cross(crossing, old, self.view(), &mut carried.state(), self.now);
+        match migration {
+            Migration::Units => new.migrate(old, self.view(), &mut carried.state(), self.now),
+            Migration::Time => {
+                new.migrate_variant(migration, old, self.view(), &mut carried.state(), self.now);
             }
         }
         carried
@@ -127,7 +129,7 @@ pub(crate) fn hold_all(
 
 /// The answer to a reservation that holds so much already.
 pub(crate) fn answer_held(policy: &Policy, held: &Held, cost: &Cost, granted: u64) -> Answer {
-    answer(policy, held, cost, Verdict::held(granted))
+    answer(policy, held, cost, Verdict::of_reservation(granted))
 }
 
 fn judge(lines: &[(&Policy, &mut Held, &Cost)], all_or_nothing: bool) -> Vec<Verdict> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::{Instant, timeout};
 use waterclock::{
-    Answer, Charge, Crossing, Failure, Hold, Policy, Reserved, Serving, Settled, Settlement, Store,
-    StoreError, Timestamp, Verb,
+    Answer, Charge, Failure, Hold, Migration, Policy, Reserved, Serving, Settled, Settlement,
+    Store, StoreError, Timestamp, Verb,
 };
 
 use crate::address::Address;
@@ -16,10 +16,10 @@ use crate::entry::{Entry, Family};
 use crate::family::{introduce, twins};
 use crate::keyspace::Keyspace;
 use crate::link::of_connection;
-use crate::reservation::Ids;
 use crate::route::Route;
 use crate::settings::RedisStoreBuilder;
 use crate::stand_in::{Denied, Leases, Local};
+use waterclock::store::{Migrate as _, ReservationIds};
 
 /// How long greeting a server may take.
 const GREETING: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub(crate) struct Inner {
     /// Whether somebody is telling the store what was admitted without it.
     pub(crate) settling: AtomicBool,
     /// For reservations that bring none.
-    pub(crate) ids: Ids,
+    pub(crate) ids: ReservationIds,
     /// How often the store failed, by kind, whoever answered in its place.
     failures: [AtomicU64; Failure::ALL.len()],
 }
@@ -97,7 +97,7 @@ impl RedisStore {
             leases: Leases::default(),
             local: Local::new(settings.nodes),
             settling: AtomicBool::new(false),
-            ids: Ids::default(),
+            ids: ReservationIds::default(),
             failures: [const { AtomicU64::new(0) }; Failure::ALL.len()],
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -207,9 +207,9 @@ impl Store for RedisStore {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
-        self.inner.set_variant(of, policy, crossing).await
+        self.inner.set_variant(of, policy, migration).await
     }
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
@@ -248,14 +248,14 @@ impl Inner {
         let _one_at_a_time = self.changing.lock().await;
         let before = self.entries.read().get(policy.name()).cloned();
         let family = before.as_ref().and_then(|before| before.family.clone());
-        let by_time = family.as_ref().is_some_and(|family| family.crossing == Crossing::Time);
+        let by_time = family.as_ref().is_some_and(|family| family.migration == Migration::Time);
         let mut entry = Entry::new(policy, serving, before.as_ref().filter(|_| !by_time))?;
         if !by_time {
             self.learn(&mut entry).await;
         }
-        if let Some(Family { base, crossing, .. }) = &family {
-            entry.policy.crosses(*crossing).map_err(StoreError::Unfit)?;
-            entry = entry.in_family(base, *crossing, before.as_ref());
+        if let Some(Family { base, migration, .. }) = &family {
+            entry.policy.check_migration(*migration)?;
+            entry = entry.in_family(base, *migration, before.as_ref());
         }
         if let Some(twin) = self.twin_of(&entry).filter(|twin| !by_time || !twin.is_kin_of(&entry))
         {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::{future, thread};
-use waterclock_core::{Crossing, Decision, FixedWindow, Limit, Policy, SlidingWindow, Timestamp};
+use waterclock_core::store::Migration;
+use waterclock_core::{Decision, FixedWindow, Limit, Policy, SlidingWindow, Timestamp};
 
 use crate::budget::Budget;
 use crate::sync::Arc;
@@ -162,7 +163,7 @@ fn policies_that_share_a_key_share_its_budget() {
         let table = table(Limit::per_second(4), 64);
         let variant = |name: &str, n| {
             let policy = Policy::new(name, [Limit::per_second(n)]).expect("valid");
-            table.set_variant(&Arc::new(policy), Crossing::Units, NOW).expect("it fits")
+            table.set_variant(&Arc::new(policy), Migration::Units, NOW).expect("it fits")
         };
         let under = [Variant::BASE, variant("less", 2), variant("least", 1)];
         let shared = Arc::clone(&table);
@@ -174,7 +175,7 @@ fn policies_that_share_a_key_share_its_budget() {
                 if (thread, i) == (1, 1) {
                     // More members, while others ask.
                     let more = Arc::new(Policy::new("more", [two_words()]).expect("valid"));
-                    let _ = shared.set_variant(&more, Crossing::Units, NOW).expect("it fits");
+                    let _ = shared.set_variant(&more, Migration::Units, NOW).expect("it fits");
                 }
                 admitted += u64::from(shared.check(key, NOW, 1).is_allowed());
             }

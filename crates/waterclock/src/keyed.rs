@@ -285,8 +285,8 @@ impl<K: ?Sized, C: Clock, S: Sync> Settle for KeyedLimiter<K, C, S> {
         self.line.nudge(fingerprint);
     }
 
-    fn let_go(&self, fingerprint: u64, held: &HeldUnder) {
-        self.table.let_go(fingerprint, self.clock.now(), held);
+    fn release(&self, fingerprint: u64, held: &HeldUnder) {
+        self.table.release(fingerprint, self.clock.now(), held);
         self.line.nudge(fingerprint);
     }
 }

@@ -12,7 +12,6 @@ mod clock;
 pub mod fallback;
 pub mod guide;
 mod header_style;
-mod hold;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod keyed;
@@ -20,11 +19,9 @@ mod limiter;
 mod memory;
 mod reservation;
 mod scope;
-mod store;
+pub mod store;
 mod sync;
 mod table;
-#[doc(hidden)]
-pub mod together;
 mod wait;
 
 #[cfg(feature = "tsc")]
@@ -32,20 +29,20 @@ pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use fallback::{Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
-pub use hold::{
-    Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Reserved,
-    Settled, Settlement,
-};
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
-pub use store::{Answer, Charge, Failure, Source, Store, StoreError, Verb};
+pub use store::{
+    Answer, Charge, DynStore, Failure, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL,
+    MIN_RESERVATION_TTL, Migration, OnExpiry, Reserved, Settled, Settlement, Source, Store,
+    StoreError, Verb,
+};
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
-    Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Crossing, Decimal,
-    DecimalError, Decision, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra, Heard,
+    Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Decimal, DecimalError,
+    Decision, DecisionParts, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra,
     LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
     MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota, RollingWindow, Rollout,
     Share, SlidingWindow, Timestamp,

@@ -1,4 +1,5 @@
-use waterclock_core::{Decision, Logs, Outcome, Policy, State, Timestamp, View};
+use waterclock_core::store::{Decide as _, Logs, Migrate as _, Reserve as _, State, View};
+use waterclock_core::{Decision, Outcome, Policy, Timestamp};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::reservation::{HeldUnder, Reservation, Settle};
@@ -185,12 +186,12 @@ impl<C: Clock> Limiter<C> {
         match &self.memory {
             Memory::Word(word) => {
                 let memory = [word.load(Ordering::Acquire)];
-                policy.carry(&self.policy, View::new(&memory, &Logs::new()), &mut state, now);
+                policy.migrate(&self.policy, View::new(&memory, &Logs::new()), &mut state, now);
             }
             Memory::Words(old) => {
                 let old = lock(old);
                 now = now.max(old.latest);
-                policy.carry(&self.policy, View::new(&old.words, &old.logs), &mut state, now);
+                policy.migrate(&self.policy, View::new(&old.words, &old.logs), &mut state, now);
             }
         }
         self.memory = match Memory::new(&policy) {
@@ -247,8 +248,8 @@ impl<C: Clock> Settle for Limiter<C> {
         self.line.nudge(ONLY_KEY);
     }
 
-    fn let_go(&self, _key: u64, held: &HeldUnder) {
-        self.apply(|policy, state, now| policy.let_go(state, now, &held.held));
+    fn release(&self, _key: u64, held: &HeldUnder) {
+        self.apply(|policy, state, now| policy.release(state, now, &held.held));
         self.line.nudge(ONLY_KEY);
     }
 }

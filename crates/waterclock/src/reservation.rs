@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use waterclock_core::{Decision, Held, Policy, Timestamp};
+use waterclock_core::store::ReservedUnits;
+use waterclock_core::{Decision, Policy, Timestamp};
 
 use crate::sync::Arc;
 
@@ -13,14 +14,14 @@ pub(crate) trait Settle: Sync {
     /// Makes what was held for this key what was used.
     fn settle(&self, key: u64, held: &HeldUnder, used: u64);
     /// Frees what is held at once, and nothing else.
-    fn let_go(&self, key: u64, held: &HeldUnder);
+    fn release(&self, key: u64, held: &HeldUnder);
 }
 
 /// What is held, and under which policy.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldUnder {
     pub(crate) policy: Option<Arc<Policy>>,
-    pub(crate) held: Held,
+    pub(crate) held: ReservedUnits,
 }
 
 /// Units that are charged and not yet used: [`commit`](Self::commit) what was used, or
@@ -96,7 +97,7 @@ impl<'a> Reservation<'a> {
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if !self.is_settled && self.held.held.has_lease() {
-            self.limiter.let_go(self.key, &self.held);
+            self.limiter.release(self.key, &self.held);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use waterclock_core::{Cost, Decision, Logs, Policy, Rollout, Timestamp, View};
+use waterclock_core::store::{Decide as _, Logs, View};
+use waterclock_core::{Cost, Decision, Policy, Rollout, Timestamp};
 
 use crate::store::{Answer, Source};
 
@@ -347,7 +348,7 @@ impl Resolution<'_> {
         match self.action {
             Action::Block => {
                 let mut answer = fresh_answer(self.policy, cost);
-                answer.decision = answer.decision.shut_out();
+                answer.decision = answer.decision.blocked();
                 // A positive number would promise what a blocked key never gets.
                 answer.limits.iter_mut().for_each(|limit| limit.remaining = Some(0));
                 Some(answer)

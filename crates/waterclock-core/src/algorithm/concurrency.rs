@@ -11,7 +11,8 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, period, units};
+use super::{Meter, NEVER, period, units};
+use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG};
 
 /// At most `limit` held at the same time, each for `lease` at most.

@@ -16,9 +16,10 @@
 
 use core::time::Duration;
 
-use super::{Meter, State, View, period, units};
+use super::{Meter, period, units};
 use crate::arith::mul;
-use crate::logs::Log;
+use crate::store::Log;
+use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG, Timestamp};
 
 /// How something that was admitted ended.
@@ -274,7 +275,7 @@ impl Meter for ErrorRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Logs;
+    use crate::store::Logs;
 
     #[test]
     fn the_newest_reports_count_and_no_more() {

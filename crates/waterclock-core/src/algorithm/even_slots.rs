@@ -8,8 +8,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, State, View, period, units};
+use super::{Meter, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::store::{State, View};
 use crate::{LimitError, Timestamp};
 
 /// At most one event in each of `limit` evenly spread slots per period.

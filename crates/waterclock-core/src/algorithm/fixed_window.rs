@@ -12,9 +12,8 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-use super::{
-    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
-};
+use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
+use crate::store::{State, View};
 use crate::{LimitError, Timestamp};
 
 /// What one window of a calendar is.

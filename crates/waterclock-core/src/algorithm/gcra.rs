@@ -15,9 +15,10 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, counted, period, units};
+use super::{Meter, NEVER, counted, period, units};
 use crate::arith::{div_ceil, div_floor, lowest_terms, mul};
 use crate::decision::Room;
+use crate::store::{State, View};
 use crate::{Factor, LimitError, MAX_UNITS};
 
 const YEAR_NS: u64 = 31_557_600_000_000_000;

@@ -10,8 +10,9 @@
 use core::time::Duration;
 
 use super::gcra::{DEBIT_DEPTH_NS, MAX_DEPTH_NS};
-use super::{Algorithm, Meter, NEVER, State, View, period, units};
+use super::{Algorithm, Meter, NEVER, period, units};
 use crate::arith::mul;
+use crate::store::{State, View};
 use crate::{Gcra, LimitError, MAX_UNITS};
 
 /// Room for `capacity`; `drip` units leave every `every`, counted from when it was last empty.

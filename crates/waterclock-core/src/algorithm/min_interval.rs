@@ -7,8 +7,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, State, View, period};
+use super::{Meter, period};
 use crate::LimitError;
+use crate::store::{State, View};
 
 /// No two events closer than this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,67 +15,15 @@ use core::time::Duration;
 
 use gcra::Cells;
 
-use crate::decide::alone;
 use crate::decision::{Room, UNBOUNDED};
+use crate::store::{State, View, alone};
 use crate::{
-    Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError, Logs,
+    Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError,
     MAX_PERIOD, MAX_UNITS, MinInterval, Quota, RollingWindow, SlidingWindow,
 };
 
 /// A wait that never ends. As the largest wait it wins every maximum, as it should.
 pub(crate) const NEVER: u64 = u64::MAX;
-
-/// What one key remembers, for reading: words (all zero when fresh) and the logs they point into.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    pub(crate) words: &'a [u64],
-    pub(crate) logs: &'a Logs,
-}
-
-impl<'a> View<'a> {
-    /// A view of the words of one key.
-    #[must_use]
-    pub fn new(words: &'a [u64], logs: &'a Logs) -> Self {
-        Self { words, logs }
-    }
-
-    #[inline]
-    pub(crate) fn part(self, start: usize, len: usize) -> Self {
-        View { words: &self.words[start..start + len], logs: self.logs }
-    }
-}
-
-/// What one key remembers, for writing.
-#[derive(Debug)]
-pub struct State<'a> {
-    pub(crate) words: &'a mut [u64],
-    pub(crate) logs: &'a mut Logs,
-}
-
-impl<'a> State<'a> {
-    /// The words of one key: `policy.words()` of them, all zero for a fresh key.
-    #[must_use]
-    pub fn new(words: &'a mut [u64], logs: &'a mut Logs) -> Self {
-        Self { words, logs }
-    }
-
-    /// The same state, for reading.
-    #[must_use]
-    #[inline]
-    pub fn view(&self) -> View<'_> {
-        View { words: self.words, logs: self.logs }
-    }
-
-    #[inline]
-    pub(crate) fn reborrow(&mut self) -> State<'_> {
-        State { words: self.words, logs: self.logs }
-    }
-
-    #[inline]
-    pub(crate) fn part(&mut self, start: usize, len: usize) -> State<'_> {
-        State { words: &mut self.words[start..start + len], logs: self.logs }
-    }
-}
 
 /// What an algorithm answers. Times are nanoseconds, `now` at most `Timestamp::MAX`.
 ///
@@ -140,7 +88,7 @@ pub(crate) fn remaining<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) 
     }
 }
 
-/// An algorithm with its numbers: a closed set, because every store must run all of them.
+/// An algorithm with its numbers. Every store runs all of them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Algorithm {

@@ -9,11 +9,10 @@
 
 use core::time::Duration;
 
-use super::{
-    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
-};
+use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::store::{State, View};
 
 /// `limit` per window of `per`, of which the part not used in time is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ impl Quota {
     }
 
     /// Takes over what was really spent, not what was lost, from a quota of another period.
-    pub(crate) fn carry(&self, old: &Self, memory: &[u64], words: &mut [u64], now: u64) {
+    pub(crate) fn migrate(&self, old: &Self, memory: &[u64], words: &mut [u64], now: u64) {
         let spent = old.spent(memory, now);
         if spent > old.floor(now) {
             words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);

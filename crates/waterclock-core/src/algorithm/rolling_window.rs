@@ -11,8 +11,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, State, View, measured, period, units};
+use super::{Meter, NEVER, measured, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG, MAX_UNITS, Timestamp};
 
 /// Debits may come one by one and without end: an exact log keeps this many entries for them where its

@@ -11,11 +11,10 @@
 
 use core::time::Duration;
 
-use super::{
-    Meter, NEVER, State, View, count_debit, count_up, epoch_window_end, measured, period, units,
-};
+use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::store::{State, View};
 
 /// About `limit` in any window of `per`, in three words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

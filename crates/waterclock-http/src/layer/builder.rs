@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use waterclock::{Crossing, Limit, Policy, Settlement, Store, StoreError};
+use waterclock::{Limit, Migration, Policy, Settlement, Store, StoreError};
 
 use super::gate::{Gate, PeerSource, Respond};
 use super::{RateLimitConnections, RateLimitLayer};
@@ -125,7 +125,7 @@ impl<S: Store + 'static> RateLimitLayerBuilder<S> {
             store.set_policy(Policy::clone(rule.policy())).await?;
             for variant in rule.scope.variants() {
                 let variant = Policy::clone(variant);
-                store.set_variant(rule.policy().name(), variant, Crossing::Units).await?;
+                store.set_variant(rule.policy().name(), variant, Migration::Units).await?;
             }
         }
         if rules.iter().any(Rule::reserves) {

@@ -15,11 +15,11 @@ use waterclock::{
 
 use super::settle::{Due, OnEnd};
 use super::{Charged, Checked};
-use crate::at_once::at_once;
 use crate::fields::Fields;
 use crate::key::{Key, KeyInput};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
+use waterclock::store::now_or_never;
 
 pub(super) type Respond = Arc<dyn Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync>;
 
@@ -108,7 +108,7 @@ impl<S: Store + 'static> Gate<S> {
     /// Runs what is left to do after a response: at once if the store allows it, else as a task.
     pub(super) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
         if self.store.answers_at_once() {
-            at_once(work);
+            now_or_never(work);
         } else if let Some(runtime) = self.runtime() {
             runtime.spawn(work);
         } else {
@@ -122,7 +122,7 @@ impl<S: Store + 'static> Gate<S> {
         parts: &mut Parts,
         peer: &PeerSource,
     ) -> Option<Ruling> {
-        if self.is_sync { at_once(self.decide(parts, peer)) } else { None }
+        if self.is_sync { now_or_never(self.decide(parts, peer)) } else { None }
     }
 
     /// Decides however long it takes, and returns the head of the request.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use waterclock::{Answer, Charge, Cost, Decision, Heard, LimitDecision, LimitSet, Policy, Source};
+use waterclock::{
+    Answer, Charge, Cost, Decision, DecisionParts, LimitDecision, LimitSet, Policy, Source,
+};
 
 /// What the server says to several charges.
 #[derive(Deserialize)]
@@ -78,7 +80,7 @@ impl Said<'_> {
         }
         let source = Source::parse(&self.source)
             .ok_or_else(|| format!("nobody is called `{}`", self.source))?;
-        let decision = Decision::heard(Heard {
+        let decision = Decision::from_parts(DecisionParts {
             allowed: self.allowed,
             granted,
             limit: self.limit,

@@ -104,6 +104,7 @@ fn fits(given: &Policy, served: &Policy) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use waterclock::store::Persist as _;
     use waterclock::{Gcra, Mode};
 
     use super::*;

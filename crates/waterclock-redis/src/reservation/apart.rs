@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use waterclock::{Failure, Reserved, StoreError, Timestamp, Verb};
-use waterclock_core::Held;
+use waterclock_core::store::ReservedUnits;
 
 use super::note::Note;
 use super::{A_LITTLE, Asked, differences};
@@ -103,7 +103,7 @@ impl Inner {
         at: Option<Timestamp>,
         key: &RecordKey,
         (seen, after): (Vec<u8>, Vec<u8>),
-        lines: &[(Line, Held)],
+        lines: &[(Line, ReservedUnits)],
         now: Timestamp,
         by: Instant,
     ) -> Result<Told, StoreError> {
@@ -113,10 +113,11 @@ impl Inner {
             let (now, known) = self.look(at, key, Vec::new(), by).await?;
             return Ok(Told::Known(now, known));
         }
-        let mut order: Vec<&(Line, Held)> = lines.iter().collect();
+        let mut order: Vec<&(Line, ReservedUnits)> = lines.iter().collect();
         order.sort_by_key(|(line, _)| line.record.slot);
         for group in order.chunk_by(|(a, _), (b, _)| a.record.slot == b.record.slot) {
-            let group: Vec<(Line, Held)> = group.iter().map(|held| (*held).clone()).collect();
+            let group: Vec<(Line, ReservedUnits)> =
+                group.iter().map(|held| (*held).clone()).collect();
             let keys: Vec<Line> = group.iter().map(|(line, _)| line.clone()).collect();
             let tail = differences(&group);
             let around = Around { script: &ADJUST, reservation: None, head: Vec::new(), tail };

@@ -6,7 +6,6 @@
 //! is told, and nothing is done twice. [`apart`] is for clusters, where no one script can.
 
 mod apart;
-mod id;
 mod note;
 
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
-use waterclock::together::price_of_held;
+use waterclock::store::price_of_held;
 use waterclock::{
     Answer, Charge, Cost, Hold, OnExpiry, Policy, Reserved, Settled, Settlement, StoreError,
     Timestamp, Verb,
 };
-use waterclock_core::Held;
+use waterclock_core::store::ReservedUnits;
 
 use crate::decide::{Around, Found, How, Line, Told, bad_reply, bytes, instant, trace};
 use crate::held::{answer_held, hold_all};
@@ -27,7 +26,6 @@ use crate::keyspace::RecordKey;
 use crate::link::Ask;
 use crate::script::{LOOK, RESERVE, SETTLE};
 use crate::store::{Inner, spread};
-pub(crate) use id::Ids;
 use note::{HeldUnits, Note, NotedKey};
 
 /// How much longer than anybody may ask for it the record of a reservation is kept.
@@ -198,7 +196,7 @@ impl Inner {
         at: Option<Timestamp>,
         key: &RecordKey,
         (seen, after): (Vec<u8>, Vec<u8>),
-        lines: &[(Line, Held)],
+        lines: &[(Line, ReservedUnits)],
         now: Timestamp,
         by: Instant,
     ) -> Result<Told, StoreError> {
@@ -249,7 +247,11 @@ impl Inner {
 
     /// The keys that are settled, with the cost that was used of each, and what is held of them under the
     /// policies as they are now.
-    fn settling(&self, note: &Note, settled: &Settled) -> Result<Vec<(Line, Held)>, StoreError> {
+    fn settling(
+        &self,
+        note: &Note,
+        settled: &Settled,
+    ) -> Result<Vec<(Line, ReservedUnits)>, StoreError> {
         let mut lines = Vec::with_capacity(note.keys.len());
         for (i, (key, units)) in note.keys.iter().zip(&note.held).enumerate() {
             let entry = self.entry(&key.policy)?;
@@ -258,9 +260,11 @@ impl Inner {
             let then = entry.elsewhere().find(|older| older.mark == key.mark);
             let held = match then {
                 _ if entry.mark == key.mark => units.held.clone(),
-                Some(then) => units.held.carried(&then.policy, &entry.policy),
+                Some(then) => units.held.migrated(&then.policy, &entry.policy),
                 // Nobody knows any more what it was held of: it stays charged.
-                None => Held::new(units.held.at(), entry.policy.limits().iter().map(|_| None)),
+                None => {
+                    ReservedUnits::new(units.held.at(), entry.policy.limits().iter().map(|_| None))
+                }
             };
             let record = self.keyspace.record_of(entry.mark, &key.tag);
             lines.push((Line { entry, record, cost }, held));
@@ -289,7 +293,7 @@ impl Inner {
 }
 
 /// What the scripts are told about each limit of the keys.
-fn differences(lines: &[(Line, Held)]) -> Vec<Vec<u8>> {
+fn differences(lines: &[(Line, ReservedUnits)]) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
     for (line, held) in lines {
         line.entry.shape.write_settling(&mut args, held, line.costs());

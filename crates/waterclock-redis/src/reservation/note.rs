@@ -5,7 +5,7 @@
 //! what only nodes read: the charges, the keys they are for, and how it was settled.
 
 use waterclock::{Cost, Failure, Settled, StoreError, Timestamp};
-use waterclock_core::Held;
+use waterclock_core::store::ReservedUnits;
 
 use crate::decide::Line;
 use crate::keyspace::{KEY_LETTERS, Mark};
@@ -45,7 +45,7 @@ pub(super) struct HeldUnits {
     /// Of the limits that can refuse.
     pub(super) granted: u64,
     /// Of every limit.
-    pub(super) held: Held,
+    pub(super) held: ReservedUnits,
 }
 
 impl Note {
@@ -157,7 +157,7 @@ impl Note {
                 let ends = (ends > 0).then(|| Timestamp::from_micros(ends));
                 parts.push((part != NOTHING).then(|| (units(part), ends)));
             }
-            held.push(HeldUnits { granted, held: Held::new(at, parts) });
+            held.push(HeldUnits { granted, held: ReservedUnits::new(at, parts) });
         }
         from.0.is_empty().then_some(held)
     }

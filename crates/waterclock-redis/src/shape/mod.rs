@@ -6,7 +6,7 @@ mod record;
 use std::time::Duration;
 
 use waterclock::{Cost, Mode, Policy, StoreError, Timestamp};
-use waterclock_core::Held;
+use waterclock_core::store::{Persist as _, ReservedUnits};
 
 pub(crate) use record::NotOurs;
 
@@ -156,7 +156,12 @@ impl Shape {
     }
 
     /// What the scripts read for making what is held what was used.
-    pub(crate) fn write_settling(&self, args: &mut Vec<Vec<u8>>, held: &Held, used: Costs<'_>) {
+    pub(crate) fn write_settling(
+        &self,
+        args: &mut Vec<Vec<u8>>,
+        held: &ReservedUnits,
+        used: Costs<'_>,
+    ) {
         let at = held.at().as_nanos() / 1_000;
         // Above what a script sees nothing is told apart.
         let used = used.each().map(|used| used.min(EXACT));

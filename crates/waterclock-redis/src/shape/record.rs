@@ -5,7 +5,7 @@
 //! more than a full bucket has the instant of its last write behind that.
 
 use waterclock::{Algorithm, ErrorRate, Timestamp};
-use waterclock_core::Logs;
+use waterclock_core::store::Logs;
 
 use super::limit::{Cells, LimitShape, Numbers};
 use super::{EXACT, Shape};

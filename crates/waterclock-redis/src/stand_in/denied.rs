@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use waterclock::store::Decide as _;
 use waterclock::{Answer, Cost, Limit, Mode, Source, Verb};
 
 use crate::decide::{Found, Line};

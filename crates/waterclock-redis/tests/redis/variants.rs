@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tokio::task::JoinSet;
 use waterclock::{
-    Charge, Crossing, Decision, FixedWindow, Gcra, LeakyBucket, Limit, ManualClock, MemoryStore,
+    Charge, Decision, FixedWindow, Gcra, LeakyBucket, Limit, ManualClock, MemoryStore, Migration,
     MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow, Source, Store, StoreError,
     Timestamp, Verb,
 };
@@ -24,18 +24,18 @@ fn slowly(name: &str, limit: u64) -> Policy {
 async fn redis(
     server: &RedisServer,
     prefix: &str,
-    crossing: Crossing,
+    migration: Migration,
     all: &[Policy],
 ) -> RedisStore {
     let store = asking(&server.url()).deadline(PATIENT).prefix(prefix).connect().await.unwrap();
-    family(&store, crossing, all).await;
+    family(&store, migration, all).await;
     store
 }
 
-async fn family(store: &impl Store, crossing: Crossing, all: &[Policy]) {
+async fn family(store: &impl Store, migration: Migration, all: &[Policy]) {
     store.set_policy(all[0].clone()).await.unwrap();
     for policy in &all[1..] {
-        store.set_variant(all[0].name(), policy.clone(), crossing).await.unwrap();
+        store.set_variant(all[0].name(), policy.clone(), migration).await.unwrap();
     }
 }
 
@@ -57,7 +57,7 @@ async fn left(store: &RedisStore, policy: &str) -> u64 {
 async fn what_is_spent_under_one_is_spent_under_the_other() {
     let server = RedisServer::start();
     let all = [hourly("login", 100), hourly("login@5", 5), hourly("login@300", 300)];
-    let store = redis(&server, "wc", Crossing::Units, &all).await;
+    let store = redis(&server, "wc", Migration::Units, &all).await;
     assert!(ask(&store, Verb::Check, "login", 5).await.is_allowed());
     assert_eq!((left(&store, "login@5").await, left(&store, "login@300").await), (0, 295));
     assert!(ask(&store, Verb::Check, "login@300", 90).await.is_allowed());
@@ -72,25 +72,25 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
     let both = [charge("login", 1), charge("login@5", 1)];
     let error = store.apply(Verb::Check, &both).await.unwrap_err();
     assert!(error.to_string().contains("`login@5`"), "{error}");
-    let error = store.set_variant("login", hourly("late", 1), Crossing::Time).await.unwrap_err();
-    assert!(error.to_string().contains("one way"), "{error}");
+    let error = store.set_variant("login", hourly("late", 1), Migration::Time).await.unwrap_err();
+    assert!(error.to_string().contains("the same way"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_share_by_units_and_a_thousand_by_time() {
     let server = RedisServer::start();
     let eight: Vec<Policy> = (1..=8).map(|n| hourly(&format!("u{n}"), 10 * n)).collect();
-    let store = redis(&server, "wc", Crossing::Units, &eight).await;
-    let ninth = store.set_variant("u1", hourly("u9", 1), Crossing::Units).await.unwrap_err();
+    let store = redis(&server, "wc", Migration::Units, &eight).await;
+    let ninth = store.set_variant("u1", hourly("u9", 1), Migration::Units).await.unwrap_err();
     assert!(matches!(&ninth, StoreError::Unfit(why) if why.contains("u9")), "{ninth}");
-    store.set_variant("u1", hourly("u8", 81), Crossing::Units).await.unwrap();
+    store.set_variant("u1", hourly("u8", 81), Migration::Units).await.unwrap();
     assert!(ask(&store, Verb::Check, "u8", 41).await.is_allowed());
     assert_eq!((left(&store, "u8").await, left(&store, "u5").await), (40, 9));
     // Written by the policy alone, then by any of its variants.
     store.set_policy(slowly("t1", 1_000)).await.unwrap();
     assert!(ask(&store, Verb::Check, "t1", 500).await.is_allowed());
     for n in 2..=1_000 {
-        store.set_variant("t1", slowly(&format!("t{n}"), n), Crossing::Time).await.unwrap();
+        store.set_variant("t1", slowly(&format!("t{n}"), n), Migration::Time).await.unwrap();
     }
     // Five hundred hours are owed by any measure.
     for (name, half) in [("t1", 500), ("t10", 5), ("t999", 499), ("t3", 1)] {
@@ -117,8 +117,8 @@ fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
     limit.with_name(name)
 }
 
-fn draw_family(dice: &mut Rng, crossing: Crossing) -> Vec<Policy> {
-    let by_time = crossing == Crossing::Time;
+fn draw_family(dice: &mut Rng, migration: Migration) -> Vec<Policy> {
+    let by_time = migration == Migration::Time;
     let kinds: Vec<u8> = match by_time {
         true => vec![0],
         false => (0..dice.usize(1..3)).map(|_| dice.u8(0..9)).collect(),
@@ -138,12 +138,12 @@ async fn hopping_says_what_memory_says() {
     let server = RedisServer::start();
     for seed in 0..150 {
         let mut dice = Rng::with_seed(seed);
-        let crossing = if dice.bool() { Crossing::Units } else { Crossing::Time };
-        let policies = draw_family(&mut dice, crossing);
+        let migration = if dice.bool() { Migration::Units } else { Migration::Time };
+        let policies = draw_family(&mut dice, migration);
         let clock = ManualClock::default();
         let memory = MemoryStore::new(16, clock.clone());
-        family(&memory, crossing, &policies).await;
-        let redis = redis(&server, &format!("run{seed}"), crossing, &policies).await;
+        family(&memory, migration, &policies).await;
+        let redis = redis(&server, &format!("run{seed}"), migration, &policies).await;
         let mut now_us = 1_794_000_000_000_000 + dice.u64(0..1 << 40);
         for call in 0..20 {
             now_us += dice.u64(0..600_000) * dice.u64(0..3);
@@ -167,13 +167,13 @@ async fn hopping_says_what_memory_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_hop_admit_no_more_than_the_largest_limit() {
     let server = RedisServer::start();
-    for crossing in [Crossing::Units, Crossing::Time] {
+    for migration in [Migration::Units, Migration::Time] {
         let all = [hourly("v0", 40), hourly("v1", 100), hourly("v2", 30), hourly("v3", 70)];
-        let prefix = format!("{crossing:?}");
+        let prefix = format!("{migration:?}");
         let mut callers = JoinSet::new();
         for caller in 0..6_usize {
             // Each a process of its own, as far as Redis can tell.
-            let store = redis(&server, &prefix, crossing, &all).await;
+            let store = redis(&server, &prefix, migration, &all).await;
             callers.spawn(async move {
                 let mut granted = 0;
                 for i in 0..60 {
@@ -185,7 +185,7 @@ async fn callers_that_hop_admit_no_more_than_the_largest_limit() {
         }
         let granted: u64 = callers.join_all().await.into_iter().sum();
         assert!((30..=100).contains(&granted), "{granted}");
-        if crossing == Crossing::Units {
+        if migration == Migration::Units {
             assert_eq!(granted, 100, "the largest is asked often enough");
         }
     }
@@ -195,7 +195,7 @@ async fn callers_that_hop_admit_no_more_than_the_largest_limit() {
 async fn a_policy_goes_and_what_was_spent_under_a_variant_stays() {
     let server = RedisServer::start();
     let all = [hourly("a", 100), hourly("a2", 50), hourly("a3", 200)];
-    let store = redis(&server, "wc", Crossing::Units, &all).await;
+    let store = redis(&server, "wc", Migration::Units, &all).await;
     assert!(ask(&store, Verb::Check, "a2", 40).await.is_allowed());
     store.remove_policy("a2").await.unwrap();
     assert_eq!((left(&store, "a").await, left(&store, "a3").await), (60, 160));

@@ -4,9 +4,7 @@ mod ruling;
 
 pub use self::ruling::{Ruling, Turn};
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
+use waterclock::store::now_or_never;
 use waterclock::{Decision, ManualClock, MemoryStore, Store, StoreError, Timestamp, Verb};
 
 use crate::trace::{Event, Op};
@@ -61,8 +59,12 @@ impl<'a> Stage<'a> {
             return self.decide(turn, &peek);
         }
         match (verb, charge.cost.plain()) {
-            (Verb::Check, Some(units)) => self.store.check(charge.policy, charge.key, units),
-            (Verb::Peek, Some(units)) => self.store.peek(charge.policy, charge.key, units),
+            (Verb::Check, Some(units)) => {
+                at_once(self.store.check_n(charge.policy, charge.key, units))
+            }
+            (Verb::Peek, Some(units)) => {
+                at_once(self.store.peek_n(charge.policy, charge.key, units))
+            }
             _ => {
                 let answers = at_once(self.store.apply(verb, &[charge]))?;
                 answers.first().map(|answer| answer.decision).ok_or_else(no_answer)
@@ -77,10 +79,7 @@ pub fn no_answer() -> StoreError {
 
 /// A store of this process keeps nobody waiting.
 fn at_once<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => {
-            Err(StoreError::failed(waterclock::Failure::Timeout, "memory does not answer at once"))
-        }
-    }
+    now_or_never(future).unwrap_or_else(|| {
+        Err(StoreError::failed(waterclock::Failure::Timeout, "memory does not answer at once"))
+    })
 }

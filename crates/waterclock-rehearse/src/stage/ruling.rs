@@ -1,10 +1,10 @@
 //! What a file rules about each event: which policy it meets, and what is told of the decision.
 
 use waterclock::{
-    Charge, Cost, CostError, Crossing, Decision, Policy, Store, StoreError, Timestamp, Verb,
+    Charge, Cost, CostError, Decision, Migration, Policy, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
-use waterclock_core::{Logs, View};
+use waterclock_core::store::{Decide as _, Logs, View};
 use waterclock_server::engine::{Particular, Standing};
 
 use crate::failure::{Failure, say};
@@ -41,7 +41,7 @@ impl Ruling {
     pub async fn set_variants(&self, store: &impl Store) -> Result<(), StoreError> {
         let tiers = self.spec.shared_tiers().map(|tier| &tier.built);
         for policy in tiers.chain(self.particular.policies().map(|policy| &**policy)) {
-            store.set_variant(&self.spec.name, policy.clone(), Crossing::Units).await?;
+            store.set_variant(&self.spec.name, policy.clone(), Migration::Units).await?;
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use waterclock::Store as _;
+use waterclock::store::now_or_never;
 use waterclock::{
     Action, Answer, Charge, Clock, Cost, Decision, LimitDecision, Origin, Policy, Source,
     StoreError, Verb,
@@ -136,8 +138,8 @@ impl Engine {
             return None;
         }
         let decision = match verb {
-            Verb::Check => store.check(policy.name(), key.bytes(), cost),
-            Verb::Peek => store.peek(policy.name(), key.bytes(), cost),
+            Verb::Check => now_or_never(store.check_n(policy.name(), key.bytes(), cost))?,
+            Verb::Peek => now_or_never(store.peek_n(policy.name(), key.bytes(), cost))?,
             Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
         // If the store does not know the policy, `apply` makes the error.
@@ -505,7 +507,7 @@ policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
             clock.advance(Duration::from_micros(random.u64(..50_000)));
             let name = &*config.policies[random.usize(..config.policies.len())].name;
             let cost = random.u64(..6);
-            let decision = short.check(name, b"k", cost).unwrap();
+            let decision = now_or_never(short.check_n(name, b"k", cost)).unwrap().unwrap();
             let charge = Charge { policy: name, key: b"k", cost: cost.into() };
             let answers = long.apply(Verb::Check, &[charge]).await.unwrap();
             assert_eq!(answer_of_only_limit(decision), answers[0], "{name} {cost}");

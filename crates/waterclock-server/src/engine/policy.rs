@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
-use waterclock::{Cost, CostError, Crossing, Policy, Scope, StoreError, Verb};
+use waterclock::{Cost, CostError, Migration, Policy, Scope, StoreError, Verb};
 use waterclock_config::{LimitSpec, PolicyConfig, policy_of};
 use waterclock_http::HeaderStyle;
 
@@ -122,7 +122,7 @@ impl ActivePolicy {
             *first = rate.instead_of(first);
         }
         let policy = self.variant(&format!("{}@{rate}", self.name()), &limits)?;
-        store.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
+        store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
         let policy = Arc::new(policy);
         self.by_rate.write().insert(rate, Arc::clone(&policy));
         Ok(policy)
@@ -143,7 +143,7 @@ impl ActivePolicy {
             .and_then(|shadow| shadow.with_mode(policy.mode()))
             .map_err(|error| StoreError::Unfit(error.to_string()))?
             .with_shadow(true);
-        store.set_variant(self.name(), shadow.clone(), Crossing::Units).await?;
+        store.set_variant(self.name(), shadow.clone(), Migration::Units).await?;
         let shadow = Arc::new(shadow);
         self.shadows.write().insert(policy.name().into(), Arc::clone(&shadow));
         Ok(shadow)
@@ -159,7 +159,7 @@ impl ActivePolicy {
         // Names get into logs; keys must not.
         let name = format!("{}@admin:{:x}", self.name(), Sha256::digest(key.bytes()));
         let policy = self.variant(&name, limits)?;
-        store.set_variant(self.name(), policy.clone(), Crossing::Units).await?;
+        store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
         Ok(Arc::new(policy))
     }
 

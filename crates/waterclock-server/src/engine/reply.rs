@@ -61,7 +61,7 @@ impl Reply {
 
     /// Not charged, because another key of the same call is blocked.
     pub(super) fn withheld(policy: Arc<Policy>, mut answer: Answer) -> Reply {
-        answer.decision = answer.decision.standing_back(None);
+        answer.decision = answer.decision.refused(None);
         Reply { policy, answer }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::warn;
 use waterclock::{
-    Answer, Charge, Clock, Crossing, Failure, Hold, MemoryStore, Policy, Reserved, Settled,
+    Answer, Charge, Clock, Failure, Hold, MemoryStore, Migration, Policy, Reserved, Settled,
     Settlement, Store, StoreError, TscClock, Verb,
 };
 use waterclock_config::{Address, Invalid, PolicyConfig, StoreConfig};
@@ -115,7 +115,7 @@ impl EngineStore {
             }
         }
         for policy in active.scope().variants() {
-            self.set_variant(active.name(), Policy::clone(policy), Crossing::Units).await?;
+            self.set_variant(active.name(), Policy::clone(policy), Migration::Units).await?;
         }
         // Another server may have made a reservation under it that is settled here. If there is no room for it,
         // the reservation itself reports that.
@@ -130,11 +130,11 @@ impl EngineStore {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
         match &self.0 {
-            Kind::Memory(store) => store.set_variant(of, policy, crossing).await,
-            Kind::Redis(store) => boxed(store.set_variant(of, policy, crossing)).await,
+            Kind::Memory(store) => store.set_variant(of, policy, migration).await,
+            Kind::Redis(store) => boxed(store.set_variant(of, policy, migration)).await,
         }
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock::{
-    Charge, Crossing, Decision, Gcra, Limit, MAX_UNITS, Policy, PolicyHandle, StoreError, TscClock,
-    Verb,
+    Charge, Decision, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, StoreError,
+    TscClock, Verb,
 };
 
 use super::{Engine, EngineStore, Outcome, missing_answer};
@@ -98,7 +98,7 @@ impl Throttle {
             policy.map_err(|error| StoreError::Unfit(error.to_string()))
         };
         store.set_plain(member(FAMILY)?).await?;
-        store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Crossing::Time).await
+        store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Migration::Time).await
     }
 
     pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
@@ -131,7 +131,7 @@ impl Engine {
                 format!("{MAX_VARIANTS} different combinations of numbers are in use already");
             return Err(StoreError::Unfit(reason));
         }
-        self.store.set_variant(FAMILY, policy.clone(), Crossing::Time).await?;
+        self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
         let variant = Arc::new(ThrottlePolicy::new(numbers, policy, &self.store));
         // The first one stays: other connections may have it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use waterclock_core::{Cost, Crossing, Policy};
+use waterclock_core::store::Migration;
+use waterclock_core::{Cost, Policy};
 
 use crate::clock::MonotonicClock;
 use crate::memory::MemoryStore;
@@ -65,10 +66,10 @@ impl Local {
         &self,
         of: &str,
         policy: &Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
         let shared = self.share(policy)?;
-        self.store.set_variant(of, shared, crossing).await
+        self.store.set_variant(of, shared, migration).await
     }
 
     /// Forgets a policy and what was admitted under it.

@@ -7,7 +7,8 @@ mod serving;
 pub use breaker::Breaker;
 pub use local::{Local, Unsettled};
 pub use serving::{Lease, OnStoreError, Serving};
-use waterclock_core::{Cost, LimitDecision, Logs, Policy, Timestamp, View};
+use waterclock_core::store::{Decide as _, Logs, View};
+use waterclock_core::{Cost, LimitDecision, Policy, Timestamp};
 
 use crate::store::{Answer, Source};
 

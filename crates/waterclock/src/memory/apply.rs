@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use waterclock_core::{Cost, Policy, Timestamp, Verdict};
+use waterclock_core::store::Verdict;
+use waterclock_core::{Cost, Policy, Timestamp};
 
 use super::{Shared, unknown};
 use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
+use crate::store::{retry_together, withhold_unless_all_admit};
 use crate::sync::Arc;
 use crate::table::{Key, Locked, Shard, Table};
-use crate::together::{retry_together, withhold_unless_all_admit};
 
 impl<C: Clock> Shared<C> {
     pub(super) fn apply(

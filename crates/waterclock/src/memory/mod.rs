@@ -10,13 +10,14 @@ mod snapshot;
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use waterclock_core::{Cost, Crossing, Decision, Policy};
+use waterclock_core::store::Migration;
+use waterclock_core::{Cost, Decision, Policy};
 
 use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
-use crate::hold::{Hold, Reserved, Settled, Settlement};
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
+use crate::store::{Hold, Reserved, Settled, Settlement};
 use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::table::{Key, Table, Variant};
 use apply::Spot;
@@ -32,8 +33,8 @@ const LEAST_RESERVATIONS: usize = 1_024;
 /// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
 ///
 /// The same table as a [`KeyedLimiter`](crate::KeyedLimiter)'s, one per policy. [`Store::apply`] is for
-/// checks of any shape; [`check`](Self::check) is the short way for one key of one policy, and a
-/// [`PolicyHandle`] the shortest.
+/// checks of any shape, [`Store::check`] for one key of one policy; a [`PolicyHandle`] does the same without
+/// `await`, and without looking the policy up.
 #[derive(Debug)]
 pub struct MemoryStore<C = MonotonicClock> {
     shared: Arc<Shared<C>>,
@@ -126,46 +127,12 @@ impl<C: Clock> MemoryStore<C> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Decides about one key of one policy, and charges what is allowed. Allocates nothing for a key
-    /// it knows.
-    ///
-    /// ```
-    /// use waterclock::{Limit, MemoryStore, Policy, Store};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let store = MemoryStore::default();
-    /// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
-    /// assert_eq!(store.check("login", b"alice", 2)?.remaining(), Some(3));
-    /// assert_eq!(store.peek("login", b"alice", 4)?.is_allowed(), false);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn check(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
-        self.shared.make_room();
-        let members = self.shared.members();
-        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
-        member.takes(cost)?;
-        let decision = self.shared.check(member, key, cost);
-        if decision.retry_after().is_none() && member.policy().reserves_only() {
-            return Err(StoreError::reserves_only(policy));
-        }
-        Ok(decision)
-    }
-
-    /// The same, but charges nothing.
-    pub fn peek(&self, policy: &str, key: &[u8], cost: u64) -> Result<Decision, StoreError> {
-        let members = self.shared.members();
-        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
-        member.takes(cost)?;
-        Ok(self.shared.peek(member, key, cost))
-    }
-
     /// A policy as the store has it.
     pub(crate) fn policy_as_it_is(&self, name: &str) -> Option<Arc<Policy>> {
         Some(self.shared.members().get(name)?.policy())
     }
 
-    /// A policy looked up once, for those who ask about it again and again.
+    /// One policy, looked up once: for many checks, or for checks without `await`.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<PolicyHandle<C>> {
         let member = self.shared.members().get(name)?.clone();
@@ -262,6 +229,33 @@ impl<C: Clock> Shared<C> {
         self.hasher.hash(key).max(1)
     }
 
+    fn check_one(&self, policy: &str, key: &[u8], cost: Cost) -> Result<Decision, StoreError> {
+        let Some(units) = cost.plain() else {
+            let answers = self.apply(Verb::Check, &[Charge { policy, key, cost }])?;
+            return Ok(answers[0].decision);
+        };
+        self.make_room();
+        let members = self.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(units)?;
+        let decision = self.check(member, key, units);
+        if decision.retry_after().is_none() && member.policy().reserves_only() {
+            return Err(StoreError::reserves_only(policy));
+        }
+        Ok(decision)
+    }
+
+    fn peek_one(&self, policy: &str, key: &[u8], cost: Cost) -> Result<Decision, StoreError> {
+        let Some(units) = cost.plain() else {
+            let answers = self.apply(Verb::Peek, &[Charge { policy, key, cost }])?;
+            return Ok(answers[0].decision);
+        };
+        let members = self.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(units)?;
+        Ok(self.peek(member, key, units))
+    }
+
     /// The caller has made room before, while it held no lock.
     #[inline]
     fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
@@ -309,9 +303,9 @@ impl<C: Clock> Store for MemoryStore<C> {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
-        self.shared.set_variant(of, policy, crossing)
+        self.shared.set_variant(of, policy, migration)
     }
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
@@ -328,6 +322,26 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.shared.apply(verb, charges)
+    }
+
+    /// Allocates nothing for a key that is known.
+    async fn check_n(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+        cost: impl Into<Cost> + Send,
+    ) -> Result<Decision, StoreError> {
+        self.shared.check_one(policy, key.as_ref(), cost.into())
+    }
+
+    /// Allocates nothing for a key that is known.
+    async fn peek_n(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+        cost: impl Into<Cost> + Send,
+    ) -> Result<Decision, StoreError> {
+        self.shared.peek_one(policy, key.as_ref(), cost.into())
     }
 
     fn answers_at_once(&self) -> bool {

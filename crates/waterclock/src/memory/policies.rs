@@ -3,7 +3,8 @@
 use std::collections::hash_map::Entry;
 use std::sync::PoisonError;
 
-use waterclock_core::{Crossing, Policy};
+use waterclock_core::Policy;
+use waterclock_core::store::Migration;
 
 use super::{Member, Shared, unknown};
 use crate::clock::Clock;
@@ -35,7 +36,7 @@ impl<C: Clock> Shared<C> {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
         let _one_at_a_time = lock(&self.changing);
         let policy = Arc::new(policy);
@@ -48,7 +49,7 @@ impl<C: Clock> Shared<C> {
                 "there is a policy `{name}` that is no variant of `{of}`; give the variant another name"
             )));
         }
-        let added = table.set_variant(&policy, crossing, self.clock.now());
+        let added = table.set_variant(&policy, migration, self.clock.now());
         let variant = added.map_err(StoreError::Unfit)?;
         // By now every shard knows it.
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);

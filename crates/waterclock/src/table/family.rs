@@ -5,7 +5,10 @@
 
 use std::collections::HashMap;
 
-use waterclock_core::{Cost, Crossing, Logs, Policy, State, Timestamp, View};
+use waterclock_core::store::{
+    Decide as _, Logs, Migrate as _, Migration, Persist as _, State, View,
+};
+use waterclock_core::{Cost, Policy, Timestamp};
 
 use crate::sync::Arc;
 
@@ -39,7 +42,7 @@ impl From<u64> for Key {
 pub(crate) struct Family {
     pub(super) base: Arc<Policy>,
     variants: HashMap<Variant, Arc<Policy>, ahash::RandomState>,
-    crossing: Crossing,
+    migration: Migration,
     /// The most words that a member's state has.
     words: usize,
     next: u64,
@@ -50,7 +53,7 @@ impl Family {
         Self {
             base: Arc::clone(base),
             variants: HashMap::default(),
-            crossing: Crossing::Units,
+            migration: Migration::Units,
             words: base.words(),
             next: 1,
         }
@@ -70,8 +73,8 @@ impl Family {
         &self.base
     }
 
-    pub(crate) fn crossing(&self) -> Crossing {
-        self.crossing
+    pub(crate) fn migration(&self) -> Migration {
+        self.migration
     }
 
     pub(crate) fn variants(&self) -> impl Iterator<Item = (Variant, &Arc<Policy>)> {
@@ -88,7 +91,7 @@ impl Family {
 
     /// Puts another policy in a member's place.
     pub(super) fn replace(&mut self, variant: Variant, policy: &Arc<Policy>) -> Result<(), String> {
-        policy.crosses(self.crossing)?;
+        can_migrate(policy, self.migration)?;
         match self.variants.get_mut(&variant) {
             Some(member) => *member = Arc::clone(policy),
             None if variant == Variant::BASE => self.base = Arc::clone(policy),
@@ -102,19 +105,19 @@ impl Family {
     pub(super) fn add(
         &mut self,
         policy: &Arc<Policy>,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<Variant, String> {
-        if !self.variants.is_empty() && crossing != self.crossing {
+        if !self.variants.is_empty() && migration != self.migration {
             return Err(format!(
-                "policy `{}` crosses by {crossing:?}, but the family of `{}` by {:?}; a family crosses \
-                 in one way",
+                "policy `{}` migrates by {migration:?}, but the other variants of `{}` by {:?}; all variants of \
+                 a policy migrate the same way",
                 policy.name(),
                 self.base.name(),
-                self.crossing
+                self.migration
             ));
         }
-        self.base.crosses(crossing)?;
-        policy.crosses(crossing)?;
+        can_migrate(&self.base, migration)?;
+        can_migrate(policy, migration)?;
         if !policy.counts_as(&self.base) {
             return Err(format!(
                 "policy `{}` counts other units than `{}`, whose keys it is to share; let them count the same",
@@ -122,7 +125,7 @@ impl Family {
                 self.base.name()
             ));
         }
-        self.crossing = crossing;
+        self.migration = migration;
         let known = self.variants().find(|(_, member)| member.name() == policy.name());
         let variant = known.map_or(Variant(self.next), |(variant, _)| variant);
         self.next = self.next.max(variant.0 + 1);
@@ -186,16 +189,16 @@ impl Family {
     ) -> T {
         let (_, policy) = self.find(under);
         let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
-        let mut crossed = State::new(&mut words[..policy.words()], &mut logs);
+        let mut seen = State::new(&mut words[..policy.words()], &mut logs);
         if by.fresh_in(state, now).is_zero() {
-            return look(policy, crossed.view());
+            return look(policy, seen.view());
         }
-        match self.crossing {
+        match self.migration {
             // Nothing is written, so nothing is lost: exhausted is as far as it goes.
-            Crossing::Units => policy.carry(by, state, &mut crossed, now),
-            Crossing::Time => policy.cross(Crossing::Time, by, state, &mut crossed, now),
+            Migration::Units => policy.migrate(by, state, &mut seen, now),
+            Migration::Time => policy.migrate_variant(Migration::Time, by, state, &mut seen, now),
         }
-        look(policy, crossed.view())
+        look(policy, seen.view())
     }
 
     /// Makes a state one of this member's. What is more than its limits hold is kept where `owes` says so: a
@@ -212,15 +215,15 @@ impl Family {
         if !self.is_tagged() || words[0] == under.0 {
             return;
         }
-        let (mut crossed_words, mut crossed_logs) = ([0; MOST_WORDS], Logs::new());
-        let crossed_words = &mut crossed_words[..policy.words()];
-        let mut crossed = State::new(crossed_words, &mut crossed_logs);
+        let (mut seen_words, mut seen_logs) = ([0; MOST_WORDS], Logs::new());
+        let seen_words = &mut seen_words[..policy.words()];
+        let mut seen = State::new(seen_words, &mut seen_logs);
         let (_, by, memory) = self.written(words);
         let memory = View::new(memory, logs);
         if !by.fresh_in(memory, now).is_zero() {
-            match self.crossing {
-                Crossing::Units if !owes => policy.carry(by, memory, &mut crossed, now),
-                crossing => policy.cross(crossing, by, memory, &mut crossed, now),
+            match self.migration {
+                Migration::Units if !owes => policy.migrate(by, memory, &mut seen, now),
+                migration => policy.migrate_variant(migration, by, memory, &mut seen, now),
             }
         }
         let (by, memory) = self.writing(words);
@@ -228,7 +231,7 @@ impl Family {
         words.fill(0);
         words[0] = under.0;
         let (_, to) = self.writing(words);
-        policy.adopt(crossed.view(), &mut State::new(to, logs));
+        policy.adopt(seen.view(), &mut State::new(to, logs));
     }
 
     /// Gives units back. They are the same units whoever charged them; but a time is a member's own.
@@ -240,7 +243,7 @@ impl Family {
         now: Timestamp,
         cost: &Cost,
     ) {
-        if self.crossing == Crossing::Time {
+        if self.migration == Migration::Time {
             self.enter(under, words, logs, now, true);
         }
         let (policy, words) = self.writing(words);
@@ -267,12 +270,16 @@ impl Family {
         if Arc::ptr_eq(by, policy) {
             policy.adopt(memory, &mut state);
         } else if stays == variant {
-            policy.carry(by, memory, &mut state, now);
-        } else if self.crossing == Crossing::Units {
+            policy.migrate(by, memory, &mut state, now);
+        } else if self.migration == Migration::Units {
             // It has been removed, so nobody will ask under the old limit again.
-            policy.carry(by, memory, &mut state, now);
+            policy.migrate(by, memory, &mut state, now);
         } else {
-            policy.cross(self.crossing, by, memory, &mut state, now);
+            policy.migrate_variant(self.migration, by, memory, &mut state, now);
         }
     }
+}
+
+fn can_migrate(policy: &Policy, migration: Migration) -> Result<(), String> {
+    policy.check_migration(migration).map_err(|error| error.to_string())
 }

@@ -10,9 +10,10 @@ mod prefetch;
 mod saved;
 mod shard;
 
-use waterclock_core::{
-    Cost, Crossing, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict,
+use waterclock_core::store::{
+    Decide as _, Logs, Migration, Reserve as _, ReservedUnits, State, Verdict,
 };
+use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::reservation::HeldUnder;
@@ -47,7 +48,7 @@ pub(crate) struct Table {
     taken: AtomicUsize,
     /// The shard to look through next when a key found no place.
     sweep: AtomicUsize,
-    /// The family as every shard has it, or will have it when a change is done. Held while it changes:
+    /// The family as every shard has it, or will have it when a change is done. ReservedUnits while it changes:
     /// two changes at once would leave shards of either.
     family: Mutex<Arc<Family>>,
     /// Whether a policy that counts several units has ever been a member: others need not be asked.
@@ -222,10 +223,10 @@ impl Table {
     }
 
     /// Frees what is held at once, and nothing else.
-    pub(crate) fn let_go(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
+    pub(crate) fn release(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         if let Some(policy) = &held.policy {
-            locked.shard.let_go(fingerprint.into(), now, policy, &held.held);
+            locked.shard.release(fingerprint.into(), now, policy, &held.held);
         }
     }
 
@@ -258,11 +259,11 @@ impl Table {
     pub(crate) fn set_variant(
         &self,
         policy: &Arc<Policy>,
-        crossing: Crossing,
+        migration: Migration,
         now: Timestamp,
     ) -> Result<Variant, String> {
         self.note_units(policy);
-        self.change(now, |family| family.add(policy, crossing))
+        self.change(now, |family| family.add(policy, migration))
     }
 
     fn note_units(&self, policy: &Policy) {
@@ -402,7 +403,7 @@ impl Locked<'_> {
         cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
-    ) -> Held {
+    ) -> ReservedUnits {
         let policy = self.shard.policy(key.under);
         if !verdict.writes(policy, cost) {
             let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
@@ -419,10 +420,10 @@ impl Locked<'_> {
         key: Key,
         now: Timestamp,
         then: &Arc<Policy>,
-        held: &Held,
+        held: &ReservedUnits,
         used: &Cost,
     ) {
-        if held.is_just(then, used) {
+        if held.is_exactly(then, used) {
             return;
         }
         if held.is_less_than(then, used) {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use waterclock_core::{Logs, Policy, State, Timestamp, View};
+use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, View};
+use waterclock_core::{Policy, Timestamp};
 
 use super::family::{Family, Key, Variant};
 use super::shard::{Rest, Shard, slots};
@@ -169,9 +170,9 @@ fn fill(
     let mut state = State::new(words, logs);
     match by {
         WrittenBy::TheSame => policy.adopt(saved.view(), &mut state),
-        WrittenBy::Another(old) => policy.carry(old, saved.view(), &mut state, now),
+        WrittenBy::Another(old) => policy.migrate(old, saved.view(), &mut state, now),
         WrittenBy::Sibling(old) => {
-            policy.cross(family.crossing(), old, saved.view(), &mut state, now);
+            policy.migrate_variant(family.migration(), old, saved.view(), &mut state, now);
         }
     }
 }

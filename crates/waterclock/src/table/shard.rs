@@ -5,9 +5,10 @@
 //! it. That is all there is to growing and sweeping, and it happens under the shard's lock, so nobody
 //! sees half of it.
 
-use waterclock_core::{
-    Cost, Decision, Held, Logs, Outcome, Policy, State, Timestamp, Verdict, View,
+use waterclock_core::store::{
+    Decide as _, Logs, Migrate as _, Reserve as _, ReservedUnits, State, Verdict, View,
 };
+use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use super::family::{Family, Key, MOST_WORDS, Variant};
 use super::layout::{Buckets, Layout, home};
@@ -267,7 +268,7 @@ impl Shard {
         cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
-    ) -> Held {
+    ) -> ReservedUnits {
         self.write(key, now, false, |policy, state| policy.hold(state, now, cost, verdict, until))
     }
 
@@ -278,7 +279,7 @@ impl Shard {
         key: Key,
         now: Timestamp,
         then: &Arc<Policy>,
-        held: &Held,
+        held: &ReservedUnits,
         used: &Cost,
     ) {
         let (known, may_owe) = (self.knows(key.fingerprint), held.is_less_than(then, used));
@@ -286,7 +287,7 @@ impl Shard {
             return;
         }
         self.write(key, now, true, |policy, state| {
-            let carried = (!std::ptr::eq(policy, &**then)).then(|| held.carried(then, policy));
+            let carried = (!std::ptr::eq(policy, &**then)).then(|| held.migrated(then, policy));
             let held = carried.as_ref().unwrap_or(held);
             if known {
                 policy.settle(state, now, held, used);
@@ -299,12 +300,18 @@ impl Shard {
     }
 
     /// Frees what is held at once, and nothing else.
-    pub(super) fn let_go(&mut self, key: Key, now: Timestamp, then: &Arc<Policy>, held: &Held) {
+    pub(super) fn release(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        then: &Arc<Policy>,
+        held: &ReservedUnits,
+    ) {
         if !self.knows(key.fingerprint) {
             return;
         }
         self.write(key, now, true, |policy, state| {
-            policy.let_go(state, now, &held.carried(then, policy));
+            policy.release(state, now, &held.migrated(then, policy));
         });
         self.rest.frees_at = self.rest.frees_at.min(now);
     }

@@ -47,7 +47,7 @@ pub(crate) fn stand_back(cost: u64, backlog: u64, peek: impl Fn(u64) -> Decision
         return own;
     }
     let ahead = backlog.saturating_add(cost).min(own.limit().unwrap_or(u64::MAX).max(cost));
-    own.standing_back(peek(ahead).retry_after())
+    own.refused(peek(ahead).retry_after())
 }
 
 /// How to wait.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
     Charge, ErrorRate, KeyedLimiter, Limit, LimitError, Limiter, ManualClock, MemoryStore, Outcome,
     Policy, Store, Timestamp, Verb,
@@ -115,15 +116,18 @@ async fn in_a_store_reports_count_by_their_cost_and_survive_a_restart() {
     for store in [&store, &other] {
         let answers = store.apply(report(Outcome::Error), &charge(1)).await.unwrap();
         assert!(!answers[0].decision.is_allowed(), "three of six");
-        assert!(!store.check("api", b"alice", 1).unwrap().is_allowed());
-        assert_eq!(store.peek("api", b"alice", 0).unwrap().remaining(), Some(0));
+        assert!(!now_or_never(store.check_n("api", b"alice", 1)).unwrap().unwrap().is_allowed());
+        assert_eq!(
+            now_or_never(store.peek_n("api", b"alice", 0)).unwrap().unwrap().remaining(),
+            Some(0)
+        );
     }
     clock.advance(10 * SECOND);
     // A check that another limit refuses is no probe.
-    assert!(!store.check("api", b"alice", 6).unwrap().is_allowed());
-    assert!(store.check("api", b"alice", 5).unwrap().is_allowed());
+    assert!(!now_or_never(store.check_n("api", b"alice", 6)).unwrap().unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("api", b"alice", 5)).unwrap().unwrap().is_allowed());
     store.apply(Verb::Reset, &charge(0)).await.unwrap();
-    assert!(store.check("api", b"alice", 5).unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("api", b"alice", 5)).unwrap().unwrap().is_allowed());
 }
 
 #[test]

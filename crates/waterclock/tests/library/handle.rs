@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
     Charge, KeyedLimiter, Limit, ManualClock, MemoryStore, Policy, RollingWindow, SlidingWindow,
     Store, StoreError, Verb,
@@ -41,9 +42,15 @@ async fn check_peek_handle_and_apply_agree() {
             let charge = Charge { policy: name, key: &key, cost: cost.into() };
             let long = stores[0].apply(verb, &[charge]).await.unwrap()[0].decision;
             let (short, held) = if peeks {
-                (stores[1].peek(name, &key, cost).unwrap(), handle.peek(&key, cost))
+                (
+                    now_or_never(stores[1].peek_n(name, &key, cost)).unwrap().unwrap(),
+                    handle.peek(&key, cost),
+                )
             } else {
-                (stores[1].check(name, &key, cost).unwrap(), handle.check(&key, cost))
+                (
+                    now_or_never(stores[1].check_n(name, &key, cost)).unwrap().unwrap(),
+                    handle.check(&key, cost),
+                )
             };
             assert_eq!((short, held), (long, long), "{name}");
         }
@@ -76,7 +83,7 @@ async fn a_handle_follows_its_policy_and_makes_room_among_all() {
     assert_eq!(handle.peek(b"alice", 1).remaining(), Some(3));
     assert_eq!(handle.policy().limits().len(), 1);
     for key in 0..20_u8 {
-        let _ = store.check("rolling", &[key], 1).unwrap();
+        let _ = now_or_never(store.check_n("rolling", &[key], 1)).unwrap().unwrap();
     }
     clock.advance(Duration::from_secs(600));
     // The other policy's keys are fresh by now: their places are found.
@@ -89,7 +96,7 @@ async fn a_handle_follows_its_policy_and_makes_room_among_all() {
 async fn an_unknown_policy_is_named() {
     let store = store(&ManualClock::default(), 10).await;
     let unknown = StoreError::UnknownPolicy("nope".to_owned());
-    assert_eq!(store.check("nope", b"alice", 1), Err(unknown.clone()));
-    assert_eq!(store.peek("nope", b"alice", 1), Err(unknown));
+    assert_eq!(now_or_never(store.check_n("nope", b"alice", 1)).unwrap(), Err(unknown.clone()));
+    assert_eq!(now_or_never(store.peek_n("nope", b"alice", 1)).unwrap(), Err(unknown));
     assert!(store.policy("nope").is_none());
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
     Charge, Concurrency, FixedWindow, Hold, KeyedLimiter, Limit, LimitError, Limiter, ManualClock,
     MemoryStore, OnExpiry, Policy, Settlement, Store, StoreError, Verb,
@@ -105,7 +106,7 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
                     checking";
     let checked = store.apply(Verb::Check, &one).await.unwrap_err();
     assert_eq!(checked, StoreError::Unfit(sentence.to_owned()));
-    assert_eq!(store.check("jobs", b"alice", 1).unwrap_err(), checked);
+    assert_eq!(now_or_never(store.check_n("jobs", b"alice", 1)).unwrap().unwrap_err(), checked);
     assert!(store.apply(Verb::Peek, &one).await.unwrap()[0].decision.is_allowed());
 
     let first = store.reserve(&hold(None)).await.unwrap();
@@ -117,7 +118,7 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     let too_long = store.reserve(&hold(Some(11 * SECOND))).await.unwrap_err();
     assert_eq!(too_long.to_string(), "policy `jobs` leases for 10s at most, not for 11s");
     store.settle(&first.id.unwrap(), Settlement::Commit(&[7.into()])).await.unwrap();
-    let free = || store.peek("jobs", b"alice", 1).unwrap().remaining();
+    let free = || now_or_never(store.peek_n("jobs", b"alice", 1)).unwrap().unwrap().remaining();
     assert_eq!(free(), Some(1));
     clock.advance(2 * SECOND);
     assert_eq!(free(), Some(2));
@@ -129,9 +130,15 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     let other = MemoryStore::new(16, clock.clone());
     other.set_policy(Policy::new("jobs", [two_at_once()]).unwrap()).await.unwrap();
     other.restore(&mut &*snapshot).unwrap();
-    assert_eq!(other.peek("jobs", b"alice", 1).unwrap().remaining(), Some(1));
+    assert_eq!(
+        now_or_never(other.peek_n("jobs", b"alice", 1)).unwrap().unwrap().remaining(),
+        Some(1)
+    );
     clock.advance(10 * SECOND);
-    assert_eq!(other.peek("jobs", b"alice", 1).unwrap().remaining(), Some(2));
+    assert_eq!(
+        now_or_never(other.peek_n("jobs", b"alice", 1)).unwrap().unwrap().remaining(),
+        Some(2)
+    );
 }
 
 #[test]

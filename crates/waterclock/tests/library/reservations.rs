@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
     Charge, Cost, Failure, FixedWindow, Hold, KeyedLimiter, Limiter, ManualClock, MemoryStore,
     Mode, OnExpiry, Policy, Reserved, Settlement, Store, StoreError, Verb,
@@ -32,7 +33,7 @@ fn hold<'a>(id: Option<&'a str>, charges: &'a [Charge<'a>]) -> Hold<'a> {
 }
 
 fn left(store: &MemoryStore<ManualClock>, policy: &str, key: &str) -> u64 {
-    store.peek(policy, key.as_bytes(), 1).unwrap().remaining().unwrap()
+    now_or_never(store.peek_n(policy, key.as_bytes(), 1)).unwrap().unwrap().remaining().unwrap()
 }
 
 #[test]
@@ -188,7 +189,7 @@ async fn a_holder_that_is_gone_keeps_what_it_held_unless_it_is_to_be_released() 
         assert!(store.reserve(&release(&released)).await.unwrap().id.is_some());
         clock.advance(SECOND);
         let granted = match ask {
-            0 => store.check("user", b"released", 10).unwrap().granted(),
+            0 => now_or_never(store.check_n("user", b"released", 10)).unwrap().unwrap().granted(),
             1 => handle.check(b"released", 10).granted(),
             2 => handle.check_batch([(&b"released"[..], 10)])[0].granted(),
             _ => {
@@ -319,6 +320,6 @@ fn parallel_holders_lose_and_make_nothing() {
         }
     });
     std::thread::sleep(Duration::from_millis(5));
-    let left = store.peek("all", b"", 1).unwrap().remaining().unwrap();
+    let left = now_or_never(store.peek_n("all", b"", 1)).unwrap().unwrap().remaining().unwrap();
     assert_eq!((1 << 40) - left, kept.into_inner());
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
     EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, ManualClock, MemoryStore, MinInterval, Mode,
     Policy, Quota, RestoreError, Restored, RollingWindow, SlidingWindow, Store, Timestamp,
@@ -64,7 +65,8 @@ async fn busy(max_keys: usize, keys: u64, clock: &ManualClock) -> MemoryStore<Ma
         for _ in 0..5 * keys {
             clock.advance(Duration::from_nanos(dice.u64(0..100_000_000)));
             let key = dice.u64(0..keys).to_le_bytes();
-            let _ = store.check(policy.name(), &key, dice.u64(0..4)).unwrap();
+            let _ =
+                now_or_never(store.check_n(policy.name(), &key, dice.u64(0..4))).unwrap().unwrap();
         }
     }
     store
@@ -80,7 +82,9 @@ fn saved(store: &MemoryStore<ManualClock>) -> Vec<u8> {
 fn assert_same(a: &MemoryStore<ManualClock>, b: &MemoryStore<ManualClock>, keys: u64) {
     for policy in policies() {
         for key in 0..keys {
-            let peek = |store: &MemoryStore<_>| store.peek(policy.name(), &key.to_le_bytes(), 2);
+            let peek = |store: &MemoryStore<_>| {
+                now_or_never(store.peek_n(policy.name(), &key.to_le_bytes(), 2)).unwrap()
+            };
             assert_eq!(peek(a), peek(b), "key {key} of {}", policy.name());
         }
     }
@@ -101,7 +105,10 @@ async fn every_kind_of_state_comes_back() {
         let mut dice = fastrand::Rng::with_seed(3);
         for policy in policies() {
             let key = dice.u64(0..50).to_le_bytes();
-            assert_eq!(before.check(policy.name(), &key, 1), after.check(policy.name(), &key, 1));
+            assert_eq!(
+                now_or_never(before.check_n(policy.name(), &key, 1)).unwrap(),
+                now_or_never(after.check_n(policy.name(), &key, 1)).unwrap()
+            );
         }
         clock.advance(Duration::from_secs(9));
     }
@@ -117,14 +124,19 @@ async fn keys_that_found_no_place_find_no_budget_afterwards() {
     clock.set(START);
     let before = store(5_000, &clock, one_policy()).await;
     for key in 0..40_000_u64 {
-        let _ = before.check("gcra", &key.to_le_bytes(), 6).unwrap();
+        let _ = now_or_never(before.check_n("gcra", &key.to_le_bytes(), 6)).unwrap().unwrap();
     }
     let bytes = saved(&before);
     // With as many shards, with fewer and with more.
     for max_keys in [5_000, 100, 100_000] {
         let after = store(max_keys, &clock, one_policy()).await;
         assert_eq!(after.restore(&mut &bytes[..]).unwrap().keys, 5_000);
-        let admitted = |key: &u64| after.check("gcra", &key.to_le_bytes(), 1).unwrap().is_allowed();
+        let admitted = |key: &u64| {
+            now_or_never(after.check_n("gcra", &key.to_le_bytes(), 1))
+                .unwrap()
+                .unwrap()
+                .is_allowed()
+        };
         assert_eq!((0..50_000).find(admitted), None, "{max_keys}");
     }
 }
@@ -135,11 +147,14 @@ async fn other_numbers_carry_what_was_spent_and_unknown_policies_are_named() {
     clock.set(START);
     let named = |name, limit| Policy::new(name, [Limit::per_minute(limit)]).unwrap();
     let before = store(1_000, &clock, vec![named("a", 100), named("b", 100)]).await;
-    assert!(before.check("a", b"alice", 60).unwrap().is_allowed());
-    assert!(before.check("b", b"alice", 60).unwrap().is_allowed());
+    assert!(now_or_never(before.check_n("a", b"alice", 60)).unwrap().unwrap().is_allowed());
+    assert!(now_or_never(before.check_n("b", b"alice", 60)).unwrap().unwrap().is_allowed());
     let after = store(1_000, &clock, vec![named("a", 1_000)]).await;
     let restored = after.restore(&mut &saved(&before)[..]).unwrap();
-    assert_eq!(after.peek("a", b"alice", 1).unwrap().remaining(), Some(940));
+    assert_eq!(
+        now_or_never(after.peek_n("a", b"alice", 1)).unwrap().unwrap().remaining(),
+        Some(940)
+    );
     assert_eq!((restored.keys, restored.unknown_keys), (1, 1));
     assert_eq!(restored.unknown_policies, ["b"]);
     clock.advance(2 * MINUTE);
@@ -160,7 +175,7 @@ async fn an_earlier_clock_grants_nothing_and_freezes_nothing() {
     let before = busy(10_000, 20, &clock).await;
     let bytes = saved(&before);
     let used = |store: &MemoryStore<ManualClock>, name: &str, key: u64| {
-        let decision = store.peek(name, &key.to_le_bytes(), 1).unwrap();
+        let decision = now_or_never(store.peek_n(name, &key.to_le_bytes(), 1)).unwrap().unwrap();
         decision.limit().unwrap_or(1) - decision.remaining().unwrap_or(1)
     };
     let names: Vec<String> = policies().iter().map(|p| p.name().to_owned()).collect();
@@ -175,7 +190,7 @@ async fn an_earlier_clock_grants_nothing_and_freezes_nothing() {
             let now = used(&after, name, *key);
             assert!(now >= spent, "{name}: {now} of {spent} are still used");
         }
-        let decision = after.peek(name, &key.to_le_bytes(), 1).unwrap();
+        let decision = now_or_never(after.peek_n(name, &key.to_le_bytes(), 1)).unwrap().unwrap();
         let longest = if name == "daily" { 1_440 * MINUTE } else { 5 * MINUTE };
         assert!(decision.reset_after() <= longest, "{name}: {decision:?}");
     }
@@ -187,7 +202,7 @@ async fn a_seed_is_taken_before_the_first_check_only() {
     let before = busy(1_000, 5, &clock).await;
     let bytes = saved(&before);
     let after = store(1_000, &clock, policies()).await;
-    let _ = after.check("gcra", b"alice", 1).unwrap();
+    let _ = now_or_never(after.check_n("gcra", b"alice", 1)).unwrap().unwrap();
     assert!(matches!(after.restore(&mut &bytes[..]), Err(RestoreError::InUse)));
     assert_eq!(after.len(), 1);
     // The same seed will do, and what is there already is not forgotten.
@@ -211,7 +226,9 @@ async fn survives(bytes: &[u8], clock: &ManualClock) -> Result<Restored, Restore
     if restored.is_ok() {
         for policy in policies() {
             for key in 0..4_u64 {
-                let _ = store.check(policy.name(), &key.to_le_bytes(), 1).unwrap();
+                let _ = now_or_never(store.check_n(policy.name(), &key.to_le_bytes(), 1))
+                    .unwrap()
+                    .unwrap();
             }
         }
         clock.advance(MINUTE / 7);
@@ -299,7 +316,8 @@ fn checks_go_on_while_a_snapshot_is_written() {
     });
     after.restore(&mut &saved(&store)[..]).unwrap();
     for key in 0..5_000_u64 {
-        let left = after.peek("p", &key.to_le_bytes(), 1).unwrap().remaining();
+        let left =
+            now_or_never(after.peek_n("p", &key.to_le_bytes(), 1)).unwrap().unwrap().remaining();
         assert_eq!(left, Some(900), "100 of each key are spent");
     }
 }

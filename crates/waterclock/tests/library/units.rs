@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
-    Answer, Charge, Cost, Crossing, FixedWindow, Hold, Limit, ManualClock, MemoryStore, Mode,
+    Answer, Charge, Cost, FixedWindow, Hold, Limit, ManualClock, MemoryStore, Migration, Mode,
     OnExpiry, Policy, PolicyError, Settlement, Store, StoreError, Verb,
 };
 
@@ -63,9 +64,9 @@ async fn one_number_is_no_cost_of_several_units() {
         other => panic!("{other:?}"),
     };
     refused(store.apply(Verb::Check, &[charge("llm", Cost::from(1))]).await.map(drop));
-    refused(store.check("llm", b"alice", 1).map(drop));
-    refused(store.peek("llm", b"alice", 1).map(drop));
-    assert!(store.check("llm", b"alice", 0).unwrap().is_allowed());
+    refused(now_or_never(store.check_n("llm", b"alice", 1)).unwrap().map(drop));
+    refused(now_or_never(store.peek_n("llm", b"alice", 1)).unwrap().map(drop));
+    assert!(now_or_never(store.check_n("llm", b"alice", 0)).unwrap().unwrap().is_allowed());
     let unknown = charge("llm", Cost::of_units([("token", 1)]));
     let error = store.apply(Verb::Check, &[unknown]).await.unwrap_err().to_string();
     assert_eq!(error, "policy `llm` counts `requests` and `tokens`, not `token`");
@@ -118,11 +119,11 @@ async fn a_variant_counts_the_same_units() {
         Policy::new(name, units.map(limit)).unwrap()
     };
     let same = variant("llm@same", ["requests", "tokens"]);
-    store.set_variant("llm", same, Crossing::Units).await.unwrap();
+    store.set_variant("llm", same, Migration::Units).await.unwrap();
     for other in
         [variant("llm@other", ["requests", "bytes"]), Limit::per_hour(1).with_name("o").into()]
     {
-        let error = store.set_variant("llm", other, Crossing::Units).await.unwrap_err();
+        let error = store.set_variant("llm", other, Migration::Units).await.unwrap_err();
         assert!(error.to_string().contains("counts other units than `llm`"), "{error}");
     }
 }

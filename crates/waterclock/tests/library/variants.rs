@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, Crossing, Decision, EvenSlots, FixedWindow, Gcra, KeyedLimiter, LeakyBucket, Limit,
-    ManualClock, MemoryStore, MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow,
-    Store, StoreError, Timestamp, Verb,
+    Charge, Decision, EvenSlots, FixedWindow, Gcra, KeyedLimiter, LeakyBucket, Limit, ManualClock,
+    MemoryStore, Migration, MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow, Store,
+    StoreError, Timestamp, Verb,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -17,7 +18,7 @@ fn per_minute(name: &str, limit: u64) -> Policy {
 
 async fn family(
     clock: &ManualClock,
-    crossing: Crossing,
+    migration: Migration,
     policies: impl IntoIterator<Item = Policy>,
 ) -> MemoryStore<ManualClock> {
     let store = MemoryStore::new(1_000, clock.clone());
@@ -26,24 +27,24 @@ async fn family(
     let name = base.name().to_owned();
     store.set_policy(base).await.unwrap();
     for policy in policies {
-        store.set_variant(&name, policy, crossing).await.unwrap();
+        store.set_variant(&name, policy, migration).await.unwrap();
     }
     store
 }
 
 fn left(store: &MemoryStore<ManualClock>, policy: &str) -> u64 {
-    store.peek(policy, b"alice", 1).unwrap().remaining().unwrap()
+    now_or_never(store.peek_n(policy, b"alice", 1)).unwrap().unwrap().remaining().unwrap()
 }
 
 #[tokio::test]
 async fn what_is_spent_under_one_is_spent_under_the_other() {
     let clock = ManualClock::default();
     let all = [per_minute("login", 100), per_minute("login@5", 5), per_minute("login@300", 300)];
-    let store = family(&clock, Crossing::Units, all).await;
-    assert!(store.check("login", b"alice", 5).unwrap().is_allowed());
+    let store = family(&clock, Migration::Units, all).await;
+    assert!(now_or_never(store.check_n("login", b"alice", 5)).unwrap().unwrap().is_allowed());
     assert_eq!((left(&store, "login@5"), left(&store, "login@300")), (0, 295));
-    assert!(store.check("login@300", b"alice", 90).unwrap().is_allowed());
-    assert!(!store.check("login@5", b"alice", 1).unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("login@300", b"alice", 90)).unwrap().unwrap().is_allowed());
+    assert!(!now_or_never(store.check_n("login@5", b"alice", 1)).unwrap().unwrap().is_allowed());
     assert_eq!(left(&store, "login"), 5, "a refusal under a smaller limit forgets nothing");
     assert_eq!(store.len(), 1);
     let refund = Charge { policy: "login@5", key: b"alice", cost: 2.into() };
@@ -62,10 +63,10 @@ async fn a_scaled_policy_shares_what_was_spent() {
     let base = Policy::new("login", limits).unwrap();
     let easier = base.scaled("login@pro", "0.5".parse().unwrap()).unwrap();
     let harder = base.scaled("login@new", "4".parse().unwrap()).unwrap();
-    let store = family(&clock, Crossing::Units, [base, easier, harder]).await;
-    assert!(store.check("login@pro", b"alice", 2).unwrap().is_allowed());
+    let store = family(&clock, Migration::Units, [base, easier, harder]).await;
+    assert!(now_or_never(store.check_n("login@pro", b"alice", 2)).unwrap().unwrap().is_allowed());
     assert_eq!((left(&store, "login"), left(&store, "login@new")), (8, 1));
-    assert!(store.check("login@pro", b"alice", 10).unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("login@pro", b"alice", 10)).unwrap().unwrap().is_allowed());
     assert_eq!((left(&store, "login"), left(&store, "login@pro")), (0, 8));
 }
 
@@ -77,36 +78,36 @@ async fn by_time_the_instant_is_kept_at_which_a_key_is_full() {
     };
     let slow = gcra("slow", 1, MINUTE, 10);
     let fast = gcra("fast", 7, Duration::from_secs(1), 5);
-    let store = family(&clock, Crossing::Time, [slow, fast]).await;
-    assert!(store.check("slow", b"alice", 10).unwrap().is_allowed());
-    let refused = store.check("fast", b"alice", 1).unwrap();
+    let store = family(&clock, Migration::Time, [slow, fast]).await;
+    assert!(now_or_never(store.check_n("slow", b"alice", 10)).unwrap().unwrap().is_allowed());
+    let refused = now_or_never(store.check_n("fast", b"alice", 1)).unwrap().unwrap();
     assert_eq!(refused.reset_after(), 10 * MINUTE, "nothing of the debt is dropped");
     assert_eq!(left(&store, "slow"), 0);
     clock.advance(10 * MINUTE - Duration::from_millis(143));
     assert_eq!(left(&store, "fast"), 3, "143 ms of seven a second is a little more than one");
-    assert!(store.check("fast", b"alice", 3).unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("fast", b"alice", 3)).unwrap().unwrap().is_allowed());
     assert_eq!(left(&store, "slow"), 9);
 }
 
 #[tokio::test]
 async fn what_makes_no_family_is_named() {
     let clock = ManualClock::default();
-    let store = family(&clock, Crossing::Units, [per_minute("a", 5), per_minute("a2", 9)]).await;
+    let store = family(&clock, Migration::Units, [per_minute("a", 5), per_minute("a2", 9)]).await;
     store.set_policy(per_minute("b", 5)).await.unwrap();
     let unfit = |result: Result<(), StoreError>| match result.unwrap_err() {
         StoreError::Unfit(reason) => reason,
         other => panic!("{other}"),
     };
-    let unknown = store.set_variant("nope", per_minute("x", 1), Crossing::Units).await;
+    let unknown = store.set_variant("nope", per_minute("x", 1), Migration::Units).await;
     assert_eq!(unknown, Err(StoreError::UnknownPolicy("nope".into())));
     for (of, name) in [("a", "b"), ("a", "a"), ("b", "a2")] {
-        let reason = unfit(store.set_variant(of, per_minute(name, 1), Crossing::Units).await);
+        let reason = unfit(store.set_variant(of, per_minute(name, 1), Migration::Units).await);
         assert!(reason.contains(name) && reason.contains(of), "{reason}");
     }
-    let reason = unfit(store.set_variant("a", per_minute("a3", 1), Crossing::Time).await);
-    assert!(reason.contains("a3") && reason.contains("one way"), "{reason}");
+    let reason = unfit(store.set_variant("a", per_minute("a3", 1), Migration::Time).await);
+    assert!(reason.contains("a3") && reason.contains("the same way"), "{reason}");
     let window = Policy::new("b2", [SlidingWindow::new(5, MINUTE).unwrap()]).unwrap();
-    let reason = unfit(store.set_variant("b", window, Crossing::Time).await);
+    let reason = unfit(store.set_variant("b", window, Migration::Time).await);
     assert!(reason.contains("b2") && reason.contains("gcra"), "{reason}");
     let charge = |policy| Charge { policy, key: b"alice", cost: 1.into() };
     let both = [charge("b"), charge("a"), charge("a2")];
@@ -120,11 +121,11 @@ async fn a_thousand_variants_are_one_table() {
     let clock = ManualClock::default();
     let names: Vec<String> = (1..=1_000).map(|n| format!("cl@{n}")).collect();
     let all = names.iter().enumerate().map(|(i, name)| per_minute(name, i as u64 + 1));
-    let store = family(&clock, Crossing::Time, all).await;
+    let store = family(&clock, Migration::Time, all).await;
     for (i, name) in names.iter().enumerate() {
         assert_eq!(left(&store, name), i as u64 + 1);
     }
-    assert!(store.check("cl@1000", b"alice", 500).unwrap().is_allowed());
+    assert!(now_or_never(store.check_n("cl@1000", b"alice", 500)).unwrap().unwrap().is_allowed());
     // Half a minute is owed by any measure.
     assert_eq!((left(&store, "cl@10"), left(&store, "cl@3")), (5, 1));
     assert_eq!(store.len(), 1);
@@ -133,17 +134,18 @@ async fn a_thousand_variants_are_one_table() {
 #[tokio::test]
 async fn members_change_and_keys_stay() {
     let clock = ManualClock::default();
-    let store = family(&clock, Crossing::Units, [per_minute("a", 100), per_minute("a2", 50)]).await;
+    let store =
+        family(&clock, Migration::Units, [per_minute("a", 100), per_minute("a2", 50)]).await;
     let handle = store.policy("a2").unwrap();
     assert!(handle.check(b"alice", 30).is_allowed());
-    store.set_variant("a", per_minute("a2", 40), Crossing::Units).await.unwrap();
+    store.set_variant("a", per_minute("a2", 40), Migration::Units).await.unwrap();
     assert_eq!(handle.peek(b"alice", 1).remaining(), Some(10));
     store.set_policy(per_minute("a", 1_000)).await.unwrap();
     store.set_policy(per_minute("a2", 45)).await.unwrap();
     assert_eq!((left(&store, "a"), left(&store, "a2")), (970, 15));
     // A wider state than any before it.
     let wide = Policy::new("a3", [Gcra::new(7, MINUTE).unwrap().with_capacity(60)]).unwrap();
-    store.set_variant("a2", wide, Crossing::Units).await.unwrap();
+    store.set_variant("a2", wide, Migration::Units).await.unwrap();
     assert_eq!((left(&store, "a"), left(&store, "a3")), (970, 30));
 }
 
@@ -228,7 +230,7 @@ async fn hopping_between_variants_is_changing_the_policy_before_each_call() {
         let policies = draw_family(&mut dice);
         let clock = ManualClock::default();
         clock.set(Timestamp::from_micros(1_794_000_000_000_000 + dice.u64(0..1 << 40)));
-        let store = family(&clock, Crossing::Units, policies.clone()).await;
+        let store = family(&clock, Migration::Units, policies.clone()).await;
         let mut done: Vec<Done> = Vec::new();
         for _ in 0..14 {
             clock.advance(Duration::from_micros(dice.u64(0..600_000) * dice.u64(0..3)));
@@ -277,7 +279,7 @@ fn threads_that_hop_admit_no_more_than_the_largest_limit() {
             |(i, n)| Policy::new(&format!("v{i}"), [kind(n, hour).with_name("l")]).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let all = limits.into_iter().enumerate().map(policy);
-        let store = runtime.block_on(family(&clock, Crossing::Units, all));
+        let store = runtime.block_on(family(&clock, Migration::Units, all));
         let admitted = std::sync::atomic::AtomicU64::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4_usize {
@@ -286,7 +288,8 @@ fn threads_that_hop_admit_no_more_than_the_largest_limit() {
                     let names = ["v0", "v1", "v2", "v3"];
                     for i in 0..4_000_usize {
                         let name = names[(i * (thread + 1) + thread) % 4];
-                        let decision = store.check(name, b"alice", 1).unwrap();
+                        let decision =
+                            now_or_never(store.check_n(name, b"alice", 1)).unwrap().unwrap();
                         let granted = u64::from(decision.is_allowed());
                         admitted.fetch_add(granted, std::sync::atomic::Ordering::Relaxed);
                     }
@@ -302,23 +305,28 @@ async fn a_snapshot_keeps_families() {
     let clock = ManualClock::default();
     clock.advance(MINUTE);
     let all = || [per_minute("a", 100), per_minute("a2", 50), per_minute("a3", 200)];
-    let before = family(&clock, Crossing::Units, all()).await;
+    let before = family(&clock, Migration::Units, all()).await;
     for (name, key, cost) in [("a", b"x", 10), ("a2", b"y", 20), ("a3", b"z", 150)] {
-        assert!(before.check(name, key, cost).unwrap().is_allowed());
+        assert!(now_or_never(before.check_n(name, key, cost)).unwrap().unwrap().is_allowed());
     }
     let mut bytes = Vec::new();
     before.snapshot(&mut bytes).unwrap();
-    let after = family(&clock, Crossing::Units, all()).await;
+    let after = family(&clock, Migration::Units, all()).await;
     assert_eq!(after.restore(&mut &bytes[..]).unwrap().keys, 3);
     // A variant that is gone leaves its keys to the base.
-    let fewer = family(&clock, Crossing::Units, all().into_iter().take(2)).await;
+    let fewer = family(&clock, Migration::Units, all().into_iter().take(2)).await;
     assert_eq!(fewer.restore(&mut &bytes[..]).unwrap().keys, 3);
     for (key, spent) in [(b"x", 10), (b"y", 20), (b"z", 150)] {
         for (name, limit) in [("a", 100_u64), ("a2", 50)] {
-            let left = |store: &MemoryStore<_>| store.peek(name, key, 1).unwrap().remaining();
+            let left = |store: &MemoryStore<_>| {
+                now_or_never(store.peek_n(name, key, 1)).unwrap().unwrap().remaining()
+            };
             assert_eq!(left(&after), Some(limit.saturating_sub(spent)));
             assert_eq!(left(&fewer), Some(limit.saturating_sub(spent)));
         }
-        assert_eq!(after.peek("a3", key, 1).unwrap().remaining(), Some(200 - spent));
+        assert_eq!(
+            now_or_never(after.peek_n("a3", key, 1)).unwrap().unwrap().remaining(),
+            Some(200 - spent)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! A decision about a fresh key.
 
 use waterclock::{Answer, Clock, Cost, MonotonicClock, Policy, Source, StoreError};
-use waterclock_core::{Logs, State};
+use waterclock_core::store::{Decide as _, Logs, State};
 
 pub(super) fn decide(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
     if !cost.is_zero() && policy.reserves_only() {

@@ -15,6 +15,7 @@ use crate::failure::{Failure, say};
 use crate::file::print_json;
 use crate::server::{Server, ServerAddress, Token, Trust};
 use crate::stage::Ruling;
+use waterclock::store::Decide as _;
 use waterclock::{Answer, Charge, Cost, CostError, Source, Timestamp, Verb};
 use waterclock_config::{Address, Config, PolicyConfig, did_you_mean};
 use waterclock_server::decision_line::DecisionLine;

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 use waterclock::{
-    Answer, Charge, Crossing, Gcra, Hold, ManualClock, MemoryStore, Policy, Reserved, Settled,
+    Answer, Charge, Gcra, Hold, ManualClock, MemoryStore, Migration, Policy, Reserved, Settled,
     Settlement, Store, StoreError, Verb,
 };
 use waterclock_http::{Checked, RateLimitLayer, ResponseBody};
@@ -29,9 +29,9 @@ impl Store for Elsewhere {
         &self,
         of: &str,
         policy: Policy,
-        crossing: Crossing,
+        migration: Migration,
     ) -> Result<(), StoreError> {
-        self.0.set_variant(of, policy, crossing).await
+        self.0.set_variant(of, policy, migration).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

@@ -6,7 +6,7 @@ use waterclock::{
     Algorithm, Answer, Charge, Gcra, Policy, Source, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::real::RedisServer;
-use waterclock_core::{Logs, State, View};
+use waterclock_core::store::{Decide as _, Logs, State, View};
 
 use crate::clock_steps::{ask_on, exhaust};
 use crate::kinds::UNIT;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use waterclock::{Policy, Timestamp};
-use waterclock_core::{Logs, State};
+use waterclock_core::store::{Decide as _, Logs, State};
 
 use super::sample::{Asked, Sample};
 

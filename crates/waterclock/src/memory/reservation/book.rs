@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use waterclock_core::{Cost, Held, Policy, Timestamp};
+use waterclock_core::store::ReservedUnits;
+use waterclock_core::{Cost, Policy, Timestamp};
 
-use super::id::Ids;
-use crate::hold::{OnExpiry, Settled};
 use crate::memory::apply::{Line, Spot};
+use crate::store::{OnExpiry, ReservationIds, Settled};
 use crate::sync::Arc;
 
 /// How many reservations whose time is over are forgotten by the way.
@@ -27,7 +27,7 @@ pub(super) struct HeldLine {
     pub(super) granted: Cost,
     /// The policy it was held under.
     pub(super) policy: Arc<Policy>,
-    pub(super) held: Held,
+    pub(super) held: ReservedUnits,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Reservation {
 #[derive(Debug)]
 pub(in crate::memory) struct Book {
     max: usize,
-    pub(super) ids: Ids,
+    pub(super) ids: ReservationIds,
     next: u64,
     by_id: BTreeMap<Arc<str>, u64>,
     reservations: BTreeMap<u64, Reservation>,
@@ -75,7 +75,7 @@ impl Book {
     pub(in crate::memory) fn new(max: usize) -> Self {
         Self {
             max,
-            ids: Ids::default(),
+            ids: ReservationIds::default(),
             next: 0,
             by_id: BTreeMap::new(),
             reservations: BTreeMap::new(),

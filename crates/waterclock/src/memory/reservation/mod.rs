@@ -4,17 +4,17 @@
 //! how to settle it.
 
 mod book;
-mod id;
 
-use waterclock_core::{Cost, Policy, Timestamp, Verdict};
+use waterclock_core::store::Verdict;
+use waterclock_core::{Cost, Policy, Timestamp};
 
 use super::Shared;
 use super::apply::{Line, Shards, Spot, lock_all, one_instant};
 use crate::clock::Clock;
-use crate::hold::{Hold, Reserved, Settled, Settlement, bad};
 use crate::store::{Charge, Failure, StoreError, Verb};
+use crate::store::{Hold, Reserved, Settled, Settlement, bad};
+use crate::store::{price_of_held, retry_together, withhold_unless_all_admit};
 use crate::sync::{Arc, Ordering, lock};
-use crate::together::{price_of_held, retry_together, withhold_unless_all_admit};
 pub(super) use book::Book;
 use book::{HeldLine, Reservation};
 
@@ -195,7 +195,7 @@ fn again(known: &Reservation, now: Timestamp) -> Reserved {
     let now = one_instant(&mut shards, now);
     let answer = |(_, i): &(Cost, usize)| {
         let HeldLine { line, granted, .. } = &known.lines[*i];
-        line.answer(&mut shards, now, Verdict::held(granted.most()))
+        line.answer(&mut shards, now, Verdict::of_reservation(granted.most()))
     };
     Reserved {
         id: Some(known.id.as_ref().to_owned()),

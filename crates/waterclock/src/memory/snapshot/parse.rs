@@ -1,5 +1,6 @@
 //! From the words of a snapshot to what they say. Everything is looked at before anything is restored.
 
+use waterclock_core::store::Persist as _;
 use waterclock_core::{Policy, Timestamp};
 
 use super::words::{Words, sum_holds};

@@ -1,6 +1,7 @@
 use std::io::Read;
 
-use waterclock_core::{State, Timestamp};
+use waterclock_core::Timestamp;
+use waterclock_core::store::{Persist as _, State};
 
 use super::RestoreError;
 use super::parse::{Parsed, SavedFamily, SavedPolicy, SavedShard, parse};

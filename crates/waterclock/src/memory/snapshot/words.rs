@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use waterclock_core::{Logs, Policy, State};
+use waterclock_core::Policy;
+use waterclock_core::store::{Decide as _, Logs, Persist as _, State};
 
 use crate::table::Saved;
 

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use waterclock_core::Policy;
+use waterclock_core::store::Persist as _;
 
 use super::words::{Summed, push_text};
 use super::{END, MAGIC, POLICY, SHARD, VERSION};

@@ -1,7 +1,10 @@
-//! States that were kept elsewhere for a while: what to make sure of before they count again.
+//! States that are kept elsewhere for a while: what to check before they count again.
 
+use alloc::string::String;
+
+use super::{State, View, definition};
 use crate::algorithm::Meter;
-use crate::{Algorithm, ErrorRate, Limit, MAX_PERIOD, MAX_UNITS, Policy, State, Timestamp, View};
+use crate::{Algorithm, ErrorRate, Limit, MAX_PERIOD, MAX_UNITS, Policy, Timestamp};
 
 /// No algorithm looks further ahead than two periods from the last instant there is.
 #[expect(clippy::cast_possible_truncation, reason = "100 years are 2^62 ns")]
@@ -9,21 +12,47 @@ const LATEST: u64 = Timestamp::MAX.as_nanos() + 2 * MAX_PERIOD.as_nanos() as u64
 /// Attempts are counted up to twice a limit.
 const MOST: u64 = 2 * MAX_UNITS;
 
-impl Policy {
+/// Keeping states elsewhere, and reading them back.
+pub trait Persist: super::Sealed {
     /// Which of a state's words are handles of logs.
-    pub fn log_words(&self) -> impl Iterator<Item = usize> {
-        self.parts().filter(|(_, limit)| limit.algorithm().keeps_log()).map(|(start, _)| start)
-    }
+    fn log_words(&self) -> impl Iterator<Item = usize>;
 
     /// Whether a state could have been written by these algorithms, so that none of them overflows.
     #[must_use]
-    pub fn is_sound(&self, view: View<'_>) -> bool {
-        view.words.len() == self.words()
+    fn is_sound(&self, view: View<'_>) -> bool;
+
+    /// Fills the fresh `state` of a key with what another place remembers under the same definition.
+    fn adopt(&self, memory: View<'_>, state: &mut State<'_>);
+
+    /// A state that was last written at `written`, by a clock that is only at `now` by now: what was used
+    /// then is used now.
+    fn rewind(&self, state: &mut State<'_>, written: Timestamp, now: Timestamp);
+
+    /// Everything that gives the words of a state their meaning, one line per limit: its name,
+    /// algorithm, gap and numbers. Two policies that read the same keep the same state, but for the
+    /// edges of a calendar, which are code.
+    #[must_use]
+    fn definition(&self) -> String;
+
+    /// The policy of a definition, in binary mode. A calendar's windows are read as windows that start
+    /// with the first cost: what was counted in them means the same.
+    #[must_use]
+    fn from_definition(name: &str, text: &str) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+impl Persist for Policy {
+    fn log_words(&self) -> impl Iterator<Item = usize> {
+        self.parts().filter(|(_, limit)| limit.algorithm().keeps_log()).map(|(start, _)| start)
+    }
+
+    fn is_sound(&self, view: View<'_>) -> bool {
+        view.words.len() == self.state_words()
             && self.parts().all(|(start, limit)| is_sound(limit, view.part(start, limit.words())))
     }
 
-    /// Fills the fresh `state` of a key with what another place remembers under the same definition.
-    pub fn adopt(&self, memory: View<'_>, state: &mut State<'_>) {
+    fn adopt(&self, memory: View<'_>, state: &mut State<'_>) {
         state.words.copy_from_slice(memory.words);
         for start in self.log_words() {
             let entries = memory.logs.entries(memory.words[start]);
@@ -31,9 +60,7 @@ impl Policy {
         }
     }
 
-    /// A state that was last written at `written`, by a clock that is only at `now` by now: what was used
-    /// then is used now.
-    pub fn rewind(&self, state: &mut State<'_>, written: Timestamp, now: Timestamp) {
+    fn rewind(&self, state: &mut State<'_>, written: Timestamp, now: Timestamp) {
         let by = written.as_nanos().saturating_sub(now.as_nanos());
         if by == 0 {
             return;
@@ -53,6 +80,14 @@ impl Policy {
                 limit.redate(part, now.as_nanos());
             }
         }
+    }
+
+    fn definition(&self) -> String {
+        definition::write(self)
+    }
+
+    fn from_definition(name: &str, text: &str) -> Option<Self> {
+        definition::read(name, text)
     }
 }
 

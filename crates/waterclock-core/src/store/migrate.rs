@@ -1,16 +1,13 @@
-//! What a key keeps when its policy changes, or when it is asked under another one: what was spent.
+//! What a key keeps when its policy changes, or when it is checked under a variant: what was spent.
 
-use alloc::format;
-use alloc::string::String;
-
+use super::{Log, State, View};
 use crate::algorithm::Meter;
 use crate::arith::gcd;
-use crate::logs::Log;
-use crate::{Algorithm, Gcra, Limit, Policy, State, Timestamp, View};
+use crate::{Algorithm, Gcra, Limit, Policy, PolicyError, Timestamp};
 
-/// What stays the same of a key that is asked under one policy and then under another.
+/// What a key keeps that is checked under one policy and then under a variant of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Crossing {
+pub enum Migration {
     /// The units spent: 5 of 100 spent leave none of 5.
     #[default]
     Units,
@@ -24,30 +21,51 @@ pub enum Crossing {
 enum Excess {
     /// Exhausted is as far as a lowered limit goes. What was owed beyond the old limit is owed still.
     Dropped,
-    /// It will be asked under the old limit again.
+    /// The key will be checked under the old limit again.
     Kept,
 }
 
-impl Policy {
+/// Moving the state of a key from one policy to another.
+pub trait Migrate: super::Sealed {
     /// Fills the fresh `state` of a key under this policy from what it remembers under `old`.
     ///
     /// A limit with the same name and algorithm keeps the units spent; anything else starts fresh.
-    pub fn carry(&self, old: &Policy, memory: View<'_>, state: &mut State<'_>, now: Timestamp) {
-        self.carry_with(Excess::Dropped, old, memory, state, now);
+    fn migrate(&self, old: &Policy, memory: View<'_>, state: &mut State<'_>, now: Timestamp);
+
+    /// The same for a key that may be checked under `old` again: it keeps what `migration` says, even where
+    /// that is more than the limits hold.
+    fn migrate_variant(
+        &self,
+        migration: Migration,
+        old: &Policy,
+        memory: View<'_>,
+        state: &mut State<'_>,
+        now: Timestamp,
+    );
+
+    /// Whether keys can migrate between this policy and a variant of it. By time only one gcra limit can:
+    /// nothing else is full again at one instant.
+    fn check_migration(&self, migration: Migration) -> Result<(), PolicyError>;
+
+    /// Makes the fresh `state` a copy of another key's words, which keep their logs in the same place.
+    fn copy(&self, from: &[u64], state: &mut State<'_>);
+}
+
+impl Migrate for Policy {
+    fn migrate(&self, old: &Policy, memory: View<'_>, state: &mut State<'_>, now: Timestamp) {
+        self.migrate_with(Excess::Dropped, old, memory, state, now);
     }
 
-    /// The same for a key that may be asked under `old` again: it keeps what `crossing` says, however
-    /// much that is.
-    pub fn cross(
+    fn migrate_variant(
         &self,
-        crossing: Crossing,
+        migration: Migration,
         old: &Policy,
         memory: View<'_>,
         state: &mut State<'_>,
         now: Timestamp,
     ) {
-        if crossing == Crossing::Units {
-            return self.carry_with(Excess::Kept, old, memory, state, now);
+        if migration == Migration::Units {
+            return self.migrate_with(Excess::Kept, old, memory, state, now);
         }
         for (start, limit) in self.parts() {
             let before = old.parts().find(|(_, before)| keeps(before, limit));
@@ -61,7 +79,31 @@ impl Policy {
         }
     }
 
-    fn carry_with(
+    fn check_migration(&self, migration: Migration) -> Result<(), PolicyError> {
+        let fits = match self.limits() {
+            _ if migration == Migration::Units => true,
+            [only] => {
+                matches!(only.algorithm(), Algorithm::Gcra(_)) && only.min_interval().is_none()
+            }
+            _ => false,
+        };
+        if fits { Ok(()) } else { Err(PolicyError::NotByTime(self.name().into())) }
+    }
+
+    fn copy(&self, from: &[u64], state: &mut State<'_>) {
+        state.words.copy_from_slice(from);
+        for (start, limit) in self.parts() {
+            if limit.algorithm().keeps_log() {
+                let log = state.logs.get(from[start]).clone();
+                state.words[start] = 0;
+                keep_log(log, state.part(start, 1));
+            }
+        }
+    }
+}
+
+impl Policy {
+    fn migrate_with(
         &self,
         excess: Excess,
         old: &Policy,
@@ -73,33 +115,7 @@ impl Policy {
             if let Some((at, before)) = old.parts().find(|(_, before)| keeps(before, limit)) {
                 let memory = memory.part(at, before.words());
                 let state = state.part(start, limit.words());
-                carry_limit(excess, before, memory, limit, state, now.as_nanos());
-            }
-        }
-    }
-
-    /// Whether a key can be asked under this policy and then under another; if not, why. By time only one
-    /// gcra limit can: nothing else is full again at one instant.
-    pub fn crosses(&self, crossing: Crossing) -> Result<(), String> {
-        let fits = match self.limits() {
-            _ if crossing == Crossing::Units => true,
-            [only] => {
-                matches!(only.algorithm(), Algorithm::Gcra(_)) && only.min_interval().is_none()
-            }
-            _ => false,
-        };
-        let why = "it must be one gcra limit without a min_interval to cross by time";
-        if fits { Ok(()) } else { Err(format!("policy `{}`: {why}", self.name())) }
-    }
-
-    /// Makes the fresh `state` a copy of another key's words, which keep their logs in the same place.
-    pub fn copy(&self, from: &[u64], state: &mut State<'_>) {
-        state.words.copy_from_slice(from);
-        for (start, limit) in self.parts() {
-            if limit.algorithm().keeps_log() {
-                let log = state.logs.get(from[start]).clone();
-                state.words[start] = 0;
-                keep_log(log, state.part(start, 1));
+                migrate_limit(excess, before, memory, limit, state, now.as_nanos());
             }
         }
     }
@@ -144,7 +160,7 @@ impl Gcra {
     }
 }
 
-fn carry_limit(
+fn migrate_limit(
     excess: Excess,
     before: &Limit,
     memory: View<'_>,
@@ -155,13 +171,13 @@ fn carry_limit(
     let (old, new) = (before.algorithm(), after.algorithm());
     let (old_words, new_words) = (old.words(), new.words());
     let (own, to) = (memory.part(0, old_words), state.part(0, new_words));
-    carry_algorithm(excess, old, own, new, to, now);
+    migrate_algorithm(excess, old, own, new, to, now);
     if let (Some(a), Some(b)) = (before.gap(), after.gap()) {
         state.words[new_words] = shifted(memory.words[old_words], a.every, b.every);
     }
 }
 
-fn carry_algorithm(
+fn migrate_algorithm(
     excess: Excess,
     before: &Algorithm,
     own: View<'_>,
@@ -196,7 +212,7 @@ fn carry_algorithm(
             state.words.copy_from_slice(own.words);
         }
         (Algorithm::Quota(a), Algorithm::Quota(b)) => {
-            b.carry(a, own.words, state.words, now);
+            b.migrate(a, own.words, state.words, now);
         }
         (Algorithm::EvenSlots(a), Algorithm::EvenSlots(b)) if a == b => {
             state.words.copy_from_slice(own.words);

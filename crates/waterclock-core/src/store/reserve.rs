@@ -3,13 +3,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::{Cost, Decision, Limit, Policy, State, Timestamp, Verdict};
+use super::{Decide as _, State, Verdict};
+use crate::{Cost, Decision, Limit, Policy, Timestamp};
 
 /// What was charged to each limit of a policy for one reservation, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ReservedUnits {
     at: Timestamp,
-    /// None for a shadow limit that did not admit it: whatever becomes of it, that limit said no.
+    /// `None` for a shadow limit that did not admit it: it is not settled there.
     parts: Box<[Option<Part>]>,
 }
 
@@ -20,7 +21,7 @@ struct Part {
     ends: u64,
 }
 
-impl Held {
+impl ReservedUnits {
     /// What another place remembers of it: of each limit the units, and until when they count where that
     /// ends by itself.
     #[must_use]
@@ -35,7 +36,7 @@ impl Held {
         Self { at, parts: parts.into_iter().map(|held| held.map(part)).collect() }
     }
 
-    /// The reverse of [`Held::new`].
+    /// The reverse of [`ReservedUnits::new`].
     pub fn parts(&self) -> impl Iterator<Item = Option<(u64, Option<Timestamp>)>> + '_ {
         let ends = |part: Part| (part.ends > 0).then(|| Timestamp::from_nanos(part.ends));
         self.parts.iter().map(move |held| held.map(|part| (part.units, ends(part))))
@@ -49,7 +50,7 @@ impl Held {
 
     /// Whether settling so much changes nothing.
     #[must_use]
-    pub fn is_just(&self, policy: &Policy, used: &Cost) -> bool {
+    pub fn is_exactly(&self, policy: &Policy, used: &Cost) -> bool {
         self.of_limits(policy, used).all(|(part, used)| part.units == used && part.ends == 0)
     }
 
@@ -83,7 +84,7 @@ impl Held {
     /// The same under the policy that has taken the place of `old`: a limit with the same name and
     /// algorithm goes on holding it, others hold nothing.
     #[must_use]
-    pub fn carried(&self, old: &Policy, new: &Policy) -> Self {
+    pub fn migrated(&self, old: &Policy, new: &Policy) -> Self {
         let counts_several = old.counts_several() || new.counts_several();
         let carry = |limit: &Limit| {
             let kept = old.limits().iter().position(|before| before.keeps_state_of(limit))?;
@@ -95,17 +96,48 @@ impl Held {
     }
 }
 
-impl Policy {
+/// Holding units now and settling later what was used.
+pub trait Reserve: super::Sealed {
     /// Charges what the verdict grants, as `record` does, and tells what that was, so that it can be
     /// settled. Leases end by then at the latest.
-    pub fn hold(
+    fn hold(
         &self,
         state: &mut State<'_>,
         now: Timestamp,
         cost: &Cost,
         verdict: Verdict,
         until: Timestamp,
-    ) -> Held {
+    ) -> ReservedUnits;
+
+    /// A check that can be settled, if something is held.
+    fn reserve(
+        &self,
+        state: &mut State<'_>,
+        now: Timestamp,
+        cost: &Cost,
+    ) -> (Decision, Option<ReservedUnits>);
+
+    /// Makes what was held what was used: gives the rest back, or debits what is missing.
+    ///
+    /// Only what still counts is given back: into the window that it was charged in, and from the debt that
+    /// a bucket has now, however much of it time has paid off and others have made since.
+    /// Limits that count events stay as they are: the event took place. What is held at once is held no
+    /// more, whatever was used.
+    fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &ReservedUnits, used: &Cost);
+
+    /// Frees the units of concurrency limits and leaves the rest charged: what was used is not known.
+    fn release(&self, state: &mut State<'_>, now: Timestamp, held: &ReservedUnits);
+}
+
+impl Reserve for Policy {
+    fn hold(
+        &self,
+        state: &mut State<'_>,
+        now: Timestamp,
+        cost: &Cost,
+        verdict: Verdict,
+        until: Timestamp,
+    ) -> ReservedUnits {
         let at = now.as_nanos();
         let mut parts = Vec::with_capacity(self.limits().len());
         for (start, limit) in self.parts() {
@@ -115,29 +147,22 @@ impl Policy {
             let is_held = units > 0 || cost.of(limit.unit()) == 0;
             parts.push(is_held.then_some(Part { units, ends }));
         }
-        Held { at: now, parts: parts.into() }
+        ReservedUnits { at: now, parts: parts.into() }
     }
 
-    /// A check that can be settled, if something is held.
-    pub fn reserve(
+    fn reserve(
         &self,
         state: &mut State<'_>,
         now: Timestamp,
         cost: &Cost,
-    ) -> (Decision, Option<Held>) {
+    ) -> (Decision, Option<ReservedUnits>) {
         let verdict = self.judge(state.view(), now, cost);
         let held = self.hold(state, now, cost, verdict, Timestamp::MAX);
         let decision = self.answer(state.view(), now, cost, verdict);
         (decision, verdict.holds(self).then_some(held))
     }
 
-    /// Makes what was held what was used: gives the rest back, or debits what is missing.
-    ///
-    /// Only what still counts is given back: into the window that it was charged in, and from the debt that
-    /// a bucket has now, however much of it time has paid off and others have made since.
-    /// Limits that count events stay as they are: the event took place. What is held at once is held no
-    /// more, whatever was used.
-    pub fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &Held, used: &Cost) {
+    fn settle(&self, state: &mut State<'_>, now: Timestamp, held: &ReservedUnits, used: &Cost) {
         for ((start, limit), part) in self.parts().zip(&held.parts) {
             let Some(Part { units, ends }) = *part else { continue };
             let mut state = state.part(start, limit.words());
@@ -153,8 +178,7 @@ impl Policy {
         }
     }
 
-    /// Frees what is held at once and leaves the rest as it is: nobody says what was used.
-    pub fn let_go(&self, state: &mut State<'_>, now: Timestamp, held: &Held) {
+    fn release(&self, state: &mut State<'_>, now: Timestamp, held: &ReservedUnits) {
         for ((start, limit), part) in self.parts().zip(&held.parts) {
             if let Some(Part { units, ends }) = *part {
                 limit.free(state.part(start, limit.words()), now.as_nanos(), units, ends);

@@ -1,10 +1,13 @@
-//! Holding an estimate now and settling the truth later, as stores are asked for it.
+//! Reservations of a store: hold an estimate now, settle later what was used.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use waterclock_core::{Cost, Policy};
 
-use crate::store::{Answer, Charge, StoreError};
+use super::{Answer, Charge, StoreError};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The longest id of a reservation, in bytes.
 pub const MAX_RESERVATION_ID: usize = 128;
@@ -21,19 +24,19 @@ pub struct Hold<'a> {
     /// 1 to 128 printable ASCII characters without spaces, chosen by the caller: the same reservation
     /// asked for twice is made once. `None`: the store makes one of 128 random bits.
     pub id: Option<&'a str>,
-    /// How long it may take to settle it, 1 ms to 24 h; after that the id is forgotten. `None`: one minute,
-    /// or the shortest lease of what is held at once, which is also the longest it may be.
+    /// How long it may take to settle it, 1 ms to 24 h; after that the id is unknown. `None`: one minute,
+    /// or the shortest lease of the policies' concurrency limits, which is also the longest it may be.
     pub ttl: Option<Duration>,
     /// What to hold: all of it or nothing.
     pub charges: &'a [Charge<'a>],
-    /// What becomes of it if nobody settles it in time.
+    /// What becomes of it if it is not settled in time.
     pub on_expiry: OnExpiry,
 }
 
-/// What becomes of a reservation that nobody settles in time.
+/// What becomes of a reservation that is not settled in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExpiry {
-    /// It stays charged at its estimate: whoever held it may have used it.
+    /// It stays charged at its estimate: the caller may have used it.
     #[default]
     Keep,
     /// It is given back, as of the instant at which its time is over.
@@ -76,11 +79,10 @@ pub struct Settled {
 }
 
 impl Hold<'_> {
-    /// For how long to hold it under these policies, if everything asked for makes sense.
-    #[doc(hidden)]
+    /// For stores: how long to hold it under these policies, if the reservation is valid.
     pub fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, StoreError> {
         if let Some(id) = self.id {
-            check_id(id)?;
+            check_reservation_id(id)?;
         }
         if self.charges.is_empty() {
             return Err(bad("a reservation holds nothing; give it at least one charge"));
@@ -105,12 +107,37 @@ impl Hold<'_> {
     }
 }
 
-fn check_id(id: &str) -> Result<(), StoreError> {
+/// Whether an id is 1 to 128 printable ASCII characters without spaces.
+pub fn check_reservation_id(id: &str) -> Result<(), StoreError> {
     let fits = (1..=MAX_RESERVATION_ID).contains(&id.len());
     if fits && id.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
     Err(bad("the id of a reservation is 1 to 128 printable ASCII characters without spaces"))
+}
+
+/// Makes reservation ids of 128 bits for callers that bring none. They cannot be guessed, and two nodes never
+/// make the same: they are hashes under a key that the system chose at random.
+#[derive(Debug)]
+pub struct ReservationIds {
+    hash: RandomState,
+    made: AtomicU64,
+}
+
+impl Default for ReservationIds {
+    fn default() -> Self {
+        Self { hash: RandomState::new(), made: AtomicU64::new(0) }
+    }
+}
+
+impl ReservationIds {
+    /// An id that was not made before.
+    #[must_use]
+    pub fn next(&self) -> String {
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        let half = |which: u64| self.hash.hash_one((made, which));
+        format!("{:016x}{:016x}", half(0), half(1))
+    }
 }
 
 pub(crate) fn bad(reason: impl Into<String>) -> StoreError {

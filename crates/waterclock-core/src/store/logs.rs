@@ -112,7 +112,7 @@ impl Log {
         NEVER
     }
 
-    /// Forgets the entries that no longer count.
+    /// Removes the entries that no longer count.
     pub(crate) fn prune(&mut self, now: u64, period: u64) {
         while let Some(&(stamp, size)) = self.entries.front()
             && now >= stamp.saturating_add(period)

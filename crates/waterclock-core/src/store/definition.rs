@@ -1,5 +1,5 @@
-//! A policy's numbers as text: kept beside what was written under them, so that it can be read when the
-//! numbers are others.
+//! A policy's numbers as text: kept beside the states written under them, so that these can still be read
+//! after the numbers have changed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,30 +11,21 @@ use crate::{
     MinInterval, Policy, Quota, RollingWindow, SlidingWindow,
 };
 
-impl Policy {
-    /// Everything that gives the words of a state their meaning, one line per limit: its name,
-    /// algorithm, gap and numbers. Two policies that read the same keep the same state, but for the
-    /// edges of a calendar, which are code.
-    #[must_use]
-    pub fn definition(&self) -> String {
-        self.limits().iter().fold(String::new(), |mut text, limit| {
-            limit.name().bytes().for_each(|byte| _ = write!(text, "{byte:02x}"));
-            let gap_ns = limit.min_interval().map_or(0, nanos);
-            let (code, numbers) = defining(limit.algorithm());
-            _ = write!(text, " {code} {gap_ns}");
-            numbers.iter().for_each(|number| _ = write!(text, " {number}"));
-            text.push('\n');
-            text
-        })
-    }
+pub(super) fn write(policy: &Policy) -> String {
+    policy.limits().iter().fold(String::new(), |mut text, limit| {
+        limit.name().bytes().for_each(|byte| _ = write!(text, "{byte:02x}"));
+        let gap_ns = limit.min_interval().map_or(0, nanos);
+        let (code, numbers) = defining(limit.algorithm());
+        _ = write!(text, " {code} {gap_ns}");
+        numbers.iter().for_each(|number| _ = write!(text, " {number}"));
+        text.push('\n');
+        text
+    })
+}
 
-    /// The policy of a definition, in binary mode. A calendar's windows are read as windows that start
-    /// with the first cost: what was counted in them means the same.
-    #[must_use]
-    pub fn from_definition(name: &str, text: &str) -> Option<Self> {
-        let limits: Option<Vec<Limit>> = text.lines().map(read_limit).collect();
-        Self::new(name, limits?).ok()
-    }
+pub(super) fn read(name: &str, text: &str) -> Option<Policy> {
+    let limits: Option<Vec<Limit>> = text.lines().map(read_limit).collect();
+    Policy::new(name, limits?).ok()
 }
 
 /// A letter for the algorithm, and its numbers; times in nanoseconds.
@@ -123,6 +114,7 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Decide as _, Persist as _};
 
     #[test]
     fn every_kind_of_limit_reads_back_as_it_was() {

@@ -1,12 +1,14 @@
-//! What is the same in every store: several charges, all or nothing; and what was used of what was held.
+//! What is the same in every store: several charges are admitted together or not at all.
 
 use std::time::Duration;
 
-use waterclock_core::{Cost, CostError, Policy, Verdict};
+use waterclock_core::store::Verdict;
+use waterclock_core::{Cost, CostError, Policy};
 
-use crate::store::Answer;
+use super::Answer;
 
-/// All or nothing, over the policies that can refuse. Shadow policies stand beside it.
+/// Makes the verdicts of one check all or nothing: if a policy that can refuse does, the others are withheld.
+/// Policies in shadow neither refuse nor are withheld.
 pub fn withhold_unless_all_admit(policies: &[&Policy], verdicts: &mut [Verdict]) {
     let refuses =
         |(policy, verdict): (&&Policy, &Verdict)| !verdict.admits() && !policy.is_shadow();
@@ -20,19 +22,19 @@ pub fn withhold_unless_all_admit(policies: &[&Policy], verdicts: &mut [Verdict])
     }
 }
 
-/// A charge given up for another one's sake passes when that one does.
+/// Gives all refused charges of one check the longest `retry_after` among them: they are admitted together.
 pub fn retry_together(answers: &mut [Answer]) {
     let refused = |answer: &&mut Answer| !answer.decision.is_allowed();
     let waits = answers.iter().map(|answer| answer.decision.retry_after());
     // `None` is never, which is the longest wait there is.
     let longest = waits.max_by_key(|wait| wait.unwrap_or(Duration::MAX)).flatten();
     for answer in answers.iter_mut().filter(refused) {
-        answer.decision = answer.decision.no_sooner(longest);
+        answer.decision = answer.decision.with_retry_after(longest);
     }
 }
 
-/// What was used of something that was held, by whichever of these policies understands it: the one that it was
-/// held under, and the one that has taken its place. Of requests that are not named, as many as were held.
+/// The cost of what was used of a reservation, by the policy it was made under, or by the one that replaced it.
+/// Requests that are not named are as many as were held.
 pub fn price_of_held(used: &Cost, held: &Cost, by: [&Policy; 2]) -> Result<Cost, CostError> {
     let requests = held.of("requests");
     by[0].price(used, requests).or_else(|error| by[1].price(used, requests).map_err(|_| error))

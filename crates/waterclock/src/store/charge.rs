@@ -1,0 +1,128 @@
+//! The question and the answer: what a store is asked, and what it says.
+
+use waterclock_core::{Cost, CostError, Decision, LimitDecision, Outcome, Policy};
+
+use super::StoreError;
+
+/// One line of a check: this much, for this key, under this policy.
+#[derive(Clone, Debug)]
+pub struct Charge<'a> {
+    /// The name of a policy the store was given.
+    pub policy: &'a str,
+    /// What shares a budget.
+    pub key: &'a [u8],
+    /// How much; 0 is a peek. A policy that counts several units takes a number for each.
+    pub cost: Cost,
+}
+
+impl<'a> Charge<'a> {
+    /// This much, for this key, under this policy.
+    ///
+    /// ```
+    /// use waterclock::{Charge, Cost};
+    ///
+    /// let one = Charge::new("login", b"alice", 1);
+    /// let several = Charge::new("llm", b"alice", Cost::of_units([("tokens", 800)]));
+    /// # assert!(one.cost == 1 && several.cost.of("tokens") == 800);
+    /// ```
+    pub fn new(policy: &'a str, key: &'a [u8], cost: impl Into<Cost>) -> Self {
+        Self { policy, key, cost: cost.into() }
+    }
+
+    /// The same charge with its cost as the policy counts it; for stores.
+    pub fn priced(&self, verb: Verb, policy: &Policy) -> Result<Self, StoreError> {
+        Ok(Self { cost: verb.price(policy, Some(&self.cost))?, ..self.clone() })
+    }
+}
+
+/// What a store does with the charges of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Decide, and charge all of them or none.
+    Check,
+    /// Decide, charge nothing.
+    Peek,
+    /// Charge what was used already, whatever there is room for and into debt if need be; then answer as
+    /// a peek.
+    Debit,
+    /// Count how admitted requests ended, as often as the cost says; then answer as a peek. Only error-rate
+    /// limits use it.
+    Report(Outcome),
+    /// Give back; then answer as a peek.
+    Refund,
+    /// Clear the keys; then answer as a peek.
+    Reset,
+}
+
+impl Verb {
+    /// A cost as a policy counts it. Where none is given it is one request; a peek and a reset need none. A cost
+    /// that names units but not these is:
+    ///
+    /// | verb | `requests` | other units |
+    /// |---|---|---|
+    /// | check, peek, report, reset | 1 | 0 |
+    /// | debit, refund | 0 | 0 |
+    pub fn price(self, policy: &Policy, cost: Option<&Cost>) -> Result<Cost, CostError> {
+        let unnamed_requests = u64::from(!matches!(self, Self::Debit | Self::Refund));
+        let nothing = |_| policy.price(&Cost::default(), 0);
+        match (self, cost) {
+            (Self::Reset, Some(cost)) => policy.price(cost, unnamed_requests).or_else(nothing),
+            (_, Some(cost)) => policy.price(cost, unnamed_requests),
+            (Self::Peek | Self::Reset, None) => {
+                policy.price(&policy.requests(1), 0).or_else(nothing)
+            }
+            (_, None) => policy.price(&policy.requests(1), 0),
+        }
+    }
+}
+
+/// The answer to one charge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The decision of the policy as a whole.
+    pub decision: Decision,
+    /// Each limit's own numbers, in policy order.
+    pub limits: Vec<LimitDecision>,
+    /// What decided.
+    pub source: Source,
+}
+
+/// What decided: the store that holds the state, or a substitute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The one place where the state lives.
+    #[default]
+    Authoritative,
+    /// Units that this node had leased from the store.
+    Lease,
+    /// A refusal that this node remembers and that still holds.
+    DeniedCache,
+    /// This node's share, because the store does not answer.
+    Local,
+    /// The policy itself, whatever the state: allow or deny while the store does not answer.
+    Policy,
+}
+
+impl Source {
+    /// Every source.
+    pub const ALL: [Self; 5] =
+        [Self::Authoritative, Self::Lease, Self::DeniedCache, Self::Local, Self::Policy];
+
+    /// The source of this [name](Source::name).
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
+    /// As the protocols spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Authoritative => "authoritative",
+            Self::Lease => "lease",
+            Self::DeniedCache => "denied-cache",
+            Self::Local => "local",
+            Self::Policy => "policy",
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A store whose kind is chosen at run time.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use waterclock_core::Policy;
+
+use super::{
+    Answer, Charge, Hold, Migration, Reserved, Settled, Settlement, Store, StoreError, Verb,
+};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Any [`Store`], with its type erased. Cheap to clone.
+///
+/// Every call boxes one future; a store that is known at compile time does not.
+///
+/// ```
+/// use waterclock::{DynStore, Limit, MemoryStore, Policy, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = DynStore::new(MemoryStore::default());
+/// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+/// assert!(store.check("login", "alice").await?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct DynStore(Arc<dyn Erased>);
+
+impl fmt::Debug for DynStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynStore").finish_non_exhaustive()
+    }
+}
+
+impl DynStore {
+    /// Erases the type of a store.
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+/// The methods of [`Store`] that stores implement, with their futures boxed.
+trait Erased: Send + Sync {
+    fn set_policy(&self, policy: Policy) -> Boxed<'_, ()>;
+    fn set_variant<'a>(&'a self, of: &'a str, policy: Policy, by: Migration) -> Boxed<'a, ()>;
+    fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()>;
+    fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>>;
+    fn answers_at_once(&self) -> bool;
+    fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved>;
+    fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled>;
+}
+
+impl<S: Store> Erased for S {
+    fn set_policy(&self, policy: Policy) -> Boxed<'_, ()> {
+        Box::pin(Store::set_policy(self, policy))
+    }
+
+    fn set_variant<'a>(&'a self, of: &'a str, policy: Policy, by: Migration) -> Boxed<'a, ()> {
+        Box::pin(Store::set_variant(self, of, policy, by))
+    }
+
+    fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()> {
+        Box::pin(Store::remove_policy(self, name))
+    }
+
+    fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>> {
+        Box::pin(Store::apply(self, verb, charges))
+    }
+
+    fn answers_at_once(&self) -> bool {
+        Store::answers_at_once(self)
+    }
+
+    fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved> {
+        Box::pin(Store::reserve(self, hold))
+    }
+
+    fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled> {
+        Box::pin(Store::settle(self, id, with))
+    }
+}
+
+impl Store for DynStore {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.0.set_policy(policy).await
+    }
+
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        migration: Migration,
+    ) -> Result<(), StoreError> {
+        self.0.set_variant(of, policy, migration).await
+    }
+
+    async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.0.remove_policy(name).await
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.0.apply(verb, charges).await
+    }
+
+    fn answers_at_once(&self) -> bool {
+        self.0.answers_at_once()
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        self.0.reserve(hold).await
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.0.settle(id, with).await
+    }
+}

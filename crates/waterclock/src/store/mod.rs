@@ -1,0 +1,176 @@
+//! The seam between callers and where state lives, with everything that an implementation of [`Store`] needs.
+//!
+//! Callers find what they need in the root of the crate. A store of your own implements [`Store`]: it keeps
+//! the words of every key and applies [`Decide`] and [`Reserve`] to them, `MemoryStore` under a lock. What
+//! several charges have to do with each other is [`withhold_unless_all_admit`] and [`retry_together`].
+
+mod charge;
+mod dyn_store;
+mod error;
+mod reservation;
+mod together;
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+pub use charge::{Answer, Charge, Source, Verb};
+pub use dyn_store::DynStore;
+pub use error::{Failure, StoreError};
+pub(crate) use reservation::bad;
+use reservation::not_here;
+pub use reservation::{
+    Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, ReservationIds,
+    Reserved, Settled, Settlement, check_reservation_id,
+};
+pub use together::{price_of_held, retry_together, withhold_unless_all_admit};
+pub use waterclock_core::store::{
+    Decide, Logs, Migrate, Migration, OneWord, Persist, Reserve, ReservedUnits, State, Verdict,
+    View,
+};
+use waterclock_core::{Cost, Decision, Policy};
+
+/// Where state lives: in this process, or elsewhere.
+///
+/// Callers use [`check`](Store::check), or [`apply`](Store::apply) for several charges that are admitted
+/// together or not at all. Decisions mean the same in every store; a conformance suite holds each of them to it.
+///
+/// The trait is not `dyn`-compatible, because its futures are not boxed: a check in memory allocates nothing.
+/// Use [`DynStore`] where the kind of store is chosen at run time.
+///
+/// ```
+/// use waterclock::{Limit, MemoryStore, Policy, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = MemoryStore::default();
+/// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+/// assert!(store.check("login", "alice").await?.is_allowed());
+/// assert_eq!(store.check_n("login", "alice", 2).await?.remaining(), Some(2));
+/// assert!(!store.peek_n("login", "alice", 3).await?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub trait Store: Send + Sync {
+    /// Adds a policy, or replaces the one of its name; what was spent stays spent.
+    fn set_policy(&self, policy: Policy) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Adds a policy that shares its keys with the policy `of` and all its variants, or replaces the one
+    /// of its name: what is spent under one of them is spent under the others. For limits that are
+    /// overridden for one key or one call, for tiers, for a candidate beside a live policy.
+    ///
+    /// It has a name of its own, and its limits have the names of those of `of`. A refusal or a peek
+    /// changes nothing, under whichever of them. One check cannot charge one key under two of them.
+    fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        migration: Migration,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let reason = format!("this store cannot share the keys of `{of}` with `{}`", policy.name());
+        _ = migration;
+        async { Err(StoreError::Unfit(reason)) }
+    }
+
+    /// Removes a policy, and all its variants if it has some. Keys that were charged under a variant go on
+    /// under the policy it was a variant of.
+    fn remove_policy(&self, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let reason = format!("this store cannot remove policy `{name}`");
+        async { Err(StoreError::Unfit(reason)) }
+    }
+
+    /// Asks for one unit of this key under this policy, and charges it if it is admitted.
+    fn check(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.check_n(policy, key, 1)
+    }
+
+    /// Asks for so many units, and charges them if all are admitted.
+    fn check_n(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+        cost: impl Into<Cost> + Send,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        async move { only_decision(self, Verb::Check, policy, key.as_ref(), cost.into()).await }
+    }
+
+    /// What [`check`](Store::check) would say; charges nothing.
+    fn peek(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.peek_n(policy, key, 1)
+    }
+
+    /// What [`check_n`](Store::check_n) would say; charges nothing.
+    fn peek_n(
+        &self,
+        policy: &str,
+        key: impl AsRef<[u8]> + Send,
+        cost: impl Into<Cost> + Send,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        async move { only_decision(self, Verb::Peek, policy, key.as_ref(), cost.into()).await }
+    }
+
+    /// Applies a verb to all charges, atomically. The answers are in the order of the charges.
+    ///
+    /// Charges that name the same policy and key are summed first, and share their answer.
+    fn apply(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send;
+
+    /// Whether its futures are ready when they are first polled, as those of a store in this process are: then a
+    /// caller needs neither a box nor a task to wait for them, see [`now_or_never`].
+    fn answers_at_once(&self) -> bool {
+        false
+    }
+
+    /// Decides about all charges as a check does and, if they are admitted, holds them until they are
+    /// settled. The same id with the same charges answers the same reservation and charges nothing; with
+    /// other charges it is an error.
+    fn reserve(
+        &self,
+        hold: &Hold<'_>,
+    ) -> impl Future<Output = Result<Reserved, StoreError>> + Send {
+        _ = hold;
+        async { Err(not_here()) }
+    }
+
+    /// Settles a reservation, once: what is asked after that answers the same and changes nothing.
+    fn settle(
+        &self,
+        id: &str,
+        with: Settlement<'_>,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        _ = (id, with);
+        async { Err(not_here()) }
+    }
+}
+
+async fn only_decision<S: Store + ?Sized>(
+    store: &S,
+    verb: Verb,
+    policy: &str,
+    key: &[u8],
+    cost: Cost,
+) -> Result<Decision, StoreError> {
+    let answers = store.apply(verb, &[Charge { policy, key, cost }]).await?;
+    let answer = answers.first().ok_or_else(|| {
+        StoreError::failed(Failure::BadReply, "the store did not answer the only charge")
+    })?;
+    Ok(answer.decision)
+}
+
+/// The output of a future that is ready when it is first polled; `None` if it has to wait. For calls of a
+/// store that [answers at once](Store::answers_at_once), outside of any runtime.
+pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
