@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use waterclock::store::Persist as _;
 use waterclock::{Answer, Charge, Cost, MemoryStore, Outcome, Policy, Source, Store, Verb};
 
 use super::{patient, url_of};
