@@ -33,7 +33,7 @@ pub use self::face::resp::parse as resp_parse;
 pub use self::listen::Listeners;
 pub use self::pace::Patience;
 pub use self::redis_store::redis_store;
-pub use self::reload::{LastReload, Reloads, Said};
+pub use self::reload::{LastReload, ReloadStatus, Reloads};
 pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};
 pub use self::timing::{Room, Timing};

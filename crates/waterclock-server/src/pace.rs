@@ -65,7 +65,7 @@ impl Pace {
     }
 
     /// An answer that has no end has gone on, because the peer has read what came before.
-    pub(crate) fn answer_goes_on(&self) {
+    pub(crate) fn keep_alive(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -91,7 +91,7 @@ impl Pace {
     ///
     /// HTTP/2 has words for that, so it is now. In HTTP/1 a request may be on its way whenever none
     /// is under way, and only a while without any makes that unlikely.
-    pub(crate) async fn may_part(&self, quiet: Duration) {
+    pub(crate) async fn closable(&self, quiet: Duration) {
         let is_http2 = self.is_http2.load(Ordering::Relaxed);
         if is_http2 && self.begun.load(Ordering::Relaxed) > 0 {
             return;

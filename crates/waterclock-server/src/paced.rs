@@ -34,7 +34,7 @@ pub(crate) struct Paced<IO> {
 enum Parting {
     NotYet,
     /// We have said that we are done; the peer has not.
-    Said(Pin<Box<Sleep>>),
+    ReloadStatus(Pin<Box<Sleep>>),
     Done,
 }
 
@@ -122,9 +122,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
         let this = &mut *self;
         if let Parting::NotYet = this.parting {
             ready!(Pin::new(&mut this.io).poll_shutdown(context))?;
-            this.parting = Parting::Said(Box::pin(sleep(this.pace.patience().head)));
+            this.parting = Parting::ReloadStatus(Box::pin(sleep(this.pace.patience().head)));
         }
-        if let Parting::Said(long_enough) = &mut this.parting {
+        if let Parting::ReloadStatus(long_enough) = &mut this.parting {
             if long_enough.as_mut().poll(context).is_pending() {
                 ready!(peer_is_done(&mut this.io, context));
             }

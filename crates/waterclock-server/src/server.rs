@@ -49,7 +49,7 @@ pub struct Server {
     pub engine: Engine,
     identity: ArcSwap<Identity>,
     guesses: Guesses,
-    at_once: Semaphore,
+    at_once: Arc<Semaphore>,
     live: Arc<Semaphore>,
     ticks: Ticks,
     phase: watch::Sender<Phase>,
@@ -86,7 +86,7 @@ impl Server {
             engine,
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
-            at_once: Semaphore::new(timing.room.requests),
+            at_once: Arc::new(Semaphore::new(timing.room.requests)),
             live: Arc::new(Semaphore::new(timing.room.live)),
             ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
@@ -112,13 +112,22 @@ impl Server {
     }
 
     /// Whether a token that was good, or none where none was needed, still opens the role.
-    pub(crate) fn still(&self, token: Option<&str>, role: Role) -> Attempt {
+    pub(crate) fn revalidate(&self, token: Option<&str>, role: Role) -> Attempt {
         self.identity.load().access.attempt(token, role)
     }
 
     /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
     pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
         let permit = self.at_once.try_acquire().ok();
+        if permit.is_none() {
+            self.engine.metrics().count_shed(face);
+        }
+        permit
+    }
+
+    /// The same, owned.
+    pub(crate) fn admit_owned(&self, face: Face) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.at_once).try_acquire_owned().ok();
         if permit.is_none() {
             self.engine.metrics().count_shed(face);
         }

@@ -1,5 +1,6 @@
 //! One check: what applies to each key, what the store decides, and what the caller is told.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +9,8 @@ use futures_util::future::join_all;
 use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Action, Answer, Charge, Clock, Cost, Decision, LimitDecision, Origin, Policy, Source,
-    StoreError, Verb,
+    Action, Answer, Charge, Clock, Cost, CostError, Decision, LimitDecision, Origin, Policy,
+    Source, StoreError, Subject, Verb,
 };
 
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
@@ -19,18 +20,41 @@ use crate::observe::Face;
 const MAX_CONCURRENT: usize = 64;
 
 /// One policy, one key and a cost to decide about.
-#[derive(Clone)]
 pub struct Check<'a> {
     /// The policy, from the [`Plan`](super::Plan).
     pub policy: &'a ActivePolicy,
     /// What shares a budget.
-    pub key: &'a Key<'a>,
+    pub key: Key<'a>,
     /// How much, already [priced](ActivePolicy::price); 0 is a peek.
     pub cost: Cost,
     /// The tier that the caller names. Tiers the policy does not have are ignored.
-    pub tier: Option<&'a str>,
+    pub tier: Option<Cow<'a, str>>,
     /// Numbers that replace those of the policy's first limit for this call.
     pub rate: Option<Rate>,
+}
+
+impl<'a> Check<'a> {
+    /// A check of a key. The cost is priced here, once; the errors are about the cost.
+    pub fn new(
+        policy: &'a ActivePolicy,
+        key: Key<'a>,
+        verb: Verb,
+        cost: Option<&Cost>,
+    ) -> Result<Check<'a>, CostError> {
+        Ok(Check { policy, key, cost: policy.price(verb, cost)?, tier: None, rate: None })
+    }
+
+    /// The same for a caller of a tier.
+    #[must_use]
+    pub fn with_tier(mut self, tier: Option<Cow<'a, str>>) -> Check<'a> {
+        self.tier = tier;
+        self
+    }
+
+    #[inline]
+    fn subject(&self) -> Subject<'_> {
+        self.key.subject().with_tier(self.tier.as_deref())
+    }
 }
 
 /// Who checks, and how long they wait for the store.
@@ -155,12 +179,12 @@ impl Engine {
     fn reply_now(&self, face: Face, verb: Verb, check: &Check<'_>) -> Option<Reply> {
         let policy = check.policy.scope().policy();
         let is_plain = check.rate.is_none()
-            && check.tier.and_then(|tier| check.policy.scope().tier(tier)).is_none();
+            && check.tier.as_deref().and_then(|tier| check.policy.scope().tier(tier)).is_none();
         if !is_plain || !has_one_live_limit(policy) {
             return None;
         }
         let cost = check.cost.plain()?;
-        let decision = self.decide_now(face, verb, check.policy, check.key, cost)?;
+        let decision = self.decide_now(face, verb, check.policy, &check.key, cost)?;
         Some(Reply::new(Arc::clone(policy), answer_of_only_limit(decision)))
     }
 
@@ -178,9 +202,8 @@ impl Engine {
         let mut replies = self.charge(caller.deadline, verb, checks).await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
             let is_usual = |check: &Check<'_>| {
-                let runtime = self.overrides.get(check.policy.name(), check.key);
-                let subject = check.key.subject().with_tier(check.tier);
-                let subject = subject.with_override(runtime.as_ref());
+                let runtime = self.overrides.get(check.policy.name(), &check.key);
+                let subject = check.subject().with_override(runtime.as_ref());
                 check.policy.scope().resolve(&subject).is_usual()
             };
             if !checks.iter().all(is_usual) {
@@ -284,13 +307,13 @@ impl Engine {
         variants: Variants,
     ) -> Result<Route, StoreError> {
         let scope = check.policy.scope();
-        let runtime = self.overrides.get(check.policy.name(), check.key);
+        let runtime = self.overrides.get(check.policy.name(), &check.key);
         let resolution = if matches!(verb, Verb::Refund | Verb::Reset) {
             scope.resolve_base(check.key.bytes())
         } else {
-            let subject = check.key.subject().with_tier(check.tier);
             scope.resolve(
-                &subject
+                &check
+                    .subject()
                     .with_override(runtime.as_ref())
                     .has_own_numbers(check.rate.is_some())
                     .skips_variants(variants == Variants::Skip),

@@ -121,7 +121,7 @@ impl Engine {
     /// `None` if the key is blocked.
     async fn held_charge<'a>(
         &self,
-        check: &Check<'a>,
+        check: &'a Check<'_>,
         variants: Variants,
     ) -> Result<Option<HeldCharge<'a>>, StoreError> {
         let limited = |policy: Arc<Policy>| HeldCharge {

@@ -8,7 +8,7 @@ use waterclock::{Clock, Failure};
 
 use super::{Face, TopRefused, Totals};
 use crate::engine::PolicyCount;
-use crate::reload::Said;
+use crate::reload::ReloadStatus;
 use crate::server::Server;
 
 /// As `/v1/live` tells it.
@@ -20,7 +20,7 @@ pub(crate) struct Live {
     version: &'static str,
     phase: &'static str,
     store: LiveStore,
-    config: Said,
+    config: ReloadStatus,
     connections: BTreeMap<&'static str, i64>,
     totals: Totals,
     policies: Vec<LivePolicy>,
@@ -67,7 +67,7 @@ impl Live {
             version: env!("CARGO_PKG_VERSION"),
             phase: server.phase().borrow().name(),
             store: LiveStore::of(server),
-            config: server.reloads().said(),
+            config: server.reloads().status(),
             connections: Face::ALL.map(connected).into(),
             totals: metrics.totals(),
             policies: policies.into_iter().map(LivePolicy::from).collect(),

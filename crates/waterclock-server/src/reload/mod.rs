@@ -9,7 +9,7 @@ mod watch;
 pub(crate) use self::files::{Contents, Files};
 pub(crate) use self::offer::InForce;
 pub(crate) use self::restart::RestartSettings;
-pub use self::said::{LastReload, Reloads, Said};
+pub use self::said::{LastReload, ReloadStatus, Reloads};
 
 use std::path::PathBuf;
 use std::time::Duration;

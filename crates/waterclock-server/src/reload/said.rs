@@ -10,12 +10,12 @@ use waterclock_config::Invalid;
 /// What came of the configurations that were offered.
 #[derive(Debug, Default)]
 pub struct Reloads {
-    said: Mutex<Said>,
+    status: Mutex<ReloadStatus>,
 }
 
 /// As `/v1/config` shows it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Said {
+pub struct ReloadStatus {
     /// Where the configuration comes from.
     pub file: String,
     /// How many configurations were put in force.
@@ -43,24 +43,24 @@ pub(crate) type Came = Result<Vec<&'static str>, Invalid>;
 impl Reloads {
     /// What there is to say.
     #[must_use]
-    pub fn said(&self) -> Said {
-        self.said.lock().clone()
+    pub fn status(&self) -> ReloadStatus {
+        self.status.lock().clone()
     }
 
     pub(crate) fn note(&self, server: &Server, file: &str, came: &Came) {
-        let mut said = self.said.lock();
-        said.file = file.to_owned();
-        said.generation += u64::from(came.is_ok());
+        let mut status = self.status.lock();
+        status.file = file.to_owned();
+        status.generation += u64::from(came.is_ok());
         if let Ok(needs_restart) = came {
-            said.needs_restart.clone_from(needs_restart);
+            status.needs_restart.clone_from(needs_restart);
         }
-        said.last_reload = LastReload {
+        status.last_reload = LastReload {
             success: came.is_ok(),
             at_us: MonotonicClock::default().now().as_nanos() / 1_000,
             problems: came.clone().err().map(Invalid::into_lines).unwrap_or_default(),
         };
         let metrics = server.engine.metrics();
-        metrics.generation.set(i64::try_from(said.generation).unwrap_or(i64::MAX));
+        metrics.generation.set(i64::try_from(status.generation).unwrap_or(i64::MAX));
         metrics.last_reload_success.set(i64::from(came.is_ok()));
     }
 }

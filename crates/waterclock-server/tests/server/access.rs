@@ -147,7 +147,8 @@ async fn a_reload_does_not_open_what_was_guarded() {
     std::fs::write(&path, tls("")).unwrap();
     running.reload();
     let reloads = running.server().reloads();
-    crate::patience::eventually("turned down", async || !reloads.said().last_reload.success).await;
-    let why = reloads.said().last_reload.problems.join("\n");
+    crate::patience::eventually("turned down", async || !reloads.status().last_reload.success)
+        .await;
+    let why = reloads.status().last_reload.problems.join("\n");
     assert!(why.starts_with("`http` listens beyond this machine"), "{why}");
 }

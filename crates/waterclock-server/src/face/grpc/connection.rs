@@ -1,9 +1,11 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -12,31 +14,30 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
-use super::authorize::Peer;
-use super::preface::begin;
+use super::Peer;
 use super::proto::METHOD;
 use crate::pace::{Pace, UnderWay};
 use crate::server::{Phase, Server};
 
 /// Requests at once on one connection.
-const MOST_STREAMS: u32 = 256;
+const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together, in bytes.
-const MOST_HEAD_BYTES: u32 = 16 * 1_024;
+const MAX_HEAD: u32 = 16 * 1_024;
 /// What a peer may send before it is read: on one stream, and on all of them.
 const STREAM_WINDOW: u32 = 64 * 1_024;
 const CONNECTION_WINDOW: u32 = 1_024 * 1_024;
-/// Requests taken back before anybody has looked at them; more are an attack.
-const MOST_TAKEN_BACK: usize = 32;
-/// Requests that broke the protocol, on one connection; more are an attack.
-const MOST_BROKEN: usize = 256;
-/// How often a silent peer is asked whether it is still there, and how long it has to say so.
+/// Streams that a peer may reset before they are accepted (rapid reset).
+const MAX_PENDING_RESETS: usize = 32;
+/// Streams of one connection that we may reset for protocol errors.
+const MAX_ERROR_RESETS: usize = 256;
+/// How often a silent peer is pinged, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
 
@@ -46,16 +47,16 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let patience = server.patience();
-    let Ok(Some(stream)) = timeout(patience.head, begin(stream)).await else { return };
+    let Ok(Some(stream)) = timeout(patience.head, expect_preface(stream)).await else { return };
     let pace = Arc::new(Pace::new(patience));
-    let resting = Arc::clone(&pace);
+    let activity = Arc::clone(&pace);
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
         let routes = routes.clone();
         let under_way = UnderWay::new(&pace);
         async move {
             let response = answer(routes, request, patience.head * 2).await?;
-            // Until the last of the answer is out, or nobody wants it any more.
+            // The request is under way until its answer is sent, or the peer cancels it.
             let (head, body) = response.into_parts();
             let body = body.map_frame(move |frame| {
                 _ = &under_way;
@@ -67,21 +68,21 @@ where
     let mut connection = pin!(bounds().serve_connection(TokioIo::new(stream), answer));
     let mut phase = server.phase();
     let is_idle = tokio::select! {
-        // What went wrong on a connection is the peer's business, and it knows.
+        // Errors of a connection are the peer's to handle.
         _ = connection.as_mut() => return,
         _ = phase.wait_for(|phase| *phase >= Phase::Draining) => false,
-        () = resting.idle() => true,
+        () = activity.idle() => true,
     };
     connection.as_mut().graceful_shutdown();
     if is_idle {
         _ = timeout(patience.head, connection).await;
     } else {
-        // Whoever drains the server says how long that may take.
+        // `Running::stop` bounds how long that may take.
         _ = connection.await;
     }
 }
 
-/// A question must come whole within some time; what watches and reflects may last.
+/// A rate limit request must arrive within some time; watches and reflection may last.
 async fn answer(
     routes: Routes,
     request: Request<Incoming>,
@@ -90,7 +91,7 @@ async fn answer(
     if request.uri().path() != METHOD {
         return routes.oneshot(request).await;
     }
-    let late = |_| Ok(Status::deadline_exceeded("the request came too slowly").into_http());
+    let late = |_| Ok(Status::deadline_exceeded("the request took too long to arrive").into_http());
     timeout(within, routes.oneshot(request)).await.unwrap_or_else(late)
 }
 
@@ -101,11 +102,83 @@ fn bounds() -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PONG_WITHIN)
-        .max_concurrent_streams(MOST_STREAMS)
-        .max_header_list_size(MOST_HEAD_BYTES)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_pending_accept_reset_streams(MOST_TAKEN_BACK)
-        .max_local_error_reset_streams(MOST_BROKEN);
+        .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+        .max_local_error_reset_streams(MAX_ERROR_RESETS);
     bounds
+}
+
+/// What every HTTP/2 client sends first.
+const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A stream whose preface was read, and is read again by hyper.
+struct WithPreface<IO> {
+    io: IO,
+    /// How much of the preface was read again.
+    given: usize,
+}
+
+/// Reads the preface; `None` for a peer that does not speak HTTP/2.
+async fn expect_preface<IO: AsyncRead + Unpin>(mut io: IO) -> Option<WithPreface<IO>> {
+    let mut first = [0; PREFACE.len()];
+    let mut filled = 0;
+    while filled < first.len() {
+        let read = io.read(&mut first[filled..]).await.ok()?;
+        filled += read;
+        // Another protocol: close at once.
+        if read == 0 || first[..filled] != PREFACE[..filled] {
+            return None;
+        }
+    }
+    Some(WithPreface { io, given: 0 })
+}
+
+impl<IO: AsyncRead + Unpin> AsyncRead for WithPreface<IO> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let rest = &PREFACE[self.given..];
+        if rest.is_empty() {
+            return Pin::new(&mut self.io).poll_read(context, buffer);
+        }
+        let count = rest.len().min(buffer.remaining());
+        buffer.put_slice(&rest[..count]);
+        self.given += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<IO: AsyncWrite + Unpin> AsyncWrite for WithPreface<IO> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
 }

@@ -13,7 +13,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use super::proto::SERVICE;
 use crate::server::Phase;
 
-/// Says what the server's phase means to those who ask.
+/// The server's phase as a health status.
 pub(super) struct Phases {
     phase: watch::Receiver<Phase>,
 }
@@ -33,7 +33,9 @@ impl Health for Phases {
         if is_known(&request.get_ref().service) {
             Ok(Response::new(health(*self.phase.borrow())))
         } else {
-            Err(Status::not_found(format!("only the server as a whole and {SERVICE} are known")))
+            Err(Status::not_found(format!(
+                "unknown service; known are \"\" (the server) and {SERVICE}"
+            )))
         }
     }
 
@@ -45,7 +47,7 @@ impl Health for Phases {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let is_known = is_known(&request.get_ref().service);
-        // Whoever watches must not keep a connection open that is to end.
+        // A watch must not keep a draining connection open.
         let phases = WatchStream::new(self.phase.clone())
             .take_while(|phase| *phase < Phase::Draining)
             .map(move |phase| Ok(if is_known { health(phase) } else { unknown() }));

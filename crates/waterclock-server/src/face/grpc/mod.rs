@@ -1,47 +1,46 @@
 //! Envoy's rate limit service v3, with health and reflection beside it.
 //!
-//! A request names a domain and descriptors; the configuration's rules say which policy each
-//! descriptor is charged to. All of them are decided together: a refused request changes nothing.
+//! A request names a domain and descriptors; the configuration's rules say which policy each descriptor is charged to.
+//! All of them are decided together: a refused request changes nothing.
 //!
-//! - `hits_addend` of the request goes for every descriptor without one of its own; 0 is 1 there.
-//! - A descriptor's own `hits_addend` of 0 is a peek: over the limit if not even one unit is left.
-//! - `is_negative_hits` gives back, after everything else has been admitted.
-//! - A descriptor's `limit` stands in for the numbers of the policy that its rule names; what was
-//!   spent under one is spent under the other. 0 requests per unit refuses. A descriptor without a
-//!   rule, or with one that is unlimited, stays unlimited.
-//! - A refused descriptor is `OVER_LIMIT`; those that only stood back for it are `OK`.
+//! - `hits_addend` of the request applies to every descriptor without its own; 0 counts as 1.
+//! - A descriptor's own `hits_addend` of 0 is a peek: over the limit if not one unit is left.
+//! - `is_negative_hits` is a refund, made after everything else was admitted.
+//! - A descriptor's `limit` replaces the numbers of the policy that its rule names, for this call; both share what was
+//!   spent. 0 requests per unit refuses. A descriptor without a rule, or with an unlimited one, stays unlimited.
+//! - A refused descriptor is `OVER_LIMIT`; the others of its request are `OK`, though not charged.
 
-mod authorize;
 mod connection;
-mod decide;
-mod failure;
-mod headers;
+mod descriptors;
 mod health;
-mod metadata;
-mod preface;
 pub mod proto;
-mod rate_limit;
 mod request;
-mod status;
-mod unit;
+mod response;
 
 pub(crate) use self::connection::serve;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use tonic::service::Routes;
+use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
+use waterclock::StoreError;
 
+use self::descriptors::decide;
 use self::health::Phases;
-use self::proto::RateLimitServiceServer;
-use self::rate_limit::RateLimit;
+use self::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
 use self::request::MAX_MESSAGE;
+use self::response::response;
+use crate::access::{Attempt, Role, bearer};
+use crate::engine::BadKey;
+use crate::observe::Face;
 use crate::server::Server;
 
-/// The services, for every connection to clone.
+/// The services, cloned by every connection.
 pub(crate) fn routes(server: &Arc<Server>) -> Routes {
-    let rate_limit = RateLimitServiceServer::new(RateLimit::new(Arc::clone(server)))
+    let rate_limit = RateLimitServiceServer::new(Service { server: Arc::clone(server) })
         .max_decoding_message_size(MAX_MESSAGE);
     let routes =
         Routes::new(rate_limit).add_service(HealthServer::new(Phases::new(server.phase())));
@@ -50,7 +49,7 @@ pub(crate) fn routes(server: &Arc<Server>) -> Routes {
             .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    // Our own descriptors are sound; without reflection there would still be service.
+    // Our own descriptors are valid; without reflection the service would still work.
     let routes = match reflection().build_v1() {
         Ok(v1) => routes.add_service(v1),
         Err(_) => routes,
@@ -60,4 +59,66 @@ pub(crate) fn routes(server: &Arc<Server>) -> Routes {
         Err(_) => routes,
     }
     .prepare()
+}
+
+struct Service {
+    server: Arc<Server>,
+}
+
+#[tonic::async_trait]
+impl RateLimitService for Service {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        authorize(&self.server, &request)?;
+        let _place = self.server.admit(Face::Grpc).ok_or_else(|| {
+            Status::resource_exhausted("the server is overloaded; nothing was decided")
+        })?;
+        let request = request.into_inner();
+        let descriptors = request::read(&request)?;
+        // One plan for the whole request, so that a reload does not change it half way.
+        let plan = Arc::clone(&self.server.engine.plan());
+        let outcomes = decide(&self.server, &plan, &request.domain, &descriptors).await?;
+        Ok(Response::new(response(&outcomes)))
+    }
+}
+
+/// The peer's address; the connection puts it into every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Peer(IpAddr);
+
+/// Whether the bearer token of a request has the role `check`.
+fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
+    let peer = request.extensions().get::<Peer>();
+    let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let token =
+        request.metadata().get("authorization").and_then(|value| bearer(value.to_str().ok()?));
+    match server.attempt(Face::Grpc, from, token, Role::Check) {
+        Attempt::Granted => Ok(()),
+        Attempt::Unknown => {
+            Err(Status::unauthenticated("send a known token as `authorization: Bearer …`"))
+        }
+        Attempt::Forbidden => Err(Status::permission_denied("the token lacks the role `check`")),
+        Attempt::Exhausted(wait) => Err(Status::unauthenticated(format!(
+            "too many wrong tokens from this address; try again in {} s",
+            wait.as_secs() + 1
+        ))),
+    }
+}
+
+/// A store that fails is unavailable, whatever the failure; it never refuses.
+fn store_failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Failed { kind, .. } => {
+            Status::unavailable(format!("the store failed ({})", kind.name()))
+        }
+        StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),
+        StoreError::Unfit(reason) => Status::failed_precondition(reason.clone()),
+        _ => Status::internal(error.to_string()),
+    }
+}
+
+fn bad_key(descriptor: usize, bad: &BadKey) -> Status {
+    Status::invalid_argument(format!("`descriptors[{descriptor}]`: {bad}"))
 }

@@ -1,26 +1,40 @@
-//! What a request asks, within bounds.
+//! A request of Envoy, read within bounds.
+
+use std::time::Duration;
 
 use tonic::Status;
 use waterclock::MAX_UNITS;
 
-use super::proto::{RateLimitDescriptor, RateLimitRequest};
-use super::unit::period;
+use super::proto::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
 use crate::engine::Rate;
 use crate::rules::Entry;
 use waterclock_config::{MAX_ENTRIES, MAX_TEXT};
 
-/// Descriptors that a request may have.
-pub(super) const MAX_DESCRIPTORS: usize = 32;
+/// Descriptors of one request.
+const MAX_DESCRIPTORS: usize = 32;
 
 /// The longest request, in bytes.
 pub(super) const MAX_MESSAGE: usize = 64 * 1_024;
 
-/// What one descriptor asks.
-pub(super) struct Asked<'r> {
+/// As the reference service has it, a month is 30 days and a year 365.
+const DAY: u64 = 86_400;
+
+/// One descriptor.
+pub(super) struct Descriptor<'r> {
     pub(super) entries: Vec<Entry<'r>>,
     pub(super) hits: Hits,
     /// Rate in place of the configuration's.
-    pub(super) limit: Option<Instead>,
+    pub(super) limit: Option<LimitOverride>,
+}
+
+impl Descriptor<'_> {
+    /// The rate that replaces the policy's.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        match self.limit {
+            Some(LimitOverride::Rate(rate)) => Some(rate),
+            Some(LimitOverride::Zero) | None => None,
+        }
+    }
 }
 
 /// What to do, and with how many units.
@@ -31,16 +45,16 @@ pub(super) enum Hits {
     Refund(u64),
 }
 
-/// What stands in for the configuration's numbers.
+/// A descriptor's own limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Instead {
-    /// None per any unit.
-    Nothing,
+pub(super) enum LimitOverride {
+    /// Refuses everything.
+    Zero,
     Rate(Rate),
 }
 
 /// One element for each descriptor, in their order.
-pub(super) fn read(request: &RateLimitRequest) -> Result<Vec<Asked<'_>>, Status> {
+pub(super) fn read(request: &RateLimitRequest) -> Result<Vec<Descriptor<'_>>, Status> {
     if request.domain.is_empty() {
         return Err(Status::invalid_argument("`domain` must not be empty"));
     }
@@ -56,10 +70,18 @@ pub(super) fn read(request: &RateLimitRequest) -> Result<Vec<Asked<'_>>, Status>
         )));
     }
     let hits = u64::from(request.hits_addend.max(1));
-    descriptors.iter().enumerate().map(|(at, descriptor)| asked(at, descriptor, hits)).collect()
+    descriptors
+        .iter()
+        .enumerate()
+        .map(|(at, descriptor)| read_descriptor(at, descriptor, hits))
+        .collect()
 }
 
-fn asked(at: usize, descriptor: &RateLimitDescriptor, hits: u64) -> Result<Asked<'_>, Status> {
+fn read_descriptor(
+    at: usize,
+    descriptor: &RateLimitDescriptor,
+    hits: u64,
+) -> Result<Descriptor<'_>, Status> {
     let entries = &descriptor.entries;
     if entries.len() > MAX_ENTRIES {
         return Err(Status::invalid_argument(format!(
@@ -72,28 +94,31 @@ fn asked(at: usize, descriptor: &RateLimitDescriptor, hits: u64) -> Result<Asked
         at_most(MAX_TEXT, entry.key.len(), field("key"))?;
         at_most(MAX_TEXT, entry.value.len(), field("value"))?;
     }
-    // No limit admits more, so nobody can tell the difference.
+    // No limit admits more than that.
     let units = descriptor.hits_addend.unwrap_or(hits).min(MAX_UNITS);
-    Ok(Asked {
+    Ok(Descriptor {
         entries: entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect(),
         hits: match units {
             _ if descriptor.is_negative_hits => Hits::Refund(units),
             0 => Hits::Peek,
             _ => Hits::Charge(units),
         },
-        limit: instead(at, descriptor)?,
+        limit: limit_override(at, descriptor)?,
     })
 }
 
-fn instead(at: usize, descriptor: &RateLimitDescriptor) -> Result<Option<Instead>, Status> {
+fn limit_override(
+    at: usize,
+    descriptor: &RateLimitDescriptor,
+) -> Result<Option<LimitOverride>, Status> {
     let Some(limit) = &descriptor.limit else { return Ok(None) };
     let Some(per) = period(limit.unit()) else {
         let reason = format!("`descriptors[{at}].limit.unit` must be from SECOND to YEAR");
         return Err(Status::invalid_argument(reason));
     };
     Ok(Some(match limit.requests_per_unit {
-        0 => Instead::Nothing,
-        requests => Instead::Rate(Rate { limit: requests.into(), per }),
+        0 => LimitOverride::Zero,
+        requests => LimitOverride::Rate(Rate { limit: requests.into(), per }),
     }))
 }
 
@@ -105,4 +130,18 @@ fn at_most(most: usize, length: usize, field: impl FnOnce() -> String) -> Result
     Err(Status::invalid_argument(format!(
         "{field} must be at most {most} bytes long; found {length}"
     )))
+}
+
+/// The period of an override; `None` if the unit is unknown.
+fn period(unit: RateLimitUnit) -> Option<Duration> {
+    let seconds = match unit {
+        RateLimitUnit::Unknown => return None,
+        RateLimitUnit::Second => 1,
+        RateLimitUnit::Minute => 60,
+        RateLimitUnit::Hour => 3_600,
+        RateLimitUnit::Day => DAY,
+        RateLimitUnit::Month => 30 * DAY,
+        RateLimitUnit::Year => 365 * DAY,
+    };
+    Some(Duration::from_secs(seconds))
 }

@@ -1,29 +1,33 @@
 //! One connection: HTTP/1 or HTTP/2, with a limit on everything.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use bytes::Bytes;
 use http::{HeaderValue, Request, Version, header};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::Peer;
-use super::rest::{Leaving, Rest};
 use crate::pace::{Pace, UnderWay};
 use crate::paced::Paced;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
-const MOST_HEAD_BYTES: usize = 16 * 1_024;
-const MOST_STREAMS: u32 = 256;
+const MAX_HEAD: usize = 16 * 1_024;
+const MAX_STREAMS: u32 = 256;
 /// What a peer may send before it is read: on one stream of HTTP/2, and on all of them.
 const STREAM_WINDOW: u32 = 64 * 1_024;
 const CONNECTION_WINDOW: u32 = 256 * 1_024;
@@ -35,22 +39,22 @@ where
 {
     let pace = Arc::new(Pace::new(server.patience()));
     let io = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
-    let resting = Arc::clone(&pace);
+    let activity = Arc::clone(&pace);
     let phase = server.phase();
-    let leaving = phase.clone();
-    let rest = Rest::default();
+    let draining = phase.clone();
+    let rest = UnreadBody::default();
     let answer = service_fn(move |request: Request<Incoming>| {
         let under_way = UnderWay::new(&pace);
-        let (router, leaving) = (router.clone(), leaving.clone());
+        let (router, draining) = (router.clone(), draining.clone());
         let rest = (request.version() < Version::HTTP_2).then(|| rest.clone());
-        let mut request = request.map(|body| Leaving::new(body, rest.clone()));
+        let mut request = request.map(|body| TrackedBody { body: Some(body), rest: rest.clone() });
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(Arc::clone(&pace));
         async move {
             let response = router.oneshot(request).await;
-            // Whoever is told now does not send the next request to a connection about to close.
+            // A client that is told does not send its next request to a connection that is about to close.
             let closes = match rest {
-                Some(rest) => !rest.is_gone().await || *leaving.borrow() >= Phase::LameDuck,
+                Some(rest) => !rest.is_drained().await || *draining.borrow() >= Phase::LameDuck,
                 None => false,
             };
             drop(under_way);
@@ -69,13 +73,13 @@ where
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(server.patience().idle * 2)
-        .max_buf_size(MOST_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD)
         .max_headers(64);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
-        .max_header_list_size(u32::try_from(MOST_HEAD_BYTES).unwrap_or(u32::MAX))
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX))
         .max_pending_accept_reset_streams(32)
         .max_local_error_reset_streams(256)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -86,21 +90,93 @@ where
     let mut connection = std::pin::pin!(connection);
     let is_idle = tokio::select! {
         _ = connection.as_mut() => return,
-        () = may_part(phase, &resting, server.quiet()) => false,
-        () = resting.idle() => true,
+        () = drained(phase, &activity, server.quiet()) => false,
+        () = activity.idle() => true,
     };
     connection.as_mut().graceful_shutdown();
     if is_idle {
-        // A peer that does not read what it asked for does not keep the connection either.
+        // A peer that does not read its answers does not keep the connection either.
         _ = timeout(server.patience().body, connection).await;
     } else {
-        // Whoever drains the server says how long that may take.
+        // `Running::stop` bounds how long that may take.
         _ = connection.await;
     }
 }
 
-/// Waits until the server drains and nothing would be lost here.
-async fn may_part(mut phase: watch::Receiver<Phase>, pace: &Pace, quiet: Duration) {
+/// Waits until the server drains and the connection can close without losing a request.
+async fn drained(mut phase: watch::Receiver<Phase>, pace: &Pace, quiet: Duration) {
     _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
-    pace.may_part(quiet).await;
+    pace.closable(quiet).await;
+}
+
+/// What was sent together with the head of a request has arrived by then.
+const DRAIN_TIME: Duration = Duration::from_millis(50);
+/// A longer rest of a body is not worth reading.
+const MAX_DRAINED: usize = 64 * 1_024;
+
+/// The part of a body that the handler has not read, shared by a connection and its request.
+///
+/// In HTTP/1 it is in the way of the next request. What has arrived is discarded; if more is to come, hyper closes the
+/// connection, and the peer should be told before it sends the next request.
+#[derive(Clone, Default)]
+struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
+
+impl UnreadBody {
+    /// Whether nothing is left, or little enough to discard.
+    async fn is_drained(&self) -> bool {
+        let rest = self.0.lock().take();
+        let Some(mut body) = rest else { return true };
+        let discard = async {
+            let mut bytes = 0;
+            while let Some(Ok(frame)) = body.frame().await {
+                bytes += frame.data_ref().map_or(0, Bytes::len);
+                if bytes > MAX_DRAINED {
+                    return false;
+                }
+            }
+            body.is_end_stream()
+        };
+        timeout(DRAIN_TIME, discard).await.unwrap_or(false)
+    }
+}
+
+/// The body of a request. Dropped early, it leaves the rest to its [`UnreadBody`].
+struct TrackedBody {
+    body: Option<Incoming>,
+    rest: Option<UnreadBody>,
+}
+
+impl Drop for TrackedBody {
+    fn drop(&mut self) {
+        if let (Some(body), Some(UnreadBody(rest))) = (self.body.take(), &self.rest)
+            && !body.is_end_stream()
+        {
+            *rest.lock() = Some(body);
+        }
+    }
+}
+
+impl Body for TrackedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = Pin::new(&mut *body).poll_frame(context);
+        if let Poll::Ready(None) = frame {
+            self.body = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
 }

@@ -1,10 +1,9 @@
-//! What is going on just now: once, or again and again as server-sent events.
+//! `/v1/live`: one snapshot of what the server does, or a stream of them as server-sent events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -13,10 +12,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
-use super::Shared;
-use super::decide::json;
-use super::guard::{open, token_of};
-use super::problem::Problem;
+use super::problem::{Problem, json};
+use super::request::{Access, Reads, token_of};
 use crate::access::{Attempt, Role};
 use crate::observe::Live;
 use crate::pace::Pace;
@@ -24,22 +21,16 @@ use crate::server::{Phase, Server};
 
 const EVENTS: &str = "text/event-stream";
 
-/// One snapshot; or one now and then, for those who accept events.
-pub(super) async fn live(State(server): Shared, parts: Parts) -> Response {
-    if let Err(problem) = open(&server, &parts, Role::Read) {
-        return problem.into_response();
-    }
+/// One snapshot; or one now and then, for callers that accept events.
+pub(super) async fn live(access: Access<Reads>, parts: Parts) -> Result<Response, Problem> {
     let mut response = if accepts_events(&parts.headers) {
-        match Feed::new(server, &parts) {
-            Ok(feed) => feed.into_response(),
-            Err(problem) => return problem.into_response(),
-        }
+        Feed::new(access.server, &parts)?.into_response()
     } else {
-        json(StatusCode::OK, &Live::of(&server))
+        json(StatusCode::OK, &Live::of(&access.server))
     };
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(header::CACHE_CONTROL, no_store);
-    response
+    Ok(response)
 }
 
 fn accepts_events(headers: &HeaderMap) -> bool {
@@ -51,33 +42,31 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     accepted.flat_map(|value| value.split(',')).any(names_events)
 }
 
-/// Somebody who reads events, until the server drains or the token is not good any more.
+/// One reader of events, until the server drains or its token is revoked.
 ///
-/// Each event is fetched when the one before has gone out: whoever reads slowly hears less, and nothing piles
-/// up. Whoever does not read at all is idle, and parted from like others who are. All feeds tell the same
-/// event at the same time.
+/// Each event is made when the one before was sent: a slow reader gets fewer of them, and nothing piles up. A reader that
+/// does not read at all is idle, and closed like other idle connections. All feeds send the same event at the same time.
 struct Feed {
     server: Arc<Server>,
     token: Option<String>,
     phase: watch::Receiver<Phase>,
     pace: Option<Arc<Pace>>,
-    /// The tick that was told of last.
-    told: Option<u64>,
+    /// The tick of the last event.
+    sent: Option<u64>,
     _room: OwnedSemaphorePermit,
 }
 
 impl Feed {
     fn new(server: Arc<Server>, parts: &Parts) -> Result<Feed, Problem> {
         let Some(room) = server.admit_to_live() else {
-            let detail =
-                "too many live feeds are being read; ask without `text/event-stream` instead";
+            let detail = "too many live feeds are open; poll without `text/event-stream` instead";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(10));
         };
         Ok(Feed {
             phase: server.phase(),
             token: token_of(&parts.headers).map(str::to_owned),
             pace: parts.extensions.get().cloned(),
-            told: None,
+            sent: None,
             _room: room,
             server,
         })
@@ -86,27 +75,27 @@ impl Feed {
     /// The next event, when its time has come; `None` where the feed ends.
     async fn next(&mut self) -> Option<Bytes> {
         let ticks = self.server.ticks();
-        if let Some(next) = self.told.map(|told| told + 1) {
+        if let Some(next) = self.sent.map(|sent| sent + 1) {
             let wait = ticks.until(next, self.server.uptime());
             let draining = self.phase.wait_for(|phase| *phase >= Phase::Draining);
             if timeout(wait, draining).await.is_ok() {
                 return None;
             }
         }
-        // Where two clocks do not agree on a wait, it is over nevertheless.
-        let tick = ticks.at(self.server.uptime()).max(self.told.map_or(0, |told| told + 1));
-        // A reload may have taken the token away.
-        if self.server.still(self.token.as_deref(), Role::Read) != Attempt::Granted {
+        // The timer's clock may differ from the server's: never repeat a tick.
+        let tick = ticks.at(self.server.uptime()).max(self.sent.map_or(0, |sent| sent + 1));
+        // A reload may have revoked the token.
+        if self.server.revalidate(self.token.as_deref(), Role::Read) != Attempt::Granted {
             return None;
         }
         if let Some(pace) = &self.pace {
-            pace.answer_goes_on();
+            pace.keep_alive();
         }
         let (tick, event) = ticks.event(tick, || {
             let live = serde_json::to_string(&Live::of(&self.server)).ok()?;
             Some(format!("data: {live}\n\n").into())
         })?;
-        self.told = Some(tick);
+        self.sent = Some(tick);
         Some(event)
     }
 }
@@ -120,7 +109,7 @@ impl IntoResponse for Feed {
         let mut response = Body::from_stream(events).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENTS));
-        // nginx would keep events until it has a few kilobytes of them.
+        // nginx would buffer events until it has a few kilobytes of them.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         response
     }

@@ -1,16 +1,17 @@
-//! Why a request was not answered with a decision, as `application/problem+json`.
+//! Errors as `application/problem+json`, and other answers as JSON.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use serde_json::{Map, Value, json};
-use waterclock::{Failure, StoreError};
+use serde::Serialize;
+use serde_json::{Map, Value, json as value};
+use waterclock::{CostError, Failure, StoreError};
 
 use crate::engine::BadKey;
 
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// A refusal to decide: a status and one sentence.
+/// An error: a status and one sentence.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -25,7 +26,7 @@ impl Problem {
         Problem { status, detail: detail.into(), field: None, failure: None, retry_after: None }
     }
 
-    /// Something in the request is wrong: which field, and what would be right.
+    /// A field of the request is wrong; the detail says what would be right.
     pub(super) fn bad(field: impl Into<String>, detail: impl Into<String>) -> Problem {
         Problem { field: Some(field.into()), ..Problem::new(StatusCode::BAD_REQUEST, detail) }
     }
@@ -34,13 +35,13 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// Which of several checks it is about.
-    pub(super) fn in_line(self, at: usize) -> Problem {
+    /// The same, about one of several checks.
+    pub(super) fn in_check(self, at: usize) -> Problem {
         let field = self.field.map(|field| format!("checks[{at}].{field}"));
         Problem { field, detail: format!("checks[{at}]: {}", self.detail), ..self }
     }
 
-    /// The same, with what may be behind it.
+    /// The same, with a likely reason.
     pub(super) fn because(self, reason: &str) -> Problem {
         Problem { detail: format!("{}; {reason}", self.detail), ..self }
     }
@@ -56,6 +57,12 @@ impl From<BadKey> for Problem {
     }
 }
 
+impl From<CostError> for Problem {
+    fn from(error: CostError) -> Problem {
+        Problem::bad("cost", error.to_string())
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Problem {
         match &error {
@@ -64,7 +71,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::Failed { kind, .. } => {
                 let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, without_hosts(&error));
-                // Programs tell by it that this server is well and has decided to let nobody pass.
+                // Clients see by it that this server is healthy and that the policy refuses while the store fails.
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
             StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
@@ -73,7 +80,7 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// What clients hear of a failure: its reason may name hosts.
+/// A failure for clients, without its reason, which may name hosts.
 pub(super) fn without_hosts(error: &StoreError) -> String {
     match error.failure() {
         Some(kind) => format!("the store failed ({})", kind.name()),
@@ -85,16 +92,16 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let mut body = Map::from_iter([
-            ("type".to_owned(), json!("about:blank")),
-            ("title".to_owned(), json!(title)),
-            ("status".to_owned(), json!(self.status.as_u16())),
-            ("detail".to_owned(), json!(self.detail)),
+            ("type".to_owned(), value!("about:blank")),
+            ("title".to_owned(), value!(title)),
+            ("status".to_owned(), value!(self.status.as_u16())),
+            ("detail".to_owned(), value!(self.detail)),
         ]);
         if let Some(field) = self.field {
-            body.insert("field".to_owned(), json!(field));
+            body.insert("field".to_owned(), value!(field));
         }
         if let Some(failure) = self.failure {
-            body.insert("failure".to_owned(), json!(failure.name()));
+            body.insert("failure".to_owned(), value!(failure.name()));
         }
         let mut response = Response::new(Body::from(Value::Object(body).to_string()));
         *response.status_mut() = self.status;
@@ -108,4 +115,13 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
 }

@@ -1,77 +1,64 @@
-//! `/v1/reserve` and `/v1/reservations`: hold an estimate, settle the truth.
+//! `/v1/reserve` and `/v1/reservations`: hold an estimate, then settle it with what was used.
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use axum::extract::Path;
+use axum::response::Response;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use waterclock::{
     Cost, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Settled,
     Settlement, StoreError, Verb,
 };
-
-use super::Shared;
-use super::decide::{
-    Decisions, Prepared, json, nothing_said, prepare, prepare_all, refusal, tell, violated,
-    wants_problem,
-};
-use super::guard::{body_of, open, room};
-use super::problem::Problem;
-use super::question::{Beside, Call, Charges, Question};
-use crate::access::Role;
-use crate::decision_line::micros_up;
-use crate::engine::{Check, Engine, Holding, Reply, Terms};
-use crate::observe::Face;
-use crate::server::Server;
 use waterclock_config::Micros;
 
-pub(super) async fn reserve(
-    engine: &Engine,
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Result<Response, Problem> {
-    let Question { charges, beside } = Question::read(body, Call::Reserve)?;
-    let terms = terms(&beside)?;
+use super::body::{Charges, CheckBody, Options, Verbs};
+use super::check::{Decisions, refusal, to_check, to_checks, write_headers};
+use super::problem::{Problem, json};
+use super::request::{Call, Checks};
+use crate::decision_line::micros_up;
+use crate::engine::{Check, Engine, Holding, Terms};
+use crate::observe::Face;
+use crate::server::Server;
+
+/// Holds the charges of a body until they are settled.
+pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
+    let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Reserve)?;
+    let terms = terms(&options)?;
+    let engine = &call.server.engine;
     let plan = engine.plan();
-    match &charges {
-        Charges::One(line) => {
-            let lines = [prepare(&plan, Verb::Check, line)?];
-            let Holding { replies, reservation } = hold(engine, terms, &lines).await?;
-            let answer = lines[0].answer(replies.first().ok_or_else(nothing_said)?);
-            Ok(answered(headers, &lines, &replies, reservation, &answer))
-        }
+    let (checks, is_one) = match &charges {
+        Charges::One(charge) => (vec![to_check(&plan, Verb::Check, charge)?], true),
         Charges::Several { atomic: false, .. } => {
-            Err(Problem::bad("atomic", "a reservation holds all of its charges or nothing"))
+            let detail = "a reservation holds all of its charges or none; leave `atomic` out";
+            return Err(Problem::bad("atomic", detail));
         }
-        Charges::Several { lines, .. } => {
-            let lines = prepare_all(&plan, Verb::Check, lines)?;
-            let Holding { replies, reservation } = hold(engine, terms, &lines).await?;
-            let answers = lines.iter().zip(&replies).map(|(line, reply)| line.answer(reply));
-            let answer = Decisions { allowed: reservation.is_some(), decisions: answers.collect() };
-            Ok(answered(headers, &lines, &replies, reservation, &answer))
+        Charges::Several { charges, .. } => (to_checks(&plan, Verb::Check, charges)?, false),
+    };
+    let Holding { replies, reservation, .. } = hold(engine, terms, &checks).await?;
+    let answer = Decisions::new(&checks, &replies, reservation.is_some(), is_one);
+    let mut response = match &reservation {
+        Some((id, expires_in)) => {
+            let reservation = Reservation { id, expires_in_us: micros_up(*expires_in) };
+            json(StatusCode::CREATED, &Held { answer: &answer, reservation })
         }
-    }
+        None => refusal(&call.parts.headers, &checks, &replies, &answer),
+    };
+    write_headers(&checks, &replies, response.headers_mut());
+    Ok(response)
 }
 
-async fn hold(
-    engine: &Engine,
-    terms: Terms<'_>,
-    lines: &[Prepared<'_>],
-) -> Result<Holding, Problem> {
-    let asks: Vec<Check<'_>> = lines.iter().map(Prepared::ask).collect();
-    engine.reserve(Face::Http, terms, &asks).await.map_err(|error| match error {
+async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result<Holding, Problem> {
+    engine.reserve(Face::Http, terms, checks).await.map_err(|error| match error {
         StoreError::BadReservation(reason) => {
             let leases =
-                lines.iter().filter_map(|line| line.served.scope().policy().shortest_lease());
+                checks.iter().filter_map(|check| check.policy.scope().policy().shortest_lease());
             let is_long = terms.ttl.is_some_and(|ttl| leases.min().is_some_and(|most| ttl > most));
-            // All else that can be wrong with it was looked at before.
+            // All other fields were validated before.
             let field = match terms.on_expiry {
                 _ if is_long => "ttl",
-                // Memory takes it, and Redis takes nothing else then.
-                OnExpiry::Release if engine.store().name() == "redis" => "on_expiry",
+                // Memory accepts `release`; for Redis it is the only possible error.
+                OnExpiry::Release if engine.store().memory().is_none() => "on_expiry",
                 _ => "id",
             };
             Problem::bad(field, reason)
@@ -80,11 +67,11 @@ async fn hold(
     })
 }
 
-/// On which terms something is to be held, each of them named where it is wrong.
-fn terms<'a>(beside: &'a Beside<'_>) -> Result<Terms<'a>, Problem> {
-    let id = beside.id.as_ref().map(|id| checked_id(&id.0)).transpose()?;
-    let ttl = beside.ttl.as_ref().map(|ttl| checked_ttl(&ttl.0)).transpose()?;
-    let on_expiry = match beside.on_expiry.as_ref().map(|word| &*word.0) {
+/// The terms of a body. An error names the field.
+fn terms<'a>(options: &'a Options<'_>) -> Result<Terms<'a>, Problem> {
+    let id = options.id.as_ref().map(|id| checked_id(&id.0)).transpose()?;
+    let ttl = options.ttl.as_ref().map(|ttl| checked_ttl(&ttl.0)).transpose()?;
+    let on_expiry = match options.on_expiry.as_ref().map(|word| &*word.0) {
         None | Some("keep") => OnExpiry::Keep,
         Some("release") => OnExpiry::Release,
         Some(_) => {
@@ -114,7 +101,7 @@ fn checked_id(id: &str) -> Result<&str, Problem> {
     Err(Problem::bad("id", detail))
 }
 
-/// A decision, or several, and what they hold.
+/// One decision or several, and the reservation.
 #[derive(Serialize)]
 struct Held<'a, T> {
     #[serde(flatten)]
@@ -126,26 +113,6 @@ struct Held<'a, T> {
 struct Reservation<'a> {
     id: &'a str,
     expires_in_us: u64,
-}
-
-fn answered<T: Serialize>(
-    asked: &HeaderMap,
-    lines: &[Prepared<'_>],
-    replies: &[Reply],
-    reservation: Option<(String, Duration)>,
-    answer: &T,
-) -> Response {
-    let lines: Vec<&Prepared<'_>> = lines.iter().collect();
-    let mut response = match &reservation {
-        Some((id, expires_in)) => {
-            let reservation = Reservation { id, expires_in_us: micros_up(*expires_in) };
-            json(StatusCode::CREATED, &Held { answer, reservation })
-        }
-        None if wants_problem(asked) => refusal(answer, violated(&lines, replies)),
-        None => json(StatusCode::TOO_MANY_REQUESTS, answer),
-    };
-    tell(&lines, replies, response.headers_mut());
-    response
 }
 
 /// What was used: one cost, or one for each charge.
@@ -173,41 +140,26 @@ impl Costs {
 
 /// Settles a reservation with what was used.
 pub(super) async fn commit(
-    State(server): Shared,
     Path(id): Path<String>,
-    parts: Parts,
-    body: Body,
-) -> Response {
-    let done = async {
-        open(&server, &parts, Role::Check)?;
-        let body = body_of(&server, &parts.headers, body).await?;
-        let _room = room(&server)?;
-        let Used { cost } = serde_json::from_slice(&body).map_err(|_| {
-            let detail =
-                "the body must be {\"cost\": units}, or a list of them for several charges";
-            Problem::bad("cost", detail)
-        })?;
-        settle(&server, &id, Settlement::Commit(cost.as_slice())).await
-    };
-    done.await.unwrap_or_else(|problem: Problem| problem.into_response())
+    call: Call<Checks>,
+) -> Result<Response, Problem> {
+    let Used { cost } = serde_json::from_slice(&call.body).map_err(|_| {
+        let detail = "the body must be {\"cost\": units}, or a list of them for several charges";
+        Problem::bad("cost", detail)
+    })?;
+    settle(&call.server, &id, Settlement::Commit(cost.as_slice())).await
 }
 
 /// Settles a reservation of which nothing was used.
 pub(super) async fn cancel(
-    State(server): Shared,
     Path(id): Path<String>,
-    parts: Parts,
-) -> Response {
-    let done = async {
-        open(&server, &parts, Role::Check)?;
-        let _room = room(&server)?;
-        settle(&server, &id, Settlement::Cancel).await
-    };
-    done.await.unwrap_or_else(|problem: Problem| problem.into_response())
+    call: Call<Checks>,
+) -> Result<Response, Problem> {
+    settle(&call.server, &id, Settlement::Cancel).await
 }
 
 #[derive(Serialize)]
-struct SettledLine<'a> {
+struct SettledBody<'a> {
     id: &'a str,
     cancelled: bool,
     held: &'a [Cost],
@@ -221,5 +173,5 @@ async fn settle(server: &Server, id: &str, with: Settlement<'_>) -> Result<Respo
         error => error.into(),
     })?;
     let Settled { is_cancelled, held, used } = &settled;
-    Ok(json(StatusCode::OK, &SettledLine { id, cancelled: *is_cancelled, held, used }))
+    Ok(json(StatusCode::OK, &SettledBody { id, cancelled: *is_cancelled, held, used }))
 }

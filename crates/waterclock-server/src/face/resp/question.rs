@@ -58,13 +58,13 @@ impl Question<'_> {
         let (verb, cost) = (self.verb, self.cost);
         match self.about {
             About::Policy { served, key } => {
-                let ask = Check { policy: served, key: &key, cost, tier: None, rate: None };
+                let ask = Check { policy: served, key, cost, tier: None, rate: None };
                 let replies = engine.apply(Face::Resp, verb, &[ask]).await?;
                 let first = replies.into_iter().next();
                 first.map(|reply| Said::Policy(reply.answer.decision)).ok_or_else(missing_answer)
             }
             About::Hold { served, key, ttl } => {
-                let ask = Check { policy: served, key: &key, cost, tier: None, rate: None };
+                let ask = Check { policy: served, key, cost, tier: None, rate: None };
                 let terms = Terms { ttl: Some(ttl), ..Terms::default() };
                 let holding = engine.reserve(Face::Resp, terms, &[ask]).await?;
                 let first = holding.replies.into_iter().next().ok_or_else(missing_answer)?;

@@ -107,7 +107,7 @@ impl Session {
             _ if server.is_open() => May::Check,
             None => May::Nothing,
             // Looking at a token again is no guess, however many of those there were.
-            Some(token) => match server.still(Some(token), Role::Check) {
+            Some(token) => match server.revalidate(Some(token), Role::Check) {
                 Attempt::Granted => May::Check,
                 Attempt::Forbidden => May::Read,
                 _ => return self.may = May::Nothing,

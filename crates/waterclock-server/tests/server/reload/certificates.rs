@@ -37,7 +37,7 @@ async fn a_bad_certificate_changes_nothing() {
     std::fs::write(&path, with("old")).unwrap();
     authority.for_server().write_to(directory.path());
     let server = AtWork::serving_file(&path).await;
-    let said = || server.running.server().reloads().said();
+    let said = || server.running.server().reloads().status();
     // The key of another certificate, and a policy that must not come alone.
     std::fs::write(directory.path().join("key.pem"), authority.for_server().key).unwrap();
     std::fs::write(&path, with("new")).unwrap();
@@ -62,7 +62,7 @@ async fn tls_is_turned_off_by_a_restart_only() {
     authority.for_server().write_to(directory.path());
     let server = AtWork::serving_file(&path).await;
     std::fs::write(&path, "[policies.p]\nlimits = [\"1/h\"]\n").unwrap();
-    let said = || server.running.server().reloads().said();
+    let said = || server.running.server().reloads().status();
     eventually("turned down", async || !said().last_reload.success).await;
     assert!(said().last_reload.problems[0].contains("by a restart only"));
     assert!(authority.connect(server.http_address(), None).await.is_ok());

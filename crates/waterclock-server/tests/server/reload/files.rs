@@ -137,7 +137,7 @@ async fn a_bad_file_changes_nothing_and_is_told_of() {
     {
         scene.write("waterclock.toml", text);
         eventually("the complaint", async || {
-            scene.said().last_reload.problems.iter().any(|line| line.contains(says))
+            scene.status().last_reload.problems.iter().any(|line| line.contains(says))
         })
         .await;
         let mut client = scene.server.http().await;
@@ -148,7 +148,7 @@ async fn a_bad_file_changes_nothing_and_is_told_of() {
         assert!(metrics.contains("waterclock_config_last_reload_success 0"), "{metrics}");
         assert_eq!(scene.remaining("p", "k").await, 3);
     }
-    let before = scene.said().generation;
+    let before = scene.status().generation;
     scene.write("waterclock.toml", &yearly(6));
     scene.generation(before + 1).await;
     let mut client = scene.server.http().await;
@@ -169,8 +169,8 @@ async fn what_takes_a_restart_is_named() {
     assert_eq!(config["needs_restart"], serde_json::json!(["server.http", "store"]));
     scene.write("waterclock.toml", &yearly(6));
     scene.generation(3).await;
-    assert_eq!(scene.said().needs_restart, [""; 0]);
+    assert_eq!(scene.status().needs_restart, [""; 0]);
     scene.write("waterclock.toml", &format!("[store]\nca = \"ca.pem\"\n{}", yearly(6)));
     scene.generation(4).await;
-    assert_eq!(scene.said().needs_restart, ["store"]);
+    assert_eq!(scene.status().needs_restart, ["store"]);
 }

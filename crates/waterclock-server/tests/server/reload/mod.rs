@@ -10,7 +10,7 @@ mod tiers;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use waterclock_server::Said;
+use waterclock_server::ReloadStatus;
 
 use crate::at_work::AtWork;
 use crate::patience::eventually;
@@ -38,20 +38,20 @@ impl Scene {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    fn said(&self) -> Said {
-        self.server.running.server().reloads().said()
+    fn status(&self) -> ReloadStatus {
+        self.server.running.server().reloads().status()
     }
 
     /// Waits until so many configurations were put in force.
     async fn generation(&self, generation: u64) {
         let what = format!("generation {generation}");
-        eventually(&what, async || self.said().generation >= generation).await;
+        eventually(&what, async || self.status().generation >= generation).await;
     }
 
     /// Waits until the last configuration was turned down; why.
     async fn turned_down(&self) -> String {
-        eventually("turned down", async || !self.said().last_reload.success).await;
-        self.said().last_reload.problems.join("\n")
+        eventually("turned down", async || !self.status().last_reload.success).await;
+        self.status().last_reload.problems.join("\n")
     }
 
     /// The status of a check.

@@ -44,7 +44,7 @@ async fn no_request_fails_and_no_key_is_refilled() {
     for round in 1..=rounds {
         // One unit more each time, and not everything that was spent.
         let limit = 100 + round;
-        let generation = scene.said().generation;
+        let generation = scene.status().generation;
         scene.write("new", &with(limit));
         std::fs::rename(scene.path("new"), scene.path("waterclock.toml")).unwrap();
         scene.server.running.reload();

@@ -117,13 +117,13 @@ async fn policies_live_on_the_server() {
         .unwrap();
     server.running.reload();
     let reloads = server.running.server().reloads();
-    crate::patience::eventually("reloaded", async || reloads.said().generation >= 2).await;
+    crate::patience::eventually("reloaded", async || reloads.status().generation >= 2).await;
     store.set_policy(q()).await.unwrap();
     assert_eq!(check(&store, "q", b"k", 1).await.unwrap().decision.limit(), Some(3));
 
     std::fs::write(&path, POLICY.replace("policies.p", "policies.q")).unwrap();
     server.running.reload();
-    crate::patience::eventually("reloaded", async || reloads.said().generation >= 3).await;
+    crate::patience::eventually("reloaded", async || reloads.status().generation >= 3).await;
     // The server has it no longer, and nothing stands in for what is configured away.
     assert!(matches!(check(&store, "p", b"k", 1).await, Err(StoreError::UnknownPolicy(_))));
     let long = vec![b'k'; 1_025];

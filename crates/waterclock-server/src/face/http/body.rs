@@ -1,4 +1,4 @@
-//! The body of a check: read quickly when it is right, explained slowly when it is not.
+//! The JSON body of a check: one fast pass if it is valid, a slow one that names the wrong field if it is not.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,77 +11,86 @@ use waterclock::Cost;
 use super::problem::Problem;
 use waterclock_config::did_you_mean;
 
-/// Checks in one question.
-const MOST_CHECKS: usize = 1_024;
+/// Checks in one body.
+const MAX_CHECKS: usize = 1_024;
 
-/// Which call a body is read for: some take more than charges.
+/// The verbs a body is read for: some take options beside the charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum Verbs {
     Decide,
     Reserve,
     Report,
 }
 
-impl Call {
-    /// What may stand beside the charges.
-    fn takes(self) -> &'static [&'static str] {
+impl Verbs {
+    /// The options it takes.
+    fn options(self) -> &'static [&'static str] {
         match self {
-            Call::Decide => &[],
-            Call::Reserve => &["ttl", "id", "on_expiry"],
-            Call::Report => &["outcome"],
+            Verbs::Decide => &[],
+            Verbs::Reserve => &["ttl", "id", "on_expiry"],
+            Verbs::Report => &["outcome"],
         }
     }
 }
 
-/// A body, understood.
+/// A valid body.
 #[derive(Debug)]
-pub(super) struct Question<'a> {
+pub(super) struct CheckBody<'a> {
     pub(super) charges: Charges<'a>,
-    pub(super) beside: Beside<'a>,
+    pub(super) options: Options<'a>,
 }
 
 /// One or several charges.
 #[derive(Debug)]
 pub(super) enum Charges<'a> {
-    One(Line<'a>),
-    Several { lines: Vec<Line<'a>>, atomic: bool },
+    One(Charge<'a>),
+    Several { charges: Vec<Charge<'a>>, atomic: bool },
 }
 
-/// What some calls take beside the charges.
+impl<'a> Charges<'a> {
+    pub(super) fn as_slice(&self) -> &[Charge<'a>] {
+        match self {
+            Charges::One(charge) => std::slice::from_ref(charge),
+            Charges::Several { charges, .. } => charges,
+        }
+    }
+}
+
+/// What some verbs take beside the charges.
 #[derive(Debug)]
-pub(super) struct Beside<'a> {
+pub(super) struct Options<'a> {
     pub(super) ttl: Option<Text<'a>>,
     pub(super) id: Option<Text<'a>>,
     pub(super) on_expiry: Option<Text<'a>>,
     pub(super) outcome: Option<Text<'a>>,
 }
 
-impl Beside<'_> {
-    /// Whether there is nothing that this call does not take.
-    fn fits(&self, call: Call) -> bool {
+impl Options<'_> {
+    /// Whether these verbs take all that is given.
+    fn fits(&self, verbs: Verbs) -> bool {
         let holds = self.ttl.is_some() || self.id.is_some() || self.on_expiry.is_some();
-        (!holds || call == Call::Reserve) && (self.outcome.is_none() || call == Call::Report)
+        (!holds || verbs == Verbs::Reserve) && (self.outcome.is_none() || verbs == Verbs::Report)
     }
 }
 
-/// One charge as the caller writes it.
+/// One charge as the caller sends it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line<'a> {
+pub(super) struct Charge<'a> {
     #[serde(borrow)]
     pub(super) policy: Text<'a>,
     #[serde(borrow)]
     pub(super) key: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) fields: Option<Fields<'a>>,
-    /// Beside a key; fields have one of their own.
+    /// Options a key; fields have one of their own.
     #[serde(borrow)]
     pub(super) tier: Option<Text<'a>>,
     #[serde(default, deserialize_with = "present")]
     pub(super) cost: Option<Cost>,
 }
 
-/// Everything that can be in a body: one charge or several of them, and what stands beside.
+/// Everything that can be in a body: one charge or several, and options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body<'a> {
@@ -96,7 +105,7 @@ struct Body<'a> {
     #[serde(default, deserialize_with = "present")]
     cost: Option<Cost>,
     #[serde(borrow, default, deserialize_with = "present")]
-    checks: Option<Vec<Line<'a>>>,
+    checks: Option<Vec<Charge<'a>>>,
     #[serde(default, deserialize_with = "present")]
     atomic: Option<bool>,
     #[serde(borrow)]
@@ -109,7 +118,7 @@ struct Body<'a> {
     outcome: Option<Text<'a>>,
 }
 
-/// Absent is one thing, `null` another.
+/// Tells `null`, which is wrong, from a field that is left out.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -117,23 +126,27 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl<'a> Body<'a> {
-    /// Nothing, if it has both one charge and several, or neither.
-    fn understood(self) -> Option<Question<'a>> {
+    /// `None` if it has both one charge and several, or neither.
+    fn into_checks(self) -> Option<CheckBody<'a>> {
         let Body { policy, key, fields, tier, cost, checks, atomic, .. } = self;
-        let beside =
-            Beside { ttl: self.ttl, id: self.id, on_expiry: self.on_expiry, outcome: self.outcome };
+        let options = Options {
+            ttl: self.ttl,
+            id: self.id,
+            on_expiry: self.on_expiry,
+            outcome: self.outcome,
+        };
         let charges = match (policy, checks) {
             (Some(policy), None) if atomic.is_none() => {
-                Charges::One(Line { policy, key, fields, tier, cost })
+                Charges::One(Charge { policy, key, fields, tier, cost })
             }
-            (None, Some(lines))
+            (None, Some(charges))
                 if key.is_none() && fields.is_none() && tier.is_none() && cost.is_none() =>
             {
-                Charges::Several { lines, atomic: atomic.unwrap_or(true) }
+                Charges::Several { charges, atomic: atomic.unwrap_or(true) }
             }
             _ => return None,
         };
-        Some(Question { charges, beside })
+        Some(CheckBody { charges, options })
     }
 }
 
@@ -142,12 +155,12 @@ impl<'a> Body<'a> {
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-/// Fields of a request, by name. Numbers and flags stand for their text.
+/// Fields of a request, by name. Numbers and booleans become text.
 #[derive(Debug)]
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-/// A request is described by fewer fields than this.
-const MOST_FIELDS: usize = 64;
+/// Fields of one request.
+const MAX_FIELDS: usize = 64;
 
 impl Fields<'_> {
     pub(super) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -158,8 +171,8 @@ impl Fields<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {
-        struct OfFields;
-        impl<'de> Visitor<'de> for OfFields {
+        struct FieldsVisitor;
+        impl<'de> Visitor<'de> for FieldsVisitor {
             type Value = Fields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,47 +186,47 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                         Value::String(text) => Cow::Owned(text),
                         Value::Number(number) => Cow::Owned(number.to_string()),
                         Value::Bool(flag) => Cow::Borrowed(if flag { "true" } else { "false" }),
-                        _ => return Err(A::Error::custom("a field is no text")),
+                        _ => return Err(A::Error::custom("a field is not a string")),
                     };
-                    // Others who read this may take the last of two where we take the first.
+                    // Another reader of the body may take the second where we take the first.
                     if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom("a field is there twice"));
+                        return Err(A::Error::custom("a field is given twice"));
                     }
-                    if fields.len() == MOST_FIELDS {
-                        return Err(A::Error::custom("there are too many fields"));
+                    if fields.len() == MAX_FIELDS {
+                        return Err(A::Error::custom("too many fields"));
                     }
                     fields.push((name, value));
                 }
                 Ok(Fields(fields))
             }
         }
-        deserializer.deserialize_map(OfFields)
+        deserializer.deserialize_map(FieldsVisitor)
     }
 }
 
-impl<'a> Question<'a> {
-    pub(super) fn read(body: &'a [u8], call: Call) -> Result<Question<'a>, Problem> {
-        let read = serde_json::from_slice::<Body<'a>>(body).ok().and_then(Body::understood);
-        let Some(question) = read.filter(|question| question.beside.fits(call)) else {
-            return Err(explain(body, call));
+impl<'a> CheckBody<'a> {
+    pub(super) fn read(body: &'a [u8], verbs: Verbs) -> Result<CheckBody<'a>, Problem> {
+        let read = serde_json::from_slice::<Body<'a>>(body).ok().and_then(Body::into_checks);
+        let Some(parsed) = read.filter(|parsed| parsed.options.fits(verbs)) else {
+            return Err(explain(body, verbs));
         };
-        if let Charges::Several { lines, .. } = &question.charges {
-            if lines.is_empty() {
+        if let Charges::Several { charges, .. } = &parsed.charges {
+            if charges.is_empty() {
                 return Err(Problem::bad("checks", "`checks` must hold at least one check"));
             }
-            if lines.len() > MOST_CHECKS {
-                let found = lines.len();
+            if charges.len() > MAX_CHECKS {
+                let found = charges.len();
                 let detail =
-                    format!("`checks` must hold at most {MOST_CHECKS} checks; found {found}");
+                    format!("`checks` must hold at most {MAX_CHECKS} checks; found {found}");
                 return Err(Problem::bad("checks", detail));
             }
         }
-        Ok(question)
+        Ok(parsed)
     }
 }
 
-/// What is wrong with a body that cannot be read, by the name of the field.
-fn explain(body: &[u8], call: Call) -> Problem {
+/// Names the field that is wrong in a body that cannot be read.
+fn explain(body: &[u8], verbs: Verbs) -> Problem {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(error) => return Problem::bad("body", format!("the body must be JSON: {error}")),
@@ -222,71 +235,73 @@ fn explain(body: &[u8], call: Call) -> Problem {
         return Problem::bad("body", "the body must be a JSON object");
     };
     let is_text = |name: &str| top.get(name).is_none_or(|text| text.is_string() || text.is_null());
-    if let Some(name) = call.takes().iter().find(|name| !is_text(name)) {
+    if let Some(name) = verbs.options().iter().find(|name| !is_text(name)) {
         return Problem::bad(*name, format!("`{name}` must be a string"));
     }
-    let Some(checks) = top.get("checks") else { return explain_line(&value, "", call.takes()) };
-    let stands_beside =
-        |name: &str| ["checks", "atomic"].contains(&name) || call.takes().contains(&name);
-    if let Some(name) = top.keys().find(|name| !stands_beside(name)) {
-        return Problem::bad(name, format!("`{name}` cannot stand beside `checks`"));
+    let Some(checks) = top.get("checks") else {
+        return explain_charge(&value, "", verbs.options());
+    };
+    let is_allowed =
+        |name: &str| ["checks", "atomic"].contains(&name) || verbs.options().contains(&name);
+    if let Some(name) = top.keys().find(|name| !is_allowed(name)) {
+        return Problem::bad(name, format!("`{name}` cannot be used with `checks`"));
     }
     if top.get("atomic").is_some_and(|atomic| !atomic.is_boolean()) {
         return Problem::bad("atomic", "`atomic` must be true or false");
     }
-    let Value::Array(lines) = checks else {
+    let Value::Array(charges) = checks else {
         return Problem::bad("checks", "`checks` must be an array of checks");
     };
-    let wrong = |line: &&Value| Line::deserialize(*line).is_err();
-    match lines.iter().enumerate().find(|(_, line)| wrong(line)) {
-        Some((at, line)) => explain_line(line, &format!("checks[{at}]."), &[]),
-        None => Problem::bad("checks", "in `checks` a name is there twice"),
+    let is_wrong = |charge: &&Value| Charge::deserialize(*charge).is_err();
+    match charges.iter().enumerate().find(|(_, charge)| is_wrong(charge)) {
+        Some((at, charge)) => explain_charge(charge, &format!("checks[{at}]."), &[]),
+        None => Problem::bad("checks", "in `checks` a name is given twice"),
     }
 }
 
-fn explain_line(line: &Value, before: &str, beside: &[&str]) -> Problem {
+fn explain_charge(charge: &Value, before: &str, options: &[&str]) -> Problem {
     const KNOWN: [&str; 5] = ["policy", "key", "fields", "tier", "cost"];
-    let Value::Object(line) = line else {
+    let Value::Object(charge) = charge else {
         let name = before.trim_end_matches('.');
         return Problem::bad(name, format!("`{name}` must be an object with `policy` and `key`"));
     };
     let must = |name: &str, be: &str| {
         Problem::bad(format!("{before}{name}"), format!("`{before}{name}` must be {be}"))
     };
-    let known = || KNOWN.iter().chain(beside).copied();
-    if let Some(name) = line.keys().find(|name| !known().any(|known| known == name.as_str())) {
+    let known = || KNOWN.iter().chain(options).copied();
+    if let Some(name) = charge.keys().find(|name| !known().any(|known| known == name.as_str())) {
         let hint = did_you_mean(name, known());
         return Problem::bad(format!("{before}{name}"), format!("unknown field `{name}`{hint}"));
     }
-    if !line.get("policy").is_some_and(Value::is_string) {
+    if !charge.get("policy").is_some_and(Value::is_string) {
         return must("policy", "the name of a policy");
     }
-    if line.get("key").is_some_and(|key| !key.is_string() && !key.is_null()) {
+    if charge.get("key").is_some_and(|key| !key.is_string() && !key.is_null()) {
         return must("key", "a string");
     }
-    if line.get("tier").is_some_and(|tier| !tier.is_string() && !tier.is_null()) {
+    if charge.get("tier").is_some_and(|tier| !tier.is_string() && !tier.is_null()) {
         return must("tier", "a string");
     }
-    if line.get("fields").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
+    if charge.get("fields").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
         return must("fields", "an object of strings");
     }
-    if line.get("fields").is_some() {
-        let fields = line.get("fields").and_then(Value::as_object);
+    if charge.get("fields").is_some() {
+        let fields = charge.get("fields").and_then(Value::as_object);
         let odd = |value: &&Value| value.is_null() || value.is_array() || value.is_object();
         if let Some((name, _)) =
             fields.and_then(|fields| fields.iter().find(|(_, value)| odd(value)))
         {
             return must(&format!("fields.{name}"), "a string");
         }
-        if fields.is_some_and(|fields| fields.len() > MOST_FIELDS) {
-            return must("fields", &format!("an object of at most {MOST_FIELDS} strings"));
+        if fields.is_some_and(|fields| fields.len() > MAX_FIELDS) {
+            return must("fields", &format!("an object of at most {MAX_FIELDS} strings"));
         }
     }
-    if line.get("cost").is_some_and(|cost| Cost::deserialize(cost).is_err()) {
+    if charge.get("cost").is_some_and(|cost| Cost::deserialize(cost).is_err()) {
         return must("cost", "a whole number from 0, or a map of units to such numbers");
     }
-    // Read into a map, where the last of two stays, nothing is wrong with it.
-    Problem::bad("body", "a name is there twice")
+    // A JSON map keeps the last of two, and then nothing is wrong with it.
+    Problem::bad("body", "a name is given twice")
 }
 
 #[cfg(test)]
@@ -294,26 +309,26 @@ mod tests {
     use super::*;
 
     fn problem(body: &str) -> String {
-        match Question::read(body.as_bytes(), Call::Decide) {
-            Ok(question) => panic!("{question:?}"),
+        match CheckBody::read(body.as_bytes(), Verbs::Decide) {
+            Ok(parsed) => panic!("{parsed:?}"),
             Err(problem) => format!("{problem:?}"),
         }
     }
 
     #[test]
     fn reads_one_and_several() {
-        let read = |body: &'static [u8]| Question::read(body, Call::Decide).unwrap().charges;
+        let read = |body: &'static [u8]| CheckBody::read(body, Verbs::Decide).unwrap().charges;
         let one = read(br#"{"policy":"p","key":"k\u0041","cost":3}"#);
-        assert!(matches!(one, Charges::One(Line { cost: Some(cost), .. }) if cost == 3));
+        assert!(matches!(one, Charges::One(Charge { cost: Some(cost), .. }) if cost == 3));
         let several = read(br#"{"checks":[{"policy":"p","key":"k"}],"atomic":false}"#);
         assert!(matches!(several, Charges::Several { atomic: false, .. }));
         let fields = br#"{"policy":"p","fields":{"a":"x","b":7,"c":true}}"#;
-        let Charges::One(line) = read(fields) else { panic!() };
-        assert_eq!(line.fields.unwrap().get("b").as_deref(), Some("7"));
+        let Charges::One(charge) = read(fields) else { panic!() };
+        assert_eq!(charge.fields.unwrap().get("b").as_deref(), Some("7"));
     }
 
     #[test]
-    fn names_the_field_that_is_wrong() {
+    fn names_the_wrong_field() {
         for (body, says) in [
             ("", "must be JSON"),
             ("[]", "must be a JSON object"),
@@ -334,11 +349,11 @@ mod tests {
             (r#"{"checks":[]}"#, "at least one"),
             (r#"{"checks":{}}"#, "must be an array"),
             (r#"{"checks":[{"policy":"p","key":"k"},{"key":"k"}]}"#, "`checks[1].policy` must be"),
-            (r#"{"checks":[{"policy":"p"}],"policy":"p"}"#, "cannot stand beside"),
+            (r#"{"checks":[{"policy":"p"}],"policy":"p"}"#, "cannot be used with"),
             (r#"{"checks":[{"policy":"p"}],"atomic":1}"#, "`atomic` must be"),
             (r#"{"policy":"p","key":"k","ttl":"1s"}"#, "unknown field `ttl`"),
             (r#"{"policy":"p","key":"k","atomic":true}"#, "unknown field `atomic`"),
-            (r#"{"checks":[{"policy":"p","key":"k"}],"outcome":"ok"}"#, "cannot stand beside"),
+            (r#"{"checks":[{"policy":"p","key":"k"}],"outcome":"ok"}"#, "cannot be used with"),
         ] {
             let found = problem(body);
             assert!(found.contains(says), "{body}: {found}");
@@ -346,19 +361,19 @@ mod tests {
     }
 
     #[test]
-    fn each_call_takes_what_is_its_own() {
-        for (call, body) in [
-            (Call::Reserve, r#"{"policy":"p","key":"k","ttl":"1s","id":"i","on_expiry":"keep"}"#),
-            (Call::Reserve, r#"{"checks":[{"policy":"p","key":"k"}],"ttl":"1s"}"#),
-            (Call::Report, r#"{"policy":"p","key":"k","outcome":"ok"}"#),
+    fn each_verb_takes_its_own_options() {
+        for (verbs, body) in [
+            (Verbs::Reserve, r#"{"policy":"p","key":"k","ttl":"1s","id":"i","on_expiry":"keep"}"#),
+            (Verbs::Reserve, r#"{"checks":[{"policy":"p","key":"k"}],"ttl":"1s"}"#),
+            (Verbs::Report, r#"{"policy":"p","key":"k","outcome":"ok"}"#),
         ] {
-            assert!(Question::read(body.as_bytes(), call).is_ok(), "{body}");
-            for other in [Call::Decide, Call::Reserve, Call::Report] {
-                assert_eq!(Question::read(body.as_bytes(), other).is_ok(), other == call);
+            assert!(CheckBody::read(body.as_bytes(), verbs).is_ok(), "{body}");
+            for other in [Verbs::Decide, Verbs::Reserve, Verbs::Report] {
+                assert_eq!(CheckBody::read(body.as_bytes(), other).is_ok(), other == verbs);
             }
         }
         let odd = br#"{"policy":"p","key":"k","ttl":30}"#;
-        let found = format!("{:?}", Question::read(odd, Call::Reserve).unwrap_err());
+        let found = format!("{:?}", CheckBody::read(odd, Verbs::Reserve).unwrap_err());
         assert!(found.contains("`ttl` must be a string"), "{found}");
     }
 }

@@ -1,0 +1,250 @@
+//! The response: a status for each descriptor, header fields, and dynamic metadata.
+
+use std::time::Duration;
+
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value};
+use waterclock::{LimitDecision, Source};
+use waterclock_config::{AlgorithmSpec, LimitSpec, Window};
+use waterclock_http::{Fields, StyledAnswer};
+
+use super::descriptors::{Decided, Outcome};
+use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
+
+const DAY: u64 = 86_400;
+
+pub(super) fn response(outcomes: &[Outcome<'_>]) -> RateLimitResponse {
+    let statuses: Vec<_> = outcomes.iter().map(status).collect();
+    let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
+    RateLimitResponse {
+        overall_code: if refused { Code::OverLimit } else { Code::Ok }.into(),
+        statuses,
+        response_headers_to_add: headers(outcomes),
+        request_headers_to_add: Vec::new(),
+        raw_body: Vec::new(),
+        dynamic_metadata: metadata(outcomes),
+    }
+}
+
+/// The status of one descriptor.
+fn status(outcome: &Outcome<'_>) -> DescriptorStatus {
+    match outcome {
+        Outcome::Unlimited => ok(),
+        Outcome::Refused(rule) => DescriptorStatus {
+            code: Code::OverLimit.into(),
+            current_limit: Some(RateLimit {
+                requests_per_unit: 0,
+                unit: Unit::Unknown.into(),
+                name: rule.name().unwrap_or_default().to_owned(),
+            }),
+            ..ok()
+        },
+        Outcome::Decided(decided) => status_of(decided),
+    }
+}
+
+fn ok() -> DescriptorStatus {
+    DescriptorStatus {
+        code: Code::Ok.into(),
+        current_limit: None,
+        limit_remaining: 0,
+        duration_until_reset: None,
+    }
+}
+
+fn status_of(decided: &Decided<'_>) -> DescriptorStatus {
+    let (policy, answer) = (&decided.reply.policy, &decided.reply.answer);
+    let refused = decided.has_refused();
+    // In shadow, exempt, or admitted because the store failed: no limit applies.
+    let is_free = policy.is_shadow() || (answer.source == Source::Policy && !refused);
+    let Some(binding) = binding(decided).filter(|_| !is_free) else {
+        let code = if refused { Code::OverLimit } else { Code::Ok };
+        return DescriptorStatus { code: code.into(), ..ok() };
+    };
+    let blocked = refused && answer.source == Source::Policy;
+    let limit = &answer.limits[binding];
+    DescriptorStatus {
+        code: if refused { Code::OverLimit } else { Code::Ok }.into(),
+        current_limit: Some(current_limit(decided, binding)),
+        limit_remaining: if blocked { 0 } else { clamped(limit.remaining.unwrap_or(u64::MAX)) },
+        duration_until_reset: (!blocked).then(|| whole_seconds(limit.reset_after)),
+    }
+}
+
+/// The limit that binds: the refusing one with the longest wait, else the one with the least left.
+fn binding(decided: &Decided<'_>) -> Option<usize> {
+    let (policy, answer) = (&decided.reply.policy, &decided.reply.answer);
+    let both = answer.limits.len().min(policy.limits().len());
+    let wait = |at: &usize| answer.limits[*at].retry_after.unwrap_or(Duration::MAX);
+    let refusing = answer
+        .decision
+        .refused_by()
+        .iter()
+        // A reload may come between the question and the answer: then the two differ in length.
+        .filter(|at| *at < both && decided.has_refused());
+    let left = |at: &usize| answer.limits[*at].remaining.unwrap_or(u64::MAX);
+    let live = (0..both).filter(|at| !policy.limits()[*at].is_shadow());
+    refusing.max_by_key(wait).or_else(|| live.min_by_key(left))
+}
+
+fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
+    let (requests, unit) = pace(decided, at);
+    let name = decided.rule.name().map_or_else(
+        || format!("{}.{}", decided.policy.name(), decided.reply.policy.limits()[at].name()),
+        str::to_owned,
+    );
+    RateLimit { requests_per_unit: clamped(requests), unit: unit.into(), name }
+}
+
+/// The numbers as configured: of the call, the tier or the policy.
+fn pace(decided: &Decided<'_>, at: usize) -> (u64, Unit) {
+    let (spec, policy) = (decided.policy.config(), &decided.reply.policy);
+    let named = |limits: &[LimitSpec]| {
+        limits.iter().find(|limit| limit.name == policy.limits()[at].name()).map(pace_of)
+    };
+    let of_tier = spec.tiers.iter().find(|tier| tier.built.name() == policy.name());
+    let said = match of_tier {
+        Some(tier) => Some(&tier.limits),
+        None => (policy.name() == spec.name).then_some(&spec.limits),
+    };
+    if let Some(limits) = said {
+        if let Some(pace) = named(limits) {
+            return pace;
+        }
+    } else if let Some(rate) = decided.rate {
+        return (rate.limit, unit_of(rate.per));
+    }
+    // A key's own limit: its capacity, without a period.
+    let most = decided.reply.answer.limits.get(at).and_then(|limit: &LimitDecision| limit.limit);
+    (most.unwrap_or(u64::MAX), Unit::Unknown)
+}
+
+fn clamped(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// Rounded up, because Envoy drops fractions of a second.
+fn whole_seconds(duration: Duration) -> prost_types::Duration {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    prost_types::Duration { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+/// The unit that is exactly this long.
+fn unit_of(period: Duration) -> Unit {
+    if period.subsec_nanos() != 0 {
+        return Unit::Unknown;
+    }
+    match period.as_secs() {
+        1 => Unit::Second,
+        60 => Unit::Minute,
+        3_600 => Unit::Hour,
+        DAY => Unit::Day,
+        seconds if seconds == 7 * DAY => Unit::Week,
+        seconds if seconds == 30 * DAY => Unit::Month,
+        seconds if seconds == 365 * DAY => Unit::Year,
+        _ => Unit::Unknown,
+    }
+}
+
+/// A limit as so many requests per unit.
+fn pace_of(limit: &LimitSpec) -> (u64, Unit) {
+    match &limit.algorithm {
+        AlgorithmSpec::Gcra { limit, per, .. }
+        | AlgorithmSpec::SlidingWindow { limit, per }
+        | AlgorithmSpec::RollingWindow { limit, per, .. }
+        | AlgorithmSpec::Quota { limit, per }
+        | AlgorithmSpec::EvenSlots { limit, per }
+        | AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
+            (*limit, unit_of(per.duration()))
+        }
+        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
+            let unit = match *per {
+                "day" => Unit::Day,
+                "week" => Unit::Week,
+                "month" => Unit::Month,
+                _ => Unit::Year,
+            };
+            (*limit, unit)
+        }
+        AlgorithmSpec::LeakyBucket { drip, every, .. } => (*drip, unit_of(every.duration())),
+        AlgorithmSpec::MinInterval { every } => (1, unit_of(every.duration())),
+        // These have no pace.
+        AlgorithmSpec::Concurrency { limit, .. } => (*limit, Unit::Unknown),
+        AlgorithmSpec::ErrorRate { .. } => (0, Unit::Unknown),
+    }
+}
+
+/// One `Retry-After` for all, and each policy's own fields.
+fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
+    let styled: Vec<StyledAnswer<'_>> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            let Outcome::Decided(decided) = outcome else { return None };
+            if decided.is_refund {
+                return None;
+            }
+            let style = decided.policy.headers();
+            let reply = &decided.reply;
+            let (policy, answer) = (&*reply.policy, &reply.answer);
+            Some(StyledAnswer { style, name: decided.policy.name(), policy, answer })
+        })
+        .collect();
+    let header = |(key, value): (&'static str, String)| HeaderValue {
+        key: key.to_owned(),
+        value,
+        raw_value: Vec::new(),
+    };
+    Fields::for_check(styled).into_iter().map(header).collect()
+}
+
+/// For access logs and later filters: `{"descriptors": [{"descriptor": 0, "policy": "login", "allowed": false,
+/// "refused_by": ["burst"], "source": "authoritative"}]}`, an element for each descriptor that a policy has decided
+/// about, with `shadow_refused_by` where a shadow limit would have refused.
+fn metadata(outcomes: &[Outcome<'_>]) -> Option<Struct> {
+    let element = |(at, outcome): (usize, &Outcome<'_>)| match outcome {
+        Outcome::Decided(decided) => Some(metadata_of(at, decided)),
+        Outcome::Unlimited | Outcome::Refused(_) => None,
+    };
+    let descriptors: Vec<Value> = outcomes.iter().enumerate().filter_map(element).collect();
+    (!descriptors.is_empty()).then(|| object([("descriptors", list(descriptors))]))
+}
+
+fn metadata_of(at: usize, decided: &Decided<'_>) -> Value {
+    let reply = &decided.reply;
+    let (policy, decision) = (&reply.policy, &reply.answer.decision);
+    let refused = decided.has_refused();
+    let names = |set| list(policy.names(set).map(text).collect());
+    let mut of_descriptor = object([
+        ("descriptor", number(at)),
+        ("policy", text(decided.policy.name())),
+        ("allowed", value(Kind::BoolValue(!refused))),
+        ("refused_by", if refused { names(decision.refused_by()) } else { list(Vec::new()) }),
+        ("source", text(reply.answer.source.name())),
+    ]);
+    if !decision.shadow_refused_by().is_empty() {
+        let shadows = names(decision.shadow_refused_by());
+        of_descriptor.fields.insert("shadow_refused_by".to_owned(), shadows);
+    }
+    value(Kind::StructValue(of_descriptor))
+}
+
+fn object<const N: usize>(pairs: [(&str, Value); N]) -> Struct {
+    Struct { fields: pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
+}
+
+fn value(kind: Kind) -> Value {
+    Value { kind: Some(kind) }
+}
+
+fn text(text: &str) -> Value {
+    value(Kind::StringValue(text.to_owned()))
+}
+
+fn list(values: Vec<Value>) -> Value {
+    value(Kind::ListValue(ListValue { values }))
+}
+
+/// There are at most 32 descriptors.
+fn number(small: usize) -> Value {
+    value(Kind::NumberValue(u32::try_from(small).unwrap_or(u32::MAX).into()))
+}

@@ -1,0 +1,259 @@
+//! `/v1/check`, `/v1/peek`, `/v1/refund` and `/v1/report`: from a body to checks, and from replies to JSON.
+
+use std::borrow::Cow;
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+use waterclock::{Cost, Outcome, Verb};
+use waterclock_http::{Fields, StyledAnswer};
+
+use super::body::{Charge, Charges, CheckBody, Verbs};
+use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
+use super::request::{Call, Checks};
+use crate::decision_line::DecisionLine;
+use crate::engine::{Check, Engine, Plan, Reply, TIER};
+use crate::observe::Face;
+
+pub(super) async fn check(call: Call<Checks>) -> Result<Response, Problem> {
+    let body = CheckBody::read(&call.body, Verbs::Decide)?;
+    decide(&call, &call.server.engine.plan(), Verb::Check, &body.charges).await
+}
+
+pub(super) async fn peek(call: Call<Checks>) -> Result<Response, Problem> {
+    let body = CheckBody::read(&call.body, Verbs::Decide)?;
+    decide(&call, &call.server.engine.plan(), Verb::Peek, &body.charges).await
+}
+
+pub(super) async fn refund(call: Call<Checks>) -> Result<Response, Problem> {
+    let body = CheckBody::read(&call.body, Verbs::Decide)?;
+    decide(&call, &call.server.engine.plan(), Verb::Refund, &body.charges).await
+}
+
+/// An outcome for error-rate limits, or a cost that is known only now.
+pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
+    let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Report)?;
+    let plan = call.server.engine.plan();
+    let verb = match options.outcome.as_ref().map(|word| &*word.0) {
+        Some("ok") => Verb::Report(Outcome::Ok),
+        Some("error") => Verb::Report(Outcome::Error),
+        Some(_) => {
+            return Err(Problem::bad("outcome", "`outcome` must be \"ok\" or \"error\""));
+        }
+        None => Verb::Debit,
+    };
+    for (at, charge) in charges.as_slice().iter().enumerate() {
+        if verb != Verb::Debit {
+            takes_outcomes(&plan, charge)?;
+        } else if charge.cost.is_none() {
+            let missing = Problem::bad("cost", "`cost` is missing; send `outcome` or `cost`");
+            let is_one = matches!(charges, Charges::One(_));
+            return Err(if is_one { missing } else { missing.in_check(at) });
+        }
+    }
+    decide(&call, &plan, verb, &charges).await
+}
+
+/// An outcome makes sense only for a policy with an error-rate limit.
+fn takes_outcomes(plan: &Plan, charge: &Charge<'_>) -> Result<(), Problem> {
+    let policy = plan.find(&charge.policy.0).map_err(Problem::not_found)?;
+    if policy.scope().policy().takes_reports() {
+        return Ok(());
+    }
+    let detail = format!("policy `{}` has no error-rate limit; report a `cost`", policy.name());
+    Err(Problem::bad("outcome", detail))
+}
+
+async fn decide(
+    call: &Call<Checks>,
+    plan: &Plan,
+    verb: Verb,
+    charges: &Charges<'_>,
+) -> Result<Response, Problem> {
+    let (engine, headers) = (&call.server.engine, &call.parts.headers);
+    let answer = |checks: &[Check<'_>], replies: &[Reply], is_one: bool| {
+        let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
+        let body = Decisions::new(checks, replies, !refused, is_one);
+        let mut response = if refused {
+            refusal(headers, checks, replies, &body)
+        } else {
+            json(StatusCode::OK, &body)
+        };
+        if verb == Verb::Check {
+            write_headers(checks, replies, response.headers_mut());
+        }
+        response
+    };
+    match charges {
+        Charges::One(charge) => {
+            let checks = [to_check(plan, verb, charge)?];
+            let replies = engine.apply(Face::Http, verb, &checks).await?;
+            Ok(answer(&checks, &replies, true))
+        }
+        Charges::Several { charges, atomic: true } => {
+            let checks = to_checks(plan, verb, charges)?;
+            let replies = engine.apply(Face::Http, verb, &checks).await?;
+            Ok(answer(&checks, &replies, false))
+        }
+        Charges::Several { charges, atomic: false } => {
+            let checks = to_checks(plan, verb, charges)?;
+            Ok(decide_each(engine, verb, &checks).await)
+        }
+    }
+}
+
+pub(super) fn to_checks<'a>(
+    plan: &'a Plan,
+    verb: Verb,
+    charges: &'a [Charge<'_>],
+) -> Result<Vec<Check<'a>>, Problem> {
+    let check = |(at, charge)| {
+        to_check(plan, verb, charge).map_err(|problem: Problem| problem.in_check(at))
+    };
+    charges.iter().enumerate().map(check).collect()
+}
+
+pub(super) fn to_check<'a>(
+    plan: &'a Plan,
+    verb: Verb,
+    charge: &'a Charge<'_>,
+) -> Result<Check<'a>, Problem> {
+    let policy = plan.find(&charge.policy.0).map_err(Problem::not_found)?;
+    let key = match (&charge.key, &charge.fields) {
+        (Some(key), None) => policy.key(key.0.as_bytes())?,
+        (None, Some(fields)) => policy.key_of_fields(|name| fields.get(name))?,
+        (Some(_), Some(_)) => {
+            return Err(Problem::bad("key", "send `key` or `fields`, not both"));
+        }
+        (None, None) => {
+            return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
+        }
+    };
+    let in_fields = || charge.fields.as_ref().and_then(|fields| fields.get(TIER));
+    let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
+    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier))
+}
+
+/// One decision, or several that were made together.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Decisions<'a> {
+    One(DecisionLine<'a>),
+    Several { allowed: bool, decisions: Vec<DecisionLine<'a>> },
+}
+
+impl<'a> Decisions<'a> {
+    pub(super) fn new(
+        checks: &'a [Check<'_>],
+        replies: &'a [Reply],
+        allowed: bool,
+        is_one: bool,
+    ) -> Decisions<'a> {
+        let mut decisions = checks.iter().zip(replies).map(|(check, reply)| decision(check, reply));
+        match decisions.next() {
+            Some(only) if is_one => Decisions::One(only),
+            first => Decisions::Several {
+                allowed,
+                decisions: first.into_iter().chain(decisions).collect(),
+            },
+        }
+    }
+}
+
+fn decision<'a>(check: &'a Check<'_>, reply: &'a Reply) -> DecisionLine<'a> {
+    let key = std::str::from_utf8(check.key.bytes()).unwrap_or_default();
+    DecisionLine::in_full(check.policy.name(), &reply.policy, key, &check.cost, &reply.answer)
+}
+
+/// Decisions that were made independently. A check that failed has an error in its place.
+#[derive(Serialize)]
+struct EachDecision<'a> {
+    allowed: bool,
+    decisions: Vec<DecisionOrError<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum DecisionOrError<'a> {
+    Decision(DecisionLine<'a>),
+    Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
+}
+
+async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Response {
+    let replies = engine.apply_each(Face::Http, verb, checks).await;
+    let passes = |reply: &Result<Reply, _>| reply.as_ref().is_ok_and(|reply| !reply.is_refusal());
+    let allowed = verb != Verb::Check || replies.iter().all(passes);
+    let mut decisions = Vec::with_capacity(checks.len());
+    for (check, reply) in checks.iter().zip(&replies) {
+        decisions.push(match reply {
+            Ok(reply) => DecisionOrError::Decision(decision(check, reply)),
+            Err(error) => DecisionOrError::Error {
+                policy: check.policy.name(),
+                cost: &check.cost,
+                allowed: false,
+                error: without_hosts(error),
+            },
+        });
+    }
+    json(StatusCode::OK, &EachDecision { allowed, decisions })
+}
+
+/// Writes the header fields of each policy in its style.
+pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &mut HeaderMap) {
+    let styled = checks.iter().zip(replies).map(|(check, reply)| StyledAnswer {
+        style: check.policy.headers(),
+        name: check.policy.name(),
+        policy: &reply.policy,
+        answer: &reply.answer,
+    });
+    Fields::for_check(styled).write_to(headers);
+}
+
+#[derive(Serialize)]
+struct Refusal<'a, T> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    #[serde(rename = "violated-policies")]
+    violated: Vec<String>,
+    #[serde(flatten)]
+    answer: &'a T,
+}
+
+/// 429 with the decisions: as problem+json, if the caller accepts that.
+pub(super) fn refusal<T: Serialize>(
+    asked: &HeaderMap,
+    checks: &[Check<'_>],
+    replies: &[Reply],
+    answer: &T,
+) -> Response {
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let accepts_problem = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|value| value.contains("application/problem+json"))
+    };
+    if !asked.get_all(header::ACCEPT).iter().any(accepts_problem) {
+        return json(status, answer);
+    }
+    let body = Refusal {
+        r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        title: "The request exceeds a limit",
+        status: status.as_u16(),
+        violated: violated(checks, replies),
+        answer,
+    };
+    let mut response = json(status, &body);
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response
+}
+
+/// `policy.limit` of every limit that refused; the policy alone where a key is blocked.
+fn violated(checks: &[Check<'_>], replies: &[Reply]) -> Vec<String> {
+    let of_reply = |(check, reply): (&Check<'_>, &Reply)| {
+        let name = check.policy.name().to_owned();
+        let refused_by = reply.answer.decision.refused_by();
+        let names: Vec<String> =
+            reply.policy.names(refused_by).map(|limit| format!("{name}.{limit}")).collect();
+        if names.is_empty() && reply.is_refusal() { vec![name] } else { names }
+    };
+    checks.iter().zip(replies).flat_map(of_reply).collect()
+}

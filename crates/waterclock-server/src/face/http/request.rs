@@ -1,0 +1,257 @@
+//! What a request must pass before its handler runs: the browser check, its token, its body, a free place.
+
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use futures_util::poll;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::Peer;
+use super::problem::Problem;
+use crate::access::{Attempt, Role, bearer};
+use crate::observe::Face;
+use crate::server::Server;
+
+/// The longest body, in bytes.
+const MAX_BODY: usize = 64 * 1_024;
+
+/// What a handler needs of its caller.
+pub(super) trait Needs: Send + Sync + 'static {
+    /// The role of the token.
+    const ROLE: Role;
+    /// Whether the caller is a proxy, which passes on what browsers say about its own pages.
+    const IS_PROXY: bool = false;
+}
+
+/// May check.
+pub(super) struct Checks;
+/// May check on behalf of a browser.
+pub(super) struct Proxies;
+/// May read.
+pub(super) struct Reads;
+/// May change overrides and reset keys.
+pub(super) struct Administers;
+
+impl Needs for Checks {
+    const ROLE: Role = Role::Check;
+}
+
+impl Needs for Proxies {
+    const ROLE: Role = Role::Check;
+    const IS_PROXY: bool = true;
+}
+
+impl Needs for Reads {
+    const ROLE: Role = Role::Read;
+}
+
+impl Needs for Administers {
+    const ROLE: Role = Role::Admin;
+}
+
+/// A request that was let in, with its whole body and one of the places for requests being decided.
+///
+/// The place is taken when the whole request is here, so that slow senders hold none.
+pub(super) struct Call<N> {
+    pub(super) server: Arc<Server>,
+    pub(super) parts: Parts,
+    /// Empty unless the method is POST or PUT.
+    pub(super) body: Bytes,
+    _place: OwnedSemaphorePermit,
+    _needs: PhantomData<N>,
+}
+
+impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        authorize::<N>(server, &parts)?;
+        let body = match parts.method {
+            Method::POST | Method::PUT => read_body(server, &parts.headers, body).await?,
+            _ => Bytes::new(),
+        };
+        let place = server.admit_owned(Face::Http).ok_or_else(|| {
+            let detail = "the server is overloaded";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
+        })?;
+        Ok(Call { server: Arc::clone(server), parts, body, _place: place, _needs: PhantomData })
+    }
+}
+
+/// A request whose token was checked and nothing else: it is answered under overload, too.
+pub(super) struct Access<N> {
+    pub(super) server: Arc<Server>,
+    _needs: PhantomData<N>,
+}
+
+impl<N: Needs> FromRequestParts<Arc<Server>> for Access<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Problem> {
+        authorize::<N>(server, parts)?;
+        Ok(Access { server: Arc::clone(server), _needs: PhantomData })
+    }
+}
+
+fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {
+    // A page of another site has no token.
+    if server.is_open() && !N::IS_PROXY {
+        reject_other_sites(parts, N::ROLE)?;
+    }
+    let token = token_of(&parts.headers);
+    let role = N::ROLE.name();
+    match server.attempt(Face::Http, peer_of(parts), token, N::ROLE) {
+        Attempt::Granted => Ok(()),
+        Attempt::Unknown => {
+            let detail = match token {
+                Some(_) => "the token is not known".to_owned(),
+                None => format!(
+                    "this needs a token with the role `{role}`; send it as `Authorization: Bearer …`"
+                ),
+            };
+            Err(Problem::new(StatusCode::UNAUTHORIZED, detail))
+        }
+        Attempt::Forbidden => {
+            let detail = format!("the token lacks the role `{role}`");
+            Err(Problem::new(StatusCode::FORBIDDEN, detail))
+        }
+        Attempt::Exhausted(wait) => {
+            let detail = "too many wrong tokens from this address";
+            let seconds = wait.as_secs() + 1;
+            Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds))
+        }
+    }
+}
+
+pub(super) fn token_of(headers: &HeaderMap) -> Option<&str> {
+    bearer(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
+}
+
+/// The peer's address; the connection puts it into every request.
+pub(super) fn peer_of(parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<Peer>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip())
+}
+
+async fn read_body(server: &Server, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("the body must be at most {MAX_BODY} bytes long");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    };
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced
+        .and_then(|length| length.parse().ok())
+        .is_some_and(|length: usize| length > MAX_BODY)
+    {
+        return Err(too_large());
+    }
+    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
+    let mut read = std::pin::pin!(to_bytes(body, MAX_BODY));
+    // Mostly the body came with the head, and no timer is needed.
+    let read = match poll!(read.as_mut()) {
+        Poll::Ready(read) => read,
+        Poll::Pending => timeout(server.patience().body, read).await.map_err(late)?,
+    };
+    read.map_err(|error| {
+        let is_length = std::error::Error::source(&error)
+            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+        if is_length { too_large() } else { Problem::bad("body", "the body is incomplete") }
+    })
+}
+
+/// Refuses requests that a browser sends for another site than the dashboard.
+///
+/// Without tokens, everything that reaches the listener may ask, and a browser on the same machine reaches it for
+/// every page it shows. A page of another site can send requests without reading the answers; with DNS rebinding (its
+/// name suddenly resolves to this machine) it can read them as well. Browsers send enough header fields to tell both
+/// from the dashboard; proxies and programs send none of these.
+fn reject_other_sites(parts: &Parts, role: Role) -> Result<(), Problem> {
+    let headers = &parts.headers;
+    let other_site = || {
+        let detail = "pages of other sites are refused unless tokens are configured";
+        Err(Problem::new(StatusCode::FORBIDDEN, detail))
+    };
+    if let Some(site) = headers.get("sec-fetch-site") {
+        // Sent over TLS and on the loopback only, where no name can be rebound.
+        return if site == "same-origin" || site == "none" { Ok(()) } else { other_site() };
+    }
+    let host = host_of(parts);
+    let is_browser = match headers.get(header::ORIGIN) {
+        Some(origin) => {
+            let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            if !origin.is_some_and(|(_, origin)| origin.eq_ignore_ascii_case(host)) {
+                return other_site();
+            }
+            true
+        }
+        // A rebound page that reads sends no origin, but every browser sends its languages and programs do not.
+        None => role == Role::Read && headers.contains_key(header::ACCEPT_LANGUAGE),
+    };
+    if is_browser && peer_of(parts).is_loopback() && !is_loopback(host) {
+        let detail = "a browser must use `localhost` or a loopback address for this machine, unless \
+            tokens are configured";
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    }
+    Ok(())
+}
+
+/// The host with its port, if there is one.
+fn host_of(parts: &Parts) -> &str {
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default()
+}
+
+fn is_loopback(host: &str) -> bool {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    let last = labels.rsplit('.').next().unwrap_or_default();
+    let address = name.parse::<IpAddr>();
+    last.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine() {
+        for host in [
+            "localhost",
+            "LocalHost:8080",
+            "a.localhost:1",
+            "localhost.",
+            "127.0.0.1",
+            "127.8.9.1:80",
+            "[::1]:8080",
+            "[::1]",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:8080",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "notlocalhost",
+            "10.0.0.1:80",
+            "0.0.0.0:8080",
+            "[2001:db8::1]:80",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}
