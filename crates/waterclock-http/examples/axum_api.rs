@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let by_address = RateLimitLayer::builder(store.clone()).rule(login).key(ClientIp::default());
 
     let free = Policy::new("api", [Limit::per_minute(5)])?;
-    let pro = free.scaled("api-pro", "0.5".parse()?)?; // Half the price: ten a minute.
+    let pro = free.scaled("api-pro", "0.5".parse()?)?; // Half the cost: ten a minute.
     let api = Rule::new(free)
         .tier("pro", pro)
         .tier_of(|parts| parts.extensions.get().map(|user: &User| Cow::Borrowed(user.1)))

@@ -40,13 +40,13 @@ async fn answer(Path((tenant, length)): Path<(String, u64)>) -> Response {
         }
     };
     // If the client disconnects, the reservation is dropped with the stream and stays charged.
-    let tokens = unfold((Some(held), 0), move |(held, said)| async move {
-        if said == length {
-            held?.commit(said);
+    let tokens = unfold((Some(held), 0), move |(held, sent)| async move {
+        if sent == length {
+            held?.commit(sent);
             return None;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
-        Some((Ok::<_, Infallible>("token "), (held, said + 1)))
+        Some((Ok::<_, Infallible>("token "), (held, sent + 1)))
     });
     Body::from_stream(tokens).into_response()
 }

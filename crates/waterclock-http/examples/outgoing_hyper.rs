@@ -1,6 +1,6 @@
 //! A hyper client with its own rate limit that also obeys `Retry-After` and similar headers.
 //!
-//!     cargo run -p waterclock-http --example outgoing_hyper
+//!     cargo run -p waterclock-http --features client --example outgoing_hyper
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A reqwest client that sends at most ten requests per second to each server.
 //!
-//!     cargo run -p waterclock-http --example outgoing_reqwest
+//!     cargo run -p waterclock-http --features client --example outgoing_reqwest
 
 use std::time::Duration;
 

@@ -133,7 +133,7 @@ mod tests {
             (policy("q", "l"), "add it to the server's configuration"),
             (policy("p", "m"), "has the limits (m) here and (l) on the server"),
             (gcra.unwrap(), "has the limits (gcra) here"),
-            (nary, "is Nary here and Binary on the server"),
+            (nary, "is Partial here and Binary on the server"),
         ] {
             let error = known.give(&unfit).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

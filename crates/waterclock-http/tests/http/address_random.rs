@@ -36,7 +36,7 @@ fn behind_a_trusted_peer_the_client_is_whom_the_proxy_saw() {
     let mut rng = Rng::with_seed(0xbad);
     let finder = ClientIp::behind(["10.0.0.0/8", "fd00::/8"]).expect("valid");
     let peer = IpAddr::from([10, 0, 0, 1]);
-    let mut told_apart = 0;
+    let mut distinct = 0;
     for _ in 0..ROUNDS {
         let client = address(&mut rng);
         let name = *rng.choice(&["x-forwarded-for", "forwarded"]).expect("some");
@@ -56,10 +56,10 @@ fn behind_a_trusted_peer_the_client_is_whom_the_proxy_saw() {
         let found = finder.address(peer, &headers);
         if !ours(client) {
             assert_eq!(found, client.to_canonical(), "{headers:?}");
-            told_apart += 1;
+            distinct += 1;
         }
     }
-    assert!(told_apart > ROUNDS / 2, "{told_apart}");
+    assert!(distinct > ROUNDS / 2, "{distinct}");
 }
 
 /// Not only text: every byte a header value can hold.

@@ -39,7 +39,7 @@ const XFF: &str = "X-Forwarded-For";
 const FWD: &str = "Forwarded";
 
 #[test]
-fn nobody_is_trusted_by_default() {
+fn no_proxy_is_trusted_by_default() {
     let rows: [Row<'_>; 6] = [
         (STRANGER, &[], "203.0.113.7"),
         (STRANGER, &[(XFF, "1.2.3.4")], "203.0.113.7"),

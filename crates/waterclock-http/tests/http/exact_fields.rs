@@ -9,7 +9,7 @@ use waterclock::{
 };
 use waterclock_http::{Fields, HeaderStyle, StyledAnswer};
 
-use crate::scene::{Scene, lines, told};
+use crate::scene::{Scene, fields, lines};
 
 const NOTHING: [&str; 0] = [];
 
@@ -34,16 +34,16 @@ fn ietf() {
     let scene = Scene::new(&[&policy]);
     let rules = r#"ratelimit-policy: "login.burst";q=20;w=2, "login.hourly";q=1000;w=3600"#;
     assert_eq!(
-        told(style, &policy, &scene.ask(Verb::Peek, &policy, 1)),
+        fields(style, &policy, &scene.ask(Verb::Peek, &policy, 1)),
         [r#"ratelimit: "login.burst";r=20, "login.hourly";r=1000"#, rules]
     );
     assert_eq!(
-        told(style, &policy, &scene.check(&policy, 1)),
+        fields(style, &policy, &scene.check(&policy, 1)),
         [r#"ratelimit: "login.burst";r=19;t=1, "login.hourly";r=999;t=3600"#, rules]
     );
     let _ = scene.check(&policy, 19);
     assert_eq!(
-        told(style, &policy, &scene.check(&policy, 15)),
+        fields(style, &policy, &scene.check(&policy, 15)),
         [
             r#"ratelimit: "login.burst";r=0;t=1, "login.hourly";r=980;t=3600"#,
             rules,
@@ -51,7 +51,7 @@ fn ietf() {
         ]
     );
     // More than there ever is: no time at which to come back.
-    assert_eq!(told(style, &policy, &scene.check(&policy, 21)).len(), 2);
+    assert_eq!(fields(style, &policy, &scene.check(&policy, 21)).len(), 2);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn ietf_leaves_out_what_it_cannot_say() {
     let odd = one(Limit::from(thirds).with_unit("bytes"));
     let answer = Scene::new(&[&odd]).check(&odd, 1);
     assert_eq!(
-        told(HeaderStyle::Ietf, &odd, &answer),
+        fields(HeaderStyle::Ietf, &odd, &answer),
         [r#"ratelimit: "p.l";r=6;t=1"#, r#"ratelimit-policy: "p.l";q=7;qu="bytes""#]
     );
     // Five leave by two every 500 ms: three drips, a second and a half. Four: exactly one second.
@@ -81,8 +81,8 @@ fn ietf_leaves_out_what_it_cannot_say() {
     )
     .expect("valid");
     let scene = Scene::new(&[&events]);
-    assert_eq!(told(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), NOTHING);
-    assert_eq!(told(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), ["retry-after: 5"]);
+    assert_eq!(fields(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), NOTHING);
+    assert_eq!(fields(HeaderStyle::Ietf, &events, &scene.check(&events, 1)), ["retry-after: 5"]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn ietf_numbers_and_names_fit_their_types() {
     let huge = FixedWindow::new(waterclock::MAX_UNITS, seconds(60)).expect("valid");
     let policy = Policy::new("na\"me\\", [huge.with_name("grün\n")]).expect("valid");
     assert_eq!(
-        told(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1)),
+        fields(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1)),
         [
             r#"ratelimit: "na\"me\\.gr?n?";r=999999999999999;t=60"#,
             r#"ratelimit-policy: "na\"me\\.gr?n?";q=999999999999999;w=60"#
@@ -103,18 +103,18 @@ fn draft_03() {
     let (policy, style) = (login(), HeaderStyle::Draft03);
     let scene = Scene::new(&[&policy]);
     let burst = "x-ratelimit-limit: 20, 20;w=2, 1000;w=3600";
-    let say = |answer| told(style, &policy, &answer);
+    let show = |answer| fields(style, &policy, &answer);
     assert_eq!(
-        say(scene.ask(Verb::Peek, &policy, 1)),
+        show(scene.ask(Verb::Peek, &policy, 1)),
         [burst, "x-ratelimit-remaining: 20", "x-ratelimit-reset: 0"]
     );
     assert_eq!(
-        say(scene.check(&policy, 1)),
+        show(scene.check(&policy, 1)),
         [burst, "x-ratelimit-remaining: 19", "x-ratelimit-reset: 1"]
     );
     let _ = scene.check(&policy, 19);
     assert_eq!(
-        say(scene.check(&policy, 1)),
+        show(scene.check(&policy, 1)),
         ["retry-after: 1", burst, "x-ratelimit-remaining: 0", "x-ratelimit-reset: 2"]
     );
     // Used up by and by, the hourly limit is what counts.
@@ -124,7 +124,7 @@ fn draft_03() {
     }
     scene.clock.advance(seconds(2));
     assert_eq!(
-        say(scene.check(&policy, 1)),
+        show(scene.check(&policy, 1)),
         [
             "retry-after: 3500",
             "x-ratelimit-limit: 1000, 20;w=2, 1000;w=3600",
@@ -140,14 +140,14 @@ fn draft_03_where_a_limit_has_no_number() {
     let policy = Policy::new("p", [apart.clone(), Limit::per_second(4).into()]).expect("valid");
     let answer = Scene::new(&[&policy]).check(&policy, 1);
     assert_eq!(
-        told(HeaderStyle::Draft03, &policy, &answer),
+        fields(HeaderStyle::Draft03, &policy, &answer),
         ["x-ratelimit-limit: 4, 4;w=1", "x-ratelimit-remaining: 0", "x-ratelimit-reset: 5"]
     );
     let policy = Policy::new("p", [apart]).expect("valid");
     let scene = Scene::new(&[&policy]);
-    assert_eq!(told(HeaderStyle::Draft03, &policy, &scene.ask(Verb::Peek, &policy, 1)), NOTHING);
+    assert_eq!(fields(HeaderStyle::Draft03, &policy, &scene.ask(Verb::Peek, &policy, 1)), NOTHING);
     assert_eq!(
-        told(HeaderStyle::Draft03, &policy, &scene.check(&policy, 1)),
+        fields(HeaderStyle::Draft03, &policy, &scene.check(&policy, 1)),
         ["x-ratelimit-remaining: 0", "x-ratelimit-reset: 5"]
     );
 }
@@ -156,17 +156,17 @@ fn draft_03_where_a_limit_has_no_number() {
 fn legacy() {
     let policy = one(Gcra::new(3, seconds(1)).expect("valid"));
     let scene = Scene::new(&[&policy]);
-    let say = |answer| told(HeaderStyle::Legacy, &policy, &answer);
+    let show = |answer| fields(HeaderStyle::Legacy, &policy, &answer);
     assert_eq!(
-        say(scene.ask(Verb::Peek, &policy, 1)),
+        show(scene.ask(Verb::Peek, &policy, 1)),
         ["x-ratelimit-clear: 0.000", "x-ratelimit-remaining: 3"]
     );
     assert_eq!(
-        say(scene.check(&policy, 2)),
+        show(scene.check(&policy, 2)),
         ["x-ratelimit-clear: 0.667", "x-ratelimit-remaining: 1"]
     );
     assert_eq!(
-        say(scene.check(&policy, 2)),
+        show(scene.check(&policy, 2)),
         [
             "retry-after: 1",
             "x-ratelimit-clear: 0.667",
@@ -175,7 +175,7 @@ fn legacy() {
         ]
     );
     assert_eq!(
-        say(scene.check(&policy, 4)),
+        show(scene.check(&policy, 4)),
         ["x-ratelimit-clear: 0.667", "x-ratelimit-remaining: 1"]
     );
 }
@@ -184,33 +184,33 @@ fn legacy() {
 fn retry_after_and_none() {
     let policy = one(Limit::per_minute(1));
     let scene = Scene::new(&[&policy]);
-    assert_eq!(told(HeaderStyle::default(), &policy, &scene.check(&policy, 1)), NOTHING);
+    assert_eq!(fields(HeaderStyle::default(), &policy, &scene.check(&policy, 1)), NOTHING);
     scene.clock.advance(Duration::from_nanos(1));
     let refused = scene.check(&policy, 1);
-    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
-    assert_eq!(told(HeaderStyle::None, &policy, &refused), NOTHING);
-    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 2)), NOTHING);
+    assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
+    assert_eq!(fields(HeaderStyle::None, &policy, &refused), NOTHING);
+    assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 2)), NOTHING);
     scene.clock.advance(Duration::from_nanos(59_999_999_998));
     assert_eq!(
-        told(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 1)),
+        fields(HeaderStyle::RetryAfter, &policy, &scene.check(&policy, 1)),
         ["retry-after: 1"],
         "the last nanosecond is a second, never zero"
     );
 }
 
 #[test]
-fn nobody_is_sent_back_before_there_is_more() {
+fn retry_after_is_never_before_the_next_unit() {
     let policy = one(Limit::per_second(1));
     let scene = Scene::new(&[&policy]);
     let _ = scene.check(&policy, 1);
     let mut refused = scene.check(&policy, 1);
-    // As a stand-in might answer that knows the refusal better than the numbers.
+    // As a fallback might answer that knows the refusal better than the numbers.
     refused.limits[0].next_unit = Some(seconds(7));
     for style in [HeaderStyle::RetryAfter, HeaderStyle::Ietf, HeaderStyle::Draft03] {
         assert_eq!(Fields::new(style, &policy, &refused).get("retry-after"), Some("7"), "{style}");
     }
     refused.limits[0].allowed = true;
-    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
+    assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
 }
 
 #[test]
@@ -224,8 +224,8 @@ fn shadows_are_not_mentioned() {
     for _ in 0..2 {
         let (hidden, half) = (scene.check(&shadow, 1), scene.check(&candidate, 1));
         for &style in HeaderStyle::ALL {
-            assert_eq!(told(style, &shadow, &hidden), NOTHING, "{style}");
-            for line in told(style, &candidate, &half) {
+            assert_eq!(fields(style, &shadow, &hidden), NOTHING, "{style}");
+            for line in fields(style, &candidate, &half) {
                 assert!(!line.contains("strict") && !line.contains(";w=60"), "{style}: {line}");
                 assert!(!line.starts_with("retry-after"), "{style}: {line}");
             }
@@ -243,7 +243,7 @@ fn a_partial_grant_is_no_refusal() {
         assert_eq!(Fields::new(style, &policy, &partial).get("retry-after"), None, "{style}");
     }
     let nothing = scene.check(&policy, 2);
-    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &nothing), ["retry-after: 24"]);
+    assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &nothing), ["retry-after: 24"]);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_recorded_refusal_is_one() {
     let scene = Scene::new(&[&policy]);
     let _ = scene.check(&policy, 1);
     let refused = scene.check(&policy, 1);
-    assert_eq!(told(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
+    assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 60"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs the examples and sends them requests.
+//! The examples, started as users start them.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +21,7 @@ fn example(name: &str) -> Command {
     Command::new(built.join("examples").join(name))
 }
 
-/// What an example says that ends by itself.
+/// The output of an example that ends by itself.
 fn output_of(name: &str) -> String {
     let output = example(name).output();
     let output =
@@ -47,8 +47,8 @@ impl Example {
             .spawn()
             .unwrap_or_else(|error| panic!("{name}: {error}; run `cargo build --examples`"));
         let mut first = String::new();
-        let said = process.stdout.as_mut().expect("a pipe");
-        BufReader::new(said).read_line(&mut first).expect("it says something");
+        let output = process.stdout.as_mut().expect("a pipe");
+        BufReader::new(output).read_line(&mut first).expect("it says something");
         let (_, rest) =
             first.split_once("http://").unwrap_or_else(|| panic!("no address in {first:?}"));
         let end = rest.find(|byte: char| byte.is_whitespace() || byte == '/').unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! Response headers, client addresses, and the layer.
+//! Response header fields, client addresses, the layer, the client layers and the examples.
 
 mod address_random;
 mod address_table;

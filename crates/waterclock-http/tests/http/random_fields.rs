@@ -77,8 +77,8 @@ fn draft_03(case: &Case, answer: &Answer, context: &str) {
     let live = case.policy.limits().iter().zip(&answer.limits).filter(|(l, _)| !l.is_shadow());
     let tightest = live.filter(|(_, decision)| decision.remaining == Some(remaining));
     let reset = tightest.map(|(_, decision)| decision.reset_after).max().expect("one is");
-    let told = fields.get("x-ratelimit-reset").map(digits);
-    assert_eq!(told, Some(up(reset.as_nanos(), 1_000_000_000)), "{context}");
+    let shown = fields.get("x-ratelimit-reset").map(digits);
+    assert_eq!(shown, Some(up(reset.as_nanos(), 1_000_000_000)), "{context}");
 
     let listed = fields.get("x-ratelimit-limit");
     assert_eq!(listed.is_some(), !case.expected.is_empty(), "{context}");
@@ -134,7 +134,7 @@ fn refused_for(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) -> 
     wait.map(Duration::from_secs)
 }
 
-/// A client that comes back when it was told to is served.
+/// A client that returns after `Retry-After` is admitted.
 fn passes_later(case: &Case, scene: &Scene, cost: u64, wait: Duration, context: &str) {
     let later = scene.foresee(&case.policy, cost, wait);
     assert!(case.recurs || later.decision.is_allowed(), "{context}, then {later:?}");

@@ -107,7 +107,7 @@ fn period(rng: &mut Rng) -> Duration {
     }
 }
 
-/// Names with awkward characters.
+/// Awkward names.
 fn name(rng: &mut Rng) -> String {
     let any = |rng: &mut Rng| match rng.u8(..8) {
         0 => *rng.choice(&['"', '\\', ',', ';', '=', ' ', '%', '.']).expect("some"),

@@ -1,12 +1,9 @@
-//! A store whose time is ours.
+//! A memory store with a manual clock, and header fields as text.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use waterclock::{
-    Answer, Charge, Clock, ManualClock, MemoryStore, Policy, Store, StoreError, Timestamp, Verb,
-};
+use waterclock::store::now_or_never;
+use waterclock::{Answer, Charge, Clock, ManualClock, MemoryStore, Policy, Store, Timestamp, Verb};
 use waterclock_http::{Fields, HeaderStyle};
 
 /// 2025-01-01T00:00:00Z: aligned windows of a day and less start here.
@@ -23,13 +20,17 @@ impl Scene {
         clock.set(START);
         let store = MemoryStore::new(1_000, clock.clone());
         for policy in policies {
-            ready(store.set_policy((*policy).clone())).expect("memory takes every policy");
+            let set =
+                now_or_never(store.set_policy((*policy).clone())).expect("memory answers at once");
+            set.expect("memory takes every policy");
         }
         Self { store, clock }
     }
 
     pub(crate) fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Vec<Answer> {
-        ready(self.store.apply(verb, charges)).expect("every policy is known")
+        let answers =
+            now_or_never(self.store.apply(verb, charges)).expect("memory answers at once");
+        answers.expect("every policy is known")
     }
 
     pub(crate) fn check(&self, policy: &Policy, cost: u64) -> Answer {
@@ -41,19 +42,11 @@ impl Scene {
             .remove(0)
     }
 
-    /// What a check of this cost would say at a later instant, without going there.
+    /// What a check of this cost would answer later.
     pub(crate) fn foresee(&self, policy: &Policy, cost: u64, after: Duration) -> Answer {
         // Within a shard time never goes back, so the future is asked last.
         self.clock.set(self.clock.now().after(after));
         self.ask(Verb::Peek, policy, cost)
-    }
-}
-
-/// The memory store's futures are ready at once.
-fn ready<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => panic!("the memory store never waits"),
     }
 }
 
@@ -64,6 +57,6 @@ pub(crate) fn lines(fields: &Fields) -> Vec<String> {
     pairs.iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
-pub(crate) fn told(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Vec<String> {
+pub(crate) fn fields(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Vec<String> {
     lines(&Fields::new(style, policy, answer))
 }

@@ -16,6 +16,14 @@ pub struct Pacer(Arc<dyn Turns>);
 
 pub(super) type Turn = Pin<Box<dyn Future<Output = Result<(), PaceFailure>> + Send>>;
 
+/// A request that waits for its turn.
+pub(super) struct TurnRequest {
+    pub(super) key: String,
+    pub(super) cost: u64,
+    pub(super) bounds: WaitBounds,
+    pub(super) backlog: Option<usize>,
+}
+
 /// Why a turn did not come.
 #[derive(Debug)]
 pub(super) enum PaceFailure {
@@ -43,13 +51,7 @@ pub(super) trait Turns: Send + Sync {
     }
 
     /// Waits for a turn.
-    fn take(
-        self: Arc<Self>,
-        key: String,
-        cost: u64,
-        bounds: WaitBounds,
-        backlog: Option<usize>,
-    ) -> Turn;
+    fn take(self: Arc<Self>, wanted: TurnRequest) -> Turn;
 }
 
 impl Pacer {
@@ -76,14 +78,8 @@ impl Pacer {
         }
     }
 
-    pub(super) fn take(
-        &self,
-        key: String,
-        cost: u64,
-        bounds: WaitBounds,
-        backlog: Option<usize>,
-    ) -> Turn {
-        Arc::clone(&self.0).take(key, cost, bounds, backlog)
+    pub(super) fn take(&self, wanted: TurnRequest) -> Turn {
+        Arc::clone(&self.0).take(wanted)
     }
 }
 
@@ -117,14 +113,9 @@ impl<C: Clock + 'static> Turns for KeyedLimiter<String, C> {
         None
     }
 
-    fn take(
-        self: Arc<Self>,
-        key: String,
-        cost: u64,
-        bounds: WaitBounds,
-        backlog: Option<usize>,
-    ) -> Turn {
+    fn take(self: Arc<Self>, wanted: TurnRequest) -> Turn {
         Box::pin(async move {
+            let TurnRequest { key, cost, bounds, backlog } = wanted;
             let mut wait = self.wait_n(&key, cost).jitter(bounds.jitter);
             if let Some(within) = bounds.within {
                 wait = wait.within(within);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::pacer::{PaceFailure, Turn};
+use super::pacer::{PaceFailure, Turn, TurnRequest};
 use super::{PaceError, Settings};
 use crate::client::POLLED_AGAIN;
 
@@ -46,8 +46,8 @@ impl<Inner: Service<R> + Clone, R> Service<R> for Pace<Inner, R> {
             Some(Ok(())) => PaceFuture::sending(self.inner.call(request)),
             Some(Err(failure)) => PaceFuture::failed(failure),
             None => {
-                let turn =
-                    settings.pacer.take(key, cost, settings.bounds.clone(), settings.backlog);
+                let (bounds, backlog) = (settings.bounds.clone(), settings.backlog);
+                let turn = settings.pacer.take(TurnRequest { key, cost, bounds, backlog });
                 // A ready service may hold something that others need, such as a connection. It is released
                 // while the request waits, and polled for readiness again afterwards.
                 self.inner = self.inner.clone();

@@ -8,8 +8,7 @@ use tokio::task::unconstrained;
 use tokio::time;
 use waterclock::{Answer, Charge, Failure, Mode, Policy, Store, StoreError, Verb, WaitError};
 
-use super::pacer::{PaceFailure, Turn, Turns};
-use crate::client::wait::WaitBounds;
+use super::pacer::{PaceFailure, Turn, TurnRequest, Turns};
 
 /// The same as for limiters of this process.
 const MAX_BACKLOG: usize = 65_536;
@@ -50,22 +49,17 @@ impl<S: Store + 'static> SharedPacer<S> {
 
     /// Queues from the first poll on, so that the order is that of arrival, and the store is asked about one
     /// request at a time.
-    async fn wait(
-        &self,
-        key: &str,
-        cost: u64,
-        bounds: &WaitBounds,
-        most: usize,
-    ) -> Result<(), PaceFailure> {
+    async fn wait(&self, wanted: TurnRequest) -> Result<(), PaceFailure> {
+        let TurnRequest { key, cost, bounds, backlog } = wanted;
         let deadline = bounds.deadline();
-        let place = self.queues.join(key, most)?;
+        let place = self.queues.join(&key, backlog.unwrap_or(MAX_BACKLOG))?;
         let _turn = match deadline {
             Some(deadline) => time::timeout(deadline.since(bounds.now()), place.turn())
                 .await
                 .map_err(|_| WaitError::Deadline)?,
             None => place.turn().await,
         };
-        while let Some(wait) = self.ask(key, cost).await? {
+        while let Some(wait) = self.ask(&key, cost).await? {
             // A wait beyond the deadline fails at once.
             time::sleep(bounds.sleep(wait, deadline).ok_or(WaitError::Deadline)?).await;
         }
@@ -85,15 +79,8 @@ fn read(answers: Result<Vec<Answer>, StoreError>) -> Result<Option<Duration>, Pa
 }
 
 impl<S: Store + 'static> Turns for SharedPacer<S> {
-    fn take(
-        self: Arc<Self>,
-        key: String,
-        cost: u64,
-        bounds: WaitBounds,
-        backlog: Option<usize>,
-    ) -> Turn {
-        let most = backlog.unwrap_or(MAX_BACKLOG);
-        Box::pin(async move { self.wait(&key, cost, &bounds, most).await })
+    fn take(self: Arc<Self>, wanted: TurnRequest) -> Turn {
+        Box::pin(async move { self.wait(wanted).await })
     }
 }
 

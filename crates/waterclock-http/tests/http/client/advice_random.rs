@@ -1,4 +1,4 @@
-//! Any header a server sends is handled, and our own header styles are understood.
+//! Random header fields never panic, and the fields of our own styles are understood.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn pieces(rng: &mut Rng) -> Vec<u8> {
 }
 
 #[test]
-fn whoever_waits_as_our_own_fields_advise_is_not_refused() {
+fn a_client_that_waits_as_our_own_fields_advise_is_not_refused() {
     let mut rng = Rng::with_seed(0x0117);
     let styles =
         [HeaderStyle::RetryAfter, HeaderStyle::Ietf, HeaderStyle::Draft03, HeaderStyle::Legacy];

@@ -12,7 +12,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use waterclock::{FixedWindow, KeyedLimiter, Limit, Mode, Policy, WaitError};
 use waterclock_http::{PaceError, PaceLayer};
 
-use super::stage::{Diary, MS, SECOND, TokioClock, get};
+use super::stage::{Diary, MS, SECOND, TokioClock, get, recorder};
 
 type Limiter = KeyedLimiter<String, TokioClock>;
 
@@ -26,19 +26,7 @@ fn layer(limiter: &Arc<Limiter>) -> PaceLayer<String> {
     PaceLayer::with_key(Arc::clone(limiter), key)
 }
 
-/// A client that only notes what it was asked to send.
-fn client(
-    diary: &Diary,
-) -> impl Service<String, Response = (), Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-    let diary = diary.clone();
-    service_fn(move |request: String| {
-        diary.write(request);
-        async { Ok(()) }
-    })
-}
-
-/// Sends them one behind the other, each without waiting for the one before.
+/// Sends requests in order, without waiting for responses.
 async fn send_all(
     pace: impl Service<String, Response = (), Error = PaceError<Infallible>, Future: Send>
     + Clone
@@ -50,16 +38,16 @@ async fn send_all(
     for request in requests {
         let call = pace.clone().oneshot(request.clone());
         calls.spawn(async move { (request, call.await) });
-        // Each has looked once before the next comes.
+        // Each is polled once before the next is sent.
         tokio::task::yield_now().await;
     }
     calls.join_all().await
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_pass_in_order_at_the_rate() {
+async fn waiting_requests_are_sent_in_order_at_the_rate() {
     let diary = Diary::new();
-    let pace = layer(&limiter(Limit::per_second(10).with_capacity(1))).layer(client(&diary));
+    let pace = layer(&limiter(Limit::per_second(10).with_capacity(1))).layer(recorder(&diary));
     let requests: Vec<String> = (0..30).map(|number| format!("a-{number}")).collect();
     let results = send_all(pace, requests.clone()).await;
     assert!(results.iter().all(|(_, result)| result.is_ok()), "{results:?}");
@@ -70,7 +58,7 @@ async fn those_who_wait_pass_in_order_at_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn keys_do_not_wait_for_each_other() {
     let diary = Diary::new();
-    let pace = layer(&limiter(Limit::per_second(1))).layer(client(&diary));
+    let pace = layer(&limiter(Limit::per_second(1))).layer(recorder(&diary));
     let requests = ["a-1", "a-2", "b-1", "c-1", "a-3"];
     send_all(pace, requests.map(str::to_owned)).await;
     let expected = [("a-1", 0), ("b-1", 0), ("c-1", 0), ("a-2", 1_000), ("a-3", 2_000)];
@@ -97,7 +85,7 @@ async fn http_requests_go_by_their_authority() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_cannot_be_kept_fails_at_once() {
     let (diary, limiter) = (Diary::new(), limiter(Limit::per_second(1)));
-    let pace = layer(&limiter).within(500 * MS).layer(client(&diary));
+    let pace = layer(&limiter).within(500 * MS).layer(recorder(&diary));
     assert_eq!(pace.clone().oneshot("a-1".to_owned()).await, Ok(()));
     let start = Instant::now();
     let error = pace.clone().oneshot("a-2".to_owned()).await.expect_err("too late");
@@ -116,7 +104,7 @@ async fn a_cost_above_the_limit_never_passes_and_none_at_all_never_waits() {
     let (diary, limiter) = (Diary::new(), limiter(Limit::per_second(5)));
     let cost =
         |request: &String| request.split('-').nth(1).and_then(|n| n.parse().ok()).unwrap_or(1);
-    let pace = layer(&limiter).cost_of(cost).layer(client(&diary));
+    let pace = layer(&limiter).cost_of(cost).layer(recorder(&diary));
     let send = |request: &str| pace.clone().oneshot(request.to_owned());
     assert_eq!(send("a-6").await, Err(PaceError::Wait(WaitError::Never)));
     assert_eq!(send("a-5").await, Ok(()));
@@ -129,7 +117,7 @@ async fn a_cost_above_the_limit_never_passes_and_none_at_all_never_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_leaves_the_line() {
     let (diary, limiter) = (Diary::new(), limiter(Limit::per_second(1)));
-    let pace = layer(&limiter).layer(client(&diary));
+    let pace = layer(&limiter).layer(recorder(&diary));
     let spawn = |request: &str| tokio::spawn(pace.clone().oneshot(request.to_owned()));
     let [first, second, third, fourth] = ["a-1", "a-2", "a-3", "a-4"].map(spawn);
     sleep(500 * MS).await;
@@ -146,7 +134,7 @@ async fn a_dropped_call_leaves_the_line() {
 async fn jitter_is_only_ever_added() {
     let diary = Diary::new();
     let limiter = limiter(Limit::per_second(10).with_capacity(1));
-    let pace = layer(&limiter).jitter(60 * MS).layer(client(&diary));
+    let pace = layer(&limiter).jitter(60 * MS).layer(recorder(&diary));
     send_all(pace, (0..200).map(|number| format!("a-{number}"))).await;
     let times: Vec<u128> = diary.read().into_iter().map(|(_, at)| at).collect();
     let gaps: Vec<u128> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -158,7 +146,7 @@ async fn jitter_is_only_ever_added() {
 #[tokio::test(start_paused = true)]
 async fn a_full_line_turns_away() {
     let diary = Diary::new();
-    let pace = layer(&limiter(Limit::per_second(1))).backlog(1).layer(client(&diary));
+    let pace = layer(&limiter(Limit::per_second(1))).backlog(1).layer(recorder(&diary));
     let results = send_all(pace, (1..=5).map(|number| format!("a-{number}"))).await;
     let full = Err(PaceError::Wait(WaitError::Backlog));
     let turned_away: Vec<&String> =
@@ -171,7 +159,7 @@ async fn a_full_line_turns_away() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_holds_nothing_that_others_need() {
     let diary = Diary::new();
-    let one_at_a_time = ConcurrencyLimit::new(client(&diary), 1);
+    let one_at_a_time = ConcurrencyLimit::new(recorder(&diary), 1);
     let mut pace = layer(&limiter(Limit::per_second(1))).layer(one_at_a_time);
     for request in ["a-1", "a-2", "b-1", "a-3"] {
         let call = pace.ready().await.expect("ready").call(request.to_owned());
@@ -192,7 +180,7 @@ async fn what_others_refuse_in_part_or_record_costs_a_wait_nothing() {
     for mode in [Mode::Partial, Mode::CountRefusals] {
         let policy = Policy::new("api", [window()]).and_then(|policy| policy.with_mode(mode));
         let (diary, limiter) = (Diary::new(), limiter(policy.expect("a policy")));
-        let pace = layer(&limiter).cost_of(|_| 4).layer(client(&diary));
+        let pace = layer(&limiter).cost_of(|_| 4).layer(recorder(&diary));
         let requests = (1..=4).map(|number| format!("a-{number}"));
         let sending = tokio::spawn(send_all(pace, requests.collect::<Vec<_>>()));
         sleep(500 * MS).await;

@@ -13,7 +13,7 @@ use waterclock_redis::RedisStore;
 const EACH: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_shares_a_redis_shares_a_pace() {
+async fn processes_that_share_a_redis_share_a_pace() {
     let redis = RedisServer::start();
     let (clock, mut calls) = (MonotonicClock::default(), JoinSet::new());
     let start = clock.now();
@@ -31,7 +31,7 @@ async fn who_shares_a_redis_shares_a_pace() {
     for result in calls.join_all().await {
         assert_eq!(result, Ok(()));
     }
-    // Forty at twenty per second are 1.95 s. Each for itself would be done in half of that; what is between
-    // is for a machine so busy that a store had to stand in for Redis once.
+    // Forty at twenty per second are 1.95 s. Unshared, they would take half of that. The
+    // rest is slack for a busy machine, where the store may fall back once.
     assert!(clock.now().since(start) >= Duration::from_millis(1_500));
 }

@@ -1,6 +1,5 @@
 //! Requests wait for their turn, by a store that several processes share.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,16 +7,16 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt};
 use waterclock::{
     Answer, Charge, Failure, FixedWindow, Limit, MemoryStore, Mode, Policy, Store, StoreError,
     Verb, WaitError,
 };
 use waterclock_http::{PaceError, PaceLayer, Pacer};
 
-use super::stage::{Diary, MS, SECOND, TokioClock};
+use super::stage::{Diary, MS, SECOND, TokioClock, recorder};
 
-/// A store at the other end of a network: it takes a while to answer, a millisecond if not said otherwise.
+/// A store across a network: it takes a millisecond to answer, or up to `longest`.
 #[derive(Clone)]
 struct Far {
     store: Arc<MemoryStore<TokioClock>>,
@@ -62,24 +61,13 @@ async fn layer(store: &Far, limit: impl Into<Limit>) -> PaceLayer<String> {
     PaceLayer::with_key(pacer, |_| "api.example".to_owned()).clock(TokioClock::new())
 }
 
-fn client(
-    diary: &Diary,
-) -> impl Service<String, Response = (), Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-    let diary = diary.clone();
-    service_fn(move |request: String| {
-        diary.write(request);
-        async { Ok(()) }
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn processes_together_keep_to_the_limit_and_each_in_order() {
     let (store, diary) = (Far::new(), Diary::new());
     let mut calls = JoinSet::new();
     for process in ["a", "b", "c"] {
         let pace =
-            layer(&store, Limit::per_second(10).with_capacity(2)).await.layer(client(&diary));
+            layer(&store, Limit::per_second(10).with_capacity(2)).await.layer(recorder(&diary));
         for number in 0..20 {
             calls.spawn(pace.clone().oneshot(format!("{process}-{number:02}")));
         }
@@ -103,11 +91,10 @@ async fn processes_together_keep_to_the_limit_and_each_in_order() {
             entries.iter().map(|(what, _)| what).filter(|what| what.starts_with(process)).collect();
         assert!(own.is_sorted(), "{own:?}");
     }
-    // Only the first in line of each process asks: for every turn that one of them gets, the others have
-    // asked in vain.
+    // Only the head of each process's queue asks: for every turn that one gets, the others are refused.
     let asked = store.asked.load(Ordering::Relaxed);
     assert!(asked <= 60 * 4, "{asked}");
-    assert!(store.asking.1.load(Ordering::Relaxed) <= 3, "one question of each process at a time");
+    assert!(store.asking.1.load(Ordering::Relaxed) <= 3, "one call per process at a time");
 }
 
 /// Answers overtake each other; callers do not.
@@ -115,7 +102,8 @@ async fn processes_together_keep_to_the_limit_and_each_in_order() {
 async fn the_order_is_that_of_arrival_and_not_of_answers() {
     let (mut store, diary) = (Far::new(), Diary::new());
     store.longest = 50 * MS;
-    let pace = layer(&store, Limit::per_second(100).with_capacity(150)).await.layer(client(&diary));
+    let pace =
+        layer(&store, Limit::per_second(100).with_capacity(150)).await.layer(recorder(&diary));
     // So many in one task that tokio would have it pause in between.
     let calls = (0..300).map(|number| pace.clone().oneshot(format!("{number:03}")));
     let sending = tokio::spawn(join_all(calls));
@@ -135,7 +123,7 @@ async fn the_order_is_that_of_arrival_and_not_of_answers() {
 async fn a_wait_in_vain_fails_at_once() {
     let (store, diary) = (Far::new(), Diary::new());
     let pace = layer(&store, Limit::per_second(2).with_capacity(2)).await.within(300 * MS);
-    let pace = pace.cost_of(|request| request.len() as u64).layer(client(&diary));
+    let pace = pace.cost_of(|request| request.len() as u64).layer(recorder(&diary));
     let send = |request: &str| pace.clone().oneshot(request.to_owned());
     assert_eq!(send("333").await, Err(PaceError::Wait(WaitError::Never)));
     assert_eq!(send("22").await, Ok(()));
@@ -150,8 +138,8 @@ async fn a_wait_in_vain_fails_at_once() {
 async fn the_deadline_counts_the_line_too() {
     let (store, diary) = (Far::new(), Diary::new());
     let patient = layer(&store, Limit::per_minute(1).with_capacity(1)).await;
-    let impatient = patient.clone().within(2 * SECOND).layer(client(&diary));
-    let patient = patient.layer(client(&diary));
+    let impatient = patient.clone().within(2 * SECOND).layer(recorder(&diary));
+    let patient = patient.layer(recorder(&diary));
     assert_eq!(patient.clone().oneshot("1".to_owned()).await, Ok(()));
     let first_in_line = tokio::spawn(patient.oneshot("2".to_owned()));
     sleep(10 * MS).await;
@@ -166,7 +154,7 @@ async fn the_deadline_counts_the_line_too() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_leaves_the_line_and_a_full_one_turns_away() {
     let (store, diary) = (Far::new(), Diary::new());
-    let pace = layer(&store, Limit::per_second(1)).await.backlog(1).layer(client(&diary));
+    let pace = layer(&store, Limit::per_second(1)).await.backlog(1).layer(recorder(&diary));
     let mut calls = Vec::new();
     for number in 0..4 {
         calls.push(tokio::spawn(pace.clone().oneshot(number.to_string())));
@@ -190,7 +178,7 @@ async fn a_store_in_this_process_answers_without_a_wait() {
     let store = MemoryStore::new(1_000, TokioClock::new());
     let pacer = Pacer::shared(store, policy(Limit::per_second(1))).await.expect("a pacer");
     let diary = Diary::new();
-    let pace = PaceLayer::with_key(pacer, |_: &String| String::new()).layer(client(&diary));
+    let pace = PaceLayer::with_key(pacer, |_: &String| String::new()).layer(recorder(&diary));
     for request in ["1", "2", "3"] {
         assert_eq!(pace.clone().oneshot(request.to_owned()).await, Ok(()));
     }
@@ -202,7 +190,7 @@ async fn a_store_in_this_process_answers_without_a_wait() {
 async fn a_store_that_fails_fails_the_request_once() {
     let (mut store, diary) = (Far::new(), Diary::new());
     store.fails = true;
-    let pace = layer(&store, Limit::per_second(1)).await.layer(client(&diary));
+    let pace = layer(&store, Limit::per_second(1)).await.layer(recorder(&diary));
     let error = pace.oneshot("1".to_owned()).await.expect_err("no answer");
     assert!(matches!(error, PaceError::Store(_)), "{error:?}");
     assert!(error.to_string().contains("no answer"), "{error}");

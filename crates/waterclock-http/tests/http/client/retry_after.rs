@@ -1,4 +1,4 @@
-//! Requests keep away from servers that ask for it.
+//! Requests wait as long as servers ask for.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -52,8 +52,8 @@ fn times(diary: &Diary) -> Vec<u128> {
 #[tokio::test(start_paused = true)]
 async fn later_requests_wait_until_the_server_wants_them() {
     let diary = Diary::new();
-    let honour = layer().layer(server(&diary, &[(429, "retry-after: 2")]));
-    let send = async |uri: &str| honour.clone().oneshot(get(uri)).await.map(|r| r.status());
+    let service = layer().layer(server(&diary, &[(429, "retry-after: 2")]));
+    let send = async |uri: &str| service.clone().oneshot(get(uri)).await.map(|r| r.status());
     assert_eq!(send(A).await, Ok(StatusCode::TOO_MANY_REQUESTS));
     assert_eq!(send(B).await, Ok(StatusCode::OK));
     assert_eq!(send(A).await, Ok(StatusCode::OK));
@@ -71,7 +71,7 @@ async fn a_success_that_was_the_last_is_heard_too() {
         let fields: Vec<(&str, &str)> =
             field.split('\u{0}').filter_map(|field| field.split_once(": ")).collect();
         let noted = diary.clone();
-        let honour = layer().layer(service_fn(move |_: Sent| {
+        let service = layer().layer(service_fn(move |_: Sent| {
             noted.write("sent");
             let mut response = Response::builder();
             for (name, value) in &fields {
@@ -80,7 +80,7 @@ async fn a_success_that_was_the_last_is_heard_too() {
             async move { Ok::<_, Infallible>(response.body(()).expect("a response")) }
         }));
         for _ in 0..3 {
-            honour.clone().oneshot(get(A)).await.expect("a response");
+            service.clone().oneshot(get(A)).await.expect("a response");
         }
         assert_eq!(times(&diary), [0, 3_000, 6_000], "{field}");
     }
@@ -98,8 +98,8 @@ async fn a_refused_request_is_sent_again_as_often_as_allowed() {
         (9, 200, &[0, 1_000, 3_000, 6_000]),
     ] {
         let diary = Diary::new();
-        let honour = layer().retries(retries).layer(server(&diary, &refusals));
-        let response = honour.oneshot(get(A)).await.expect("a response");
+        let service = layer().retries(retries).layer(server(&diary, &refusals));
+        let response = service.oneshot(get(A)).await.expect("a response");
         assert_eq!(response.status(), status, "{retries} retries");
         assert_eq!(times(&diary), expected, "{retries} retries");
     }
@@ -109,17 +109,20 @@ async fn a_refused_request_is_sent_again_as_often_as_allowed() {
 async fn what_is_sent_again_is_the_whole_request() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
-    let honour = layer().retries(1).layer(service_fn(move |request: Sent| {
+    let service = layer().retries(1).layer(service_fn(move |request: Sent| {
         let (parts, body) = request.into_parts();
         let extension = parts.extensions.get::<u64>().copied();
-        let told =
+        let seen =
             format!("{} {} {:?} {extension:?} {body:?}", parts.method, parts.uri, parts.headers);
-        noted.lock().expect("no poison").push(told);
+        noted.lock().expect("no poison").push(seen);
         let response = Response::builder().status(429).header("retry-after", "1").body(());
         async { Ok::<_, Infallible>(response.expect("a response")) }
     }));
     let request = Request::put(A).header("x-one", "1").extension(7_u64);
-    honour.oneshot(request.body(Full::from("body")).expect("a request")).await.expect("a response");
+    service
+        .oneshot(request.body(Full::from("body")).expect("a request"))
+        .await
+        .expect("a response");
     let seen = seen.lock().expect("no poison");
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0], seen[1]);
@@ -133,27 +136,28 @@ async fn not_everything_is_sent_again() {
         [(500, "retry-after: 1"), (503, ""), (429, ""), (503, r#"ratelimit: "a";r=0;t=1"#)]
     {
         let diary = Diary::new();
-        let honour = layer().retries(5).layer(server(&diary, &[answer]));
-        let response = honour.oneshot(get(A)).await.expect("a response");
+        let service = layer().retries(5).layer(server(&diary, &[answer]));
+        let response = service.oneshot(get(A)).await.expect("a response");
         assert_eq!((response.status().as_u16(), times(&diary)), (answer.0, vec![0]), "{answer:?}");
     }
     // A request of which there is no copy.
     let diary = Diary::new();
-    let honour =
+    let service =
         layer().retries_with(5, |_| None).layer(server(&diary, &[(429, "retry-after: 1")]));
-    assert_eq!(honour.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(429));
+    assert_eq!(service.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(429));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_beyond_the_deadline_is_not_waited_for() {
     let (diary, start) = (Diary::new(), Instant::now());
-    let honour = layer().within(5 * SECOND).retries(3);
-    let honour = honour.layer(server(&diary, &[(429, "retry-after: 3"), (429, "retry-after: 3")]));
+    let service = layer().within(5 * SECOND).retries(3);
+    let service =
+        service.layer(server(&diary, &[(429, "retry-after: 3"), (429, "retry-after: 3")]));
     // The first wait is in time, the second together with it is not: the refusal is the response.
-    let response = honour.clone().oneshot(get(A)).await.expect("a response");
+    let response = service.clone().oneshot(get(A)).await.expect("a response");
     assert_eq!((response.status().as_u16(), start.elapsed().as_millis()), (429, 3_000));
     // Three seconds are in time for the next one.
-    assert_eq!(honour.clone().oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(200));
+    assert_eq!(service.clone().oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(200));
     assert_eq!(start.elapsed().as_millis(), 6_000);
 
     let impatient = layer().within(SECOND).layer(server(&diary, &[(429, "retry-after: 3")]));
@@ -167,7 +171,7 @@ async fn a_wait_beyond_the_deadline_is_not_waited_for() {
 }
 
 /// Answers come when they like: each request says in `x-after` how many seconds its first answer takes.
-async fn slow_server_tells(
+async fn with_slow_server(
     deadline: Duration,
     answers: &[(u16, &'static str)],
     after: &[&'static str],
@@ -183,12 +187,12 @@ async fn slow_server_tells(
             response
         }
     });
-    let honour = layer().within(deadline).retries(1).layer(slow);
+    let service = layer().within(deadline).retries(1).layer(slow);
     let mut calls = Vec::new();
     for after in after {
         let mut request = get(A);
         request.headers_mut().insert("x-after", after.parse().expect("a value"));
-        let call = honour.clone().oneshot(request);
+        let call = service.clone().oneshot(request);
         calls.push(tokio::spawn(async move {
             let response = call.await.expect("a response");
             (response.status().as_u16(), start.elapsed().as_millis())
@@ -202,17 +206,17 @@ async fn slow_server_tells(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_not_lost_because_others_were_told_to_wait_longer() {
-    // The second gets `Retry-After: 1` after the first got one minute.
+async fn a_refusal_is_not_lost_because_other_requests_must_wait_longer() {
+    // The second is asked to wait a second after the first was asked to wait a minute.
     let answers = [(503, "retry-after: 60"), (429, "retry-after: 1")];
-    let ended = slow_server_tells(10 * SECOND, &answers, &["1", "2"]).await;
+    let ended = with_slow_server(10 * SECOND, &answers, &["1", "2"]).await;
     assert_eq!(ended, [(503, 1_000), (429, 2_000)]);
-    // The second is waiting for three seconds when the first gets one minute.
+    // The second waits for three seconds when the first is asked to wait a minute.
     let answers = [(503, "retry-after: 60"), (429, "retry-after: 3")];
-    let ended = slow_server_tells(10 * SECOND, &answers, &["2", "0"]).await;
+    let ended = with_slow_server(10 * SECOND, &answers, &["2", "0"]).await;
     assert_eq!(ended, [(503, 2_000), (429, 3_000)]);
-    // With the patience for it, both are sent again after the minute.
-    let ended = slow_server_tells(100 * SECOND, &answers, &["2", "0"]).await;
+    // With a later deadline, both are sent again after the minute.
+    let ended = with_slow_server(100 * SECOND, &answers, &["2", "0"]).await;
     assert_eq!(ended, [(200, 62_000), (200, 62_000)]);
 }
 
@@ -220,21 +224,21 @@ async fn a_refusal_is_not_lost_because_others_were_told_to_wait_longer() {
 async fn absurd_waits_are_cut() {
     for (layer, expected) in [(layer(), 3_600_000), (layer().max_wait(10 * SECOND), 10_000)] {
         let diary = Diary::new();
-        let honour =
+        let service =
             layer.retries(1).layer(server(&diary, &[(429, "retry-after: 99999999999999999999")]));
-        assert_eq!(honour.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(200));
+        assert_eq!(service.oneshot(get(A)).await.map(|r| r.status().as_u16()), Ok(200));
         assert_eq!(times(&diary), [0, expected]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waited_does_not_come_back_as_one() {
+async fn jitter_spreads_waiting_requests() {
     let diary = Diary::new();
-    let honour = layer().jitter(SECOND).layer(server(&diary, &[(503, "retry-after: 2")]));
-    honour.clone().oneshot(get(A)).await.expect("a response");
+    let service = layer().jitter(SECOND).layer(server(&diary, &[(503, "retry-after: 2")]));
+    service.clone().oneshot(get(A)).await.expect("a response");
     let mut calls = JoinSet::new();
     for _ in 0..200 {
-        calls.spawn(honour.clone().oneshot(get(A)));
+        calls.spawn(service.clone().oneshot(get(A)));
     }
     calls.join_all().await;
     let times = times(&diary).split_off(1);
@@ -243,7 +247,7 @@ async fn who_waited_does_not_come_back_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_hears_of_a_longer_wait() {
+async fn a_wait_is_extended_by_a_later_response() {
     let diary = Diary::new();
     let slow = server(&diary, &[(503, "retry-after: 10"), (429, "retry-after: 2")]);
     // What was under way already when the other was refused is answered a second later.
@@ -255,8 +259,8 @@ async fn who_waits_hears_of_a_longer_wait() {
             response
         }
     });
-    let honour = layer().layer(slow);
-    let send = |request| tokio::spawn(honour.clone().oneshot(request));
+    let service = layer().layer(slow);
+    let send = |request| tokio::spawn(service.clone().oneshot(request));
     let mut late = get(A);
     late.headers_mut().insert("x-late", "1".parse().expect("a value"));
     let (late, first) = (send(late), send(get(A)));
@@ -268,12 +272,12 @@ async fn who_waits_hears_of_a_longer_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_holds_nothing_that_others_need() {
+async fn a_waiting_request_releases_the_client() {
     let diary = Diary::new();
     let one_at_a_time = ConcurrencyLimit::new(server(&diary, &[(429, "retry-after: 2")]), 1);
-    let mut honour = layer().retries(1).layer(one_at_a_time);
+    let mut service = layer().retries(1).layer(one_at_a_time);
     for uri in [A, A, B, A] {
-        tokio::spawn(honour.ready().await.expect("ready").call(get(uri)));
+        tokio::spawn(service.ready().await.expect("ready").call(get(uri)));
         sleep(MS).await;
     }
     sleep(5 * SECOND).await;
@@ -281,5 +285,5 @@ async fn who_waits_holds_nothing_that_others_need() {
     assert_eq!(hosts, ["a.example", "b.example", "a.example", "a.example", "a.example"]);
     assert!(times(&diary)[1] < 100, "{:?}", times(&diary));
     // It was there all the time: a service that is kept must not keep the only permit.
-    drop(honour);
+    drop(service);
 }

@@ -1,4 +1,4 @@
-//! A client that honours `Retry-After`, against a real server that refuses.
+//! A client with a `RetryAfterLayer` against a real server with a `RateLimitLayer`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,13 +32,13 @@ async fn limited(style: HeaderStyle) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn who_waits_when_nothing_is_left_is_never_refused() {
+async fn a_client_that_waits_when_nothing_is_left_is_never_refused() {
     let (uri, served) = limited(HeaderStyle::Ietf).await;
-    let honour = RetryAfterLayer::new().within(Duration::from_secs(60)).layer(client());
+    let service = RetryAfterLayer::new().within(Duration::from_secs(60)).layer(client());
     let clock = MonotonicClock::default();
     let start = clock.now();
     for number in 0..8 {
-        let response = honour.clone().oneshot(get(&uri)).await.expect("a response");
+        let response = service.clone().oneshot(get(&uri)).await.expect("a response");
         assert_eq!(response.status(), 200, "request {number}");
     }
     assert_eq!(served.load(Ordering::Relaxed), 8);
@@ -47,11 +47,11 @@ async fn who_waits_when_nothing_is_left_is_never_refused() {
 }
 
 #[tokio::test]
-async fn who_is_refused_comes_back_and_is_served() {
+async fn a_refused_request_is_retried_and_served() {
     let (uri, served) = limited(HeaderStyle::RetryAfter).await;
-    let honour = RetryAfterLayer::new().retries(5).within(Duration::from_secs(60)).layer(client());
+    let service = RetryAfterLayer::new().retries(5).within(Duration::from_secs(60)).layer(client());
     for number in 0..8 {
-        let response = honour.clone().oneshot(get(&uri)).await.expect("a response");
+        let response = service.clone().oneshot(get(&uri)).await.expect("a response");
         assert_eq!(response.status(), 200, "request {number}");
     }
     assert_eq!(served.load(Ordering::Relaxed), 8);

@@ -1,5 +1,6 @@
-//! What client tests stand on: tokio's paused time as a clock, and servers on loopback.
+//! For client tests: tokio's paused time as a clock, a client that records requests, servers on loopback.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
+use tower::{Service, service_fn};
 use waterclock::{Clock, Timestamp};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -57,6 +59,18 @@ impl Diary {
         let entries = self.entries.lock().expect("no poison");
         entries.iter().map(|(what, at)| (what.clone(), at.as_millis())).collect()
     }
+}
+
+/// A client that only records what it is asked to send.
+pub(crate) fn recorder(
+    diary: &Diary,
+) -> impl Service<String, Response = (), Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+    let diary = diary.clone();
+    service_fn(move |request: String| {
+        diary.write(request);
+        async { Ok(()) }
+    })
 }
 
 pub(crate) fn get(uri: &str) -> Request<Full<Bytes>> {

@@ -1,4 +1,4 @@
-//! Which requests are admitted, and the responses.
+//! Which requests are admitted, and what their responses contain.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -11,15 +11,15 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use waterclock::{Limit, MemoryStore, Policy, Store};
 use waterclock_http::{Checked, HeaderStyle, Key, RateLimitLayer, Rule};
 
-use super::stage::{Elsewhere, app, memory, of, policy, send};
+use super::stage::{Remote, app, memory, of, policy, send};
 
 async fn by_user<S: Store + 'static>(store: S, rule: impl Into<Rule>) -> RateLimitLayer<S> {
     let builder = RateLimitLayer::builder(store).rule(rule).key(Key::header("x-user"));
     builder.build().await.expect("a valid layer")
 }
 
-/// The same story by a store that answers at once and by one that does not.
-async fn story<S: Store + 'static>(store: S, clock: waterclock::ManualClock) {
+/// The same requests with a store that answers at once and with one that does not.
+async fn serves_and_refuses<S: Store + 'static>(store: S, clock: waterclock::ManualClock) {
     let rule = Rule::new(policy("api", 2)).headers(HeaderStyle::Ietf);
     let app = app(&by_user(store, rule).await);
     let first = send(&app, of("alice")).await;
@@ -42,24 +42,24 @@ async fn story<S: Store + 'static>(store: S, clock: waterclock::ManualClock) {
 #[tokio::test]
 async fn at_once() {
     let (store, clock) = memory();
-    story(store, clock).await;
+    serves_and_refuses(store, clock).await;
 }
 
 #[tokio::test]
 async fn after_a_while() {
     let (store, clock) = memory();
-    story(Elsewhere(store), clock).await;
+    serves_and_refuses(Remote(store), clock).await;
 }
 
 #[tokio::test]
-async fn a_shadow_policy_turns_nobody_away_and_is_not_mentioned() {
+async fn a_shadow_policy_never_refuses_and_is_not_mentioned() {
     let (store, _) = memory();
     let rule = Rule::new(policy("api", 1).with_shadow(true)).headers(HeaderStyle::Ietf);
     let app = app(&by_user(store, rule).await);
     for _ in 0..3 {
-        let heard = send(&app, of("alice")).await;
-        assert_eq!(heard.status, StatusCode::OK);
-        assert!(heard.headers.is_empty(), "{:?}", heard.headers);
+        let reply = send(&app, of("alice")).await;
+        assert_eq!(reply.status, StatusCode::OK);
+        assert!(reply.headers.is_empty(), "{:?}", reply.headers);
     }
 }
 
@@ -106,7 +106,7 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
     let (store, _) = memory();
     let request = || Request::builder().header("x-user", "alice").body(()).expect("valid");
     let mut at_once = by_user(store.clone(), policy("api", 9)).await.layer(Strict::default());
-    let mut later = by_user(Elsewhere(store), policy("api", 9)).await.layer(Strict::default());
+    let mut later = by_user(Remote(store), policy("api", 9)).await.layer(Strict::default());
     for _ in 0..2 {
         let Ok(_) = at_once.ready().await.unwrap().call(request()).await;
         let Ok(_) = later.ready().await.unwrap().call(request()).await;
@@ -114,7 +114,7 @@ async fn the_service_that_was_ready_is_the_one_that_is_called() {
 }
 
 #[tokio::test]
-async fn what_the_service_says_of_its_failure_stays_what_it_is() {
+async fn the_error_type_of_the_service_stays() {
     #[derive(Debug, PartialEq)]
     struct Broken;
     let (store, _) = memory();
@@ -142,11 +142,11 @@ async fn a_layer_behind_a_layer_adds_to_what_the_handler_sees() {
     let Ok(response) = outer.layer(inner.layer(handler)).oneshot(request).await;
     assert_eq!(response.status(), StatusCode::OK);
     // Neither hides the other from clients.
-    let said: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
-    assert_eq!(said, [r#""api.burst";r=1;t=10"#, r#""all.burst";r=4;t=10"#]);
+    let fields: Vec<_> = response.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(fields, [r#""api.burst";r=1;t=10"#, r#""all.burst";r=4;t=10"#]);
 }
 
-/// What a partial grant lets through is through.
+/// A partial grant admits the request.
 #[tokio::test]
 async fn a_partial_grant_is_no_refusal() {
     let (store, _) = memory();

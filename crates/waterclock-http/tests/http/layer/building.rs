@@ -1,4 +1,4 @@
-//! What makes no sense makes no layer.
+//! Mistakes are errors when the layer is built.
 
 use waterclock::{Answer, Charge, Limit, Policy, Store, StoreError, Verb};
 use waterclock_http::{ClientIp, Key, RateLimitLayer, RateLimitLayerBuilder, Rule};
@@ -55,25 +55,25 @@ async fn one_sentence_each() {
     );
 }
 
-/// An error when the layer is built, not a 500 later.
+/// A missing address is an error at start-up, not a 500.
 #[tokio::test]
-async fn an_address_that_nobody_knows() {
+async fn an_unknown_address() {
     let sentence = "the key of policy `api` is the client's address, which a request does not contain; use \
                     `.build_per_connection()`, or find it with `.peer(…)`";
     let hidden =
         || Key::header("x-user").or(Key::all([Key::everyone(), ClientIp::default().into()]));
     assert_eq!(complaint(|to| to.rule(policy("api", 1)).key(ClientIp::default())).await, sentence);
     assert_eq!(complaint(|to| to.rule(policy("api", 1)).key(hidden())).await, sentence);
-    let told =
+    let known =
         complaint(|to| to.rule(policy("api", 1)).key(hidden()).peer(|_| [127, 0, 0, 1].into()));
-    assert_eq!(told.await, "");
+    assert_eq!(known.await, "");
     let builder = RateLimitLayer::builder(memory().0).rule(policy("api", 1)).key(hidden());
     assert!(builder.build_per_connection().await.is_ok());
 }
 
-/// What costs something afterwards must be held until then, which not every store can.
+/// Settling needs reservations, which not every store has.
 #[tokio::test]
-async fn a_store_that_cannot_hold() {
+async fn a_store_without_reservations() {
     struct Plain;
     impl Store for Plain {
         async fn set_policy(&self, _: Policy) -> Result<(), StoreError> {

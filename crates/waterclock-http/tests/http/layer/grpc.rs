@@ -84,7 +84,7 @@ async fn resource_exhausted_with_when_to_retry() {
     let delay = Duration::new(delay.seconds.unsigned_abs(), delay.nanos.unsigned_abs());
     assert!(delay > Duration::from_secs(5) && delay <= Duration::from_secs(10), "{delay:?}");
 
-    let nobody = check(None).await.unwrap_err();
-    assert_eq!(nobody.code(), Code::InvalidArgument);
-    assert!(nobody.message().contains("`x-user`"), "{}", nobody.message());
+    let keyless = check(None).await.unwrap_err();
+    assert_eq!(keyless.code(), Code::InvalidArgument);
+    assert!(keyless.message().contains("`x-user`"), "{}", keyless.message());
 }

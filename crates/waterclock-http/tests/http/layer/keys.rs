@@ -31,12 +31,12 @@ async fn a_header() {
     assert_eq!(status(&app, &[("x-user", "alice")]).await, 200);
     assert_eq!(status(&app, &[("x-user", "alice")]).await, 429);
     assert_eq!(status(&app, &[("x-user", "bob")]).await, 200);
-    let heard = send(&app, Request::get("/")).await;
-    assert_eq!(heard.status, StatusCode::BAD_REQUEST);
+    let reply = send(&app, Request::get("/")).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
     assert!(
-        heard.body.contains("limited by the header `x-user`, which it does not have"),
+        reply.body.contains("limited by the header `x-user`, which it does not have"),
         "{}",
-        heard.body
+        reply.body
     );
 }
 
@@ -135,7 +135,7 @@ async fn a_key_that_has_to_be_looked_up() {
 async fn a_key_has_a_longest() {
     let app = once(Key::header("x-user")).await;
     assert_eq!(status(&app, &[("x-user", &"a".repeat(1_024))]).await, 200);
-    let heard = send(&app, Request::get("/").header("x-user", "a".repeat(1_025))).await;
-    assert_eq!(heard.status, StatusCode::BAD_REQUEST);
-    assert!(heard.body.contains("at most 1024 bytes long; found 1025"), "{}", heard.body);
+    let reply = send(&app, Request::get("/").header("x-user", "a".repeat(1_025))).await;
+    assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+    assert!(reply.body.contains("at most 1024 bytes long; found 1025"), "{}", reply.body);
 }

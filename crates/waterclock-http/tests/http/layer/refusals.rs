@@ -1,4 +1,4 @@
-//! The responses to refused requests.
+//! Responses to refused requests.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -36,9 +36,9 @@ async fn a_problem_by_default() {
     );
 }
 
-/// A custom response may be empty.
+/// A policy without header fields discloses nothing.
 #[tokio::test]
-async fn silence() {
+async fn nothing_is_disclosed() {
     let rule = Rule::new(policy("api", 1)).headers(HeaderStyle::None);
     let layer = RateLimitLayer::builder(memory().0).rule(rule).key(Key::header("x-user"));
     let app = app(&layer.build().await.unwrap());
@@ -52,7 +52,7 @@ async fn silence() {
 }
 
 #[tokio::test]
-async fn words_of_ones_own() {
+async fn custom_responses() {
     let layer = RateLimitLayer::builder(memory().0)
         .rule(Rule::new(policy("api", 1)).headers(HeaderStyle::Draft03))
         .key(Key::header("x-user"))
@@ -77,10 +77,10 @@ async fn words_of_ones_own() {
 async fn a_store_without_an_answer() {
     let layer = RateLimitLayer::builder(Gone).rule(policy("api", 1)).key(Key::header("x-user"));
     let app = app(&layer.build().await.unwrap());
-    let heard = send(&app, of("alice")).await;
-    assert_eq!(heard.status, StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(heard.header("retry-after"), Some("1"));
-    assert!(heard.body.contains("(timeout)") && !heard.body.contains("secret"), "{}", heard.body);
+    let reply = send(&app, of("alice")).await;
+    assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    assert!(reply.body.contains("(timeout)") && !reply.body.contains("secret"), "{}", reply.body);
     let grpc = send(&app, of("alice").header("content-type", "application/grpc")).await;
     assert_eq!((grpc.status.as_u16(), grpc.header("grpc-status")), (200, Some("14")));
 }

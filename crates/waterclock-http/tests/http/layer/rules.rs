@@ -6,7 +6,7 @@ use http::{Method, Request, StatusCode};
 use waterclock::{Rollout, Scope, Store};
 use waterclock_http::{HeaderStyle, Key, RateLimitLayer, Rule};
 
-use super::stage::{App, Elsewhere, app, memory, of, policy, send};
+use super::stage::{App, Remote, app, memory, of, policy, send};
 
 async fn layered(rules: Vec<Rule>) -> App {
     let builder = RateLimitLayer::builder(memory().0).key(Key::header("x-user"));
@@ -56,9 +56,9 @@ async fn all_rules_that_match_are_charged_or_none() {
             "{}",
             refused.body
         );
-        let said = refused.header("ratelimit").unwrap();
+        let fields = refused.header("ratelimit").unwrap();
         assert!(
-            said.starts_with(r#""api.burst";r=2;t="#) && said.contains(r#""narrow.burst";r=0"#)
+            fields.starts_with(r#""api.burst";r=2;t="#) && fields.contains(r#""narrow.burst";r=0"#)
         );
     }
     // The refusals cost the wide policy nothing.
@@ -96,7 +96,7 @@ async fn tiers<S: Store + 'static>(store: S) {
     // An unknown tier is ignored.
     assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
-    // Without limits there is nothing to spend, and nothing to tell.
+    // A tier without limits spends nothing and discloses nothing.
     for _ in 0..9 {
         let free = send(&app, of("alice").header("x-role", "staff")).await;
         assert_eq!(
@@ -110,7 +110,7 @@ async fn tiers<S: Store + 'static>(store: S) {
 #[tokio::test]
 async fn tiers_share_their_keys() {
     tiers(memory().0).await;
-    tiers(Elsewhere(memory().0)).await;
+    tiers(Remote(memory().0)).await;
 }
 
 #[tokio::test]
@@ -131,9 +131,9 @@ async fn a_share_of_the_keys_is_limited_and_the_others_are_not() {
     assert!((30..=70).contains(&limited), "{limited}");
 }
 
-/// What others refuse is nothing to those that only watch, as with a whole policy in shadow.
+/// A refusal by one rule does not keep a rule in shadow from charging, as with a shadow policy.
 #[tokio::test]
-async fn those_in_shadow_stand_beside_the_others() {
+async fn rules_in_shadow_are_charged_on_their_own() {
     let watched = Rule::new(policy("api", 3)).rollout(Rollout::NOBODY);
     let narrow = Rule::new(policy("narrow", 1)).path("/upload");
     let app = layered(vec![watched, narrow]).await;
@@ -144,12 +144,12 @@ async fn those_in_shadow_stand_beside_the_others() {
     }
 }
 
-/// A policy in shadow does not fail requests without its key.
+/// A policy on trial does not refuse requests that lack its key.
 #[tokio::test]
-async fn what_only_watches_asks_for_no_key() {
+async fn a_rule_on_trial_needs_no_key() {
     let shadow = Rule::new(policy("api", 1).with_shadow(true));
-    let nobody = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
-    let app = layered(vec![shadow, nobody]).await;
+    let not_enrolled = Rule::new(policy("other", 1)).rollout(Rollout::NOBODY);
+    let app = layered(vec![shadow, not_enrolled]).await;
     assert_eq!(send(&app, Request::get("/")).await.status, StatusCode::OK);
 }
 

@@ -16,10 +16,10 @@ use waterclock::{
 };
 use waterclock_http::{Ending, Exchange, Key, RateLimitLayer, Rule};
 
-use super::stage::{Elsewhere, memory, policy};
+use super::stage::{Remote, memory, policy};
 
 fn left(store: &MemoryStore<ManualClock>) -> Option<u64> {
-    now_or_never(store.peek_n("api", b"", 0)).unwrap().unwrap().remaining()
+    now_or_never(store.peek_n("api", b"", 0)).expect("memory answers at once").unwrap().remaining()
 }
 
 async fn layered<S: Store + 'static>(store: S, rule: Rule) -> RateLimitLayer<S> {
@@ -31,7 +31,7 @@ fn request() -> Request<()> {
     Request::new(())
 }
 
-/// Something that takes its time is settled behind the response's back.
+/// With a remote store, settling continues after the response.
 async fn until(is_so: impl Fn() -> bool) {
     for _ in 0..1_000 {
         if is_so() {
@@ -39,7 +39,7 @@ async fn until(is_so: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    panic!("it never came to that");
+    panic!("it never happened");
 }
 
 #[tokio::test]
@@ -96,12 +96,12 @@ fn frames(
     StreamBody::new(futures_util::stream::iter(data.into_iter().chain([end])))
 }
 
-/// By bytes, on both kinds of store, with what came to pass.
+/// Settles by bytes, and records the exchanges.
 async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S) {
     let exchanges: Arc<Mutex<Vec<Exchange>>> = Arc::default();
-    let told = Arc::clone(&exchanges);
+    let seen_exchanges = Arc::clone(&exchanges);
     let rule = Rule::new(policy("api", 20)).cost(6).settle(move |exchange| {
-        told.lock().unwrap().push(exchange.clone());
+        seen_exchanges.lock().unwrap().push(exchange.clone());
         exchange.bytes()
     });
     let layer = layered(store, rule).await;
@@ -111,7 +111,7 @@ async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S)
         });
         layer.layer(served).oneshot(request())
     };
-    // More than was thought.
+    // More than was reserved.
     let Ok(response) = serve(&[("grpc-status", "5")]).await;
     assert_eq!(left(seen), Some(14));
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "12345678");
@@ -123,10 +123,10 @@ async fn by_bytes<S: Store + 'static>(seen: &MemoryStore<ManualClock>, store: S)
     body.frame().await.unwrap().unwrap();
     drop(body);
     until(|| left(seen) == Some(7)).await;
-    // Never looked at.
+    // Dropped without being polled.
     drop(serve(&[]).await);
     until(|| left(seen) == Some(7)).await;
-    // Broken in the middle: what was sent was sent.
+    // Failed in the middle: the bytes that were sent count.
     let Ok(response) = serve(&[("broken", "")]).await;
     assert!(response.into_body().collect().await.is_err());
     until(|| left(seen) == Some(0)).await;
@@ -144,10 +144,10 @@ async fn bytes_that_were_sent() {
     let (store, _) = memory();
     by_bytes(&store.clone(), store).await;
     let (store, _) = memory();
-    by_bytes(&store.clone(), Elsewhere(store)).await;
+    by_bytes(&store.clone(), Remote(store)).await;
 }
 
-/// More than the limit: the next ones wait for it.
+/// More than the limit: later requests wait until the debt is paid.
 #[tokio::test]
 async fn what_was_spent_beyond_the_limit_is_owed() {
     let (store, clock) = memory();
@@ -161,7 +161,7 @@ async fn what_was_spent_beyond_the_limit_is_owed() {
     };
     let Ok(response) = serve().await;
     assert_eq!(response.status(), StatusCode::OK);
-    // Eight of five: one is to be had again when four have returned.
+    // Eight of five are spent: one is free when four have returned.
     for (seconds, status) in [(0, 429), (39, 429), (1, 200)] {
         clock.advance(Duration::from_secs(seconds));
         let Ok(response) = serve().await;
@@ -183,29 +183,29 @@ async fn by_duration() {
     assert!(left(&store).is_some_and(|left| left <= 1_000_000 - 30), "{:?}", left(&store));
 }
 
-/// What a shadow would have refused, it has not charged: so it gives nothing back, and is owed nothing.
+/// A policy in shadow charges nothing for what it would have refused, so it settles nothing for it.
 #[tokio::test]
-async fn a_shadow_settles_only_what_it_took() {
+async fn a_shadow_settles_only_what_it_charged() {
     let in_shadow = Rule::new(policy("api", 2).with_shadow(true));
     let not_enrolled = Rule::new(policy("api", 2)).rollout(Rollout::NOBODY);
     for rule in [in_shadow, not_enrolled] {
         let (store, _) = memory();
         let layer = layered(store.clone(), rule.cost(2).settle(|_| 1)).await;
         for _ in 0..3 {
-            let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+            let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
             assert_eq!(response.status(), StatusCode::OK);
             assert_eq!(left(&store), Some(1));
         }
     }
 }
 
-fn whole()
+fn empty_service()
 -> impl Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone
 {
     service_fn(|_: Request<()>| async { Ok(Response::new(Full::<Bytes>::default())) })
 }
 
-/// Given back is what was charged, where it was charged: a window that is over has nothing to give.
+/// Units are given back to the window that they were charged to, and not to a later one.
 #[tokio::test]
 async fn nothing_is_given_back_to_another_window() {
     let (store, clock) = memory();
@@ -213,7 +213,7 @@ async fn nothing_is_given_back_to_another_window() {
     let policy = Policy::new("api", [window]).unwrap();
     let layer = layered(store.clone(), Rule::new(policy).cost(8).settle(|_| 1)).await;
     clock.advance(Duration::from_secs(59));
-    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
     let slow = response.into_body();
     // Settled at once, because its body is empty; the next one is held back by hand.
     drop(slow);
@@ -223,7 +223,7 @@ async fn nothing_is_given_back_to_another_window() {
     let Ok(response) = layer.layer(held).oneshot(request()).await;
     assert_eq!(left(&store), Some(1));
     clock.advance(Duration::from_secs(2));
-    let _ = now_or_never(store.check_n("api", b"", 6)).unwrap().unwrap();
+    assert!(store.check_n("api", b"", 6).await.unwrap().is_allowed());
     assert_eq!(left(&store), Some(4));
     drop(response);
     assert_eq!(left(&store), Some(4));
@@ -236,7 +236,7 @@ async fn a_budget_that_is_charged_twice_is_settled_twice() {
     let rule = || Rule::new(policy("api", 10)).cost(2).settle(|_| 1);
     let builder = RateLimitLayer::builder(store.clone()).rule(rule()).rule(rule());
     let layer = builder.key(Key::everyone()).build().await.unwrap();
-    let Ok(_) = layer.layer(whole()).oneshot(request()).await;
+    let Ok(_) = layer.layer(empty_service()).oneshot(request()).await;
     assert_eq!(left(&store), Some(8));
 }
 
@@ -245,12 +245,12 @@ async fn a_function_that_breaks_leaves_the_estimate() {
     let (store, _) = memory();
     let broken = Rule::new(policy("api", 10)).cost(2).settle(|_| panic!("a mistake"));
     let layer = layered(store.clone(), broken).await;
-    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
     assert_eq!((response.status(), left(&store)), (StatusCode::OK, Some(8)));
     assert_eq!(layer.unsettled(), 0);
 }
 
-/// A client that disconnects while a remote store decides is settled too.
+/// A client that disconnects while a remote store decides is settled, too.
 #[tokio::test]
 async fn a_request_that_is_given_up_while_it_is_decided_about() {
     let (store, _) = memory();
@@ -258,14 +258,16 @@ async fn a_request_that_is_given_up_while_it_is_decided_about() {
         assert_eq!((exchange.status(), exchange.ending()), (None, Ending::Aborted));
         2
     });
-    let layer = layered(Elsewhere(store.clone()), rule).await;
-    let asked =
-        tokio::time::timeout(Duration::from_millis(1), layer.layer(whole()).oneshot(request()));
+    let layer = layered(Remote(store.clone()), rule).await;
+    let asked = tokio::time::timeout(
+        Duration::from_millis(1),
+        layer.layer(empty_service()).oneshot(request()),
+    );
     assert!(asked.await.is_err());
     until(|| left(&store) == Some(8)).await;
 }
 
-/// Whole is what was sent whole, asked for its end or not.
+/// A response is complete when all its bytes were sent, whether its end was polled or not.
 #[tokio::test]
 async fn a_length_that_was_reached_is_an_end() {
     for (method, frames, expected) in
@@ -273,9 +275,9 @@ async fn a_length_that_was_reached_is_an_end() {
     {
         let (store, _) = memory();
         let endings: Arc<Mutex<Vec<Ending>>> = Arc::default();
-        let told = Arc::clone(&endings);
+        let seen = Arc::clone(&endings);
         let rule = Rule::new(policy("api", 10)).settle(move |exchange| {
-            told.lock().unwrap().push(exchange.ending());
+            seen.lock().unwrap().push(exchange.ending());
             1
         });
         let layer = layered(store, rule).await;
@@ -293,7 +295,7 @@ async fn a_length_that_was_reached_is_an_end() {
     }
 }
 
-/// So many at once: a place is held for as long as a response lasts.
+/// A concurrency limit holds a place for as long as a response lasts.
 #[tokio::test]
 async fn places_that_are_held_at_once() {
     let (store, _) = memory();
@@ -317,7 +319,7 @@ async fn places_that_are_held_at_once() {
     assert_eq!(fifth.status(), StatusCode::OK);
 }
 
-/// A service that breaks gets peace, and a probe when it has had some.
+/// A failing service gets no requests for a while, then a probe.
 #[tokio::test]
 async fn a_service_that_keeps_breaking() {
     let (store, clock) = memory();
@@ -338,7 +340,7 @@ async fn a_service_that_keeps_breaking() {
     assert_eq!([serve(200).await, serve(200).await], [200, 200]);
 }
 
-/// Those that are turned away, and those that go away, say nothing about the service.
+/// Refused requests and disconnected clients say nothing about the service.
 #[tokio::test]
 async fn only_what_was_served_is_reported() {
     let (store, clock) = memory();
@@ -350,7 +352,7 @@ async fn only_what_was_served_is_reported() {
         layer.layer(served).oneshot(request())
     };
     let status = async || {
-        let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+        let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
         response.status().as_u16()
     };
     assert!(broken().await.is_err() && broken().await.is_err());
@@ -368,7 +370,7 @@ async fn only_what_was_served_is_reported() {
     assert_eq!([status().await, status().await], [200, 200]);
 }
 
-/// While a store is away, what stands in for it decides, and nothing is left behind that was lost on the way.
+/// If the reply to a reservation is lost, the request is charged without one, and the reservation is cancelled.
 #[tokio::test]
 async fn a_reply_that_is_lost() {
     #[derive(Clone)]
@@ -395,15 +397,15 @@ async fn a_reply_that_is_lost() {
     let (store, _) = memory();
     let rule = Rule::new(policy("api", 10)).cost(4).settle(|_| 1);
     let layer = layered(Lossy(store.clone()), rule).await;
-    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
     assert_eq!(response.status(), StatusCode::OK);
-    // What was held is given up; what was charged without holding stays at its estimate.
+    // The reservation is cancelled; the charge without one stays at its estimate.
     until(|| left(&store) == Some(6)).await;
 
     let (store, _) = memory();
     let two = Concurrency::new(2, Duration::from_secs(60)).unwrap();
     let layer = layered(Lossy(store.clone()), Rule::new(Policy::new("api", [two]).unwrap())).await;
-    let Ok(response) = layer.layer(whole()).oneshot(request()).await;
+    let Ok(response) = layer.layer(empty_service()).oneshot(request()).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     until(|| store.reservations_of("api") == 0).await;
 }

@@ -16,11 +16,11 @@ use waterclock_http::{Checked, RateLimitLayer, ResponseBody};
 
 use crate::scene::START;
 
-/// A remote store: it never answers at once.
+/// A remote store: it never answers on the first poll.
 #[derive(Clone)]
-pub(crate) struct Elsewhere(pub(crate) MemoryStore<ManualClock>);
+pub(crate) struct Remote(pub(crate) MemoryStore<ManualClock>);
 
-impl Store for Elsewhere {
+impl Store for Remote {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
         self.0.set_policy(policy).await
     }
@@ -57,7 +57,7 @@ pub(crate) fn memory() -> (MemoryStore<ManualClock>, ManualClock) {
     (MemoryStore::new(1_000, clock.clone()), clock)
 }
 
-/// So many at once, and one of them back every ten seconds.
+/// A bucket that gets one unit every ten seconds.
 pub(crate) fn policy(name: &str, capacity: u64) -> Policy {
     let limit = Gcra::new(1, Duration::from_secs(10)).expect("a valid rate");
     Policy::new(name, [limit.with_capacity(capacity).with_name("burst")]).expect("a valid policy")
@@ -77,28 +77,28 @@ pub(crate) fn app<S: Store + 'static>(layer: &RateLimitLayer<S>) -> App {
     BoxCloneSyncService::new(layer.layer(handler))
 }
 
-pub(crate) struct Heard {
+pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
 
-impl Heard {
+impl Reply {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("header fields are text"))
     }
 }
 
-pub(crate) async fn send(app: &App, request: http::request::Builder) -> Heard {
+pub(crate) async fn send(app: &App, request: http::request::Builder) -> Reply {
     let request = request.body(Full::default()).expect("a valid request");
     let Ok(response) = app.clone().oneshot(request).await;
     let (head, body) = response.into_parts();
     let Ok(body) = body.collect().await;
     let body = String::from_utf8(body.to_bytes().to_vec()).expect("bodies are text");
-    Heard { status: head.status, headers: head.headers, body }
+    Reply { status: head.status, headers: head.headers, body }
 }
 
-/// Requests of one user.
+/// A request of this user.
 pub(crate) fn of(user: &str) -> http::request::Builder {
     Request::get("/").header("x-user", user)
 }
