@@ -32,7 +32,7 @@ fn ping(server: &RedisServer, name: &str, ca_pem: &str) -> io::Result<String> {
 }
 
 #[test]
-fn is_trusted_by_those_who_know_its_authority() {
+fn is_trusted_by_clients_that_know_its_authority() {
     let (server, stranger) = (RedisServer::start_with_tls(), RedisServer::start_with_tls());
     assert_eq!(server.tls_url(), format!("rediss://127.0.0.1:{}", server.tls_port()));
     assert_ne!(server.tls_port(), server.port());

@@ -115,7 +115,7 @@ async fn after_a_lost_reply_it_is_not_repeated() {
 
 /// Without Redis a debit counts against this node's share, and in Redis when it is back; or it is an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_the_policy_says_what_becomes_of_it() {
+async fn without_redis_on_store_error_applies() {
     for on_store_error in [OnStoreError::Local, OnStoreError::Allow, OnStoreError::Deny] {
         let server = RedisServer::start();
         let proxy = Proxy::start(server.port());

@@ -81,7 +81,7 @@ async fn refused(store: &RedisStore, cost: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_given_back_elsewhere_shows_within_a_second() {
+async fn units_given_back_elsewhere_show_within_a_second() {
     let server = RedisServer::start();
     let (store, other) =
         (caching(&server, still_bucket(5)).await, caching(&server, still_bucket(5)).await);
@@ -96,7 +96,7 @@ async fn what_is_given_back_elsewhere_shows_within_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_given_back_here_shows_at_once() {
+async fn units_given_back_here_show_at_once() {
     let server = RedisServer::start();
     let store = caching(&server, still_bucket(5)).await;
     for verb in [Verb::Refund, Verb::Reset] {

@@ -72,7 +72,7 @@ fn said(answer: &Answer) -> (Decision, Vec<LimitDecision>) {
 
 /// After a record's time is up, the key answers like one that was never seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_can_tell_that_a_record_expired() {
+async fn expired_records_have_no_visible_effect() {
     let server = RedisServer::start();
     let mut stores = Vec::new();
     for (number, policy) in policies().into_iter().enumerate() {

@@ -144,7 +144,7 @@ async fn a_remembered_refusal_is_of_its_units() {
 
 /// What was admitted without Redis is charged there, unit by unit, when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_each_unit_is_shared_and_told_afterwards() {
+async fn without_redis_each_unit_is_shared_and_charged_afterwards() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let store = store(asking(&proxy.url()).nodes(2), llm(10, 1_000)).await;
@@ -173,7 +173,7 @@ async fn without_redis_each_unit_is_shared_and_told_afterwards() {
 
 /// If there is no room for one unit any more, the other is charged all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_unit_without_room_keeps_no_other_from_being_told() {
+async fn a_unit_without_room_does_not_block_the_others() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let cut_off = store(asking(&proxy.url()), llm(10, 1_000)).await;

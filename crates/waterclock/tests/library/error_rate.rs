@@ -51,7 +51,7 @@ fn opens_refuses_probes_and_closes() {
 }
 
 #[test]
-fn what_nobody_probes_is_forgotten_in_the_end() {
+fn a_breaker_without_probes_is_dropped_in_the_end() {
     let clock = ManualClock::default();
     let limiter: KeyedLimiter<str, _> =
         KeyedLimiter::builder(breaker()).max_keys(4).clock(clock.clone()).build();

@@ -78,7 +78,7 @@ fn keys_hold_their_own_and_nary_holds_what_fits() {
 }
 
 #[test]
-fn what_is_held_outlives_a_change_of_the_policy() {
+fn a_reservation_outlives_a_policy_change() {
     let limiter: KeyedLimiter<str, _> =
         KeyedLimiter::builder(hourly("p", 10)).clock(ManualClock::default()).build();
     let (same, renamed) = (limiter.reserve_n("a", 8).unwrap(), limiter.reserve_n("b", 8).unwrap());
@@ -92,7 +92,7 @@ fn what_is_held_outlives_a_change_of_the_policy() {
 }
 
 #[test]
-fn giving_back_lets_those_who_wait_pass() {
+fn a_refund_lets_waits_pass() {
     let limiter = Limiter::new(FixedWindow::new(2, HOUR).unwrap());
     let held = limiter.reserve_n(2).unwrap();
     std::thread::scope(|scope| {
@@ -202,7 +202,7 @@ async fn a_holder_that_is_gone_keeps_what_it_held_unless_it_is_to_be_released() 
 }
 
 #[tokio::test]
-async fn thousands_that_end_at_once_are_given_back_to_whoever_asks() {
+async fn thousands_that_expire_at_once_are_given_back() {
     let (store, clock) = store().await;
     store.set_max_reservations(10_000);
     let keys: Vec<String> = (0..50).map(|key| format!("key {key}")).collect();

@@ -36,7 +36,7 @@ async fn left(store: &impl Store) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn a_request_is_one_unless_somebody_says_otherwise() {
+async fn requests_default_to_one() {
     let store = llm().await;
     assert!(ask(&store, Verb::Check, charge("llm", tokens(800))).await.decision.is_allowed());
     assert_eq!(left(&store).await, (4, 200));

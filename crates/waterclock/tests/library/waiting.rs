@@ -22,7 +22,7 @@ fn blocking_waits_are_paced() {
 }
 
 #[test]
-fn vain_waits_fail_at_once() {
+fn impossible_waits_fail_at_once() {
     let limiter = Limiter::new(Limit::per_minute(2));
     assert_eq!(limiter.wait_n(3).block(), Err(WaitError::Never));
     assert!(limiter.check_n(2).is_allowed());
@@ -74,7 +74,7 @@ async fn awaited_waits_pass_in_order() {
 }
 
 #[tokio::test]
-async fn a_check_does_not_overtake_those_who_wait() {
+async fn a_check_does_not_overtake_waits() {
     let clock = ManualClock::default();
     let limiter: Arc<KeyedLimiter<str, _>> =
         Arc::new(KeyedLimiter::builder(Limit::per_second(1)).clock(clock.clone()).build());

@@ -37,7 +37,7 @@ async fn clients_are_killed() {
 /// A caller finds a connection after a while, even if Redis closed the last one meanwhile: what
 /// was never sent can be sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closed_while_nobody_asked() {
+async fn closed_while_idle() {
     let server = RedisServer::start();
     let builder = asking(&server.url()).deadline(PATIENT).serving(DENY);
     let (store, log) = (store(builder, still_bucket(100)).await, Log::new());

@@ -135,7 +135,7 @@ async fn replies_within_the_deadline() {
 
 /// A caller that gave up while a connection was being made has sent nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_up_before_it_is_sent_is_not_charged() {
+async fn a_caller_that_gives_up_before_sending_is_not_charged() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let store = asking(&proxy.url()).serving(DENY).start().unwrap();
@@ -155,7 +155,7 @@ async fn who_gives_up_before_it_is_sent_is_not_charged() {
 
 /// To connect takes longer than a call may; it is done all the same, for the calls after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_greeting_slower_than_the_deadline() {
+async fn a_handshake_slower_than_the_deadline() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     proxy.delay(millis(25));

@@ -60,7 +60,7 @@ async fn nodes_never_hold_more_than_there_is() {
 
 /// A check could not give it back, so it says what to do instead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_is_told_to_reserve() {
+async fn a_check_of_a_concurrency_limit_is_an_error() {
     let server = RedisServer::start();
     let store = store(asking(&server.url()).deadline(PATIENT), places()).await;
     let told = store.apply(Verb::Check, &[units("key", 1)]).await.unwrap_err();

@@ -104,7 +104,7 @@ async fn every_unit_is_accounted_for() {
 
 /// Held and never settled: charged at the estimate, and the id is free again when its time is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_settles_stays_charged() {
+async fn unsettled_reservations_stay_charged() {
     let server = RedisServer::start();
     let store = store(&server.url()).await;
     hold_for(&store, "short", &[units("key", 7)], 30).await.unwrap();
