@@ -13,7 +13,7 @@ pub(crate) struct Address {
     pub(crate) kind: Kind,
     /// `host:port` of each server named.
     pub(crate) hosts: Vec<String>,
-    pub(crate) doors: Doors,
+    pub(crate) access: Access,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) enum Kind {
     Sentinel { service: String },
 }
 
-/// How to come in, at any host.
+/// How to log in, at any host.
 #[derive(Clone)]
-pub(crate) struct Doors {
+pub(crate) struct Access {
     tls: bool,
     /// `user:password@`, or nothing.
     login: String,
@@ -34,9 +34,9 @@ pub(crate) struct Doors {
     root_certificate: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Doors {
+impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Doors").field("tls", &self.tls).finish_non_exhaustive()
+        f.debug_struct("Access").field("tls", &self.tls).finish_non_exhaustive()
     }
 }
 
@@ -77,11 +77,11 @@ impl Address {
             }
             _ => return Err(wrong(&format!("write {SCHEMES}"))),
         };
-        let doors = Doors { tls, login, tail, root_certificate };
-        let address = Self { kind, hosts, doors };
+        let access = Access { tls, login, tail, root_certificate };
+        let address = Self { kind, hosts, access };
         for host in &address.hosts {
             address
-                .doors
+                .access
                 .client(host)
                 .map_err(|_| wrong("it is not one that Redis clients read"))?;
         }
@@ -89,7 +89,7 @@ impl Address {
     }
 }
 
-impl Doors {
+impl Access {
     /// A client of the server at `host:port`.
     pub(crate) fn client(&self, host: &str) -> Result<Client, StoreError> {
         self.open(&format!("{}{host}{}", self.login, self.tail))
@@ -152,8 +152,8 @@ mod tests {
         assert_eq!(parse("redis-cluster://a:1,b:2").hosts, ["a:1", "b:2"]);
         let sentinel = parse("redis-sentinel://:pw@a:1,b:2/main/1");
         assert_eq!(sentinel.kind, Kind::Sentinel { service: "main".into() });
-        assert_eq!((&*sentinel.doors.login, &*sentinel.doors.tail), (":pw@", "/1"));
-        assert!(parse("rediss://a:1").doors.tls);
+        assert_eq!((&*sentinel.access.login, &*sentinel.access.tail), (":pw@", "/1"));
+        assert!(parse("rediss://a:1").access.tls);
     }
 
     #[test]

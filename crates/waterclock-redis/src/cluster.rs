@@ -11,37 +11,44 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use waterclock::{Failure, StoreError};
 
-use crate::address::{Doors, address_of};
+use crate::address::{Access, address_of};
 use crate::keyspace::SLOTS;
 use crate::link::{Dialer, Link};
 
-/// How long one node may take to tell the map.
+/// How long one node may take to send the map.
 const EACH: Duration = Duration::from_millis(200);
-/// How long between two looks at the map, at least.
+/// How long between two refreshes, at least.
 const REST: Duration = Duration::from_millis(50);
 
 pub(crate) struct Cluster {
     seeds: Vec<String>,
-    doors: Doors,
+    access: Access,
     deadline: Duration,
     map: Mutex<Map>,
-    /// One look at a time.
-    look: tokio::sync::Mutex<()>,
-    looking: AtomicBool,
-    looked: Notify,
+    /// Held while the map is refreshed.
+    refresh: tokio::sync::Mutex<()>,
+    is_refreshing: AtomicBool,
+    refreshed: Notify,
 }
 
 #[derive(Default)]
 struct Map {
     links: HashMap<String, Arc<Link>>,
-    /// The owner of each slot; empty before the first look.
+    /// The owner of each slot; empty before the first refresh.
     owners: Vec<Option<Arc<Link>>>,
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<String>, doors: Doors, deadline: Duration) -> Self {
-        let (map, look, looking) = (Mutex::default(), tokio::sync::Mutex::default(), false.into());
-        Self { seeds, doors, deadline, map, look, looking, looked: Notify::new() }
+    pub(crate) fn new(seeds: Vec<String>, access: Access, deadline: Duration) -> Self {
+        Self {
+            seeds,
+            access,
+            deadline,
+            map: Mutex::default(),
+            refresh: tokio::sync::Mutex::default(),
+            is_refreshing: AtomicBool::new(false),
+            refreshed: Notify::new(),
+        }
     }
 
     /// The link to a node, by its address.
@@ -49,8 +56,8 @@ impl Cluster {
         if let Some(link) = self.map.lock().links.get(host) {
             return Ok(Arc::clone(link));
         }
-        let client = self.doors.client(host).map_err(|error| {
-            StoreError::failed(Failure::Unreachable, format!("a node at `{host}`: {error}"))
+        let client = self.access.client(host).map_err(|error| {
+            StoreError::failed(Failure::Unreachable, format!("node `{host}`: {error}"))
         })?;
         let dialer = Dialer::Fixed(Box::new(client));
         let link = Link::new(dialer, true, self.deadline);
@@ -61,7 +68,7 @@ impl Cluster {
         self.map.lock().owners.get(usize::from(slot)).cloned().flatten()
     }
 
-    /// The owner of a slot, found out by `by` if it is not known.
+    /// The owner of a slot; waits for a refresh until `by` if it is not known.
     pub(crate) async fn owner(
         self: &Arc<Self>,
         slot: u16,
@@ -70,33 +77,33 @@ impl Cluster {
         if let Some(link) = self.known_owner(slot) {
             return Ok(link);
         }
-        let looked = self.looked.notified();
-        self.look_again();
-        // However long a look takes: it goes on when its callers have left.
-        _ = timeout_at(by, looked).await;
-        let nobody = || StoreError::failed(Failure::Unreachable, "nobody owns its slot");
-        self.known_owner(slot).ok_or_else(nobody)
+        let refreshed = self.refreshed.notified();
+        self.refresh_soon();
+        // However long a refresh takes: it goes on when its callers have left.
+        _ = timeout_at(by, refreshed).await;
+        let unowned = || StoreError::failed(Failure::Unreachable, "no node owns the slot");
+        self.known_owner(slot).ok_or_else(unowned)
     }
 
-    /// A slot was found elsewhere; others have likely moved with it.
+    /// A slot was found on another node; others have likely moved with it.
     pub(crate) fn moved(self: &Arc<Self>, slot: u16, host: &str) {
         if let Ok(link) = self.link(host)
             && let Some(owner) = self.map.lock().owners.get_mut(usize::from(slot))
         {
             *owner = Some(link);
         }
-        self.look_again();
+        self.refresh_soon();
     }
 
-    /// Looks at the map again soon, unless somebody does already.
-    pub(crate) fn look_again(self: &Arc<Self>) {
-        if !self.looking.swap(true, Ordering::Relaxed) {
+    /// Refreshes the map in the background, unless that is happening already.
+    pub(crate) fn refresh_soon(self: &Arc<Self>) {
+        if !self.is_refreshing.swap(true, Ordering::Relaxed) {
             let cluster = Arc::clone(self);
             tokio::spawn(async move {
-                _ = cluster.look().await;
-                cluster.looked.notify_waiters();
+                _ = cluster.refresh().await;
+                cluster.refreshed.notify_waiters();
                 sleep(REST).await;
-                cluster.looking.store(false, Ordering::Relaxed);
+                cluster.is_refreshing.store(false, Ordering::Relaxed);
             });
         }
     }
@@ -104,7 +111,7 @@ impl Cluster {
     /// Every primary.
     pub(crate) async fn links(&self) -> Result<Vec<Arc<Link>>, StoreError> {
         if self.map.lock().owners.is_empty() {
-            self.look().await?;
+            self.refresh().await?;
         }
         let mut links: Vec<Arc<Link>> = Vec::new();
         for owner in self.map.lock().owners.iter().flatten() {
@@ -119,19 +126,19 @@ impl Cluster {
         self.map.lock().owners.iter().flatten().any(|link| link.is_down())
     }
 
-    /// Asks one node after the other who owns what.
-    async fn look(&self) -> Result<(), StoreError> {
-        let _one_at_a_time = self.look.lock().await;
+    /// Asks one node after the other for the map.
+    async fn refresh(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.refresh.lock().await;
         let mut hosts: Vec<String> = self.map.lock().links.keys().cloned().collect();
         hosts.extend(
             self.seeds.iter().filter(|seed| !hosts.contains(seed)).cloned().collect::<Vec<_>>(),
         );
-        // Those that answer first: a node that is given up knows least.
+        // Nodes whose breaker is open last.
         hosts.sort_by_key(|host| self.link(host).is_ok_and(|link| link.is_down()));
         let mut last = StoreError::failed(Failure::Unreachable, "no node of the cluster answers");
         for host in hosts {
-            match timeout(EACH, self.ask(&host)).await {
-                Ok(Ok(ranges)) => match self.draw(&host, &ranges) {
+            match timeout(EACH, self.slots(&host)).await {
+                Ok(Ok(ranges)) => match self.set_owners(&host, &ranges) {
                     Ok(()) => return Ok(()),
                     Err(error) => last = error,
                 },
@@ -142,21 +149,21 @@ impl Cluster {
         Err(last)
     }
 
-    async fn ask(&self, host: &str) -> Result<Vec<Value>, StoreError> {
-        let mut connection = crate::link::open(&self.doors.client(host)?).await?;
+    async fn slots(&self, host: &str) -> Result<Vec<Value>, StoreError> {
+        let mut connection = crate::link::open(&self.access.client(host)?).await?;
         let slots = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await;
         slots.map_err(|error| StoreError::failed(Failure::Unreachable, error))
     }
 
-    /// Draws the map from the answer of `CLUSTER SLOTS`.
-    fn draw(&self, asked: &str, ranges: &[Value]) -> Result<(), StoreError> {
+    /// Takes the map from the reply to `CLUSTER SLOTS`.
+    fn set_owners(&self, asked: &str, ranges: &[Value]) -> Result<(), StoreError> {
         if ranges.is_empty() {
-            return Err(StoreError::failed(Failure::Unreachable, "it knows of no slots"));
+            return Err(StoreError::failed(Failure::Unreachable, "the node knows no slots"));
         }
         let mut owners = vec![None; SLOTS.into()];
         for range in ranges {
             let (first, last, host) = read_range(asked, range).ok_or_else(|| {
-                StoreError::failed(Failure::BadReply, "CLUSTER SLOTS answered something else")
+                StoreError::failed(Failure::BadReply, "unexpected reply to CLUSTER SLOTS")
             })?;
             let link = self.link(&host)?;
             owners[first..=last].fill(Some(link));
@@ -164,7 +171,7 @@ impl Cluster {
         let mut map = self.map.lock();
         let used: Vec<Arc<Link>> = owners.iter().flatten().cloned().collect();
         map.owners = owners;
-        // Nodes that own nothing are forgotten with their connections.
+        // Nodes that own nothing are dropped with their connections.
         map.links.retain(|_, link| used.iter().any(|other| Arc::ptr_eq(link, other)));
         Ok(())
     }

@@ -1,26 +1,25 @@
 #![doc = include_str!("../docs/guide.md")]
 
 mod address;
-mod apart;
+mod builder;
+mod call;
 mod cluster;
-mod decide;
-mod degraded;
-mod entry;
-mod family;
-mod held;
+mod denied;
+mod direct;
 mod keyspace;
+mod leases;
 mod link;
+mod policies;
 mod reservation;
 mod route;
 mod script;
-mod sentinel;
-mod settings;
 mod shape;
-mod stand_in;
+mod slots;
+mod state;
 mod store;
 
 pub use address::masked;
-pub use family::MOST_BY_UNITS;
-pub use settings::RedisStoreBuilder;
+pub use builder::RedisStoreBuilder;
+pub use policies::MOST_BY_UNITS;
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};

@@ -1,4 +1,4 @@
-//! Which server to ask: the only one, or the one that owns the slot.
+//! Which server to call: the only one, or the one that owns the slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,11 @@ use waterclock::{Failure, StoreError, Timestamp};
 
 use crate::address::{Address, Kind};
 use crate::cluster::Cluster;
-use crate::link::{Ask, Asking, Dialer, Link, Trouble};
-use crate::sentinel::Sentinels;
+use crate::link::{CallError, Delivery, Dialer, Link, Request, Sentinels};
 
 /// Redirections a call follows before something is wrong.
 const HOPS: u32 = 8;
-/// How long to wait before asking again a server that did nothing.
+/// How long to wait before the next call to a server that did nothing.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Debug)]
@@ -25,27 +24,27 @@ pub(crate) enum Route {
 
 impl Route {
     pub(crate) fn new(address: Address, deadline: Duration) -> Result<Self, StoreError> {
-        let Address { kind, hosts, doors } = address;
+        let Address { kind, hosts, access } = address;
         let dialer = match kind {
             Kind::Cluster => {
-                return Ok(Self::Cluster(Arc::new(Cluster::new(hosts, doors, deadline))));
+                return Ok(Self::Cluster(Arc::new(Cluster::new(hosts, access, deadline))));
             }
-            Kind::One => Dialer::Fixed(Box::new(doors.client(&hosts[0])?)),
+            Kind::One => Dialer::Fixed(Box::new(access.client(&hosts[0])?)),
             Kind::Sentinel { service } => {
-                Dialer::Sentinels(Box::new(Sentinels { hosts, service, doors }))
+                Dialer::Sentinels(Box::new(Sentinels { hosts, service, access }))
             }
         };
         Ok(Self::One(Link::new(dialer, false, deadline)))
     }
 
-    /// Asks whoever owns the slot, and again where the reply proves that nothing was done.
-    pub(crate) async fn ask(
+    /// Sends a request to the slot's owner, and again where the reply proves that nothing was done.
+    pub(crate) async fn send(
         &self,
         slot: u16,
-        ask: Ask,
+        request: Request,
         by: Instant,
     ) -> Result<Vec<Value>, StoreError> {
-        let (mut asking, mut apart) = (false, false);
+        let mut delivery = Delivery::default();
         let mut redirected: Option<String> = None;
         for _ in 0..HOPS {
             let link = match (self, redirected.take()) {
@@ -53,44 +52,44 @@ impl Route {
                 (Self::Cluster(cluster), Some(host)) => cluster.link(&host)?,
                 (Self::Cluster(cluster), None) => cluster.owner(slot, by).await?,
             };
-            let trouble = match link.ask(ask.clone(), Asking { asking, apart }, by).await {
+            let error = match link.send(request.clone(), delivery, by).await {
                 Ok(values) => return Ok(values),
-                Err(trouble) => trouble,
+                Err(error) => error,
             };
-            asking = false;
-            match (self, trouble) {
-                (Self::Cluster(cluster), Trouble::Moved(host)) => {
+            delivery.asking = false;
+            match (self, error) {
+                (Self::Cluster(cluster), CallError::Moved(host)) => {
                     cluster.moved(slot, &host);
                     redirected = Some(host);
                 }
-                (Self::Cluster(_), Trouble::Ask(host)) => {
-                    (redirected, asking) = (Some(host), true);
+                (Self::Cluster(_), CallError::Ask(host)) => {
+                    (redirected, delivery.asking) = (Some(host), true);
                 }
-                (_, Trouble::Again(kind, reason)) => {
+                (_, CallError::Again(kind, reason)) => {
                     if Instant::now() + PAUSE >= by {
-                        return Err(StoreError::failed(kind, reason));
+                        return Err(CallError::Again(kind, reason).into_store_error());
                     }
                     if let Self::Cluster(cluster) = self {
-                        cluster.look_again();
+                        cluster.refresh_soon();
                     }
                     sleep(PAUSE).await;
                 }
-                (_, Trouble::Apart(_)) if Instant::now() + PAUSE < by => {
-                    apart = true;
+                (_, CallError::Split(_)) if Instant::now() + PAUSE < by => {
+                    delivery.alone = true;
                     sleep(PAUSE).await;
                 }
-                (_, trouble) => {
+                (_, error) => {
                     if let Self::Cluster(cluster) = self {
-                        cluster.look_again();
+                        cluster.refresh_soon();
                     }
-                    return Err(trouble.into_store_error());
+                    return Err(error.into_store_error());
                 }
             }
         }
         Err(StoreError::failed(Failure::Unreachable, "too many redirections"))
     }
 
-    /// Whether keys of different slots may meet in one call.
+    /// Whether keys of different slots may be in one call.
     pub(crate) fn is_one(&self) -> bool {
         matches!(self, Self::One(_))
     }
@@ -105,7 +104,7 @@ impl Route {
         }
     }
 
-    /// The owner of a slot answered something that is no answer.
+    /// Closes the connection to a slot's owner, which sent something else than a reply.
     pub(crate) async fn distrust(&self, slot: u16) {
         let owner = match self {
             Self::One(link) => Some(Arc::clone(link)),
@@ -116,12 +115,12 @@ impl Route {
         }
     }
 
-    /// What the clock of a slot's owner said just now.
-    pub(crate) fn heard_clock(&self, slot: u16, now: Timestamp) {
+    /// Notes what the clock of a slot's owner says now.
+    pub(crate) fn note_clock(&self, slot: u16, now: Timestamp) {
         match self {
-            Self::One(link) => link.heard_clock(now),
+            Self::One(link) => link.note_clock(now),
             Self::Cluster(cluster) => {
-                cluster.known_owner(slot).iter().for_each(|link| link.heard_clock(now));
+                cluster.known_owner(slot).iter().for_each(|link| link.note_clock(now));
             }
         }
     }
@@ -134,7 +133,7 @@ impl Route {
         }
     }
 
-    /// Whether any server is given up at the moment.
+    /// Whether the breaker of any server is open.
     pub(crate) fn is_degraded(&self) -> bool {
         match self {
             Self::One(link) => link.is_down(),

@@ -8,7 +8,6 @@ mod budget;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod clock;
-#[doc(hidden)]
 pub mod fallback;
 pub mod guide;
 mod header_style;
@@ -27,7 +26,7 @@ mod wait;
 #[cfg(feature = "tsc")]
 pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
-pub use fallback::{Lease, OnStoreError, Serving};
+pub use fallback::{Fallback, FallbackBuilder, Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;

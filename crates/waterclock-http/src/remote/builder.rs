@@ -7,10 +7,10 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use waterclock::{OnStoreError, StoreError};
 
 use super::RemoteStore;
-use super::wire::Wire;
+use super::server::Server;
 
 const DEADLINE: Duration = Duration::from_millis(50);
-/// No instant is too far away by that.
+/// The longest deadline.
 const LONGEST: Duration = Duration::from_secs(3_600);
 const CONNECTIONS: usize = 256;
 
@@ -37,8 +37,8 @@ impl RemoteStoreBuilder {
         }
     }
 
-    /// The token that the server knows this client by. It needs the roles `check`, to decide, and `read`,
-    /// to hear of policies; and `admin` where keys are reset.
+    /// The bearer token. It needs the roles `check`, for checks, and `read`, for the list of policies; and `admin` to
+    /// reset keys.
     #[must_use]
     pub fn token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
@@ -52,15 +52,15 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// What to do while the server does not answer; [`OnStoreError::Local`] unless set.
+    /// What happens while the server is unreachable; [`OnStoreError::Local`] unless set.
     #[must_use]
     pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
         self
     }
 
-    /// How many processes ask this server: while it does not answer, each serves that part of every limit;
-    /// 1 unless set.
+    /// How many processes share this server: each serves that part of every limit while the server is unreachable; 1
+    /// unless set.
     #[must_use]
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = nodes;
@@ -75,12 +75,12 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// The store, over plain TCP, when the server has said which policies it has.
+    /// Connects over plain TCP, and reads the server's policies.
     pub async fn connect(self) -> Result<RemoteStore, StoreError> {
         let uri = self.uri()?;
         if uri.scheme_str() != Some("http") {
             return Err(StoreError::Settings(format!(
-                "`{}` is not plain HTTP; bring a connector for it with `connect_with`",
+                "`{}` is not plain HTTP; use `connect_with` with a connector for it",
                 self.url
             )));
         }
@@ -89,7 +89,7 @@ impl RemoteStoreBuilder {
         self.connect_with(connector).await
     }
 
-    /// The same over connections of your own: TLS, a Unix socket, a proxy.
+    /// Connects with a connector of your own: TLS, a Unix socket, a proxy.
     pub async fn connect_with<C>(self, connector: C) -> Result<RemoteStore<C>, StoreError>
     where
         C: Connect + Clone + Send + Sync + 'static,
@@ -105,14 +105,16 @@ impl RemoteStoreBuilder {
             }
         }
         let base = self.url.trim_end_matches('/').to_owned();
-        let wire = Wire::new(connector, base, self.authorization()?, self.connections);
-        RemoteStore::greet(wire, &self).await
+        let authorization = self.authorization()?;
+        let (connections, deadline) = (self.connections, self.deadline);
+        let server = Server::new(connector, base, authorization, connections, deadline);
+        RemoteStore::open(server, &self).await
     }
 
     fn authorization(&self) -> Result<Option<HeaderValue>, StoreError> {
         let Some(token) = &self.token else { return Ok(None) };
         let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-            let reason = "the token has characters that no header field may have";
+            let reason = "the token has characters that a header field cannot have";
             StoreError::Settings(reason.to_owned())
         })?;
         value.set_sensitive(true);
@@ -124,11 +126,12 @@ impl RemoteStoreBuilder {
             let instead = "write it like `http://127.0.0.1:8080`";
             StoreError::Settings(format!("the server's address {what}; {instead}"))
         };
-        let uri: Uri = self.url.parse().map_err(|error| wrong(&format!("is no URL ({error})")))?;
-        // What is wrong may be a password: it is not repeated.
+        let uri: Uri =
+            self.url.parse().map_err(|error| wrong(&format!("is not a URL ({error})")))?;
+        // The address may contain a password: it is not repeated.
         match (uri.scheme(), uri.authority()) {
             (Some(_), Some(authority)) if authority.as_str().contains('@') => {
-                Err(wrong("names a user, and a server knows tokens"))
+                Err(wrong("contains a user; give the token with `token`"))
             }
             (Some(_), Some(_)) if uri.query().is_none() => Ok(uri),
             (Some(_), Some(_)) => Err(wrong("has a query")),

@@ -1,4 +1,4 @@
-//! The policies that the server has, and what this process says about them itself.
+//! The policies that the server has, and this process's own definitions of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use waterclock::{Limit, Policy, StoreError};
 
 /// By name.
 #[derive(Debug, Default)]
-pub(super) struct Known(RwLock<HashMap<Box<str>, Entry>>);
+pub(super) struct KnownPolicies(RwLock<HashMap<Box<str>, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
     /// As the server describes it, or why it cannot be used here.
     served: Result<Arc<Policy>, String>,
     /// As this process defines it: callers name its limits by their place in it.
-    given: Option<Arc<Policy>>,
+    own: Option<Arc<Policy>>,
 }
 
 impl Entry {
     fn here(&self) -> Result<Arc<Policy>, StoreError> {
         let served = || self.served.clone().map_err(StoreError::Unfit);
-        self.given.clone().map_or_else(served, Ok)
+        self.own.clone().map_or_else(served, Ok)
     }
 }
 
-impl Known {
-    /// What the server has from now on. The names of those it has no longer are given back.
+impl KnownPolicies {
+    /// Replaces the policies of the server. Returns the names of those it no longer has.
     pub(super) fn replace(
         &self,
         served: impl IntoIterator<Item = (String, Result<Policy, String>)>,
@@ -34,14 +34,14 @@ impl Known {
         let mut entries = self.0.write();
         let mut before = std::mem::take(&mut *entries);
         for (name, policy) in served {
-            let given = before.remove(&*name).and_then(|entry| entry.given);
-            let entry = Entry { served: policy.map(Arc::new), given };
+            let own = before.remove(&*name).and_then(|entry| entry.own);
+            let entry = Entry { served: policy.map(Arc::new), own };
             entries.insert(name.into(), entry);
         }
         before.into_keys().collect()
     }
 
-    /// The policies by which this process would decide itself.
+    /// The policies by which this process falls back.
     pub(super) fn here(&self) -> Vec<Arc<Policy>> {
         self.0.read().values().filter_map(|entry| entry.here().ok()).collect()
     }
@@ -61,8 +61,8 @@ impl Known {
         self.0.read().contains_key(name)
     }
 
-    /// Takes this process's own definition, if it can be told apart from the server's by numbers only.
-    pub(super) fn give(&self, policy: &Policy) -> Result<(), StoreError> {
+    /// Takes this process's own definition, if it differs from the server's in numbers only.
+    pub(super) fn define(&self, policy: &Policy) -> Result<(), StoreError> {
         let name = policy.name();
         let mut entries = self.0.write();
         let Some(entry) = entries.get_mut(name) else {
@@ -73,18 +73,18 @@ impl Known {
         if let Ok(served) = &entry.served {
             fits(policy, served)?;
         }
-        entry.given = Some(Arc::new(policy.clone()));
+        entry.own = Some(Arc::new(policy.clone()));
         Ok(())
     }
 }
 
 /// Answers name limits, and a partial grant is a refusal in one mode and none in another: in these two
 /// both sides must agree.
-fn fits(given: &Policy, served: &Policy) -> Result<(), StoreError> {
-    let name = given.name();
+fn fits(own: &Policy, served: &Policy) -> Result<(), StoreError> {
+    let name = own.name();
     let instead = "take the policy from the store, or change the server's configuration";
-    if given.mode() != served.mode() {
-        let (here, there) = (given.mode(), served.mode());
+    if own.mode() != served.mode() {
+        let (here, there) = (own.mode(), served.mode());
         return Err(StoreError::Unfit(format!(
             "policy `{name}` is {here:?} here and {there:?} on the server; {instead}"
         )));
@@ -92,7 +92,7 @@ fn fits(given: &Policy, served: &Policy) -> Result<(), StoreError> {
     let names = |policy: &Policy| -> Vec<String> {
         policy.limits().iter().map(Limit::name).map(str::to_owned).collect()
     };
-    let (here, there) = (names(given), names(served));
+    let (here, there) = (names(own), names(served));
     if here != there {
         let (here, there) = (here.join(", "), there.join(", "));
         return Err(StoreError::Unfit(format!(
@@ -113,8 +113,8 @@ mod tests {
         Policy::new(name, [Limit::per_second(5).with_name(limit)]).unwrap()
     }
 
-    fn known() -> Known {
-        let known = Known::default();
+    fn known() -> KnownPolicies {
+        let known = KnownPolicies::default();
         let odd = Err("it is odd".to_owned());
         known.replace([("p".to_owned(), Ok(policy("p", "l"))), ("odd".to_owned(), odd)]);
         known
@@ -124,7 +124,7 @@ mod tests {
     fn numbers_may_differ_and_names_may_not() {
         let known = known();
         let slower = Policy::new("p", [Limit::per_minute(1).with_name("l")]).unwrap();
-        known.give(&slower).unwrap();
+        known.define(&slower).unwrap();
         assert_eq!(known.find("p").unwrap().definition(), slower.definition());
         assert_ne!(known.served("p").unwrap().definition(), slower.definition());
         let nary = policy("p", "l").with_mode(Mode::Partial).unwrap();
@@ -135,7 +135,7 @@ mod tests {
             (gcra.unwrap(), "has the limits (gcra) here"),
             (nary, "is Partial here and Binary on the server"),
         ] {
-            let error = known.give(&unfit).unwrap_err().to_string();
+            let error = known.define(&unfit).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
         assert_eq!(known.find("p").unwrap().definition(), slower.definition());

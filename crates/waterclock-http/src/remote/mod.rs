@@ -1,40 +1,23 @@
 //! A running waterclock server as a store.
 
-mod answer;
-mod ask;
-mod breaker;
 mod builder;
 mod described;
-mod hold;
-mod key;
 mod known;
-mod no_answer;
-mod question;
-mod wire;
-mod without;
+mod reply;
+mod request;
+mod server;
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
-use waterclock::fallback::Local;
 use waterclock::{
-    Answer, Charge, Failure, Hold, OnStoreError, Policy, Reserved, Settled, Settlement, Store,
+    Answer, Charge, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement, Store,
     StoreError, Verb,
 };
 
-use breaker::Breaker;
 pub use builder::RemoteStoreBuilder;
-use known::Known;
-use no_answer::NoAnswer;
-use wire::Wire;
-
-/// How long hearing of the policies may take.
-const GREETING: Duration = Duration::from_secs(5);
+use server::Server;
 
 /// A [`Store`] on a waterclock server, asked over HTTP. Cheap to clone.
 ///
@@ -48,30 +31,16 @@ const GREETING: Duration = Duration::from_secs(5);
 /// # Ok(()) }
 /// ```
 ///
-/// Policies live on the server: each one it has can be charged here at once, and
-/// [`set_policy`](Store::set_policy) adds none. A definition of your own for one of them goes into header
-/// fields, and decides while the server does not answer; its limits have the names of the server's.
+/// Policies are configured on the server; [`set_policy`](Store::set_policy) adds none. A definition of your own for one
+/// of them is used for header fields and while the server is unreachable; its limits have the names of the server's.
 ///
-/// Reservations are the server's own: while it does not answer, there are none.
+/// While the server is unreachable, [`OnStoreError`](waterclock::OnStoreError) decides, as [`Fallback`] describes; reservations fail.
 ///
-/// A call is never repeated: one that took too long may have been charged. Keys are text on the server. A
-/// key that is UTF-8 is sent as it is; another one, and one that begins with `bytes:`, as `bytes:` and its
-/// bytes in hexadecimal, of which a server takes 509.
+/// A call is never repeated: one that timed out may have been charged. Keys are text on the server. A key that is UTF-8
+/// is sent as it is; another one, and one that begins with `bytes:`, as `bytes:` and its bytes in hexadecimal, of which
+/// a server takes 509.
 pub struct RemoteStore<C = HttpConnector> {
-    inner: Arc<Inner<C>>,
-}
-
-struct Inner<C> {
-    wire: Wire<C>,
-    breaker: Breaker,
-    known: Known,
-    local: Local,
-    /// For calls under way.
-    room: Semaphore,
-    deadline: Duration,
-    on_store_error: OnStoreError,
-    /// Whether somebody is telling the server what was admitted without it.
-    is_settling: AtomicBool,
+    store: Fallback<Server<C>>,
 }
 
 impl RemoteStore {
@@ -86,47 +55,29 @@ impl<C> RemoteStore<C> {
     /// A policy as the server describes it; `None` if it has none of this name that can be used here.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<Policy> {
-        self.inner.known.served(name).map(|policy| Policy::clone(&policy))
-    }
-
-    /// Whether the server failed so often, or so clearly, that it is left alone and something stands in for it.
-    #[must_use]
-    pub fn is_degraded(&self) -> bool {
-        self.inner.breaker.is_open()
+        self.store.store().policies.served(name).map(|policy| Policy::clone(&policy))
     }
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
-    async fn greet(wire: Wire<C>, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
-        let inner = Inner {
-            wire,
-            breaker: Breaker::new(2 * settings.deadline),
-            known: Known::default(),
-            local: Local::new(settings.nodes),
-            room: Semaphore::new(settings.connections.min(Semaphore::MAX_PERMITS)),
-            deadline: settings.deadline,
-            on_store_error: settings.on_store_error,
-            is_settling: AtomicBool::new(false),
-        };
-        let store = Self { inner: Arc::new(inner) };
+    async fn open(server: Server<C>, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
+        let serving = Serving { on_store_error: settings.on_store_error, lease: None };
+        let silence = 2 * settings.deadline;
+        let store = Fallback::builder(server).nodes(settings.nodes).serving(serving);
+        let store = Self { store: store.silence(silence).build()? };
         store.refresh().await?;
         Ok(store)
     }
 
-    /// Hears again which policies the server has, after its configuration changed.
+    /// Reads the server's policies again, after its configuration changed.
     pub async fn refresh(&self) -> Result<(), StoreError> {
-        let Inner { wire, known, local, .. } = &*self.inner;
-        let late = || {
-            let reason = format!("{} does not say which policies it has", wire.base());
-            StoreError::failed(Failure::Timeout, reason)
-        };
-        let described = timeout(GREETING, self.inner.describe()).await.map_err(|_| late())??;
-        for gone in known.replace(described.policies()) {
-            // It may never have been one that could be used.
-            _ = local.remove_policy(&gone).await;
+        let server = self.store.store();
+        let described = server.describe().await?;
+        for gone in server.policies.replace(described.policies()) {
+            self.store.drop_policy(&gone).await;
         }
-        for policy in known.here() {
-            local.set_policy(&policy).await?;
+        for policy in server.policies.here() {
+            self.store.adopt_policy(&policy).await?;
         }
         Ok(())
     }
@@ -134,69 +85,53 @@ impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
 
 impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
-        if !self.inner.known.holds(policy.name()) {
+        if !self.store.store().policies.holds(policy.name()) {
             self.refresh().await?;
         }
-        self.inner.known.give(&policy)?;
-        self.inner.local.set_policy(&policy).await
+        self.store.set_policy(policy).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        if charges.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
-        let policies: Vec<Arc<Policy>> = charges.iter().map(known).collect::<Result<_, _>>()?;
-        let charges = &*priced(verb, charges, &policies)?;
-        match self.inner.ask(verb, charges, &policies).await {
-            Ok(answers) => {
-                self.inner.settle_soon();
-                Ok(answers)
-            }
-            Err(NoAnswer::Missing(error)) => {
-                self.inner.stand_in(error, verb, charges, &policies).await
-            }
-            Err(NoAnswer::Said(error)) => Err(error),
-        }
+        self.store.apply(verb, charges).await
+    }
+
+    async fn apply_within(
+        &self,
+        patience: Duration,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        self.store.apply_within(patience, verb, charges).await
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        if hold.charges.is_empty() {
-            let reason = "a reservation holds nothing; give it at least one charge";
-            return Err(StoreError::BadReservation(reason.to_owned()));
-        }
-        let known = |charge: &Charge<'_>| self.inner.known.find(charge.policy);
-        let policies: Vec<Arc<Policy>> =
-            hold.charges.iter().map(known).collect::<Result<_, _>>()?;
-        let charges = &*priced(Verb::Check, hold.charges, &policies)?;
-        self.inner.reserve(&Hold { charges, ..*hold }, &policies).await
+        self.store.reserve(hold).await
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        self.inner.settle_held(id, with).await
+        self.store.settle(id, with).await
     }
-}
 
-/// The charges as the server's policies count them, so that its answers can be compared with them.
-fn priced<'a>(
-    verb: Verb,
-    charges: &[Charge<'a>],
-    policies: &[Arc<Policy>],
-) -> Result<Vec<Charge<'a>>, StoreError> {
-    charges.iter().zip(policies).map(|(charge, policy)| charge.priced(verb, policy)).collect()
+    fn is_degraded(&self) -> bool {
+        self.store.is_degraded()
+    }
+
+    fn failures(&self) -> Vec<(Failure, u64)> {
+        self.store.failures()
+    }
 }
 
 impl<C> Clone for RemoteStore<C> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { store: self.store.clone() }
     }
 }
 
-/// Without the token, and without what every key ever did.
+/// Without the token and the keys.
 impl<C> fmt::Debug for RemoteStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteStore")
-            .field("server", &self.inner.wire.base())
+            .field("server", &self.store.store().base())
             .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,11 @@
 //! One server: a connection, a queue before it, and a breaker.
 //!
-//! Checks that wait at the same time travel together. While few exchanges are under way a check is
-//! sent at once; when there are enough of them, those that arrive meanwhile become the next one. So a
-//! lone caller waits for nobody, and many callers share round trips and script calls.
+//! Requests that wait at the same time are sent together. While few exchanges are running a request is sent at once;
+//! when there are enough of them, those that arrive meanwhile become the next one. So a lone caller waits for no other,
+//! and many callers share round trips and script calls.
 
-mod batch;
 mod dial;
-mod reply;
+mod exchange;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -21,21 +20,21 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use waterclock::fallback::Breaker;
-use waterclock::{Failure, StoreError, Timestamp};
+use waterclock::fallback::{Breaker, Permit};
+use waterclock::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
 
 use crate::keyspace::RecordKey;
 use crate::script::Script;
-use batch::Exchanged;
-use dial::Line;
-pub(crate) use dial::{Dialer, open};
-pub(crate) use reply::{Trouble, of_connection};
+use dial::Connection;
+pub(crate) use dial::{Dialer, Sentinels, open};
+use exchange::Exchanged;
+pub(crate) use exchange::{CallError, connection_error};
 
-/// Exchanges under way before new checks wait to travel together.
-const UNDER_WAY: usize = 4;
-/// Checks in one exchange: few enough that the next one is written while this one is decided.
+/// Exchanges running at once, before new requests wait to be sent together.
+const MOST_RUNNING: usize = 4;
+/// Requests in one exchange: few enough that the next one is written while this one is decided.
 const TOGETHER: usize = 32;
-/// Checks that may wait; beyond that the next is turned away at once.
+/// Requests that may wait; beyond that the next is rejected at once.
 const MOST_WAITING: usize = 8_192;
 /// How long a dial may take. Longer than a call: a slow handshake helps the calls after it.
 const DIAL: Duration = Duration::from_millis(250);
@@ -43,13 +42,13 @@ const DIAL: Duration = Duration::from_millis(250);
 const FIRST_PROBE: Duration = Duration::from_millis(10);
 const LAST_PROBE: Duration = Duration::from_millis(200);
 
-/// What a server is asked.
+/// A request to a server.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Request {
     /// A check for the short script, at an instant of a trace or now.
     Short { key: RecordKey, span_us: u64, depth_us: u64, at: Option<TraceTime> },
     /// Any other script call. The keys share a slot.
-    Call { script: &'static Script, keys: Vec<RecordKey>, args: Vec<Vec<u8>> },
+    Script { script: &'static Script, keys: Vec<RecordKey>, args: Vec<Vec<u8>> },
 }
 
 /// An instant of a trace in place of the server's clock, and how long records are then kept.
@@ -59,30 +58,30 @@ pub(crate) struct TraceTime {
     pub(crate) ttl_ms: &'static str,
 }
 
-/// How a question travels.
+/// How a request is sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asking {
-    /// To a node that is only about to own the slot.
+pub(crate) struct Delivery {
+    /// After `ASKING`, to a node that does not own the slot yet.
     pub(crate) asking: bool,
-    /// In a call of its own.
-    pub(crate) apart: bool,
+    /// In a script call of its own.
+    pub(crate) alone: bool,
 }
 
-struct Job {
-    ask: Ask,
-    asking: bool,
-    apart: bool,
-    reply: oneshot::Sender<Result<Vec<Value>, Trouble>>,
+/// A request that waits for its reply.
+struct Pending {
+    request: Request,
+    delivery: Delivery,
+    reply: oneshot::Sender<Result<Vec<Value>, CallError>>,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Job>,
-    under_way: usize,
+    waiting: VecDeque<Pending>,
+    running: usize,
 }
 
 /// A connection and its number among all there were.
-type Connected = (u64, Line);
+type Numbered = (u64, Connection);
 
 /// A server and how to talk to it.
 pub(crate) struct Link {
@@ -90,15 +89,16 @@ pub(crate) struct Link {
     /// Whether keys of different slots must not meet in one call.
     slotted: bool,
     queue: Mutex<Queue>,
-    /// Whose turn it is to hand answers out and to ask the next.
+    /// Held while replies are delivered and the next requests are taken.
     turn: tokio::sync::Mutex<()>,
     /// Held while dialling: one dial at a time.
-    connection: tokio::sync::Mutex<Option<Connected>>,
+    connection: tokio::sync::Mutex<Option<Numbered>>,
     is_connected: AtomicBool,
     dials: AtomicU64,
     breaker: Breaker,
     deadline: Duration,
-    /// The server's clock minus ours, in microseconds, as last heard.
+    clock: MonotonicClock,
+    /// The server's clock minus ours, in microseconds, as last seen.
     ahead_us: AtomicI64,
     born: Instant,
 }
@@ -115,52 +115,59 @@ impl Link {
             dials: AtomicU64::new(0),
             breaker: Breaker::new(2 * deadline),
             deadline,
+            clock: MonotonicClock::default(),
             ahead_us: AtomicI64::new(0),
             born: Instant::now(),
         })
     }
 
-    /// Asks, and waits for the answer until `by`.
-    pub(crate) async fn ask(
+    /// Sends a request, and waits for the reply until `by`.
+    pub(crate) async fn send(
         self: &Arc<Self>,
-        ask: Ask,
-        Asking { asking, apart }: Asking,
+        request: Request,
+        delivery: Delivery,
         by: Instant,
-    ) -> Result<Vec<Value>, Trouble> {
-        if self.breaker.is_open() {
-            return Err(Trouble::failed(Failure::Open, "its breaker is open"));
-        }
-        let asked = Instant::now();
-        let (reply, answer) = oneshot::channel();
-        let job = Job { ask, asking, apart, reply };
+    ) -> Result<Vec<Value>, CallError> {
+        let Some(permit) = self.breaker.enter_closed(self.clock.now()) else {
+            return Err(CallError::failed(Failure::Open, "the server's breaker is open"));
+        };
+        let (reply, replied) = oneshot::channel();
+        let pending = Pending { request, delivery, reply };
         let exchange = async {
             match self.alone() {
                 Some(_turn) => {
-                    let exchanged = self.exchange(vec![job]).await;
-                    self.hand_out(exchanged).await;
+                    let exchanged = self.exchange(vec![pending]).await;
+                    self.deliver(exchanged).await;
                 }
-                None => self.enqueue(job)?,
+                None => self.enqueue(pending)?,
             }
-            answer.await.unwrap_or_else(|_| {
-                Err(Trouble::failed(Failure::Unreachable, "the connection was given up"))
+            replied.await.unwrap_or_else(|_| {
+                let lost = StoreError::failed(Failure::Unreachable, "the connection was dropped");
+                Err(CallError::Store(lost.after_sending()))
             })
         };
-        let answer = timeout_at(by, exchange).await.unwrap_or_else(|_| {
-            Err(Trouble::failed(Failure::Timeout, "no answer within the deadline"))
+        let reply = timeout_at(by, exchange).await.unwrap_or_else(|_| {
+            Err(CallError::failed(Failure::Timeout, "no answer within the deadline"))
         });
-        match &answer {
-            Err(trouble) if trouble.breaks() => {
-                if self.breaker.failed(asked.into_std(), Instant::now().into_std()) {
+        self.report(permit, reply.as_ref().err());
+        reply
+    }
+
+    /// Tells the breaker how a call went.
+    fn report(self: &Arc<Self>, permit: Permit<'_>, error: Option<&CallError>) {
+        match error {
+            Some(error) if error.trips_breaker() => {
+                if permit.failed(self.clock.now()) {
                     self.watch();
                 }
             }
-            Err(trouble) if !trouble.was_heard() => {}
-            _ => self.breaker.succeeded(),
+            // The server did not say it.
+            Some(CallError::Store(error)) if error.failure() == Some(Failure::Overloaded) => {}
+            _ => permit.succeeded(),
         }
-        answer
     }
 
-    /// About what the server's clock says now; zero before it was ever heard.
+    /// About what the server's clock says now; zero before it was ever seen.
     pub(crate) fn expected_now(&self) -> Timestamp {
         match self.ahead_us.load(Ordering::Relaxed) {
             0 => Timestamp::ZERO,
@@ -171,7 +178,7 @@ impl Link {
         }
     }
 
-    pub(crate) fn heard_clock(&self, now: Timestamp) {
+    pub(crate) fn note_clock(&self, now: Timestamp) {
         let theirs = i64::try_from(now.as_nanos() / 1_000).unwrap_or(0);
         self.ahead_us.store(theirs - self.ticks(), Ordering::Relaxed);
     }
@@ -184,25 +191,25 @@ impl Link {
         self.breaker.is_open()
     }
 
-    /// Connects, and tells what an operator should know of the server.
-    pub(crate) async fn greet(&self) -> Result<Vec<String>, StoreError> {
-        let (line, warnings) = self.dialer.dial().await?;
+    /// Connects anew, and returns what an operator should know of the server.
+    pub(crate) async fn connect(&self) -> Result<Vec<String>, StoreError> {
+        let (connection, warnings) = self.dialer.dial().await?;
         let mut slot = self.connection.lock().await;
-        self.keep(&mut slot, line);
+        self.keep(&mut slot, connection);
         Ok(warnings)
     }
 
-    fn keep(&self, slot: &mut Option<Connected>, line: Line) -> u64 {
+    fn keep(&self, slot: &mut Option<Numbered>, connection: Connection) -> u64 {
         let id = self.dials.fetch_add(1, Ordering::Relaxed);
-        *slot = Some((id, line));
+        *slot = Some((id, connection));
         self.is_connected.store(true, Ordering::Relaxed);
         id
     }
 
-    /// Gives the present connection up as one gone wrong.
+    /// Closes the present connection, which sent something else than a reply.
     pub(crate) async fn distrust(self: &Arc<Self>) {
-        let now = Instant::now().into_std();
-        if self.breaker.failed(now, now) {
+        let now = self.clock.now();
+        if self.breaker.enter_closed(now).is_some_and(|permit| permit.failed(now)) {
             self.watch();
         }
         let mut slot = self.connection.lock().await;
@@ -210,12 +217,12 @@ impl Link {
         self.is_connected.store(false, Ordering::Relaxed);
     }
 
-    /// A connection for a few commands of one's own, outside the queue.
+    /// A connection for commands outside the queue.
     pub(crate) async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
-        Ok(self.connected().await?.1.connection)
+        Ok(self.connected().await?.1.redis)
     }
 
-    async fn connected(&self) -> Result<Connected, StoreError> {
+    async fn connected(&self) -> Result<Numbered, StoreError> {
         let mut slot = self.connection.lock().await;
         if let Some(connected) = &*slot
             && connected.1.is_open()
@@ -223,14 +230,14 @@ impl Link {
             return Ok(connected.clone());
         }
         let dialled = timeout(DIAL, self.dialer.dial()).await;
-        let (line, _) = dialled.unwrap_or_else(|_| {
-            Err(StoreError::failed(Failure::Timeout, "no greeting from the server"))
+        let (connection, _) = dialled.unwrap_or_else(|_| {
+            Err(StoreError::failed(Failure::Timeout, "the connection takes too long"))
         })?;
-        let id = self.keep(&mut slot, line.clone());
-        Ok((id, line))
+        let id = self.keep(&mut slot, connection.clone());
+        Ok((id, connection))
     }
 
-    /// Gives a connection up, unless another one has taken its place.
+    /// Closes a connection, unless another one has replaced it.
     async fn disconnect(&self, id: u64) {
         let mut slot = self.connection.lock().await;
         if matches!(&*slot, Some((current, _)) if *current == id) {
@@ -239,52 +246,52 @@ impl Link {
         }
     }
 
-    /// A turn for a caller whom nobody else is before or beside: it need not wait for a task to run. To
-    /// dial takes a task, which goes on when the caller has left.
+    /// A turn for a caller who is alone: it exchanges in its own task. Dialling takes a task of its own, which goes on
+    /// when the caller has left.
     fn alone(self: &Arc<Self>) -> Option<Turn<'_>> {
         if !self.is_connected.load(Ordering::Relaxed) {
             return None;
         }
         let mut queue = self.queue.lock();
-        if queue.under_way > 0 || !queue.waiting.is_empty() {
+        if queue.running > 0 || !queue.waiting.is_empty() {
             return None;
         }
-        queue.under_way += 1;
+        queue.running += 1;
         Some(Turn(self))
     }
 
-    fn enqueue(self: &Arc<Self>, job: Job) -> Result<(), Trouble> {
+    fn enqueue(self: &Arc<Self>, pending: Pending) -> Result<(), CallError> {
         {
             let mut queue = self.queue.lock();
             if queue.waiting.len() >= MOST_WAITING {
-                return Err(Trouble::failed(Failure::Overloaded, "too many checks wait already"));
+                return Err(CallError::failed(Failure::Overloaded, "too many calls wait already"));
             }
-            queue.waiting.push_back(job);
-            if queue.under_way >= UNDER_WAY {
+            queue.waiting.push_back(pending);
+            if queue.running >= MOST_RUNNING {
                 return Ok(());
             }
-            queue.under_way += 1;
+            queue.running += 1;
         }
         tokio::spawn(Arc::clone(self).exchange_all());
         Ok(())
     }
 
-    /// Exchanges whatever waits, until nothing does.
+    /// Exchanges what waits, until nothing does.
     ///
-    /// Answers are handed out by one exchange at a time, and the next only begins when what it led to
-    /// has been written: so the server decides on one batch while the client is busy with another.
-    /// Without that, exchanges that end together go on in step, and one side always waits.
+    /// Replies are delivered by one exchange at a time, and the next only begins when what it led to has been written:
+    /// so the server decides on one batch while the client is busy with another. Without that, exchanges that end
+    /// together go on in step, and one side always waits.
     async fn exchange_all(self: Arc<Self>) {
         let mut exchanged = Exchanged::default();
         loop {
             let turn = self.turn.lock().await;
-            self.hand_out(exchanged).await;
-            // Whoever is about to ask, having just been answered, travels along.
+            self.deliver(exchanged).await;
+            // Callers who just got their replies may send the next requests in the same batch.
             yield_now().await;
             let batch = {
                 let mut queue = self.queue.lock();
                 if queue.waiting.is_empty() {
-                    queue.under_way -= 1;
+                    queue.running -= 1;
                     return;
                 }
                 take_batch(&mut queue.waiting)
@@ -301,7 +308,7 @@ impl Link {
         }
     }
 
-    /// Looks after a server that was given up: probes it until it is well.
+    /// Probes a server whose breaker opened until it runs scripts again.
     fn watch(self: &Arc<Self>) {
         let watched = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -320,31 +327,31 @@ impl Link {
     }
 
     async fn probe(&self) -> bool {
-        let Ok((id, mut line)) = self.connected().await else { return false };
-        // A script, because that is what it must run: also where it is loading, or a replica by now.
+        let Ok((id, mut connection)) = self.connected().await else { return false };
+        // A script, which fails where the server is loading or a replica by now.
         let mut script = redis::cmd("EVAL");
         script.arg("#!lua\nreturn 1").arg(0);
         let answer =
-            timeout(self.deadline, script.query_async::<Value>(&mut line.connection)).await;
-        let well = matches!(answer, Ok(Ok(Value::Int(1))));
-        if !well {
+            timeout(self.deadline, script.query_async::<Value>(&mut connection.redis)).await;
+        let is_well = matches!(answer, Ok(Ok(Value::Int(1))));
+        if !is_well {
             self.disconnect(id).await;
         }
-        well
+        is_well
     }
 }
 
-/// An exchange under way in its caller's own task. However it ends, those who came meanwhile go next.
+/// An exchange in its caller's own task. However it ends, requests that came meanwhile go next.
 struct Turn<'a>(&'a Arc<Link>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock();
         if queue.waiting.is_empty() {
-            queue.under_way -= 1;
+            queue.running -= 1;
         } else {
             drop(queue);
-            // Without a runtime there is nobody left to wait for.
+            // Without a runtime no caller is left.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(Arc::clone(self.0).exchange_all());
             }
@@ -352,10 +359,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-fn take_batch(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
     let n = waiting.len().min(TOGETHER);
-    // Whoever gave up waiting is not asked for any more.
-    waiting.drain(..n).filter(|job| !job.reply.is_closed()).collect()
+    // A caller who has left is not charged.
+    waiting.drain(..n).filter(|pending| !pending.reply.is_closed()).collect()
 }
 
 impl std::fmt::Debug for Link {

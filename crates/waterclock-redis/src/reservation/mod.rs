@@ -1,14 +1,13 @@
-//! Holding an estimate and settling the truth, on servers that every node can ask.
+//! Reservations: charged like a check, and settled by any node.
 //!
-//! What is held is charged as by a check. Beside it there is one record per reservation, found by its id,
-//! that says how to settle it and, once that is done, how it was. One script charges the keys and writes
-//! the reservation, and one gives back or debits and notes that: whoever does not hear of it asks again and
-//! is told, and nothing is done twice. [`apart`] is for clusters, where no one script can.
+//! Beside the keys' records there is one per reservation, found by its id. It says how to settle the reservation and,
+//! once that is done, how it was settled. One script charges the keys and writes the reservation, and one refunds or
+//! debits the difference and writes that: a caller who lost the reply repeats the call, and nothing is done twice.
+//! [`in_cluster`] is for slots that no one script can reach.
 
-mod apart;
+mod in_cluster;
 mod note;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -20,99 +19,104 @@ use waterclock::{
 };
 use waterclock_core::store::ReservedUnits;
 
-use crate::decide::{Around, Found, How, Line, Told, bad_reply, bytes, instant, trace};
-use crate::held::{answer_held, hold_all};
+use crate::call::{
+    Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace,
+};
+use crate::direct::{Direct, spread};
 use crate::keyspace::RecordKey;
-use crate::link::Ask;
+use crate::link::Request;
 use crate::script::{LOOK, RESERVE, SETTLE};
-use crate::store::{Inner, spread};
+use crate::state::{Question, answer_held, hold_all};
 use note::{HeldUnits, Note, NotedKey};
 
-/// How much longer than anybody may ask for it the record of a reservation is kept.
-const A_LITTLE: Duration = Duration::from_secs(1);
-/// How often a reservation is looked at again because somebody else settled it meanwhile.
+/// How much longer than its time to live the record of a reservation is kept.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often settling is tried again because another caller settled the reservation meanwhile.
 const ROUNDS: usize = 4;
 
-/// A reservation that is asked for.
-struct Asked {
+/// A reservation to make.
+struct Wanted {
     id: String,
     key: RecordKey,
-    lines: Vec<Line>,
-    line_of: Vec<usize>,
-    /// What it will be, but for when it is over.
+    keys: Vec<KeyCharge>,
+    /// Which of the keys each charge is for.
+    key_of: Vec<usize>,
+    /// Its record, but for when it expires.
     note: Note,
     ttl: Duration,
 }
 
-impl Asked {
+impl Wanted {
     /// For how long it is held, for how long its record is kept, and what only nodes read.
     fn arguments(&self) -> Vec<Vec<u8>> {
-        let kept_ms = (self.ttl + A_LITTLE).as_millis();
+        let kept_ms = (self.ttl + GRACE).as_millis();
         let (held_us, kept_ms) = (self.ttl.as_micros().to_string(), kept_ms.to_string());
         vec![held_us.into_bytes(), kept_ms.into_bytes(), self.note.about()]
     }
 
     fn reserved(&self, answers: &[Answer]) -> Reserved {
-        let answers = spread(answers, &self.line_of);
+        let answers = spread(answers, &self.key_of);
         Reserved { id: Some(self.id.clone()), expires_in: self.ttl, answers }
     }
 
     fn refused(&self, answers: &[Answer]) -> Reserved {
-        let answers = spread(answers, &self.line_of);
+        let answers = spread(answers, &self.key_of);
         Reserved { id: None, expires_in: Duration::ZERO, answers }
     }
 
-    /// What was found of the keys, with the reservation made on it.
+    /// The answers, and what is held, from what was found under the keys.
     fn hold(&self, found: &mut [Found]) -> (Vec<Answer>, Option<Vec<HeldUnits>>) {
-        let states = self.lines.iter().zip(found);
-        let mut states: Vec<_> =
-            states.map(|(line, found)| (&line.entry.policy, &mut found.held, &line.cost)).collect();
-        let (answers, held) = hold_all(&mut states, self.ttl);
+        let mut questions: Vec<Question<'_>> = Vec::with_capacity(self.keys.len());
+        for (key, found) in self.keys.iter().zip(found) {
+            let (policy, cost) = (&key.entry.policy, &key.cost);
+            questions.push(Question { policy, state: &mut found.state, cost });
+        }
+        let (answers, held) = hold_all(&mut questions, self.ttl);
         let units = |(granted, held)| HeldUnits { granted, held };
         (answers, held.map(|held| held.into_iter().map(units).collect()))
     }
 }
 
-impl Inner {
-    pub(crate) async fn reserve(
-        self: &Arc<Self>,
+impl Direct {
+    pub(crate) async fn reserve_by(
+        &self,
         at: Option<Timestamp>,
         hold: &Hold<'_>,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
-        let asked = self.asked(hold)?;
-        let slot = asked.key.slot;
-        let together = self.route.is_one() || asked.lines.iter().all(|l| l.record.slot == slot);
+        let wanted = self.wanted(hold)?;
+        let slot = wanted.key.slot;
+        let together = self.route.is_one() || wanted.keys.iter().all(|key| key.record.slot == slot);
         if !together {
-            return self.reserve_apart(at, &asked, by).await;
+            return self.reserve_across_slots(at, &wanted, by).await;
         }
-        let around = Around {
+        let other = OtherScript {
             script: &RESERVE,
-            reservation: Some(asked.key.clone()),
-            head: asked.arguments(),
+            reservation: Some(wanted.key.clone()),
+            head: wanted.arguments(),
             tail: Vec::new(),
         };
-        let how = How::Apply(Verb::Check);
-        match self.run_around(at, how, &asked.lines, Some(&around), by).await? {
-            Told::Known(now, known) => {
+        let call = Call { action: Action::Apply(Verb::Check), keys: &wanted.keys, at, by };
+        match self.run_script(call, Some(&other)).await? {
+            Reply::Known(now, known) => {
                 let known = Note::read(&known.ok_or_else(bad_reply)?)?;
-                self.reserve_again(at, &asked, &known, now, by).await
+                self.reserve_again(at, &wanted, &known, now, by).await
             }
-            Told::Found(mut found) => Ok(match asked.hold(&mut found) {
-                (answers, Some(_)) => asked.reserved(&answers),
-                (answers, None) => asked.refused(&answers),
+            Reply::Found(mut found) => Ok(match wanted.hold(&mut found) {
+                (answers, Some(_)) => wanted.reserved(&answers),
+                (answers, None) => wanted.refused(&answers),
             }),
         }
     }
 
-    fn asked(&self, hold: &Hold<'_>) -> Result<Asked, StoreError> {
-        let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
-        let policies: Vec<&Policy> = lines.iter().map(|line| &line.entry.policy).collect();
+    fn wanted(&self, hold: &Hold<'_>) -> Result<Wanted, StoreError> {
+        let (keys, key_of) = self.keys(Verb::Check, hold.charges)?;
+        let policies: Vec<&Policy> = keys.iter().map(|key| &key.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         if hold.on_expiry == OnExpiry::Release {
             return Err(StoreError::BadReservation(
-                "in Redis nobody is there to give back what is not settled in time: settle it, or let it \
-                 stay charged when its time is over"
+                "reservations in Redis cannot be released on expiry; settle them, or use `on_expiry = \
+                 \"keep\"`"
                     .to_owned(),
             ));
         }
@@ -120,43 +124,44 @@ impl Inner {
         let ttl = Duration::from_micros(u64::try_from(ttl.as_nanos().div_ceil(1_000)).unwrap_or(0));
         let id = hold.id.map_or_else(|| self.ids.next(), str::to_owned);
         let price = |(charge, i): (&Charge<'_>, &usize)| {
-            Ok((Verb::Check.price(&lines[*i].entry.policy, Some(&charge.cost))?, *i))
+            Ok((Verb::Check.price(&keys[*i].entry.policy, Some(&charge.cost))?, *i))
         };
         let charges: Vec<(Cost, usize)> =
-            hold.charges.iter().zip(&line_of).map(price).collect::<Result<_, StoreError>>()?;
-        let note = Note::pending(&lines, &charges, Timestamp::ZERO);
-        Ok(Asked { key: self.keyspace.reservation(&id), id, lines, line_of, note, ttl })
+            hold.charges.iter().zip(&key_of).map(price).collect::<Result<_, StoreError>>()?;
+        let note = Note::pending(&keys, &charges, Timestamp::ZERO);
+        Ok(Wanted { key: self.keyspace.reservation(&id), id, keys, key_of, note, ttl })
     }
 
-    /// A reservation that is there already, with the numbers of now.
+    /// A reservation that exists already, with the present numbers.
     async fn reserve_again(
-        self: &Arc<Self>,
+        &self,
         at: Option<Timestamp>,
-        asked: &Asked,
+        wanted: &Wanted,
         known: &Note,
         now: Timestamp,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
-        let id = &asked.id;
-        if !known.is_for(&asked.note) {
+        let id = &wanted.id;
+        if !known.is_for(&wanted.note) {
             let reason =
                 format!("reservation `{id}` holds other charges; give this one its own id");
             return Err(StoreError::BadReservation(reason));
         }
         if known.is_pending() {
-            return Err(apart::unfinished(id));
+            return Err(in_cluster::unfinished(id));
         }
-        let mut found = self.find(at, Verb::Peek, &asked.lines, by).await?;
-        let answer = |((line, found), held): ((&Line, &mut Found), &HeldUnits)| {
-            answer_held(&line.entry.policy, &found.held, &line.cost, held.granted)
+        let call = Call { action: Action::Apply(Verb::Peek), keys: &wanted.keys, at, by };
+        let found = self.find(Verb::Peek, call).await?;
+        let answer = |((key, found), held): ((&KeyCharge, &Found), &HeldUnits)| {
+            answer_held(&key.entry.policy, &found.state, &key.cost, held.granted)
         };
         let answers: Vec<Answer> =
-            asked.lines.iter().zip(&mut found).zip(&known.held).map(answer).collect();
-        Ok(Reserved { expires_in: known.expires_at.since(now), ..asked.reserved(&answers) })
+            wanted.keys.iter().zip(&found).zip(&known.held).map(answer).collect();
+        Ok(Reserved { expires_in: known.expires_at.since(now), ..wanted.reserved(&answers) })
     }
 
-    pub(crate) async fn settle_reservation(
-        self: &Arc<Self>,
+    pub(crate) async fn settle_by(
+        &self,
         at: Option<Timestamp>,
         id: &str,
         with: Settlement<'_>,
@@ -172,49 +177,48 @@ impl Inner {
                 return Ok(settled);
             }
             if note.is_pending() {
-                return Err(apart::unfinished(id));
+                return Err(in_cluster::unfinished(id));
             }
             let settled = self.settlement(&note, id, with)?;
-            let lines = self.settling(&note, &settled)?;
+            let (keys, held) = self.settling(&note, &settled)?;
             let after = Note { settled: Some(settled.clone()), ..note }.write();
-            let done = self.settle_as(at, &key, (seen, after), &lines, now, by).await?;
-            let keys: Vec<Line> = lines.into_iter().map(|(line, _)| line).collect();
-            match done {
-                Told::Found(_) => {
-                    self.denied.forget(&keys);
+            let change = Change { seen, after, keys: &keys, held: &held };
+            match self.settle_as(at, &key, change, now, by).await? {
+                Reply::Found(_) => {
+                    self.denied.remove(&keys);
                     return Ok(settled);
                 }
-                Told::Known(then, other) => (now, known) = (then, other),
+                Reply::Known(then, other) => (now, known) = (then, other),
             }
         }
         Err(bad_reply())
     }
 
-    /// Settles it if it is still what it was.
+    /// Settles a reservation if its record still is what was seen.
     async fn settle_as(
-        self: &Arc<Self>,
+        &self,
         at: Option<Timestamp>,
         key: &RecordKey,
-        (seen, after): (Vec<u8>, Vec<u8>),
-        lines: &[(Line, ReservedUnits)],
+        change: Change<'_>,
         now: Timestamp,
         by: Instant,
-    ) -> Result<Told, StoreError> {
-        let together = self.route.is_one() || lines.iter().all(|(l, _)| l.record.slot == key.slot);
-        if !together {
-            return self.settle_apart(at, key, (seen, after), lines, now, by).await;
+    ) -> Result<Reply, StoreError> {
+        let is_one = self.route.is_one();
+        if !is_one && change.keys.iter().any(|other| other.record.slot != key.slot) {
+            return self.settle_across_slots(at, key, change, now, by).await;
         }
-        let keys: Vec<Line> = lines.iter().map(|(line, _)| line.clone()).collect();
-        let around = Around {
+        let Change { seen, after, keys, held } = change;
+        let other = OtherScript {
             script: &SETTLE,
             reservation: Some(key.clone()),
             head: vec![seen, after],
-            tail: differences(lines),
+            tail: differences(keys, held),
         };
-        self.run_around(at, How::Apply(Verb::Debit), &keys, Some(&around), by).await
+        let call = Call { action: Action::Apply(Verb::Debit), keys, at, by };
+        self.run_script(call, Some(&other)).await
     }
 
-    /// What settling it with this comes to.
+    /// What a settlement comes to.
     fn settlement(
         &self,
         note: &Note,
@@ -251,8 +255,8 @@ impl Inner {
         &self,
         note: &Note,
         settled: &Settled,
-    ) -> Result<Vec<(Line, ReservedUnits)>, StoreError> {
-        let mut lines = Vec::with_capacity(note.keys.len());
+    ) -> Result<(Vec<KeyCharge>, Vec<ReservedUnits>), StoreError> {
+        let (mut keys, mut all_held) = (Vec::new(), Vec::new());
         for (i, (key, units)) in note.keys.iter().zip(&note.held).enumerate() {
             let entry = self.entry(&key.policy)?;
             let of_key = note.charges.iter().zip(&settled.used).filter(|((_, key), _)| *key == i);
@@ -261,18 +265,19 @@ impl Inner {
             let held = match then {
                 _ if entry.mark == key.mark => units.held.clone(),
                 Some(then) => units.held.migrated(&then.policy, &entry.policy),
-                // Nobody knows any more what it was held of: it stays charged.
+                // That definition is gone: it stays charged.
                 None => {
                     ReservedUnits::new(units.held.at(), entry.policy.limits().iter().map(|_| None))
                 }
             };
             let record = self.keyspace.record_of(entry.mark, &key.tag);
-            lines.push((Line { entry, record, cost }, held));
+            keys.push(KeyCharge { entry, record, cost });
+            all_held.push(held);
         }
-        Ok(lines)
+        Ok((keys, all_held))
     }
 
-    /// What is known of a reservation, and the instant; `pending` is written if nothing is.
+    /// The record of a reservation, and the instant; `pending` is written if there is none.
     async fn look(
         &self,
         at: Option<Timestamp>,
@@ -284,19 +289,30 @@ impl Inner {
         let (now, net) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
         let mut args = vec![now.as_bytes().to_vec(), net.as_bytes().to_vec()];
         args.extend(pending);
-        let ask = Ask::Call { script: &LOOK, keys: vec![key.clone()], args };
-        match &*self.route.ask(key.slot, ask, by).await? {
+        let request = Request::Script { script: &LOOK, keys: vec![key.clone()], args };
+        match &*self.route.send(key.slot, request, by).await? {
             [Value::Int(now), known] => Ok((instant(*now)?, bytes(known)?)),
             _ => Err(bad_reply()),
         }
     }
 }
 
-/// What the scripts are told about each limit of the keys.
-fn differences(lines: &[(Line, ReservedUnits)]) -> Vec<Vec<u8>> {
+/// How to settle a reservation: its record as it was seen and as it becomes, and what is held of its keys.
+struct Change<'a> {
+    seen: Vec<u8>,
+    after: Vec<u8>,
+    keys: &'a [KeyCharge],
+    held: &'a [ReservedUnits],
+}
+
+/// The arguments of the scripts about each limit of the keys.
+fn differences<'a>(
+    keys: impl IntoIterator<Item = &'a KeyCharge>,
+    held: impl IntoIterator<Item = &'a ReservedUnits>,
+) -> Vec<Vec<u8>> {
     let mut args = Vec::new();
-    for (line, held) in lines {
-        line.entry.shape.write_settling(&mut args, held, line.costs());
+    for (key, held) in keys.into_iter().zip(held) {
+        key.entry.shape.write_settling(&mut args, held, key.costs());
     }
     args
 }

@@ -1,13 +1,13 @@
 //! The record of a reservation, so that any node can settle it.
 //!
-//! Numbers first, seven bytes each, because a script writes them: when its time is over, how many numbers
-//! follow, and of each key what is held (`reserve.lua`). None follow while it is about to be made. Then
-//! what only nodes read: the charges, the keys they are for, and how it was settled.
+//! Numbers first, seven bytes each, because a script writes them: when it expires, how many numbers follow, and what is
+//! held of each key (`reserve.lua`). None follow while it is pending. Then what only nodes read: the charges, the keys
+//! they are for, and how it was settled.
 
-use waterclock::{Cost, Failure, Settled, StoreError, Timestamp};
+use waterclock::{Cost, Settled, StoreError, Timestamp};
 use waterclock_core::store::ReservedUnits;
 
-use crate::decide::Line;
+use crate::call::{KeyCharge, foreign};
 use crate::keyspace::{KEY_LETTERS, Mark};
 
 /// Bytes of a number that a script wrote.
@@ -51,17 +51,17 @@ pub(super) struct HeldUnits {
 impl Note {
     /// A reservation that is about to be made.
     pub(super) fn pending(
-        lines: &[Line],
+        keys: &[KeyCharge],
         charges: &[(Cost, usize)],
         expires_at: Timestamp,
     ) -> Self {
-        let key = |line: &Line| NotedKey {
-            policy: line.entry.policy.name().to_owned(),
-            tag: line.record.tag(),
-            mark: line.entry.mark,
-            limits: line.entry.policy.limits().len(),
+        let noted = |key: &KeyCharge| NotedKey {
+            policy: key.entry.policy.name().to_owned(),
+            tag: key.record.tag(),
+            mark: key.entry.mark,
+            limits: key.entry.policy.limits().len(),
         };
-        let (keys, charges) = (lines.iter().map(key).collect(), charges.to_vec());
+        let (keys, charges) = (keys.iter().map(noted).collect(), charges.to_vec());
         Self { expires_at, charges, keys, held: Vec::new(), settled: None }
     }
 
@@ -113,8 +113,7 @@ impl Note {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, StoreError> {
-        let not_ours = || StoreError::failed(Failure::Foreign, "a record that is not ours");
-        Self::parse(&mut Reader(bytes)).ok_or_else(not_ours)
+        Self::parse(&mut Reader(bytes)).ok_or_else(foreign)
     }
 
     fn parse(from: &mut Reader<'_>) -> Option<Self> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use waterclock::{Policy, Source};
+use waterclock::{Policy, Source, Store};
 use waterclock_conformance::real::RedisServer;
 use waterclock_redis::{Lease, RedisStore, Serving};
 
@@ -96,7 +96,7 @@ async fn leases_are_returned_on_shutdown() {
     for _ in 0..3 {
         check(&store, one("key")).await;
     }
-    store.return_leases().await;
+    store.close().await;
     assert_eq!(used_of_still_bucket(&server), 3);
 }
 

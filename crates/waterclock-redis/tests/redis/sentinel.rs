@@ -38,5 +38,5 @@ async fn an_unknown_service_is_said_to_be_one() {
     let sentinel = Sentinel::start();
     let url = sentinel.url().replace("/service-name", "/another");
     let error = RedisStore::connect(&url).await.unwrap_err().to_string();
-    assert!(error.contains("knows no service `another`"), "{error}");
+    assert!(error.contains("has no service `another`"), "{error}");
 }

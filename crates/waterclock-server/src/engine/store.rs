@@ -44,7 +44,7 @@ impl EngineStore {
     /// one that does not answer may come back.
     pub(super) async fn probe(&self) -> Result<(), Invalid> {
         let Kind::Redis(store) = &self.0 else { return Ok(()) };
-        match boxed(store.greet()).await {
+        match boxed(store.probe()).await {
             Ok(warnings) => warnings.iter().for_each(|warning| warn!("{warning}")),
             Err(error) if error.failure() == Some(Failure::Version) => {
                 return Err(Invalid::from(error.to_string()));
@@ -69,7 +69,7 @@ impl EngineStore {
     /// How often the store failed so far, by kind.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
         let store = if let Kind::Redis(store) = &self.0 { Some(store) } else { None };
-        store.into_iter().flat_map(RedisStore::failures)
+        store.into_iter().flat_map(Store::failures)
     }
 
     /// As configurations spell it.
@@ -183,7 +183,7 @@ impl EngineStore {
     /// Returns leased units to a shared store.
     pub(crate) async fn close(&self) {
         if let Kind::Redis(store) = &self.0 {
-            boxed(store.return_leases()).await;
+            boxed(store.close()).await;
         }
     }
 

@@ -1,83 +1,159 @@
-//! When to stop asking a store elsewhere that does not answer.
+//! Stops calls to a server that fails, and finds out when it is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use waterclock_core::Timestamp;
 
 use crate::sync::{Mutex, lock};
 
-/// Failures in a row that open it.
+/// Consecutive failures that open it.
 const IN_A_ROW: u32 = 5;
-/// Of so many calls, half failing opens it, too.
+/// Half of so many calls failing opens it, too.
 const REMEMBERED: u32 = 20;
+/// The pause before the first trial; it doubles after each trial that fails.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Opens after 5 failures in a row, after 10 of the last 20 calls, or when nothing at all was heard
-/// for this long although somebody asked. Closed again by whoever finds the store well.
+/// The breaker of one server. It opens after 5 consecutive failures, after 10 failures among the last 20 calls, or
+/// when every call failed for a given time.
+///
+/// While it is open, one caller after each pause may try the server ([`enter`](Self::enter)); or nobody does
+/// ([`enter_closed`](Self::enter_closed)), and a background task probes the server and calls
+/// [`close`](Self::close). A store with several servers needs one breaker per server.
 #[derive(Debug)]
 pub struct Breaker {
     open: AtomicBool,
     silence: Duration,
-    heard: Mutex<Heard>,
+    history: Mutex<History>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct History {
     in_a_row: u32,
     /// One bit per call, the latest lowest; set for a failure.
     recent: u32,
     calls: u32,
     /// When the first of the calls that all failed since was made.
-    silent_since: Option<Instant>,
+    silent_since: Option<Timestamp>,
+    /// When the next trial is due, while the breaker is open.
+    trial_at: Option<Timestamp>,
+    failed_trials: u32,
+    is_tried: bool,
+}
+
+/// Permission for one call. Report how the call went; dropping it reports nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit<'b> {
+    breaker: &'b Breaker,
+    asked: Timestamp,
+    is_trial: bool,
 }
 
 impl Breaker {
-    /// A closed one that bears so much silence.
+    /// A closed breaker that opens after `silence` without any success.
+    #[must_use]
     pub fn new(silence: Duration) -> Self {
-        Self { open: AtomicBool::new(false), silence, heard: Mutex::new(Heard::default()) }
+        Self { open: AtomicBool::new(false), silence, history: Mutex::new(History::default()) }
     }
 
-    /// Whether nobody should ask.
+    /// Whether calls are stopped.
+    #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Notes a call that was answered.
-    pub fn succeeded(&self) {
-        self.note(false);
+    /// Permission to call. While the breaker is open, only for one trial after each pause.
+    pub fn enter(&self, now: Timestamp) -> Option<Permit<'_>> {
+        let is_trial = self.is_open();
+        if is_trial {
+            let mut history = lock(&self.history);
+            if history.is_tried || history.trial_at.is_some_and(|at| now < at) {
+                return None;
+            }
+            history.is_tried = true;
+        }
+        Some(Permit { breaker: self, asked: now, is_trial })
     }
 
-    /// Notes a failure of a call made at `asked`. True if that opened the breaker.
-    pub fn failed(&self, asked: Instant, now: Instant) -> bool {
-        let is_silent = {
-            let mut heard = lock(&self.heard);
-            let since = *heard.silent_since.get_or_insert(asked);
-            now.saturating_duration_since(since) >= self.silence
-        };
-        let opens = self.note(true) || is_silent;
-        opens && self.open()
+    /// Permission to call unless the breaker is open: for servers that are probed in the background.
+    pub fn enter_closed(&self, now: Timestamp) -> Option<Permit<'_>> {
+        (!self.is_open()).then_some(Permit { breaker: self, asked: now, is_trial: false })
     }
 
-    /// Opens it without counting, where one failure is proof enough. True if it was closed.
-    pub fn open(&self) -> bool {
-        !self.open.swap(true, Ordering::Relaxed)
-    }
-
-    /// Closes it, and forgets all failures.
+    /// Closes it and clears its history.
     pub fn close(&self) {
-        *lock(&self.heard) = Heard::default();
+        let mut history = lock(&self.history);
+        let is_tried = history.is_tried;
+        *history = History { is_tried, ..History::default() };
         self.open.store(false, Ordering::Relaxed);
     }
+}
 
-    fn note(&self, failure: bool) -> bool {
-        let mut heard = lock(&self.heard);
-        heard.recent = (heard.recent << 1 | u32::from(failure)) & ((1 << REMEMBERED) - 1);
-        heard.calls = (heard.calls + 1).min(REMEMBERED);
-        if failure {
-            heard.in_a_row = heard.in_a_row.saturating_add(1);
+impl Permit<'_> {
+    /// The server answered.
+    pub fn succeeded(self) {
+        if self.is_trial {
+            self.breaker.close();
         } else {
-            (heard.in_a_row, heard.silent_since) = (0, None);
+            lock(&self.breaker.history).note(false);
         }
-        let half = heard.calls == REMEMBERED && heard.recent.count_ones() * 2 >= REMEMBERED;
-        heard.in_a_row >= IN_A_ROW || half
+    }
+
+    /// The server failed. True if that opened the breaker.
+    pub fn failed(self, now: Timestamp) -> bool {
+        let mut history = lock(&self.breaker.history);
+        let since = *history.silent_since.get_or_insert(self.asked);
+        let is_silent = now.since(since) >= self.breaker.silence;
+        let opens = history.note(true) || is_silent;
+        self.open(&mut history, opens, now)
+    }
+
+    /// Nothing listens at the server's address, which needs no second call to know. True if that opened the breaker.
+    pub fn refused(self, now: Timestamp) -> bool {
+        let mut history = lock(&self.breaker.history);
+        self.open(&mut history, true, now)
+    }
+
+    /// Opens the breaker under its lock, so that no trial starts before its time is known.
+    fn open(&self, history: &mut History, opens: bool, now: Timestamp) -> bool {
+        let opened = opens && !self.breaker.open.swap(true, Ordering::Relaxed);
+        if opened || self.is_trial {
+            history.pause(now);
+        }
+        opened
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.is_trial {
+            lock(&self.breaker.history).is_tried = false;
+        }
+    }
+}
+
+impl History {
+    /// Notes a call. True if the breaker should be open.
+    fn note(&mut self, failure: bool) -> bool {
+        self.recent = (self.recent << 1 | u32::from(failure)) & ((1 << REMEMBERED) - 1);
+        self.calls = (self.calls + 1).min(REMEMBERED);
+        if failure {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+        } else {
+            (self.in_a_row, self.silent_since) = (0, None);
+        }
+        let half = self.calls == REMEMBERED && self.recent.count_ones() * 2 >= REMEMBERED;
+        self.in_a_row >= IN_A_ROW || half
+    }
+
+    /// Half of the pause is random: nodes that lost the same server do not come back in step.
+    fn pause(&mut self, now: Timestamp) {
+        let doubled = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failed_trials.min(8));
+        let pause = doubled.min(LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.trial_at = Some(now.after(pause));
+        self.failed_trials = self.failed_trials.saturating_add(1);
     }
 }
 
@@ -85,31 +161,46 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    fn breaker() -> (Breaker, Instant) {
-        let now = tokio::time::Instant::now().into_std();
-        (Breaker::new(Duration::from_millis(100)), now)
+    const START: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+    fn breaker() -> Breaker {
+        Breaker::new(Duration::from_millis(100))
+    }
+
+    /// One that no silence opens.
+    fn patient() -> Breaker {
+        Breaker::new(Duration::from_secs(3_600))
+    }
+
+    fn after(start: Timestamp, ms: u64) -> Timestamp {
+        start.after(Duration::from_millis(ms))
+    }
+
+    /// Fails a call that takes no time; whether that opened the breaker.
+    fn fail(breaker: &Breaker) -> bool {
+        breaker.enter_closed(START).is_some_and(|permit| permit.failed(START))
     }
 
     #[test]
-    fn five_in_a_row_open_it_and_closing_forgets_them() {
-        let (breaker, now) = breaker();
-        assert!((0..4).all(|_| !breaker.failed(now, now)));
-        breaker.succeeded();
-        assert!((0..4).all(|_| !breaker.failed(now, now)));
-        assert!(breaker.failed(now, now));
-        assert!(breaker.is_open() && !breaker.failed(now, now));
+    fn five_in_a_row_open_it_and_closing_clears_them() {
+        let breaker = breaker();
+        assert!((0..4).all(|_| !fail(&breaker)));
+        breaker.enter(START).unwrap().succeeded();
+        assert!((0..4).all(|_| !fail(&breaker)));
+        assert!(fail(&breaker));
+        assert!(breaker.is_open() && !fail(&breaker));
         breaker.close();
-        assert!(!breaker.is_open() && !breaker.failed(now, now));
+        assert!(!breaker.is_open() && !fail(&breaker));
     }
 
     #[test]
     fn half_of_the_last_twenty_open_it() {
-        let (breaker, now) = breaker();
+        let breaker = breaker();
         let opened = (0..20).any(|i| {
             if i % 2 == 1 {
-                return breaker.failed(now, now);
+                return fail(&breaker);
             }
-            breaker.succeeded();
+            breaker.enter(START).unwrap().succeeded();
             false
         });
         assert!(opened);
@@ -117,15 +208,72 @@ mod tests {
 
     #[test]
     fn silence_opens_it_even_for_one_patient_caller() {
-        let (breaker, start) = breaker();
-        let later = |ms| start + Duration::from_millis(ms);
-        assert!(!breaker.failed(start, later(50)));
-        assert!(breaker.failed(later(50), later(100)));
+        let breaker = breaker();
+        assert!(!breaker.enter(START).unwrap().failed(after(START, 50)));
+        assert!(breaker.enter(after(START, 50)).unwrap().failed(after(START, 100)));
     }
 
     #[test]
-    fn proof_opens_it_at_once_and_once() {
-        let (breaker, _) = breaker();
-        assert!(breaker.open() && breaker.is_open() && !breaker.open());
+    fn a_refused_connection_opens_it_at_once_and_once() {
+        let breaker = breaker();
+        let both = [breaker.enter(START).unwrap(), breaker.enter(START).unwrap()];
+        let opened = both.map(|permit| permit.refused(START));
+        assert_eq!((opened, breaker.is_open()), ([true, false], true));
+    }
+
+    #[test]
+    fn four_failures_among_successes_do_not_open_it() {
+        let breaker = patient();
+        for _ in 0..10 {
+            (0..4).for_each(|_| _ = breaker.enter(START).unwrap().failed(START));
+            assert!(!breaker.is_open());
+            (0..9).for_each(|_| breaker.enter(START).unwrap().succeeded());
+        }
+        (0..5).for_each(|_| _ = breaker.enter(START).unwrap().failed(START));
+        assert!(breaker.is_open() && breaker.enter(START).is_none());
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_second() {
+        let (breaker, mut now) = (patient(), START);
+        for pause in [100, 200, 400, 800, 1_000, 1_000] {
+            breaker.enter(now).unwrap().refused(now);
+            assert!(breaker.is_open());
+            assert!(breaker.enter(after(now, pause / 2 - 1)).is_none(), "{pause}");
+            now = after(now, pause);
+        }
+        breaker.enter(now).unwrap().succeeded();
+        assert!(!breaker.is_open());
+        breaker.enter(now).unwrap().refused(now);
+        assert!(breaker.enter(after(now, 100)).is_some(), "starts over");
+    }
+
+    #[test]
+    fn pauses_differ() {
+        let is_tried_by = |ms| {
+            let breaker = patient();
+            breaker.enter(START).unwrap().refused(START);
+            breaker.enter(after(START, ms)).is_some()
+        };
+        let tried = (0..1_000).filter(|_| is_tried_by(75)).count();
+        assert!((300..700).contains(&tried), "{tried}");
+    }
+
+    #[test]
+    fn one_caller_tries_at_a_time() {
+        let breaker = patient();
+        breaker.enter(START).unwrap().refused(START);
+        let trial = breaker.enter(after(START, 100)).unwrap();
+        assert!(breaker.enter(after(START, 100)).is_none());
+        drop(trial);
+        assert!(breaker.enter(after(START, 100)).is_some(), "a dropped trial keeps nobody out");
+    }
+
+    #[test]
+    fn calls_made_together_fail_once() {
+        let breaker = patient();
+        let calls: Vec<_> = (0..10).map(|_| breaker.enter(START).unwrap()).collect();
+        calls.into_iter().for_each(|permit| _ = permit.failed(START));
+        assert!(breaker.enter(after(START, 100)).is_some());
     }
 }

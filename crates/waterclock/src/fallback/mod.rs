@@ -1,39 +1,483 @@
-//! What answers in the place of a store elsewhere while that does not.
+//! Decisions while a store outside this process is unreachable.
 
 mod breaker;
 mod local;
 mod serving;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
 
-pub use breaker::Breaker;
-pub use local::{Local, Unsettled};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use waterclock_core::Policy;
+use waterclock_core::store::Migration;
+
+use crate::clock::{Clock, MonotonicClock};
+use crate::store::{
+    Answer, Charge, Failure, Hold, Reserved, Settled, Settlement, Source, Store, StoreError, Verb,
+};
+pub use breaker::{Breaker, Permit};
+use local::{LocalShare, Unreconciled};
 pub use serving::{Lease, OnStoreError, Serving};
-use waterclock_core::store::{Decide as _, Logs, View};
-use waterclock_core::{Cost, LimitDecision, Policy, Timestamp};
 
-use crate::store::{Answer, Source};
+/// Keys that the store is charged for at once after an outage.
+#[cfg(feature = "tokio")]
+const RECONCILED_AT_ONCE: usize = 64;
+/// How long a store may be silent before its breaker opens, by default.
+const SILENCE: Duration = Duration::from_millis(100);
 
-/// What of a cost there is room for, by the numbers of the limits that can refuse: where units differ, of each.
-pub fn fitting(policy: &Policy, limits: &[LimitDecision], cost: &Cost) -> Cost {
-    let room = |counted: &dyn Fn(&str) -> bool| {
-        let live = policy.limits().iter().zip(limits).filter(|(limit, _)| !limit.is_shadow());
-        let counted = live.filter(|(limit, _)| counted(limit.unit()));
-        counted.filter_map(|(_, says)| says.remaining).min().unwrap_or(u64::MAX)
-    };
-    match cost.plain() {
-        Some(n) => Cost::from(n.min(room(&|_| true))),
-        None => cost.map(|unit, n| n.min(room(&|counted| counted == unit))),
+/// A store that keeps deciding while the one it wraps is unreachable.
+///
+/// ```
+/// use waterclock::{Fallback, Limit, MemoryStore, OnStoreError, Policy, Serving, Store};
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let remote = MemoryStore::default();
+/// let store = Fallback::builder(remote).nodes(4).build()?;
+/// let strict = Serving { on_store_error: OnStoreError::Deny, ..Serving::default() };
+/// store.set_policy_as(Policy::new("login", [Limit::per_minute(5)])?, strict).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+///
+/// It adds three things to a store, and [`Answer::source`] tells which of them answered:
+///
+/// - A [`Breaker`] stops calls to a store that fails, and lets one caller try it after each pause. A store with a
+///   breaker per server, as Redis has, is built [`without_breaker`](FallbackBuilder::without_breaker).
+/// - While there is no answer, each policy's [`OnStoreError`] decides; for a check over several policies the
+///   strictest one does (`deny`, then `local`, then `allow`).
+/// - Units that were admitted locally are charged to the store when it is back ([`reconcile`](Self::reconcile)),
+///   as far as it has room for them.
+///
+/// | call while the store is unreachable | `local` | `allow` | `deny` |
+/// |---|---|---|---|
+/// | check | decided by this node's share (`1/nodes` of each limit), charged to the store later | allowed | error |
+/// | peek | this node's share | a fresh key | error |
+/// | debit | charged to this node's share; charged to the store later if the failed call certainly was not | a fresh key; charged nowhere | error |
+/// | report | counted by this node only | a fresh key; counted nowhere | error |
+/// | refund, reset | error | error | error |
+/// | reserve, commit, cancel | error | error | error |
+///
+/// | [`Failure`] | the call may have charged | counts for the breaker | falls back |
+/// |---|---|---|---|
+/// | `Timeout`, `BadReply` | yes | yes | yes |
+/// | `Unreachable` | only if the connection broke after sending | yes; opens it at once if nothing listens | yes |
+/// | `Loading`, `ReadOnly`, `Auth` | no | yes (but `Auth` of a reset) | yes |
+/// | `Version` | yes | yes | yes |
+/// | `OutOfMemory` | no | no | yes |
+/// | `Foreign` | yes | no | yes |
+/// | `Open`, `Overloaded` | no | no | yes |
+/// | any in [`StoreError::Denied`] | unless `Open` or `Overloaded` | no | no |
+///
+/// "May have charged" matters to debits and to reconciling, which are repeated only if it is "no": what was
+/// admitted is then counted at most once.
+pub struct Fallback<S> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S> {
+    store: S,
+    breaker: Option<Breaker>,
+    clock: MonotonicClock,
+    local: LocalShare,
+    policies: RwLock<HashMap<Box<str>, Known>>,
+    /// For policies that are set without one.
+    serving: Serving,
+    is_reconciling: AtomicBool,
+    failures: [AtomicU64; Failure::ALL.len()],
+}
+
+/// A policy that was set.
+#[derive(Clone)]
+struct Known {
+    policy: Arc<Policy>,
+    on_store_error: OnStoreError,
+    /// The policy that this one is a variant of.
+    of: Option<Box<str>>,
+}
+
+/// Settings of a [`Fallback`].
+#[derive(Clone, Debug)]
+pub struct FallbackBuilder<S> {
+    store: S,
+    serving: Serving,
+    nodes: u64,
+    silence: Option<Duration>,
+}
+
+impl<S> FallbackBuilder<S> {
+    /// How many nodes share the store (1): each serves `1/nodes` of a limit while the store is unreachable.
+    #[must_use]
+    pub fn nodes(mut self, nodes: u64) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// How policies are served that are set without a [`Serving`].
+    #[must_use]
+    pub fn serving(mut self, serving: Serving) -> Self {
+        self.serving = serving;
+        self
+    }
+
+    /// How long every call may fail before the breaker opens (100 ms), however few calls there are.
+    #[must_use]
+    pub fn silence(mut self, silence: Duration) -> Self {
+        self.silence = Some(silence);
+        self
+    }
+
+    /// No breaker here: for stores that have one per server.
+    #[must_use]
+    pub fn without_breaker(mut self) -> Self {
+        self.silence = None;
+        self
+    }
+
+    /// The store with its fallback.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Settings`] if there are no nodes.
+    pub fn build(self) -> Result<Fallback<S>, StoreError> {
+        if self.nodes == 0 {
+            return Err(StoreError::Settings("the store's `nodes` is zero".to_owned()));
+        }
+        let shared = Shared {
+            store: self.store,
+            breaker: self.silence.map(Breaker::new),
+            clock: MonotonicClock::default(),
+            local: LocalShare::new(self.nodes),
+            policies: RwLock::default(),
+            serving: self.serving,
+            is_reconciling: AtomicBool::new(false),
+            failures: [const { AtomicU64::new(0) }; Failure::ALL.len()],
+        };
+        Ok(Fallback { shared: Arc::new(shared) })
     }
 }
 
-/// Admitted whatever the state is, which nobody knows: with the numbers of a fresh key.
-pub fn wave_through(policy: &Policy, cost: &Cost) -> Answer {
-    let policy = policy.clone().with_shadow(true);
-    let (words, logs) = (vec![0; policy.words()], Logs::new());
-    let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
-    let verdict = policy.judge(view, now, cost);
-    Answer {
-        decision: policy.answer(view, now, cost, verdict),
-        limits: policy.each(view, now, cost, verdict).collect(),
-        source: Source::Policy,
+impl<S> Fallback<S> {
+    /// Settings for a fallback around a store.
+    #[must_use]
+    pub fn builder(store: S) -> FallbackBuilder<S> {
+        FallbackBuilder { store, serving: Serving::default(), nodes: 1, silence: Some(SILENCE) }
+    }
+
+    /// The store itself.
+    #[must_use]
+    pub fn store(&self) -> &S {
+        &self.shared.store
+    }
+
+    /// Prepares for a policy that the store already has.
+    pub async fn adopt_policy(&self, policy: &Policy) -> Result<(), StoreError> {
+        let share = self.shared.local.share_of(policy)?;
+        self.shared.local.set_policy(share).await?;
+        self.shared.know(policy, self.shared.serving.on_store_error, None);
+        Ok(())
+    }
+
+    /// Drops a policy that the store no longer has, and what was admitted under it.
+    pub async fn drop_policy(&self, name: &str) {
+        // It may never have been adopted.
+        _ = self.shared.local.remove_policy(name).await;
+        self.shared.policies.write().retain(|known, entry| {
+            **known != *name && entry.of.as_ref().is_none_or(|of| **of != *name)
+        });
+    }
+}
+
+impl<S> Shared<S> {
+    fn know(&self, policy: &Policy, on_store_error: OnStoreError, of: Option<Box<str>>) {
+        let known = Known { policy: Arc::new(policy.clone()), on_store_error, of };
+        self.policies.write().insert(policy.name().into(), known);
+    }
+
+    /// The policies of charges, as far as they are known.
+    fn known(&self, charges: &[Charge<'_>]) -> Result<Vec<Known>, StoreError> {
+        let policies = self.policies.read();
+        let known = |charge: &Charge<'_>| policies.get(charge.policy).cloned();
+        let unknown = |charge: &Charge<'_>| StoreError::UnknownPolicy(charge.policy.to_owned());
+        charges.iter().map(|charge| known(charge).ok_or_else(|| unknown(charge))).collect()
+    }
+
+    /// Permission to call the store, or why not.
+    fn enter(&self) -> Result<Option<Permit<'_>>, StoreError> {
+        let Some(breaker) = &self.breaker else { return Ok(None) };
+        let permit = breaker.enter(self.clock.now()).ok_or_else(|| {
+            let reason = "it failed repeatedly and is not called until the next trial";
+            let error = StoreError::failed(Failure::Open, reason);
+            self.count(&error);
+            error
+        })?;
+        Ok(Some(permit))
+    }
+
+    /// Notes how a call went.
+    fn leave(&self, permit: Option<Permit<'_>>, verb: Option<Verb>, error: Option<&StoreError>) {
+        if let Some(permit) = permit {
+            self.report(permit, verb, error);
+        }
+        error.into_iter().for_each(|error| self.count(error));
+    }
+
+    fn count(&self, error: &StoreError) {
+        if let Some(kind) = error.failure() {
+            self.failures[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the breaker how a call went.
+    fn report(&self, permit: Permit<'_>, verb: Option<Verb>, error: Option<&StoreError>) {
+        let Some(error) = error else { return permit.succeeded() };
+        let now = self.clock.now();
+        match error.failure() {
+            _ if matches!(error, StoreError::Denied { .. }) => permit.succeeded(),
+            // A client that may check need not be one that may reset.
+            Some(Failure::Auth) if verb == Some(Verb::Reset) => permit.succeeded(),
+            Some(Failure::Unreachable) if !error.may_have_charged() => _ = permit.refused(now),
+            Some(kind) if kind.trips_breaker() => _ = permit.failed(now),
+            Some(Failure::Open | Failure::Overloaded) | None => {}
+            Some(_) => permit.succeeded(),
+        }
+    }
+
+    /// Answers in the store's place if the policies allow it.
+    async fn fall_back(
+        &self,
+        error: StoreError,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        // A refund or reset made only here would leave the store charged.
+        let is_final = !matches!(error, StoreError::Failed { .. });
+        if is_final || matches!(verb, Verb::Refund | Verb::Reset) {
+            return Err(error);
+        }
+        let known = self.known(charges)?;
+        let any = |choice| known.iter().any(|known| known.on_store_error == choice);
+        if any(OnStoreError::Deny) {
+            return Err(error);
+        }
+        if any(OnStoreError::Local) {
+            let answers = self.local.apply(verb, charges).await?;
+            if verb == Verb::Debit && !error.may_have_charged() {
+                self.local.note_debits(charges);
+            }
+            return Ok(answers);
+        }
+        let exempt = |(charge, known): (&Charge<'_>, &Known)| {
+            let priced = charge.priced(verb, &known.policy)?;
+            Ok(Answer::exempt(&known.policy, &priced.cost))
+        };
+        charges.iter().zip(&known).map(exempt).collect()
+    }
+}
+
+impl<S: Store + 'static> Fallback<S> {
+    /// What becomes of the store's answers, or of their absence.
+    async fn answered(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        answers: Result<Vec<Answer>, StoreError>,
+    ) -> Result<Vec<Answer>, StoreError> {
+        match answers {
+            Ok(answers) => {
+                // Refusals and leases are answered from memory: they do not prove that the store is back.
+                if answers.iter().any(|answer| answer.source == Source::Authoritative) {
+                    self.reconcile_soon();
+                }
+                Ok(answers)
+            }
+            Err(error) => self.shared.fall_back(error, verb, charges).await,
+        }
+    }
+
+    /// Reconciles in the background. Without the `tokio` feature or outside a runtime it does nothing.
+    fn reconcile_soon(&self) {
+        #[cfg(feature = "tokio")]
+        if self.shared.local.is_unreconciled()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let this = self.clone();
+            runtime.spawn(async move { this.reconcile().await });
+        }
+    }
+
+    /// Charges the store for what was admitted locally and is still in use, as far as it has room for it.
+    ///
+    /// With the `tokio` feature this happens by itself when the store answers again; without it, call it from time
+    /// to time. Where it runs already, it returns at once.
+    pub async fn reconcile(&self) {
+        if self.shared.is_reconciling.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let _done = Reconciling(&self.shared.is_reconciling);
+        let unreconciled = self.shared.local.take_unreconciled().await;
+        #[cfg(feature = "tokio")]
+        {
+            let mut running = tokio::task::JoinSet::new();
+            for unreconciled in unreconciled {
+                let this = self.clone();
+                running.spawn(async move { this.reconcile_one(&unreconciled).await });
+                if running.len() >= RECONCILED_AT_ONCE {
+                    running.join_next().await;
+                }
+            }
+            running.join_all().await;
+        }
+        #[cfg(not(feature = "tokio"))]
+        for unreconciled in unreconciled {
+            self.reconcile_one(&unreconciled).await;
+        }
+    }
+
+    async fn reconcile_one(&self, unreconciled: &Unreconciled) {
+        let Shared { store, local, .. } = &*self.shared;
+        let Some(policy) = local.policy(&unreconciled.policy) else { return };
+        let charge = unreconciled.charge(unreconciled.cost.clone());
+        let filled = match self.shared.enter() {
+            Ok(permit) => {
+                let filled = store.fill(&policy, &charge).await;
+                self.shared.leave(permit, Some(Verb::Check), filled.as_ref().err());
+                filled
+            }
+            Err(error) => Err(error),
+        };
+        match filled {
+            Ok(charged) => local.reconciled(unreconciled, charged).await,
+            Err(error) if !error.may_have_charged() => local.put_back(unreconciled),
+            // It may have been charged, so it is not charged again. It stays used here.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Reconciling ends when this is dropped, also if its future is.
+struct Reconciling<'a>(&'a AtomicBool);
+
+impl Drop for Reconciling<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl<S: Store + 'static> Store for Fallback<S> {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.set_policy_as(policy, self.shared.serving).await
+    }
+
+    async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        let share = self.shared.local.share_of(&policy)?;
+        self.shared.store.set_policy_as(policy.clone(), serving).await?;
+        self.shared.local.set_policy(share).await?;
+        let of = self.shared.policies.read().get(policy.name()).and_then(|known| known.of.clone());
+        self.shared.know(&policy, serving.on_store_error, of);
+        Ok(())
+    }
+
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        migration: Migration,
+    ) -> Result<(), StoreError> {
+        let share = self.shared.local.share_of(&policy)?;
+        self.shared.store.set_variant(of, policy.clone(), migration).await?;
+        self.shared.local.set_variant(of, share, migration).await?;
+        let base = self.shared.policies.read().get(of).cloned();
+        let (base_name, on_store_error) = match base {
+            Some(base) => (base.of.unwrap_or_else(|| of.into()), base.on_store_error),
+            None => (of.into(), self.shared.serving.on_store_error),
+        };
+        self.shared.know(&policy, on_store_error, Some(base_name));
+        Ok(())
+    }
+
+    async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
+        self.shared.store.remove_policy(name).await?;
+        self.drop_policy(name).await;
+        Ok(())
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        let answers = match self.shared.enter() {
+            Ok(permit) => {
+                let answers = self.shared.store.apply(verb, charges).await;
+                self.shared.leave(permit, Some(verb), answers.as_ref().err());
+                answers
+            }
+            Err(error) => Err(error),
+        };
+        self.answered(verb, charges, answers).await
+    }
+
+    async fn apply_within(
+        &self,
+        patience: Duration,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        let answers = match self.shared.enter() {
+            Ok(permit) => {
+                let answers = self.shared.store.apply_within(patience, verb, charges).await;
+                self.shared.leave(permit, Some(verb), answers.as_ref().err());
+                answers
+            }
+            Err(error) => Err(error),
+        };
+        self.answered(verb, charges, answers).await
+    }
+
+    async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        let permit = self.shared.enter()?;
+        let reserved = self.shared.store.reserve(hold).await;
+        self.shared.leave(permit, None, reserved.as_ref().err());
+        reserved
+    }
+
+    async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        let permit = self.shared.enter()?;
+        let settled = self.shared.store.settle(id, with).await;
+        self.shared.leave(permit, None, settled.as_ref().err());
+        settled
+    }
+
+    async fn probe(&self) -> Result<Vec<String>, StoreError> {
+        self.shared.store.probe().await
+    }
+
+    fn is_degraded(&self) -> bool {
+        let is_open = self.shared.breaker.as_ref().is_some_and(Breaker::is_open);
+        is_open || self.shared.store.is_degraded()
+    }
+
+    fn failures(&self) -> Vec<(Failure, u64)> {
+        let count = |kind| (kind, self.shared.failures[kind as usize].load(Ordering::Relaxed));
+        Failure::ALL.into_iter().map(count).collect()
+    }
+
+    async fn close(&self) {
+        self.shared.store.close().await;
+    }
+}
+
+impl<S> Clone for Fallback<S> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Fallback<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { store, breaker, .. } = &*self.shared;
+        let mut shown = f.debug_struct("Fallback");
+        shown.field("store", store).field("breaker", breaker).finish_non_exhaustive()
     }
 }

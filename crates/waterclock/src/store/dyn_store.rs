@@ -3,12 +3,15 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use waterclock_core::Policy;
+use waterclock_core::{Cost, Policy};
 
 use super::{
-    Answer, Charge, Hold, Migration, Reserved, Settled, Settlement, Store, StoreError, Verb,
+    Answer, Charge, Failure, Hold, Migration, Reserved, Settled, Settlement, Store, StoreError,
+    Verb,
 };
+use crate::fallback::Serving;
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -51,6 +54,18 @@ trait Erased: Send + Sync {
     fn answers_at_once(&self) -> bool;
     fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved>;
     fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled>;
+    fn set_policy_as(&self, policy: Policy, serving: Serving) -> Boxed<'_, ()>;
+    fn apply_within<'a>(
+        &'a self,
+        patience: Duration,
+        verb: Verb,
+        charges: &'a [Charge<'a>],
+    ) -> Boxed<'a, Vec<Answer>>;
+    fn fill<'a>(&'a self, policy: &'a Policy, charge: &'a Charge<'a>) -> Boxed<'a, Cost>;
+    fn probe(&self) -> Boxed<'_, Vec<String>>;
+    fn is_degraded(&self) -> bool;
+    fn failures(&self) -> Vec<(Failure, u64)>;
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 impl<S: Store> Erased for S {
@@ -80,6 +95,39 @@ impl<S: Store> Erased for S {
 
     fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled> {
         Box::pin(Store::settle(self, id, with))
+    }
+
+    fn set_policy_as(&self, policy: Policy, serving: Serving) -> Boxed<'_, ()> {
+        Box::pin(Store::set_policy_as(self, policy, serving))
+    }
+
+    fn apply_within<'a>(
+        &'a self,
+        patience: Duration,
+        verb: Verb,
+        charges: &'a [Charge<'a>],
+    ) -> Boxed<'a, Vec<Answer>> {
+        Box::pin(Store::apply_within(self, patience, verb, charges))
+    }
+
+    fn fill<'a>(&'a self, policy: &'a Policy, charge: &'a Charge<'a>) -> Boxed<'a, Cost> {
+        Box::pin(Store::fill(self, policy, charge))
+    }
+
+    fn probe(&self) -> Boxed<'_, Vec<String>> {
+        Box::pin(Store::probe(self))
+    }
+
+    fn is_degraded(&self) -> bool {
+        Store::is_degraded(self)
+    }
+
+    fn failures(&self) -> Vec<(Failure, u64)> {
+        Store::failures(self)
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Store::close(self))
     }
 }
 
@@ -115,5 +163,38 @@ impl Store for DynStore {
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         self.0.settle(id, with).await
+    }
+
+    async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        self.0.set_policy_as(policy, serving).await
+    }
+
+    async fn apply_within(
+        &self,
+        patience: Duration,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        self.0.apply_within(patience, verb, charges).await
+    }
+
+    async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
+        self.0.fill(policy, charge).await
+    }
+
+    async fn probe(&self) -> Result<Vec<String>, StoreError> {
+        self.0.probe().await
+    }
+
+    fn is_degraded(&self) -> bool {
+        self.0.is_degraded()
+    }
+
+    fn failures(&self) -> Vec<(Failure, u64)> {
+        self.0.failures()
+    }
+
+    async fn close(&self) {
+        self.0.close().await;
     }
 }

@@ -26,6 +26,15 @@ pub enum StoreError {
         kind: Failure,
         /// What went wrong, for people.
         reason: String,
+        /// Whether the call may have charged all the same, so that it must not be repeated.
+        may_have_charged: bool,
+    },
+    /// The server's own store failed, and the policy denies then. Nothing answers in its place.
+    Denied {
+        /// How the server's store failed.
+        kind: Failure,
+        /// What the server said.
+        reason: String,
     },
 }
 
@@ -35,7 +44,7 @@ pub enum StoreError {
 pub enum Failure {
     /// No answer within the deadline; the charge may have been made.
     Timeout,
-    /// No connection.
+    /// No connection, or it was lost.
     Unreachable,
     /// The breaker is open: the store was not called.
     Open,
@@ -73,6 +82,19 @@ impl Failure {
         Self::BadReply,
     ];
 
+    /// Whether a call that failed like this may have charged, unless its [`StoreError`] says more.
+    fn may_have_charged(self) -> bool {
+        use Failure::{Auth, Loading, Open, OutOfMemory, Overloaded, ReadOnly, Unreachable};
+        !matches!(self, Open | Overloaded | Unreachable | Loading | ReadOnly | OutOfMemory | Auth)
+    }
+
+    /// Whether the server is to blame, so that a [`Breaker`](crate::fallback::Breaker) counts it.
+    #[must_use]
+    pub fn trips_breaker(self) -> bool {
+        use Failure::{Auth, BadReply, Loading, ReadOnly, Timeout, Unreachable, Version};
+        matches!(self, Timeout | Unreachable | Loading | ReadOnly | Auth | BadReply | Version)
+    }
+
     /// The metric label.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -93,9 +115,38 @@ impl Failure {
 }
 
 impl StoreError {
-    /// A failure of this kind.
+    /// A failure of this kind. An `Unreachable` one is from before anything was sent.
     pub fn failed(kind: Failure, reason: impl fmt::Display) -> Self {
-        Self::Failed { kind, reason: reason.to_string() }
+        let may_have_charged = kind.may_have_charged();
+        Self::Failed { kind, reason: reason.to_string(), may_have_charged }
+    }
+
+    /// The same failure of a call that was sent and may have charged.
+    #[must_use]
+    pub fn after_sending(mut self) -> Self {
+        if let Self::Failed { may_have_charged, .. } = &mut self {
+            *may_have_charged = true;
+        }
+        self
+    }
+
+    /// The same failure of a call that certainly charged nothing.
+    #[must_use]
+    pub fn before_charging(mut self) -> Self {
+        if let Self::Failed { may_have_charged, .. } = &mut self {
+            *may_have_charged = false;
+        }
+        self
+    }
+
+    /// Whether the call that failed may have charged. Only calls that certainly did not may be repeated.
+    #[must_use]
+    pub fn may_have_charged(&self) -> bool {
+        match self {
+            Self::Failed { may_have_charged, .. } => *may_have_charged,
+            Self::Denied { kind, .. } => !matches!(kind, Failure::Open | Failure::Overloaded),
+            _ => true,
+        }
     }
 
     /// For stores: a check of a policy that [only reserves](waterclock_core::Policy::reserves_only).
@@ -119,7 +170,10 @@ impl StoreError {
     /// The kind of failure, if the store failed; `None` if the call was wrong.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        if let Self::Failed { kind, .. } = self { Some(*kind) } else { None }
+        match self {
+            Self::Failed { kind, .. } | Self::Denied { kind, .. } => Some(*kind),
+            _ => None,
+        }
     }
 }
 
@@ -134,7 +188,7 @@ impl fmt::Display for StoreError {
                 f.write_str(reason)
             }
             Self::BadCost(error) => error.fmt(f),
-            Self::Failed { kind, reason } => {
+            Self::Failed { kind, reason, .. } | Self::Denied { kind, reason } => {
                 write!(f, "the store failed ({}): {reason}", kind.name())
             }
         }

@@ -12,6 +12,7 @@ mod together;
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 pub use charge::{Answer, Charge, Source, Verb};
 pub use dyn_store::DynStore;
@@ -27,7 +28,9 @@ pub use waterclock_core::store::{
     Decide, Logs, Migrate, Migration, OneWord, Persist, Reserve, ReservedUnits, State, Verdict,
     View,
 };
-use waterclock_core::{Cost, Decision, Policy};
+use waterclock_core::{Cost, Decision, LimitDecision, Policy};
+
+use crate::fallback::Serving;
 
 /// Where state lives: in this process, or elsewhere.
 ///
@@ -149,6 +152,96 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
         _ = (id, with);
         async { Err(not_here()) }
+    }
+
+    /// As [`set_policy`](Self::set_policy), with how to serve it. A store in this process ignores that.
+    fn set_policy_as(
+        &self,
+        policy: Policy,
+        serving: Serving,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        _ = serving;
+        self.set_policy(policy)
+    }
+
+    /// As [`apply`](Self::apply), for a caller who waits at most `patience`. A store that takes time answers, falls
+    /// back or fails by then.
+    fn apply_within(
+        &self,
+        patience: Duration,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> impl Future<Output = Result<Vec<Answer>, StoreError>> + Send {
+        _ = patience;
+        self.apply(verb, charges)
+    }
+
+    /// Charges as much of a cost as there is room for, whatever the policy's mode, and returns how much that was.
+    /// [`Fallback`](crate::Fallback) reconciles by it. `policy` is the charge's.
+    ///
+    /// Unless a store does it in one step, a check by another caller in between may leave less room, and then nothing
+    /// is charged.
+    fn fill(
+        &self,
+        policy: &Policy,
+        charge: &Charge<'_>,
+    ) -> impl Future<Output = Result<Cost, StoreError>> + Send {
+        fill_by_check(self, policy, charge)
+    }
+
+    /// Makes sure that its servers can be reached and can decide, and returns what an operator should know about
+    /// them.
+    fn probe(&self) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        async { Ok(Vec::new()) }
+    }
+
+    /// Whether it is unreachable at the moment, in part or altogether, so that checks fall back or fail.
+    fn is_degraded(&self) -> bool {
+        false
+    }
+
+    /// How often it failed so far, by kind, whether or not something else answered.
+    fn failures(&self) -> Vec<(Failure, u64)> {
+        Vec::new()
+    }
+
+    /// Gives back what this process holds of it, before the process ends.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// [`Store::fill`] by a peek and a check.
+pub async fn fill_by_check<S: Store + ?Sized>(
+    store: &S,
+    policy: &Policy,
+    charge: &Charge<'_>,
+) -> Result<Cost, StoreError> {
+    let nothing = charge.cost.granted(0);
+    let peek = [Charge { cost: nothing.clone(), ..charge.clone() }];
+    let peeked = store.apply(Verb::Peek, &peek).await.map_err(StoreError::before_charging)?;
+    let Some(peeked) = peeked.first() else { return Ok(nothing) };
+    let cost = fitting(policy, &peeked.limits, &charge.cost);
+    if cost.is_zero() {
+        return Ok(nothing);
+    }
+    let check = [Charge { cost: cost.clone(), ..charge.clone() }];
+    let charged = store.apply(Verb::Check, &check).await?;
+    let is_charged = |answer: &&Answer| answer.source == Source::Authoritative;
+    let granted = charged.iter().find(is_charged).map_or(0, |answer| answer.decision.granted());
+    Ok(cost.granted(granted))
+}
+
+/// What of a cost there is room for, by the numbers of the limits that can refuse: where units differ, of each.
+fn fitting(policy: &Policy, limits: &[LimitDecision], cost: &Cost) -> Cost {
+    let room = |counted: &dyn Fn(&str) -> bool| {
+        let live = policy.limits().iter().zip(limits).filter(|(limit, _)| !limit.is_shadow());
+        let counted = live.filter(|(limit, _)| counted(limit.unit()));
+        counted.filter_map(|(_, now)| now.remaining).min().unwrap_or(u64::MAX)
+    };
+    match cost.plain() {
+        Some(n) => Cost::from(n.min(room(&|_| true))),
+        None => cost.map(|unit, n| n.min(room(&|counted| counted == unit))),
     }
 }
 

@@ -45,8 +45,8 @@ async fn full_and_free_again() {
 async fn eviction_is_warned_of() {
     let server = RedisServer::start();
     let store = store(asking(&server.url()).deadline(PATIENT), still_bucket(10)).await;
-    assert_eq!(store.greet().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.probe().await.unwrap(), Vec::<String>::new());
     server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
-    let warnings = store.greet().await.unwrap();
+    let warnings = store.probe().await.unwrap();
     assert!(matches!(&*warnings, [one] if one.contains("allkeys-lru")), "{warnings:?}");
 }

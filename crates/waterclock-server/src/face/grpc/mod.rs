@@ -110,7 +110,7 @@ fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
 /// A store that fails is unavailable, whatever the failure; it never refuses.
 fn store_failed(error: &StoreError) -> Status {
     match error {
-        StoreError::Failed { kind, .. } => {
+        StoreError::Failed { kind, .. } | StoreError::Denied { kind, .. } => {
             Status::unavailable(format!("the store failed ({})", kind.name()))
         }
         StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),

@@ -69,7 +69,7 @@ impl From<StoreError> for Problem {
             StoreError::UnknownPolicy(_) | StoreError::UnknownReservation(_) => {
                 Problem::not_found(error.to_string())
             }
-            StoreError::Failed { kind, .. } => {
+            StoreError::Failed { kind, .. } | StoreError::Denied { kind, .. } => {
                 let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, without_hosts(&error));
                 // Clients see by it that this server is healthy and that the policy refuses while the store fails.
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }

@@ -58,7 +58,7 @@ impl<'a> Stage<'a> {
         let builder = RedisStore::builder(url).prefix(&prefix).deadline(PATIENCE);
         let store = builder.start()?;
         // A server that may drop records may answer otherwise than memory would.
-        store.greet().await?.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        store.probe().await?.iter().for_each(|warning| say(&format!("warning: {warning}")));
         store.set_policy(ruling.spec().built.clone()).await?;
         ruling.set_variants(&store).await?;
         Ok(Stage { url, prefix, ruling: Arc::clone(ruling), store })
@@ -103,7 +103,7 @@ impl<'a> Stage<'a> {
     async fn clear(&self) -> Result<(), Failure> {
         let failed = |reason| StoreError::failed(waterclock::Failure::Timeout, reason);
         let cleared = tokio::select! {
-            cleared = self.store.forget_everything() => cleared,
+            cleared = self.store.clear() => cleared,
             () = sleep(CLEARING) => Err(failed("its keys are too many, or it is too slow")),
             () = interrupted() => Err(failed("interrupted")),
         };

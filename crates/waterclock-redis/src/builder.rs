@@ -1,13 +1,10 @@
-//! How a store is set up.
-
 use std::time::Duration;
 
-use waterclock::StoreError;
+use waterclock::{Serving, Store, StoreError};
 
 use crate::RedisStore;
-use waterclock::Serving;
 
-/// Sets up a [`RedisStore`]: made by [`RedisStore::builder`].
+/// Settings of a [`RedisStore`].
 #[derive(Clone)]
 pub struct RedisStoreBuilder {
     pub(crate) url: String,
@@ -52,16 +49,15 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The secret by which keys are hashed, the same on every node. Without one, who reads Redis can
-    /// test guesses at a client's key.
+    /// The secret by which keys are hashed, the same on every node. Without one, a reader of Redis can test guesses at
+    /// a client's key.
     #[must_use]
     pub fn key_secret(mut self, secret: &str) -> Self {
         self.key_secret = secret.into();
         self
     }
 
-    /// How long a check may take (50 ms). What has no answer by then is decided by
-    /// [`Serving::on_store_error`].
+    /// How long a check may take (50 ms). Without an answer by then, [`Serving::on_store_error`] decides.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -82,29 +78,28 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How many refused keys to remember, so as not to ask about them again before they can pass
-    /// (10 000); 0 for none.
+    /// How many refused keys are cached until they can pass (10,000); 0 turns the cache off.
     #[must_use]
     pub fn denied_keys(mut self, keys: usize) -> Self {
         self.denied_keys = keys;
         self
     }
 
-    /// How policies are served that are set without a word on it.
+    /// How policies are served that are set without a [`Serving`].
     #[must_use]
     pub fn serving(mut self, serving: Serving) -> Self {
         self.serving = serving;
         self
     }
 
-    /// Connects, and makes sure that the server is one that can decide.
+    /// Connects, and checks that the servers can decide.
     pub async fn connect(self) -> Result<RedisStore, StoreError> {
         let store = self.start()?;
-        store.greet().await?;
+        store.probe().await?;
         Ok(store)
     }
 
-    /// A store that connects when it is first asked, and serves what it can until then.
+    /// A store that connects when it is first called, and falls back until then.
     pub fn start(self) -> Result<RedisStore, StoreError> {
         RedisStore::new(self)
     }

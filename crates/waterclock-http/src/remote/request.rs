@@ -1,13 +1,15 @@
-//! Charges as the server wants them asked.
+//! Requests to the server.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use waterclock::{Charge, Cost, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
 
-use super::key::key_text;
+/// What stands before the bytes of a key that is not UTF-8, in hexadecimal.
+const BYTES: &str = "bytes:";
 
 /// One request to the server.
 #[derive(Debug)]
@@ -18,8 +20,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Which policies there are.
-    pub(super) fn about_policies() -> Self {
+    /// The list of policies.
+    pub(super) fn policies() -> Self {
         Self { method: Method::GET, path: "/v1/policies".to_owned(), body: Vec::new() }
     }
 
@@ -28,10 +30,10 @@ impl Call {
     }
 }
 
-/// The calls that do what a verb says, one after the other. The last one is answered with decisions.
+/// The calls of a verb, one after the other. The last one is answered with decisions.
 pub(super) fn calls(verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Call>, StoreError> {
     if verb == Verb::Reset {
-        let mut calls = charges.iter().map(forget).collect::<Result<Vec<Call>, _>>()?;
+        let mut calls = charges.iter().map(reset_call).collect::<Result<Vec<Call>, _>>()?;
         calls.extend(self::calls(Verb::Peek, charges)?);
         return Ok(calls);
     }
@@ -43,24 +45,24 @@ pub(super) fn calls(verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Call>, Sto
         Verb::Report(Outcome::Ok) => ("/v1/report", Some("ok")),
         Verb::Report(Outcome::Error) => ("/v1/report", Some("error")),
     };
-    let beside = Beside { outcome, ..Beside::default() };
-    Ok(vec![Call::post(path.to_owned(), body_of(charges, beside)?)])
+    let options = Options { outcome, ..Options::default() };
+    Ok(vec![Call::post(path.to_owned(), body_of(charges, options)?)])
 }
 
 /// The call that holds charges.
-pub(super) fn reserve(hold: &Hold<'_>) -> Result<Call, StoreError> {
-    // What would not last a microsecond longer is not worth a complaint.
+pub(super) fn reserve_call(hold: &Hold<'_>) -> Result<Call, StoreError> {
+    // The server counts whole microseconds.
     let ttl = hold.ttl.map(|ttl| format!("{}us", ttl.as_nanos().div_ceil(1_000)));
     let on_expiry = match hold.on_expiry {
         OnExpiry::Keep => None,
         OnExpiry::Release => Some("release"),
     };
-    let beside = Beside { ttl, id: hold.id, on_expiry, outcome: None };
-    Ok(Call::post("/v1/reserve".to_owned(), body_of(hold.charges, beside)?))
+    let options = Options { ttl, id: hold.id, on_expiry, outcome: None };
+    Ok(Call::post("/v1/reserve".to_owned(), body_of(hold.charges, options)?))
 }
 
 /// The call that settles a reservation.
-pub(super) fn settle(id: &str, with: Settlement<'_>) -> Result<Call, StoreError> {
+pub(super) fn settle_call(id: &str, with: Settlement<'_>) -> Result<Call, StoreError> {
     #[derive(Serialize)]
     struct Used<'a> {
         cost: &'a [Cost],
@@ -75,11 +77,11 @@ pub(super) fn settle(id: &str, with: Settlement<'_>) -> Result<Call, StoreError>
     }
 }
 
-/// Forgets a key, which administrators may do.
-fn forget(charge: &Charge<'_>) -> Result<Call, StoreError> {
+/// The call that resets a key, which administrators may do.
+fn reset_call(charge: &Charge<'_>) -> Result<Call, StoreError> {
     if charge.key.is_empty() {
-        let reason = "the empty key cannot be reset on a server, because it has no path there; \
-                      wait for it, or give units back";
+        let reason = "the empty key cannot be reset over HTTP, because it has no path; refund its units \
+                      instead";
         return Err(StoreError::Unfit(reason.to_owned()));
     }
     let key = key_text(charge.key);
@@ -90,7 +92,7 @@ fn forget(charge: &Charge<'_>) -> Result<Call, StoreError> {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ChargeBody<'a> {
     policy: &'a str,
     key: Cow<'a, str>,
     cost: Cost,
@@ -98,20 +100,20 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Together<'a> {
-    checks: Vec<Line<'a>>,
+    checks: Vec<ChargeBody<'a>>,
     atomic: bool,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Charged<'a> {
-    One(Line<'a>),
+    One(ChargeBody<'a>),
     Several(Together<'a>),
 }
 
-/// What some calls say beside the charges.
+/// What some calls have beside the charges.
 #[derive(Default, Serialize)]
-struct Beside<'a> {
+struct Options<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,32 +129,48 @@ struct Body<'a> {
     #[serde(flatten)]
     charges: Charged<'a>,
     #[serde(flatten)]
-    beside: Beside<'a>,
+    options: Options<'a>,
 }
 
-/// The body of a question: short for one charge, all or nothing for several.
-fn body_of(charges: &[Charge<'_>], beside: Beside<'_>) -> Result<Vec<u8>, StoreError> {
+/// The body of a call: short for one charge, all or nothing for several.
+fn body_of(charges: &[Charge<'_>], options: Options<'_>) -> Result<Vec<u8>, StoreError> {
     let charges = match charges {
-        [charge] => Charged::One(line(charge)),
+        [charge] => Charged::One(charge_body(charge)),
         _ => Charged::Several(together(charges)),
     };
-    serde_json::to_vec(&Body { charges, beside }).map_err(unwritable)
+    serde_json::to_vec(&Body { charges, options }).map_err(unwritable)
 }
 
 fn unwritable(error: serde_json::Error) -> StoreError {
     StoreError::Unfit(format!("the charges cannot be written: {error}"))
 }
 
-fn line<'a>(charge: &Charge<'a>) -> Line<'a> {
-    Line { policy: charge.policy, key: key_text(charge.key), cost: charge.cost.clone() }
+fn charge_body<'a>(charge: &Charge<'a>) -> ChargeBody<'a> {
+    ChargeBody { policy: charge.policy, key: key_text(charge.key), cost: charge.cost.clone() }
 }
 
 fn together<'a>(charges: &[Charge<'a>]) -> Together<'a> {
-    Together { checks: charges.iter().map(line).collect(), atomic: true }
+    Together { checks: charges.iter().map(charge_body).collect(), atomic: true }
+}
+
+/// The text of a key. Two keys never have the same: a key that is sent as it is does not begin with `bytes:`, and
+/// every other one does.
+fn key_text(key: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(key) {
+        Ok(text) if !text.starts_with(BYTES) => Cow::Borrowed(text),
+        _ => {
+            let mut text = String::with_capacity(BYTES.len() + 2 * key.len());
+            text.push_str(BYTES);
+            key.iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
+            Cow::Owned(text)
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn charge(key: &[u8]) -> Charge<'_> {
@@ -183,11 +201,11 @@ mod tests {
             on_expiry: OnExpiry::Release,
         };
         let said = r#"{"policy":"a/b","key":"k","cost":2,"ttl":"1501us","id":"i/1","on_expiry":"release"}"#;
-        assert_eq!(body(&reserve(&hold).unwrap()), said);
-        let commit = settle("i/1", Settlement::Commit(&[7.into()])).unwrap();
+        assert_eq!(body(&reserve_call(&hold).unwrap()), said);
+        let commit = settle_call("i/1", Settlement::Commit(&[7.into()])).unwrap();
         assert_eq!(commit.path, "/v1/reservations/i%2F1/commit");
         assert_eq!(body(&commit), r#"{"cost":[7]}"#);
-        assert_eq!(settle("i/1", Settlement::Cancel).unwrap().method, Method::DELETE);
+        assert_eq!(settle_call("i/1", Settlement::Cancel).unwrap().method, Method::DELETE);
     }
 
     #[test]
@@ -197,5 +215,29 @@ mod tests {
         let forget = ["/v1/policies/a%2Fb/keys/k%2F%2E%2E", "/v1/policies/a%2Fb/keys/%C3%A9"];
         assert_eq!(paths, [forget[0], forget[1], "/v1/peek"]);
         assert!(super::calls(Verb::Reset, &[charge(b"")]).is_err());
+    }
+
+    #[test]
+    fn text_is_sent_as_it_is() {
+        for key in ["", "alice", "é\u{0}\"/..", "0xff", "byte:", "Bytes:00"] {
+            assert_eq!(key_text(key.as_bytes()), key);
+        }
+    }
+
+    #[test]
+    fn no_two_keys_have_the_same_text() {
+        let keys: [&[u8]; 8] = [
+            b"\xff",
+            b"bytes:ff",
+            b"bytes:62797465733a6666",
+            b"ff",
+            b"bytes:",
+            b"",
+            b"\xff\x00",
+            b"bytes:FF",
+        ];
+        let texts: HashSet<_> = keys.into_iter().map(key_text).collect();
+        assert_eq!(texts.len(), keys.len());
+        assert_eq!(key_text(b"\xff\x00"), "bytes:ff00");
     }
 }

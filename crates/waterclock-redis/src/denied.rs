@@ -1,8 +1,8 @@
-//! Refusals that still hold.
+//! A cache of refusals that still hold.
 //!
-//! A key that was refused stays refused until its wait is over, unless somebody gives units back.
-//! Others can only use it up further. So the state that was refused answers for the store meanwhile,
-//! for at most a second: after that, what was given back elsewhere must show.
+//! A refused key stays refused until its wait is over, unless units are given back; other callers can only use it up
+//! further. Meanwhile the state that was refused answers instead of Redis, for at most a second: after that, what was
+//! given back elsewhere must show.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use tokio::time::Instant;
 use waterclock::store::Decide as _;
 use waterclock::{Answer, Cost, Limit, Mode, Source, Verb};
 
-use crate::decide::{Found, Line};
-use crate::entry::Entry;
-use crate::held::Held;
+use crate::call::KeyCharge;
+use crate::policies::Entry;
+use crate::state::KeyState;
 
-/// How long a refusal is believed, whatever it said.
+/// How long a refusal is used at most.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Two clocks differ by less than a thousandth.
 const DRIFT: u32 = 1_000;
 
 #[derive(Debug)]
-pub(crate) struct Denied {
+pub(crate) struct DeniedKeys {
     most: usize,
     refusals: Mutex<HashMap<Vec<u8>, Refusal>>,
 }
 
 #[derive(Debug)]
 struct Refusal {
-    held: Held,
-    /// Refused was this much; a smaller cost may pass.
+    state: KeyState,
+    /// The cost that was refused; a smaller one may pass.
     cost: Cost,
-    /// When the question was sent, which is before it was decided.
+    /// When the call was sent, which is before it was decided.
     sent: Instant,
     holds: Duration,
 }
@@ -45,61 +45,61 @@ impl Refusal {
     }
 }
 
-impl Denied {
+impl DeniedKeys {
     pub(crate) fn new(most: usize) -> Self {
         Self { most, refusals: Mutex::default() }
     }
 
-    /// The refusal of a line, if it is still certain.
-    pub(crate) fn answer(&self, line: &Line, now: Instant) -> Option<Answer> {
-        if !lasts(&line.entry) {
+    /// The refusal of a check, if it is still certain.
+    pub(crate) fn answer(&self, key: &KeyCharge, now: Instant) -> Option<Answer> {
+        if !lasts(&key.entry) {
             return None;
         }
         let mut refusals = self.refusals.lock();
-        let refusal = refusals.get(&line.record.bytes)?;
+        let refusal = refusals.get(&key.record.bytes)?;
         let age = refusal.age(now);
         if age >= refusal.holds {
-            refusals.remove(&line.record.bytes);
+            refusals.remove(&key.record.bytes);
             return None;
         }
-        if !line.cost.covers(&refusal.cost) {
+        if !key.cost.covers(&refusal.cost) {
             return None;
         }
-        let mut held = refusal.held.clone();
+        let mut state = refusal.state.clone();
         drop(refusals);
-        held.now = held.now.after(age);
-        let answer = held.answer(&line.entry.policy, Verb::Peek, &line.cost);
+        state.now = state.now.after(age);
+        let answer = state.answer(&key.entry.policy, Verb::Peek, &key.cost);
         let refused = !answer.decision.is_allowed();
         refused.then_some(Answer { source: Source::DeniedCache, ..answer })
     }
 
-    /// Remembers a refusal. Uniform policies record every attempt, so the store must see it.
-    pub(crate) fn note(&self, line: &Line, found: &Found, answer: &Answer, sent: Instant) {
-        if self.most == 0 || answer.decision.is_allowed() || !lasts(&line.entry) {
+    /// Remembers a refusal.
+    pub(crate) fn note(&self, key: &KeyCharge, state: &KeyState, answer: &Answer, sent: Instant) {
+        if self.most == 0 || answer.decision.is_allowed() || !lasts(&key.entry) {
             return;
         }
         let holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
-        let refusal = Refusal { held: found.held.clone(), cost: line.cost.clone(), sent, holds };
+        let refusal = Refusal { state: state.clone(), cost: key.cost.clone(), sent, holds };
         let mut refusals = self.refusals.lock();
         if refusals.len() >= self.most {
             refusals.retain(|_, refusal| refusal.age(sent) < refusal.holds);
         }
         if refusals.len() < self.most {
-            refusals.insert(line.record.bytes.clone(), refusal);
+            refusals.insert(key.record.bytes.clone(), refusal);
         }
     }
 
-    /// Something was given back: ask again.
-    pub(crate) fn forget(&self, lines: &[Line]) {
+    /// Removes keys that were given something back.
+    pub(crate) fn remove(&self, keys: &[KeyCharge]) {
         let mut refusals = self.refusals.lock();
-        for line in lines {
-            refusals.remove(&line.record.bytes);
+        for key in keys {
+            refusals.remove(&key.record.bytes);
         }
     }
 }
 
-/// Whether a refusal changes nothing, so that the next one need not be told to the store. Uniform
-/// policies and shadow limits record attempts; and logs are too long to keep.
+/// Whether a refusal changes nothing, so that Redis need not see the next one. Policies that count refusals and shadow
+/// limits record attempts; and logs are too long to keep.
 fn lasts(entry: &Entry) -> bool {
     let policy = &entry.policy;
     // Under another policy of its family a key may be free sooner.

@@ -1,0 +1,359 @@
+//! One exchange: the commands of a batch out, their replies back to their callers; and what errors mean.
+
+use redis::{Cmd, Pipeline, RedisError, ServerError, ServerErrorKind, Value};
+use tokio::time::timeout;
+use waterclock::{Failure, StoreError};
+
+use super::{Delivery, Link, Pending, Request};
+use crate::address::address_of;
+use crate::script::{GCRA, Script};
+
+/// How often scripts are sent to a server that keeps forgetting them.
+const TRIES: u32 = 3;
+
+/// One command and the requests it is for.
+struct Command {
+    script: &'static Script,
+    pending: Vec<Pending>,
+}
+
+/// What came of the commands of a batch.
+#[derive(Default)]
+pub(super) struct Exchanged {
+    replies: Vec<(Command, Result<Value, StoreError>)>,
+    /// The connection they came over.
+    id: u64,
+}
+
+impl Exchanged {
+    fn fail(&mut self, commands: Vec<Command>, error: &StoreError) {
+        self.replies.extend(commands.into_iter().map(|command| (command, Err(error.clone()))));
+    }
+}
+
+impl Link {
+    /// Sends requests, and waits for what comes back.
+    pub(super) async fn exchange(&self, batch: Vec<Pending>) -> Exchanged {
+        let mut exchanged = Exchanged::default();
+        let mut commands = self.commands(batch);
+        for attempt in 0..=TRIES {
+            let (id, mut connection) = match self.connected().await {
+                Ok(connected) => connected,
+                Err(error) => {
+                    // However it failed, nothing was sent.
+                    exchanged.fail(commands, &error.before_charging());
+                    return exchanged;
+                }
+            };
+            exchanged.id = id;
+            // Dialling may have taken longer than a caller waits: one who has left is not charged.
+            let has_left = |pending: &Pending| pending.reply.is_closed();
+            commands.iter_mut().for_each(|command| command.pending.retain(|one| !has_left(one)));
+            commands.retain(|command| !command.pending.is_empty());
+            if commands.is_empty() {
+                return exchanged;
+            }
+            // A script that the server does not have is sent whole, on the same connection.
+            let pipeline = encode(&commands, attempt > 0);
+            let sent = connection.redis.send_packed_commands(&pipeline, 0, pipeline.len());
+            let error = match timeout(self.deadline, sent).await {
+                Ok(Ok(replies)) if replies.len() == pipeline.len() => {
+                    commands = sort(commands, replies, &mut exchanged);
+                    if commands.is_empty() {
+                        return exchanged;
+                    }
+                    continue;
+                }
+                Ok(Ok(_)) => StoreError::failed(Failure::BadReply, "not one reply per command"),
+                Ok(Err(error)) => sending_error(&error),
+                // It may have been charged or not: never sent again.
+                Err(_) => StoreError::failed(Failure::Timeout, "no answer"),
+            };
+            self.disconnect(id).await;
+            exchanged.fail(commands, &error);
+            return exchanged;
+        }
+        exchanged.fail(commands, &CallError::NoScript.into_store_error());
+        exchanged
+    }
+
+    /// Delivers the replies.
+    pub(super) async fn deliver(&self, exchanged: Exchanged) {
+        let mut is_healthy = true;
+        for (command, reply) in exchanged.replies {
+            is_healthy &= command.deliver(reply);
+        }
+        if !is_healthy {
+            self.disconnect(exchanged.id).await;
+        }
+    }
+
+    /// Checks for the short script in as few commands as possible, every other request in one of its own.
+    fn commands(&self, batch: Vec<Pending>) -> Vec<Command> {
+        let mut commands: Vec<Command> = Vec::new();
+        let mut short: Vec<Pending> = Vec::new();
+        for pending in batch {
+            let Delivery { asking, alone } = pending.delivery;
+            match &pending.request {
+                Request::Short { at: None, .. } if !asking && !alone => short.push(pending),
+                Request::Short { .. } => {
+                    commands.push(Command { script: &GCRA, pending: vec![pending] });
+                }
+                Request::Script { script, .. } => {
+                    let script = *script;
+                    commands.push(Command { script, pending: vec![pending] });
+                }
+            }
+        }
+        // Equal numbers side by side are sent once. Within them the order stays: first come, first served.
+        short.sort_by_key(|pending| {
+            let slot = if self.slotted { pending.slot() } else { 0 };
+            (slot, pending.numbers())
+        });
+        while !short.is_empty() {
+            let slot = short[0].slot();
+            let fits = |pending: &Pending| !self.slotted || pending.slot() == slot;
+            let n = short.iter().take_while(|pending| fits(pending)).count();
+            commands.push(Command { script: &GCRA, pending: short.drain(..n).collect() });
+        }
+        commands
+    }
+}
+
+fn encode(commands: &[Command], whole: bool) -> Pipeline {
+    let mut pipeline = Pipeline::new();
+    let mut sent: Vec<&str> = Vec::new();
+    for command in commands {
+        // The first of them loads the script for all.
+        let load = whole && !sent.contains(&&*command.script.digest);
+        sent.push(&command.script.digest);
+        if command.asks() {
+            pipeline.add_command(redis::cmd("ASKING"));
+        }
+        pipeline.add_command(command.encode(load));
+    }
+    pipeline
+}
+
+/// Sorts replies to their commands; those whose script the server does not have are returned.
+fn sort(commands: Vec<Command>, replies: Vec<Value>, exchanged: &mut Exchanged) -> Vec<Command> {
+    let (mut replies, mut unanswered) = (replies.into_iter(), Vec::new());
+    for command in commands {
+        if command.asks() {
+            replies.next();
+        }
+        match replies.next().unwrap_or(Value::Nil) {
+            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
+                unanswered.push(command);
+            }
+            reply => exchanged.replies.push((command, Ok(reply))),
+        }
+    }
+    unanswered
+}
+
+impl Pending {
+    fn slot(&self) -> u16 {
+        match &self.request {
+            Request::Short { key, .. } => key.slot,
+            Request::Script { keys, .. } => keys.first().map_or(0, |key| key.slot),
+        }
+    }
+
+    fn numbers(&self) -> (u64, u64) {
+        match self.request {
+            Request::Short { span_us, depth_us, .. } => (span_us, depth_us),
+            Request::Script { .. } => (0, 0),
+        }
+    }
+}
+
+impl Command {
+    fn encode(&self, whole: bool) -> Cmd {
+        let mut cmd = redis::cmd(if whole { "EVAL" } else { "EVALSHA" });
+        cmd.arg(if whole { self.script.source } else { &*self.script.digest });
+        if let [Pending { request: Request::Script { keys, args, .. }, .. }] = &*self.pending {
+            cmd.arg(keys.len());
+            keys.iter().for_each(|key| _ = cmd.arg(&*key.bytes));
+            args.iter().for_each(|arg| _ = cmd.arg(&**arg));
+            return cmd;
+        }
+        cmd.arg(self.pending.len());
+        for pending in &self.pending {
+            if let Request::Short { key, .. } = &pending.request {
+                cmd.arg(&*key.bytes);
+            }
+        }
+        let at = self.pending.first().and_then(|pending| match &pending.request {
+            Request::Short { at, .. } => at.as_ref(),
+            Request::Script { .. } => None,
+        });
+        cmd.arg(at.map_or("", |at| &at.now_us)).arg(at.map_or("", |at| at.ttl_ms));
+        for run in self.pending.chunk_by(|a, b| a.numbers() == b.numbers()) {
+            let (span_us, depth_us) = run[0].numbers();
+            cmd.arg(span_us).arg(depth_us).arg(run.len());
+        }
+        cmd
+    }
+
+    fn asks(&self) -> bool {
+        self.pending.iter().any(|pending| pending.delivery.asking)
+    }
+
+    /// Delivers the reply; false if the connection must be closed.
+    fn deliver(mut self, reply: Result<Value, StoreError>) -> bool {
+        let reply = match reply {
+            Ok(Value::ServerError(error)) => {
+                let error = server_error(&error);
+                self.fail(&error);
+                // A replica by now: find the primary anew.
+                return !matches!(error, CallError::Again(Failure::ReadOnly, _));
+            }
+            Ok(reply) => reply,
+            Err(error) => {
+                self.fail(&CallError::Store(error));
+                return true;
+            }
+        };
+        let is_script = |pending: &mut Pending| matches!(pending.request, Request::Script { .. });
+        if let Some(pending) = self.pending.pop_if(is_script) {
+            let answer = match reply {
+                Value::Array(values) if matches!(values.first(), Some(Value::Int(_))) => Ok(values),
+                Value::Int(number) => Ok(vec![Value::Int(number)]),
+                _ => Err(CallError::failed(Failure::BadReply, "not the reply of a script")),
+            };
+            let is_healthy = answer.is_ok();
+            _ = pending.reply.send(answer);
+            return is_healthy;
+        }
+        let values = match reply {
+            Value::Array(values) if values.len() == self.pending.len() + 1 => values,
+            _ => {
+                self.fail(&CallError::failed(Failure::BadReply, "not one record per check"));
+                return false;
+            }
+        };
+        let mut values = values.into_iter();
+        let now = values.next().unwrap_or(Value::Nil);
+        for (pending, found) in self.pending.into_iter().zip(values) {
+            _ = pending.reply.send(match found {
+                Value::ServerError(error) => Err(server_error(&error)),
+                found => Ok(vec![now.clone(), found]),
+            });
+        }
+        true
+    }
+
+    fn fail(self, error: &CallError) {
+        self.pending.into_iter().for_each(|one| _ = one.reply.send(Err(error.clone())));
+    }
+}
+
+/// Why a request has no reply, or none that decides.
+#[derive(Clone, Debug)]
+pub(crate) enum CallError {
+    /// The slot is on another node now.
+    Moved(String),
+    /// The slot is being moved to another node, and this key is there already.
+    Ask(String),
+    /// Nothing was done; a retry may succeed.
+    Again(Failure, String),
+    /// Some keys of the call are being moved to another node; a retry of each request alone may succeed.
+    Split(String),
+    /// No node serves the slot. Other slots of this server may be served.
+    Down(String),
+    /// The server does not have the script.
+    NoScript,
+    /// Anything else.
+    Store(StoreError),
+}
+
+impl CallError {
+    pub(crate) fn failed(kind: Failure, reason: impl std::fmt::Display) -> Self {
+        Self::Store(StoreError::failed(kind, reason))
+    }
+
+    /// Whether the server is to blame.
+    pub(super) fn trips_breaker(&self) -> bool {
+        match self {
+            Self::Again(kind, _) => kind.trips_breaker(),
+            Self::Store(error) => error.failure().is_some_and(Failure::trips_breaker),
+            Self::Moved(_) | Self::Ask(_) | Self::Split(_) | Self::Down(_) | Self::NoScript => {
+                false
+            }
+        }
+    }
+
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            // Nothing was done, whatever the kind.
+            Self::Again(kind, reason) => StoreError::failed(kind, reason).before_charging(),
+            Self::Moved(to) | Self::Ask(to) => StoreError::failed(
+                Failure::Unreachable,
+                format!("the slot keeps moving, last to {to}"),
+            ),
+            Self::Split(reason) | Self::Down(reason) => {
+                StoreError::failed(Failure::Unreachable, reason)
+            }
+            Self::NoScript => {
+                StoreError::failed(Failure::BadReply, "the server does not keep scripts")
+            }
+        }
+    }
+}
+
+/// What an error among the replies means.
+fn server_error(error: &ServerError) -> CallError {
+    let detail = error.details().unwrap_or_default().to_owned();
+    let address = || {
+        let address = detail.split(' ').nth(1).unwrap_or_default();
+        address.rsplit_once(':').map_or(String::new(), |(host, port)| address_of(host, port))
+    };
+    match error.kind() {
+        Some(ServerErrorKind::Moved) => return CallError::Moved(address()),
+        Some(ServerErrorKind::Ask) => return CallError::Ask(address()),
+        Some(ServerErrorKind::NoScript) => return CallError::NoScript,
+        Some(ServerErrorKind::BusyLoading) => return CallError::Again(Failure::Loading, detail),
+        Some(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
+            return CallError::Again(Failure::ReadOnly, detail);
+        }
+        Some(ServerErrorKind::TryAgain) => return CallError::Split(detail),
+        Some(ServerErrorKind::ClusterDown) => return CallError::Down(detail),
+        Some(ServerErrorKind::NoPerm) => return CallError::failed(Failure::Auth, detail),
+        _ => {}
+    }
+    let kind = match error.code() {
+        "BUSY" => return CallError::Again(Failure::Timeout, detail),
+        "MISCONF" | "NOREPLICAS" => Failure::ReadOnly,
+        "OOM" => Failure::OutOfMemory,
+        "NOAUTH" | "WRONGPASS" => Failure::Auth,
+        "WRONGTYPE" | "WATERCLOCK" => Failure::Foreign,
+        // What a script raises comes wrapped.
+        _ if detail.contains("WATERCLOCK") || detail.contains("WRONGTYPE") => Failure::Foreign,
+        _ if detail.contains("data string too short") => Failure::Foreign,
+        _ => Failure::BadReply,
+    };
+    CallError::failed(kind, format!("{} {detail}", error.code()).trim())
+}
+
+/// What an error of a connection means.
+pub(crate) fn connection_error(error: &RedisError) -> StoreError {
+    let kind = match error.kind() {
+        redis::ErrorKind::AuthenticationFailed => Failure::Auth,
+        redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => Failure::BadReply,
+        redis::ErrorKind::Server(ServerErrorKind::BusyLoading) => Failure::Loading,
+        redis::ErrorKind::Extension if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => {
+            Failure::Auth
+        }
+        _ if error.is_timeout() => Failure::Timeout,
+        _ => Failure::Unreachable,
+    };
+    StoreError::failed(kind, error)
+}
+
+/// What an error means that ended an exchange: the server may have run the scripts.
+fn sending_error(error: &RedisError) -> StoreError {
+    let error = connection_error(error);
+    if error.failure() == Some(Failure::Unreachable) { error.after_sending() } else { error }
+}

@@ -1,0 +1,240 @@
+//! What [`Fallback`] does while a store fails, and after.
+
+use waterclock_core::{Cost, Limit, Outcome};
+
+use super::*;
+use crate::memory::MemoryStore;
+
+/// A store that fails on demand, before or after it charged.
+#[derive(Clone, Default)]
+struct Flaky {
+    store: MemoryStore,
+    failing: Arc<parking_lot::Mutex<Option<StoreError>>>,
+    calls: Arc<AtomicU64>,
+}
+
+impl Flaky {
+    fn fail(&self, error: StoreError) {
+        *self.failing.lock() = Some(error);
+    }
+
+    fn heal(&self) {
+        *self.failing.lock() = None;
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    async fn remaining(&self) -> Option<u64> {
+        self.store.peek("p", b"k").await.unwrap().remaining()
+    }
+}
+
+impl Store for Flaky {
+    async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+        self.store.set_policy(policy).await
+    }
+
+    async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let failing = self.failing.lock().clone();
+        match failing {
+            Some(error) => Err(error),
+            None => self.store.apply(verb, charges).await,
+        }
+    }
+}
+
+fn failed(kind: Failure) -> StoreError {
+    StoreError::failed(kind, "on demand")
+}
+
+/// Ten units a day, and a store that has them.
+async fn scene(on_store_error: OnStoreError) -> (Flaky, Fallback<Flaky>) {
+    let flaky = Flaky::default();
+    let serving = Serving { on_store_error, lease: None };
+    let store = Fallback::builder(flaky.clone()).serving(serving).build().unwrap();
+    store.set_policy(Policy::new("p", [Limit::per_day(10)]).unwrap()).await.unwrap();
+    (flaky, store)
+}
+
+async fn apply(store: &Fallback<Flaky>, verb: Verb, cost: u64) -> Result<Answer, StoreError> {
+    let charge = Charge { policy: "p", key: b"k", cost: Cost::from(cost) };
+    Ok(store.apply(verb, &[charge]).await?.remove(0))
+}
+
+#[tokio::test]
+async fn each_verb_falls_back_as_the_table_says() {
+    use OnStoreError::{Allow, Deny, Local};
+    let report = Verb::Report(Outcome::Ok);
+    for (on_store_error, source) in
+        [(Local, Some(Source::Local)), (Allow, Some(Source::Policy)), (Deny, None)]
+    {
+        let (flaky, store) = scene(on_store_error).await;
+        flaky.fail(failed(Failure::OutOfMemory));
+        for verb in [Verb::Check, Verb::Peek, Verb::Debit, report] {
+            let answer = apply(&store, verb, 1).await;
+            assert_eq!(answer.ok().map(|answer| answer.source), source, "{verb:?}");
+        }
+        for verb in [Verb::Refund, Verb::Reset] {
+            let error = apply(&store, verb, 1).await.unwrap_err();
+            assert_eq!(error.failure(), Some(Failure::OutOfMemory), "{verb:?}");
+        }
+        let hold = Hold {
+            id: None,
+            ttl: None,
+            charges: &[Charge::new("p", b"k", 1)],
+            on_expiry: crate::OnExpiry::Keep,
+        };
+        assert!(store.reserve(&hold).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn the_strictest_policy_of_a_check_decides() {
+    let (flaky, store) = scene(OnStoreError::Allow).await;
+    for (name, on_store_error) in [("local", OnStoreError::Local), ("deny", OnStoreError::Deny)] {
+        let policy = Policy::new(name, [Limit::per_day(10)]).unwrap();
+        let serving = Serving { on_store_error, lease: None };
+        store.set_policy_as(policy, serving).await.unwrap();
+    }
+    flaky.fail(failed(Failure::Timeout));
+    let source = async |names: &[&str]| {
+        let charges: Vec<Charge<'_>> =
+            names.iter().map(|name| Charge::new(name, b"k", 1)).collect();
+        store.apply(Verb::Check, &charges).await.ok().map(|answers| answers[0].source)
+    };
+    assert_eq!(source(&["p"]).await, Some(Source::Policy));
+    assert_eq!(source(&["p", "local"]).await, Some(Source::Local));
+    assert_eq!(source(&["p", "local", "deny"]).await, None);
+}
+
+/// Which failures certainly charged nothing: only their debits are charged to the store later.
+#[tokio::test]
+async fn debits_reach_the_store_later_if_they_certainly_had_not() {
+    use Failure::{
+        Auth, BadReply, Foreign, Loading, Open, OutOfMemory, Overloaded, ReadOnly, Timeout,
+        Unreachable, Version,
+    };
+    let certain = [Open, Overloaded, Unreachable, Loading, ReadOnly, OutOfMemory, Auth];
+    let uncertain = [Timeout, BadReply, Foreign, Version];
+    let cases = certain.map(|kind| (failed(kind), 6)).into_iter();
+    let cases = cases.chain(uncertain.map(|kind| (failed(kind), 10)));
+    for (error, left) in cases.chain([(failed(Unreachable).after_sending(), 10)]) {
+        let (flaky, store) = scene(OnStoreError::Local).await;
+        flaky.fail(error.clone());
+        let answer = apply(&store, Verb::Debit, 4).await.unwrap();
+        assert_eq!((answer.source, answer.decision.remaining()), (Source::Local, Some(6)));
+        flaky.heal();
+        store.shared.breaker.as_ref().unwrap().close();
+        store.reconcile().await;
+        assert_eq!(flaky.remaining().await, Some(left), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_admitted_locally_is_charged_afterwards() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    apply(&store, Verb::Check, 2).await.unwrap();
+    flaky.fail(failed(Failure::OutOfMemory));
+    assert!(apply(&store, Verb::Check, 3).await.unwrap().decision.is_allowed());
+    // Repeated where it certainly charged nothing, and not charged again otherwise.
+    store.reconcile().await;
+    flaky.heal();
+    store.reconcile().await;
+    assert_eq!(flaky.remaining().await, Some(5));
+    store.reconcile().await;
+    assert_eq!(flaky.remaining().await, Some(5));
+    assert!(!store.shared.local.is_unreconciled());
+}
+
+#[tokio::test]
+async fn the_store_is_charged_as_far_as_it_has_room() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    apply(&store, Verb::Check, 8).await.unwrap();
+    flaky.fail(failed(Failure::Loading));
+    assert_eq!(apply(&store, Verb::Check, 5).await.unwrap().decision.granted(), 5);
+    flaky.heal();
+    store.reconcile().await;
+    assert_eq!(flaky.remaining().await, Some(0));
+    // What it had no room for stays used here: the next outage is worth less than a share.
+    flaky.fail(failed(Failure::Loading));
+    assert_eq!(apply(&store, Verb::Peek, 1).await.unwrap().decision.remaining(), Some(7));
+}
+
+#[tokio::test]
+async fn the_breaker_stops_calls_and_counts_as_the_table_says() {
+    use Failure::{
+        Auth, BadReply, Foreign, Loading, Open, OutOfMemory, Overloaded, ReadOnly, Timeout,
+        Unreachable, Version,
+    };
+    let lost = failed(Unreachable).after_sending();
+    let denied = StoreError::Denied { kind: Timeout, reason: "on demand".to_owned() };
+    let opens_after = |kind| (failed(kind), 5);
+    let never = |kind| (failed(kind), 20);
+    let mut cases = vec![(failed(Unreachable), 1), (lost, 5), (denied, 20)];
+    cases.extend([Timeout, BadReply, Loading, ReadOnly, Auth, Version].map(opens_after));
+    cases.extend([OutOfMemory, Foreign, Open, Overloaded].map(never));
+    for (error, calls) in cases {
+        let flaky = Flaky::default();
+        let builder = Fallback::builder(flaky.clone()).silence(Duration::from_secs(3_600));
+        let store = builder.build().unwrap();
+        store.set_policy(Policy::new("p", [Limit::per_day(10)]).unwrap()).await.unwrap();
+        flaky.fail(error.clone());
+        let mut made = 0;
+        while !store.is_degraded() && made < 20 {
+            _ = apply(&store, Verb::Check, 1).await;
+            made += 1;
+        }
+        assert_eq!((made, flaky.calls()), (calls, calls), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_open_breaker_lets_a_trial_through_and_closes() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    flaky.fail(failed(Failure::Unreachable));
+    apply(&store, Verb::Check, 1).await.unwrap();
+    assert!(store.is_degraded());
+    let calls = flaky.calls();
+    apply(&store, Verb::Check, 1).await.unwrap();
+    assert_eq!(flaky.calls(), calls, "no call before the pause is over");
+    flaky.heal();
+    tokio::time::sleep(Duration::from_millis(110)).await;
+    assert_eq!(apply(&store, Verb::Check, 1).await.unwrap().source, Source::Authoritative);
+    assert!(!store.is_degraded());
+    let failures: u64 = store.failures().iter().map(|(_, count)| count).sum();
+    assert_eq!(failures, 2);
+}
+
+/// A client that may check need not be one that may reset.
+#[tokio::test]
+async fn a_forbidden_reset_does_not_open_the_breaker() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    flaky.fail(failed(Failure::Auth));
+    for _ in 0..20 {
+        assert!(apply(&store, Verb::Reset, 1).await.is_err());
+    }
+    assert!(!store.is_degraded());
+}
+
+#[tokio::test]
+async fn a_server_that_denies_is_believed() {
+    for on_store_error in OnStoreError::ALL {
+        let (flaky, store) = scene(on_store_error).await;
+        let reason = "its own store failed".to_owned();
+        flaky.fail(StoreError::Denied { kind: Failure::OutOfMemory, reason });
+        let error = apply(&store, Verb::Check, 1).await.unwrap_err();
+        assert_eq!(error.failure(), Some(Failure::OutOfMemory));
+    }
+}
+
+/// Errors of the call itself are no failures of the store.
+#[tokio::test]
+async fn an_unknown_policy_stays_an_error() {
+    let (_, store) = scene(OnStoreError::Local).await;
+    let charge = Charge::new("q", b"k", 1);
+    let error = store.apply(Verb::Check, &[charge]).await.unwrap_err();
+    assert_eq!(error, StoreError::UnknownPolicy("q".to_owned()));
+}
