@@ -19,7 +19,7 @@ pub use client::{
     RetryAfterLayer, advised_wait,
 };
 pub use exchange::{Ending, Exchange};
-pub use fields::{Fields, HeaderStyle, StyledAnswer};
+pub use fields::{HeaderFields, HeaderStyle, StyledAnswer};
 pub use key::{Key, KeyError, compose_key};
 #[cfg(feature = "axum")]
 pub use layer::MakeRateLimit;

@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
-use matchit::Params;
 use waterclock::store::Persist as _;
 use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
 
 use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
-use crate::key::Key;
+use crate::key::{Key, KeyInput};
 use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
@@ -218,8 +218,12 @@ impl Rule {
         self.policy().is_shadow() || !self.scope.rollout().is_everybody()
     }
 
-    /// Whether it applies to a request; with the parameters captured from the path, if it has paths.
-    pub(crate) fn matches<'a>(&'a self, parts: &'a Parts) -> Option<Option<Params<'a, 'a>>> {
+    /// If it applies to a request: everything that its key can be found in.
+    pub(crate) fn matches<'a>(
+        &'a self,
+        parts: &'a Parts,
+        peer: Option<IpAddr>,
+    ) -> Option<KeyInput<'a>> {
         let method = match parts.method {
             Method::HEAD if !self.methods.contains(&Method::HEAD) => &Method::GET,
             ref method => method,
@@ -231,7 +235,8 @@ impl Rule {
             true => None,
             false => Some(self.router.at(parts.uri.path()).ok()?.params),
         };
-        self.conditions.iter().all(|condition| condition(parts)).then_some(captured)
+        let applies = self.conditions.iter().all(|condition| condition(parts));
+        applies.then_some(KeyInput { parts, peer, captured })
     }
 
     /// What applies to a key, at which cost.

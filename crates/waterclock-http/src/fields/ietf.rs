@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use waterclock::{Limit, LimitDecision};
 
-use super::{Fields, StyledAnswer, seconds_up, window_seconds};
+use super::{HeaderFields, StyledAnswer, seconds_up, window_seconds};
 
 const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";
@@ -26,7 +26,10 @@ struct Item<'a> {
     next_unit: Option<u64>,
 }
 
-pub(super) fn write<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>, fields: &mut Fields) {
+pub(super) fn write<'a>(
+    answers: impl Iterator<Item = StyledAnswer<'a>>,
+    fields: &mut HeaderFields,
+) {
     let items = items(answers);
     if items.is_empty() {
         return;

@@ -15,9 +15,9 @@ const RETRY_AFTER: &str = "retry-after";
 ///
 /// Iterate over them for protocols that carry them elsewhere (gRPC), or write them into a [`HeaderMap`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(&'static str, String)>);
+pub struct HeaderFields(Vec<(&'static str, String)>);
 
-impl Fields {
+impl HeaderFields {
     /// The fields for a check of one charge.
     #[must_use]
     pub fn new(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Self {
@@ -100,7 +100,7 @@ impl Fields {
     }
 }
 
-impl IntoIterator for Fields {
+impl IntoIterator for HeaderFields {
     type Item = (&'static str, String);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 

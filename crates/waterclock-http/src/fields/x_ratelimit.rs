@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use waterclock::{Limit, LimitDecision};
 
-use super::{Fields, StyledAnswer, longest_wait, millis_up, seconds_up, window_seconds};
+use super::{HeaderFields, StyledAnswer, longest_wait, millis_up, seconds_up, window_seconds};
 
 const LIMIT: &str = "x-ratelimit-limit";
 const REMAINING: &str = "x-ratelimit-remaining";
@@ -20,7 +20,7 @@ const CLEAR: &str = "x-ratelimit-clear";
 /// (A bucket has its next unit much sooner; a refusal's `Retry-After` says when, and takes precedence.)
 pub(super) fn write_draft_03<'a>(
     answers: impl Iterator<Item = StyledAnswer<'a>>,
-    fields: &mut Fields,
+    fields: &mut HeaderFields,
 ) {
     let limits: Vec<(&Limit, &LimitDecision)> =
         answers.flat_map(|answer| answer.limits()).collect();
@@ -56,7 +56,7 @@ fn limit_list(tightest: &Limit, limits: &[(&Limit, &LimitDecision)]) -> Option<S
 /// `X-RateLimit-Remaining`, `-Clear` and, when refused, `-Reset`, in seconds with three decimals.
 pub(super) fn write_legacy<'a>(
     answers: impl Iterator<Item = StyledAnswer<'a>> + Clone,
-    fields: &mut Fields,
+    fields: &mut HeaderFields,
 ) {
     let decisions = answers.clone().map(|answer| &answer.answer.decision);
     if let Some(remaining) = decisions.clone().filter_map(|decision| decision.remaining()).min() {

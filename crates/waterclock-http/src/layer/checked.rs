@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterclock::{Action, Answer, Policy};
 
 use super::Match;
-use crate::fields::{Fields, HeaderStyle, StyledAnswer, disclosed_wait};
+use crate::fields::{HeaderFields, HeaderStyle, StyledAnswer, disclosed_wait};
 
 /// The decisions about a request: an extension of every request that is admitted, for its handler, and of
 /// every response that refuses one, for outer layers.
@@ -110,7 +110,7 @@ impl Checked {
         disclosed_wait(self.iter().map(Charged::styled))
     }
 
-    pub(crate) fn fields(&self) -> Fields {
-        Fields::for_check(self.iter().map(Charged::styled))
+    pub(crate) fn fields(&self) -> HeaderFields {
+        HeaderFields::for_check(self.iter().map(Charged::styled))
     }
 }

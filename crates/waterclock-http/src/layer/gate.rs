@@ -15,8 +15,8 @@ use waterclock::{
 
 use super::settle::{Due, OnEnd};
 use super::{Charged, Checked};
-use crate::fields::Fields;
-use crate::key::{Key, KeyInput};
+use crate::fields::HeaderFields;
+use crate::key::Key;
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
 use waterclock::store::now_or_never;
@@ -60,7 +60,7 @@ pub(super) struct Gate<S> {
 /// What happens to a request.
 pub(super) enum Ruling {
     /// It goes to the service. Its response carries these fields, and its end is awaited if anything is due.
-    Admit(Fields, Option<Box<OnEnd>>),
+    Admit(HeaderFields, Option<Box<OnEnd>>),
     Refuse(Response<Bytes>),
 }
 
@@ -157,9 +157,9 @@ impl<S: Store + 'static> Gate<S> {
         let peer = peer.address(parts);
         let (mut enforced, mut others) = (Vec::new(), Vec::new());
         for rule in &self.rules {
-            let Some(captured) = rule.matches(parts) else { continue };
+            let Some(input) = rule.matches(parts, peer) else { continue };
             let key = match &rule.key {
-                Some(key) => key.find(&KeyInput { parts, peer, captured }).await,
+                Some(key) => key.find(&input).await,
                 // Builders make sure that there is one.
                 None => Ok(Vec::new()),
             };
@@ -174,7 +174,7 @@ impl<S: Store + 'static> Gate<S> {
             }
         }
         if enforced.is_empty() && others.is_empty() {
-            return Ruling::Admit(Fields::default(), None);
+            return Ruling::Admit(HeaderFields::default(), None);
         }
         let (mut charged, mut due) =
             (Vec::with_capacity(enforced.len() + others.len()), Due::default());

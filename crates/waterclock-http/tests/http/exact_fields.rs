@@ -7,7 +7,7 @@ use waterclock::{
     Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy,
     RollingWindow, Verb,
 };
-use waterclock_http::{Fields, HeaderStyle, StyledAnswer};
+use waterclock_http::{HeaderFields, HeaderStyle, StyledAnswer};
 
 use crate::scene::{Scene, fields, lines};
 
@@ -69,7 +69,7 @@ fn ietf_leaves_out_what_it_cannot_say() {
     for (capacity, window) in [(5, ""), (4, ";w=1")] {
         let leaky = one(LeakyBucket::new(capacity, 2, half).expect("valid"));
         let fields =
-            Fields::new(HeaderStyle::Ietf, &leaky, &Scene::new(&[&leaky]).check(&leaky, 1));
+            HeaderFields::new(HeaderStyle::Ietf, &leaky, &Scene::new(&[&leaky]).check(&leaky, 1));
         let expected = format!(r#""p.l";q={capacity}{window}"#);
         assert_eq!(fields.get("ratelimit-policy"), Some(&*expected));
     }
@@ -207,7 +207,11 @@ fn retry_after_is_never_before_the_next_unit() {
     // As a fallback might answer that knows the refusal better than the numbers.
     refused.limits[0].next_unit = Some(seconds(7));
     for style in [HeaderStyle::RetryAfter, HeaderStyle::Ietf, HeaderStyle::Draft03] {
-        assert_eq!(Fields::new(style, &policy, &refused).get("retry-after"), Some("7"), "{style}");
+        assert_eq!(
+            HeaderFields::new(style, &policy, &refused).get("retry-after"),
+            Some("7"),
+            "{style}"
+        );
     }
     refused.limits[0].allowed = true;
     assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
@@ -240,7 +244,7 @@ fn a_partial_grant_is_no_refusal() {
     let partial = scene.check(&policy, 8);
     assert_eq!(partial.decision.granted(), 5);
     for &style in HeaderStyle::ALL {
-        assert_eq!(Fields::new(style, &policy, &partial).get("retry-after"), None, "{style}");
+        assert_eq!(HeaderFields::new(style, &policy, &partial).get("retry-after"), None, "{style}");
     }
     let nothing = scene.check(&policy, 2);
     assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &nothing), ["retry-after: 24"]);
@@ -275,7 +279,7 @@ fn several_charges_share_one_response() {
                 answer: &answers[i],
             })
             .collect();
-        lines(&Fields::for_check(charges))
+        lines(&HeaderFields::for_check(charges))
     };
     let answers = scene.apply(Verb::Check, &charges);
     // Of the team's two keys the client hears of the emptier one.
@@ -312,7 +316,8 @@ fn several_charges_share_one_response() {
 #[test]
 fn fields_take_the_place_of_what_was_there() {
     let policy = one(Limit::per_second(5));
-    let fields = Fields::new(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1));
+    let fields =
+        HeaderFields::new(HeaderStyle::Ietf, &policy, &Scene::new(&[&policy]).check(&policy, 1));
     let mut headers = HeaderMap::new();
     headers.append("ratelimit", "stale".parse().expect("valid"));
     headers.append("ratelimit", "staler".parse().expect("valid"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use sfv::{BareItem, List, ListEntry, Parser};
 use waterclock::{Answer, Mode, Verb};
-use waterclock_http::{Fields, HeaderStyle};
+use waterclock_http::{HeaderFields, HeaderStyle};
 
 use crate::random_policy::{Case, case};
 use crate::scene::Scene;
@@ -42,7 +42,7 @@ fn fields_parse_back_and_mean_what_was_decided() {
 }
 
 fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
-    let fields = Fields::new(HeaderStyle::Ietf, &case.policy, answer);
+    let fields = HeaderFields::new(HeaderStyle::Ietf, &case.policy, answer);
     let rules = list(&fields, "ratelimit-policy", context);
     let states = list(&fields, "ratelimit", context);
     let expected = if case.policy.is_shadow() { &[][..] } else { &case.expected[..] };
@@ -68,7 +68,7 @@ fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
 }
 
 fn draft_03(case: &Case, answer: &Answer, context: &str) {
-    let fields = Fields::new(HeaderStyle::Draft03, &case.policy, answer);
+    let fields = HeaderFields::new(HeaderStyle::Draft03, &case.policy, answer);
     let remaining = fields.get("x-ratelimit-remaining").map(digits);
     let decided = answer.decision.remaining().filter(|_| !case.policy.is_shadow());
     assert_eq!(remaining, decided, "{context}");
@@ -96,7 +96,7 @@ fn draft_03(case: &Case, answer: &Answer, context: &str) {
 }
 
 fn legacy(case: &Case, answer: &Answer, context: &str) {
-    let fields = Fields::new(HeaderStyle::Legacy, &case.policy, answer);
+    let fields = HeaderFields::new(HeaderStyle::Legacy, &case.policy, answer);
     if case.policy.is_shadow() {
         return assert!(fields.is_empty(), "{context}");
     }
@@ -114,10 +114,10 @@ fn legacy(case: &Case, answer: &Answer, context: &str) {
 /// The same `Retry-After` in all styles that have one.
 fn refused_for(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) -> Option<Duration> {
     let told = |style: HeaderStyle| {
-        let fields = Fields::new(style, &case.policy, answer);
+        let fields = HeaderFields::new(style, &case.policy, answer);
         fields.get("retry-after").map(digits)
     };
-    assert!(Fields::new(HeaderStyle::None, &case.policy, answer).is_empty(), "{context}");
+    assert!(HeaderFields::new(HeaderStyle::None, &case.policy, answer).is_empty(), "{context}");
     let wait = told(HeaderStyle::RetryAfter);
     for style in [HeaderStyle::Ietf, HeaderStyle::Draft03, HeaderStyle::Legacy] {
         assert_eq!(told(style), wait, "{context}");
@@ -146,7 +146,11 @@ fn is_refusal(case: &Case, answer: &Answer) -> bool {
 }
 
 /// The items of a list of Strings, with their parameters.
-fn list(fields: &Fields, name: &str, context: &str) -> Vec<(String, Vec<(String, BareItem)>)> {
+fn list(
+    fields: &HeaderFields,
+    name: &str,
+    context: &str,
+) -> Vec<(String, Vec<(String, BareItem)>)> {
     let Some(value) = fields.get(name) else { return Vec::new() };
     let list: List =
         Parser::new(value).parse().unwrap_or_else(|e| panic!("{e}: {value} {context}"));

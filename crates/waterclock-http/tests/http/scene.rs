@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use waterclock::store::now_or_never;
 use waterclock::{Answer, Charge, Clock, ManualClock, MemoryStore, Policy, Store, Timestamp, Verb};
-use waterclock_http::{Fields, HeaderStyle};
+use waterclock_http::{HeaderFields, HeaderStyle};
 
 /// 2025-01-01T00:00:00Z: aligned windows of a day and less start here.
 pub(crate) const START: Timestamp = Timestamp::from_micros(1_735_689_600_000_000);
@@ -51,12 +51,12 @@ impl Scene {
 }
 
 /// `name: value` lines in the order of their names.
-pub(crate) fn lines(fields: &Fields) -> Vec<String> {
+pub(crate) fn lines(fields: &HeaderFields) -> Vec<String> {
     let mut pairs: Vec<(&str, &str)> = fields.iter().collect();
     pairs.sort_unstable();
     pairs.iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
 pub(crate) fn fields(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Vec<String> {
-    lines(&Fields::new(style, policy, answer))
+    lines(&HeaderFields::new(style, policy, answer))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use waterclock::{Limit, Policy};
-use waterclock_http::{Fields, HeaderStyle, advised_wait};
+use waterclock_http::{HeaderFields, HeaderStyle, advised_wait};
 
 use super::stage::START;
 use crate::scene::Scene;
@@ -86,7 +86,7 @@ fn a_client_that_waits_as_our_own_fields_advise_is_not_refused() {
         for _ in 0..8 {
             let answer = scene.check(&policy, 1);
             let mut headers = HeaderMap::new();
-            Fields::new(styles[which], &policy, &answer).write_to(&mut headers);
+            HeaderFields::new(styles[which], &policy, &answer).write_to(&mut headers);
             let is_refused = !answer.decision.is_allowed();
             let status = if is_refused { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
             let advised = advised_wait(status, &headers, START);

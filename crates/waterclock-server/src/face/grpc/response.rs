@@ -6,7 +6,7 @@ use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use waterclock::{LimitDecision, Source};
 use waterclock_config::{AlgorithmSpec, LimitSpec, Window};
-use waterclock_http::{Fields, StyledAnswer};
+use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::descriptors::{Decided, Outcome};
 use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
@@ -194,7 +194,7 @@ fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
         value,
         raw_value: Vec::new(),
     };
-    Fields::for_check(styled).into_iter().map(header).collect()
+    HeaderFields::for_check(styled).into_iter().map(header).collect()
 }
 
 /// For access logs and later filters: `{"descriptors": [{"descriptor": 0, "policy": "login", "allowed": false,

@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use waterclock::{Cost, Outcome, Verb};
-use waterclock_http::{Fields, StyledAnswer};
+use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::body::{Charge, Charges, CheckBody, Verbs};
 use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
@@ -206,7 +206,7 @@ pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &m
         policy: &reply.policy,
         answer: &reply.answer,
     });
-    Fields::for_check(styled).write_to(headers);
+    HeaderFields::for_check(styled).write_to(headers);
 }
 
 #[derive(Serialize)]
