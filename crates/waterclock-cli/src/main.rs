@@ -1,19 +1,17 @@
 //! `waterclock`, the command line of an exact rate limiter.
 
-mod file;
+mod output;
+mod reading;
 mod server;
-mod store;
 mod verb;
-mod words;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use waterclock_rehearse::{failure, picture, report, stage, style, timeline, trace, visible};
 
 /// An exact rate limiter: serve, check, replay and explain its policies.
 #[derive(Parser)]
-#[command(name = "waterclock", version, arg_required_else_help = true, styles = style::HELP)]
+#[command(name = "waterclock", version, arg_required_else_help = true, styles = output::HELP)]
 struct Waterclock {
     #[command(subcommand)]
     verb: Verb,

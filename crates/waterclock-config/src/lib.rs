@@ -4,6 +4,7 @@ mod algorithm;
 mod build;
 mod choose;
 mod decimal;
+mod decision_line;
 mod duration;
 pub mod english;
 mod error;
@@ -34,6 +35,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 pub use self::build::policy as policy_of;
+pub use self::decision_line::{DecisionLine, micros_up};
 pub use self::duration::Micros;
 pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::normalised::Limit as NormalisedLimit;
@@ -51,6 +53,9 @@ pub use self::suggest::{did_you_mean, quoted};
 use self::error::{Fault, Faults, Source};
 use self::schema::{Key, Shape};
 use self::table::{Field, Table};
+
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 1_024;
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "waterclock.toml";

@@ -2,8 +2,10 @@
 
 #![allow(missing_docs, reason = "the names are those of the keys in the file")]
 
-use waterclock::{Factor, Policy, Rollout};
+use sha2::{Digest, Sha256};
+use waterclock::{Factor, Policy, Rollout, Scope};
 
+use super::build;
 use super::duration::Micros;
 
 /// A policy as the file describes it.
@@ -43,6 +45,23 @@ impl PolicyConfig {
         let named =
             |known: &&TierConfig| Some(known.name.as_str()) == tier && !known.factor.is_one();
         self.tiers.iter().find(named).map_or(&self.built, |tier| &tier.built)
+    }
+
+    /// Which of the policy's numbers apply to which keys. The error is a sentence.
+    pub fn scope(&self) -> Result<Scope, String> {
+        let mut scope = Scope::new(self.built.clone())
+            .with_rollout(self.rollout)
+            .with_exempt(&self.exempt)
+            .with_block(&self.block);
+        for tier in self.tiers.iter().filter(|tier| !tier.factor.is_one()) {
+            scope = scope.with_tier(&tier.name, tier.built.clone());
+        }
+        for (key, limits) in &self.overrides {
+            let name = format!("{}@key:{:x}", self.name, Sha256::digest(key));
+            let policy = build::policy(&name, limits, self.mode, self.shadow)?;
+            scope = scope.with_override(key, policy);
+        }
+        Ok(scope)
     }
 
     /// Tiers that share keys with the policy: a store has to know them.

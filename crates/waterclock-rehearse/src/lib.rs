@@ -1,14 +1,41 @@
-//! Traffic meets rate limits in virtual time, before it counts: traces and access logs, a stage whose clock they turn,
-//! reports and pictures.
+//! Rehearsals: traffic meets rate limits in virtual time, before it counts.
+//!
+//! | to | use |
+//! |---|---|
+//! | read a trace or an access log | [`trace::Reading`] |
+//! | decide about events at the time they carry | [`Stage`] |
+//! | replay a trace through one policy and report on it | [`replay`], [`report::Report`] |
+//! | compare policies under made-up or recorded traffic | [`simulate::Simulation`] |
+//! | compare two versions of a policy | [`diff::Comparison`] |
+//!
+//! ```
+//! use waterclock_config::Config;
+//! use waterclock_rehearse::trace::Event;
+//! use waterclock_rehearse::{Rehearsed, Stage};
+//!
+//! let mut config = Config::read("example", "policies.login.limits = [\"2/m\"]")?;
+//! let login = Rehearsed::new(config.choose(Some("login"))?)?;
+//! let stage = Stage::new(&login)?;
+//! let allowed = |t_us| stage.play(&Event::check(t_us, "alice")).map(|(_, decision)| decision.is_allowed());
+//! assert!(allowed(0)? && allowed(1)? && !allowed(2)?);
+//! // Half a minute later, one more.
+//! assert!(allowed(30_000_000)?);
+//! # Ok::<_, waterclock_rehearse::Error>(())
+//! ```
 
-#![allow(missing_docs, unreachable_pub)]
+mod error;
+mod expr;
+mod picture;
+mod stage;
+mod timeline;
 
-pub mod expr;
-pub mod failure;
-pub mod picture;
+pub mod diff;
+pub mod replay;
 pub mod report;
-pub mod stage;
-pub mod style;
-pub mod timeline;
+pub mod simulate;
+pub mod terminal;
 pub mod trace;
-pub mod visible;
+
+pub use self::error::Error;
+pub use self::picture::Picture;
+pub use self::stage::{Rehearsed, Resolved, Stage, warning_about};

@@ -28,23 +28,23 @@ const WIDTHS_US: [u64; 19] = [
 
 /// What one bin counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bin {
-    /// Requests that came.
-    pub offered: u64,
-    /// Those that were admitted, at least in part.
-    pub admitted: u64,
+pub(crate) struct Bin {
+    /// Checks.
+    pub(crate) offered: u64,
+    /// Checks that were allowed, at least in part.
+    pub(crate) allowed: u64,
 }
 
 impl Bin {
     fn take(&mut self, other: Bin) {
         self.offered += other.offered;
-        self.admitted += other.admitted;
+        self.allowed += other.allowed;
     }
 }
 
 /// Bins of one width, from the first event to the last. Times may come in any order.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     most: usize,
     /// An index into the widths.
     width: usize,
@@ -55,40 +55,40 @@ pub struct Timeline {
 
 impl Timeline {
     /// With at most so many bins.
-    pub fn new(most: usize) -> Timeline {
+    pub(crate) fn new(most: usize) -> Timeline {
         Timeline { most: most.max(2), width: 0, first: 0, bins: Vec::new() }
     }
 
-    pub fn width_us(&self) -> u64 {
+    pub(crate) fn width_us(&self) -> u64 {
         WIDTHS_US[self.width]
     }
 
-    /// Counts a request.
-    pub fn add(&mut self, t_us: u64, is_admitted: bool) {
+    /// Counts a check.
+    pub(crate) fn add(&mut self, t_us: u64, is_allowed: bool) {
         let bin = self.bin_at(t_us);
         bin.offered += 1;
-        bin.admitted += u64::from(is_admitted);
+        bin.allowed += u64::from(is_allowed);
     }
 
     /// From the start of the first bin to the end of the last.
-    pub fn span_us(&self) -> (u64, u64) {
+    pub(crate) fn span_us(&self) -> (u64, u64) {
         let width = self.width_us();
         (self.first * width, (self.first + self.bins.len() as u64) * width)
     }
 
     /// Each bin with its start.
-    pub fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
+    pub(crate) fn bins(&self) -> impl Iterator<Item = (u64, Bin)> {
         let width = self.width_us();
         (self.first..).map(move |number| number * width).zip(self.bins.iter().copied())
     }
 
     /// For programs.
-    pub fn json(&self) -> Value {
-        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.admitted });
+    pub(crate) fn json(&self) -> Value {
+        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.allowed });
         json!({ "bin_us": self.width_us(), "bins": self.bins().map(bin).collect::<Vec<Value>>() })
     }
 
-    pub fn most_offered(&self) -> u64 {
+    pub(crate) fn most_offered(&self) -> u64 {
         self.bins.iter().map(|bin| bin.offered).max().unwrap_or(0)
     }
 
@@ -155,8 +155,8 @@ mod tests {
                 for (start, bin) in bins {
                     let within = |t: &&u64| (start..start + timeline.width_us()).contains(*t);
                     let offered = times.iter().filter(within).count();
-                    let admitted = times.iter().filter(within).filter(|t| *t % 2 == 0).count();
-                    assert_eq!((bin.offered, bin.admitted), (offered as u64, admitted as u64));
+                    let allowed = times.iter().filter(within).filter(|t| *t % 2 == 0).count();
+                    assert_eq!((bin.offered, bin.allowed), (offered as u64, allowed as u64));
                 }
             }
         }

@@ -7,7 +7,6 @@
 
 pub mod access;
 mod authorities;
-pub mod decision_line;
 pub mod engine;
 mod face;
 mod last_call;

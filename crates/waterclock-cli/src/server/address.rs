@@ -27,8 +27,8 @@ pub(crate) struct ServerAddress {
 
 impl ServerAddress {
     /// `http://127.0.0.1:8080`, `grpc://127.0.0.1:8081` or `redis://127.0.0.1:6380`; with one more `s` it is TLS.
-    /// Without a scheme it is HTTP, and without a port the one that `waterclock serve` chooses. The complaint is
-    /// a whole sentence.
+    /// Without a scheme it is HTTP, and without a port the one that `waterclock serve` chooses. The error is a
+    /// whole sentence.
     pub(crate) fn parse(text: &str) -> Result<ServerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let scheme = scheme.to_ascii_lowercase();
@@ -142,9 +142,9 @@ mod tests {
             ("http://a b", "is not a server's address"),
             ("gopher://h", "is not a server's address"),
         ] {
-            let complaint = ServerAddress::parse(text).unwrap_err();
-            assert!(complaint.contains(part), "{text}: {complaint}");
-            assert!(!complaint.contains("secret"), "{complaint}");
+            let problem = ServerAddress::parse(text).unwrap_err();
+            assert!(problem.contains(part), "{text}: {problem}");
+            assert!(!problem.contains("secret"), "{problem}");
         }
         assert!(ServerAddress::parse_http("redis://h").is_err());
     }

@@ -1,4 +1,4 @@
-//! `waterclock completions`: what a shell needs to complete our words.
+//! `waterclock completions`: command completion for shells.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use serde_json::json;
 
 use crate::Waterclock;
-use crate::failure::Failure;
+use crate::output::Failure;
 
 /// Print the completions for a shell.
 ///
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// fish: waterclock completions fish > ~/.config/fish/completions/waterclock.fish
 #[derive(clap::Args)]
 pub(crate) struct Completions {
-    /// Whose language to speak
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
     /// Print JSON: the shell's name and the script

@@ -9,7 +9,7 @@ use clap_mangen::Man as Manual;
 use serde_json::json;
 
 use crate::Waterclock;
-use crate::failure::Failure;
+use crate::output::Failure;
 
 /// Print the manual page, or write a page for every command into a directory.
 ///

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::failure::Failure;
+use crate::output::Failure;
 
 /// Print the JSON Schema of waterclock.toml, for editors and for checking files elsewhere.
 #[derive(clap::Args)]

@@ -46,7 +46,7 @@ fn lines() {
         ),
         ("{\"t_us\":1,\"op\":\"report\"}", "24: `report` needs an `outcome`, \"ok\" or \"error\""),
         ("{\"t_us\":1,\"outcome\":\"ok\"}", "25: `outcome` belongs to `report` only"),
-        ("{\"t_us\":1,\"t_us\":1}", "19: `t_us` stands twice in one event"),
+        ("{\"t_us\":1,\"t_us\":1}", "19: `t_us` is there twice in one event"),
         ("{}", "2: an event needs `t_us`"),
         (
             "[]",

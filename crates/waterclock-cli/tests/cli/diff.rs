@@ -74,15 +74,15 @@ fn words_for_people() {
         "+   gcra: 5 requests per 1s on average",
         "+   minute (fixed-window): up to 40 requests",
         "newly refused",
-        "newly admitted",
-        "for whom most changes",
+        "newly allowed",
+        "keys that change most",
         "\"k0\"",
     ] {
         assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
     }
     assert!(!run.stdout.contains("same"), "{}", run.stdout);
     let page = std::fs::read_to_string(place.path("d.html")).unwrap();
-    for part in ["What changes with policy api", "For whom most changes", "<svg", "newly refused"] {
+    for part in ["What changes with policy api", "Keys that change most", "<svg", "newly refused"] {
         assert!(page.contains(part), "{part}");
     }
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
@@ -179,7 +179,7 @@ fn keys_of_different_fields() {
         (&merged["newly_refused"], &merged["newly_admitted"], &merged["keys_newly_refused"]),
         (&json!(3), &json!(0), &json!(1))
     );
-    let told = "the old policy makes its keys of client_ip and user, the new one of user";
+    let told = "the old policy forms its keys from client_ip and user, the new one from user";
     assert!(merged["remarks"].to_string().contains(told), "{}", merged["remarks"]);
     assert_eq!(merged["most_changed_keys"][0]["key"], "bob");
     let parted = of("user.toml", "both.toml", &[]);

@@ -179,7 +179,8 @@ fn a_lease_is_told_to_be_left_out() {
         "[policies.p]\nlimits = [\"1/s\"]\nlease = { size = 20, ttl = \"1s\" }\n",
     );
     let run = place.run_with_input(&["replay"], "{\"t_us\":0}\n");
-    let warning = "warning: policy `p` leases units to servers; here each is counted at once\n";
+    let warning =
+        "warning: policy `p` leases units to servers; here each unit is counted at once\n";
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), warning));
 }
 

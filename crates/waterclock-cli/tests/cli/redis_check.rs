@@ -160,7 +160,7 @@ fn without_the_store() {
 
     let allowed = check("allow");
     assert_eq!((allowed.code, told(&allowed)), (Some(0), json!([true, 10, 10, "policy"])));
-    let expected = format!("warning: admitted by `on_store_error`, because {why}");
+    let expected = format!("warning: allowed by `on_store_error`, because {why}");
     assert_eq!(allowed.stderr, expected);
 }
 

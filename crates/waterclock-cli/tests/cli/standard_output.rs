@@ -17,8 +17,8 @@ fn nothing_else_is_there() {
     let page = ["<!doctype html>", "</html>\n"];
     let picture = ["<svg", "</svg>\n"];
     let cases: [(&[&str], i32, [&str; 2], &str); 5] = [
-        (&["replay", "t", "--html", "-"], 0, page, "refused             4"),
-        (&["replay", "t", "--plot", "-"], 0, picture, "refused             4"),
+        (&["replay", "t", "--html", "-"], 0, page, "refused                   4"),
+        (&["replay", "t", "--plot", "-"], 0, picture, "refused                   4"),
         (&["simulate", "5/s", "--html", "-"], 0, page, "longest wait"),
         (&["simulate", "5/s", "--plot", "-", "--html", "s.html"], 0, picture, "longest wait"),
         (
@@ -47,7 +47,7 @@ fn nothing_else_is_there() {
 fn the_same_as_in_a_file() {
     let place = place();
     let run = place.run(&["replay", "t", "--html", "r.html"]);
-    assert!(run.stdout.contains("refused             4") && run.stderr.is_empty());
+    assert!(run.stdout.contains("refused                   4") && run.stderr.is_empty());
     let file = std::fs::read_to_string(place.path("r.html")).unwrap();
     assert_eq!(place.run(&["replay", "t", "--html", "-"]).stdout, file);
 }

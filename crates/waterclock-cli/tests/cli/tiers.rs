@@ -178,9 +178,9 @@ fn replay_keeps_others_in_shadow() {
         .collect();
     let run = place.run_with_input(&["replay"], &trace);
     for line in [
-        "allowed             4",
-        "refused             2",
-        "would have been refused in shadow by limit\n             2  gcra",
+        "allowed                   4",
+        "refused                   2",
+        "shadow-refused by limit\n             2  gcra",
     ] {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
     }

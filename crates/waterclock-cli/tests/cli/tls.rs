@@ -102,13 +102,13 @@ fn by_the_authorities_of_the_system() {
     assert_eq!((known.code, known.stderr.as_str()), (Some(0), ""));
     let empty = Place::new().file("none", "");
     let nobody = run_where(&empty.path("none"), &question);
-    complains(&nobody, "this system knows no certificate authority; name one with --ca\n");
+    complains(&nobody, "this system has no certificate authorities; name one with --ca\n");
 }
 
 #[test]
 fn an_authority_that_is_not_known() {
     let scene = Scene::new("");
-    let hint = "shows a certificate of an authority that is not known here; name the authority's file with --ca\n";
+    let hint = "has a certificate of an unknown authority; name the authority's file with --ca\n";
     for (face, _, scheme) in FACES {
         let url = scene.at(face, scheme);
         complains(&scene.run(&bench(&url, face)), hint);
@@ -128,7 +128,7 @@ fn a_name_that_the_certificate_is_not_for() {
     let run = scene.run_with_ca(&["check", "--server", &url, "p", "alice"]);
     complains(
         &run,
-        "shows a certificate that is not for ::ffff:127.0.0.1; use a name that it is for\n",
+        "has a certificate that is not for ::ffff:127.0.0.1; use a name that it is for\n",
     );
 }
 
@@ -174,7 +174,7 @@ fn a_server_that_asks_for_certificates() {
     for (face, _, scheme) in FACES {
         let url = scene.at(face, scheme);
         let run = scene.run_with_ca(&bench(&url, face));
-        complains(&run, "asks clients for a certificate, and none can be shown here\n");
+        complains(&run, "requires a client certificate, which this command cannot present\n");
     }
 }
 

@@ -107,10 +107,10 @@ fn a_log_has_an_expression_for_each_unit() {
             &["--cost", "words=1"],
             "--cost: policy `llm` counts `requests` and `tokens`, not `words`",
         ),
-        (&["--cost", "tokens=1", "--cost", "tokens=2"], "--cost: the unit `tokens` is there twice"),
+        (&["--cost", "tokens=1", "--cost", "tokens=2"], "--cost: the unit `tokens` is given twice"),
         (
             &["--cost", "tokens=1", "--cost", "bytes"],
-            "--cost: `bytes` does not say of which unit; write unit=bytes",
+            "--cost: `bytes` names no unit; write unit=bytes",
         ),
     ] {
         let run = run(costs);
@@ -153,7 +153,9 @@ fn a_unit_comes_or_goes() {
     let less = "[policies.llm]\nlimits = [{ name = \"requests\", algorithm = \"fixed-window\", limit = 3, per = \"1h\", align = \"epoch\" }]\n";
     let trace = "{\"t_us\":0,\"cost\":{\"tokens\":800}}\n{\"t_us\":1,\"cost\":{\"tokens\":800}}\n";
     let place = Place::new().file("a.toml", LLM).file("b.toml", less).file("t.jsonl", trace);
-    for (old, new, changes) in [("a.toml", "b.toml", "admitted"), ("b.toml", "a.toml", "refused")] {
+    for (old, new, changes) in
+        [("a.toml", "b.toml", "newly allowed            1"), ("b.toml", "a.toml", "refused")]
+    {
         let run = place.run(&["diff", old, new, "--trace", "t.jsonl"]);
         assert_eq!(run.code, Some(1), "{}", run.stderr);
         assert!(run.stdout.contains(changes), "{}", run.stdout);

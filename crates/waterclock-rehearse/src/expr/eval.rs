@@ -2,17 +2,17 @@
 
 use std::cmp::Ordering;
 
+use waterclock_core::Decimal;
+
 use super::Row;
 use super::function::Function;
-use super::part::{Operator, Part, What};
-use super::ratio::Ratio;
+use super::tree::{Operator, Part, What};
 use super::value::Value;
 
 pub(super) const DIVIDED_BY_ZERO: &str = "a number is divided by zero";
 const TOO_LARGE: &str = "a number is too large to work with";
 
-/// Works a part out. What is missing makes what it is part of missing, except where `or_else` mends it and
-/// where it is compared.
+/// Evaluates a part. A missing value makes the whole missing, except in `or_else` and in comparisons.
 pub(super) fn eval<'v>(part: &'v Part, row: &'v dyn Row) -> Result<Value<'v>, String> {
     Ok(match &part.what {
         What::Field(place, _) => row.value(*place),
@@ -53,7 +53,7 @@ fn pair<'v>(
     row: &'v dyn Row,
 ) -> Result<Value<'v>, String> {
     let one = eval(one, row)?;
-    // The second is not looked at where the first tells.
+    // The second is not evaluated where the first decides.
     match operator {
         Operator::And if !one.to_truth()? => return Ok(Value::Truth(false)),
         Operator::Or if one.to_truth()? => return Ok(Value::Truth(true)),
@@ -107,7 +107,7 @@ fn contains(text: Value<'_>, part: Value<'_>) -> bool {
     }
 }
 
-/// What is missing differs from everything, and is neither less nor more.
+/// A missing value differs from everything, and is neither less nor more.
 fn compare(operator: Operator, one: &Value<'_>, other: &Value<'_>) -> Result<bool, String> {
     if *one == Value::Missing || *other == Value::Missing {
         return Ok(operator == Operator::Differ);
@@ -118,8 +118,8 @@ fn compare(operator: Operator, one: &Value<'_>, other: &Value<'_>) -> Result<boo
         _ => {}
     }
     let order = match (one, other) {
-        (Value::Text(one), Value::Text(other)) => match (Ratio::parse(one), Ratio::parse(other)) {
-            (Some(one), Some(other)) => one.compare(other).ok_or(TOO_LARGE)?,
+        (Value::Text(one), Value::Text(other)) => match (one.parse::<Decimal>(), other.parse()) {
+            (Ok(one), Ok(other)) => one.compare(other).ok_or(TOO_LARGE)?,
             _ => one.cmp(other),
         },
         _ => match (one.to_number()?, other.to_number()?) {
@@ -135,11 +135,11 @@ fn compare(operator: Operator, one: &Value<'_>, other: &Value<'_>) -> Result<boo
     })
 }
 
-/// A number equals the text that says it, however that is written.
+/// A number equals every text that is that number.
 fn equal(one: &Value<'_>, other: &Value<'_>) -> Result<bool, String> {
     Ok(match (one, other) {
         (Value::Number(number), Value::Text(text)) | (Value::Text(text), Value::Number(number)) => {
-            Ratio::parse(text) == Some(*number)
+            text.parse() == Ok(*number)
         }
         (Value::Truth(truth), Value::Text(text)) | (Value::Text(text), Value::Truth(truth)) => {
             text == if *truth { "true" } else { "false" }

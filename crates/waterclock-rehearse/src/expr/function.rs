@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use waterclock_core::Decimal;
 use waterclock_http::{ClientIp, compose_key};
 
-use super::kind::Kind;
-use super::part::Part;
-use super::value::{Value, quoted};
+use super::tree::Part;
+use super::value::{Kind, Value, quoted};
 
 /// A function of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Function {
     OrElse,
     Number,
     Text,
-    /// How a policy forms its key from several fields; it cannot be written.
+    /// How a policy forms its key from several fields; it has no name in expressions.
     Compose,
 }
 
@@ -55,7 +55,7 @@ impl Function {
         }
     }
 
-    /// What is wanted of the value at a place; nothing in particular where it says so itself.
+    /// The kind of value it wants at a place.
     pub(super) fn wants(self, place: usize, wanted: Kind) -> Kind {
         match (self, place) {
             (Function::OrElse, _) => wanted,
@@ -65,7 +65,7 @@ impl Function {
         }
     }
 
-    /// Works it out; what is missing stays missing. `OrElse` looks at its values itself.
+    /// Evaluates it; a missing value makes the result missing. `OrElse` is evaluated elsewhere.
     pub(super) fn call<'v>(self, mut values: Vec<Value<'v>>) -> Result<Value<'v>, String> {
         if values.contains(&Value::Missing) {
             return Ok(Value::Missing);
@@ -96,7 +96,7 @@ impl Function {
 }
 
 fn small(value: &Value<'_>) -> Result<u8, String> {
-    let number = value.to_number()?.map_or(0, super::ratio::Ratio::floor);
+    let number = value.to_number()?.map_or(0, Decimal::floor);
     u8::try_from(number).map_err(|_| format!("{number} is not from 0 to 255"))
 }
 

@@ -1,51 +1,46 @@
 //! A small language for what a line of a log means: `segments(path, 2) + " " + client_ip`.
 //!
-//! A text is read once ([`parse`]), what its signs mean to fields of no known kind is settled by what is
-//! wanted of it ([`settle`]), what is the same in every line is tried ([`constant`]), and then it is worked out for every line ([`eval`]).
+//! A text is parsed once (`parse`), kinds of values and constant parts are checked before the first line (`tree`), and
+//! then it is evaluated for every line (`eval`).
 
-mod constant;
 mod eval;
 mod function;
-mod kind;
 mod parse;
-mod part;
-mod ratio;
-mod settle;
-mod token;
+mod tree;
 mod value;
 
-pub use self::kind::Kind;
-pub use self::part::{Complaint, Part};
-pub use self::ratio::Ratio;
-pub use self::value::{Value, quoted};
+pub(crate) use self::tree::Part;
+pub(crate) use self::value::{Kind, Value, quoted};
+
+use self::tree::Mistake;
 
 /// The fields that an expression may name.
-pub trait Names {
-    /// Where a field is found and what it holds, or one sentence that says what is there instead.
+pub(crate) trait Names {
+    /// The place of a field and the kind of its values, or a sentence that says which fields there are.
     fn find(&mut self, name: &str) -> Result<(usize, Kind), String>;
 
-    /// Whether there is such a field, as far as can be told before all is read.
+    /// Whether there is such a field, as far as the first line tells.
     fn has(&mut self, name: &str) -> bool {
         self.find(name).is_ok()
     }
 }
 
 /// The fields of one line.
-pub trait Row {
-    /// What stands in a field.
+pub(crate) trait Row {
+    /// The value of a field.
     fn value(&self, place: usize) -> Value<'_>;
-    /// The name of a field, for complaints.
+    /// The name of a field, for error messages.
     fn name(&self, place: usize) -> String;
 }
 
-/// An expression that is known to make sense.
-pub struct Expression {
+/// An expression that has been checked.
+pub(crate) struct Expression {
     root: Part,
 }
 
 impl Expression {
-    /// Reads the value of a flag.
-    pub fn parse(
+    /// Parses the value of a flag.
+    pub(crate) fn parse(
         flag: &str,
         text: &str,
         names: &mut dyn Names,
@@ -53,30 +48,30 @@ impl Expression {
     ) -> Result<Expression, String> {
         let mut read = || {
             let mut root = parse::parse(text, names)?;
-            settle::settle(&mut root, wanted)?;
-            constant::check(&root)?;
+            tree::infer(&mut root, wanted)?;
+            tree::check(&root)?;
             Ok(Expression { root })
         };
-        read().map_err(|complaint: Complaint| complaint.told(flag, text))
+        read().map_err(|mistake: Mistake| mistake.at_place(flag, text))
     }
 
-    /// What was not written but is meant.
-    pub fn of(root: Part) -> Expression {
+    /// An expression that was built rather than written.
+    pub(crate) fn of(root: Part) -> Expression {
         Expression { root }
     }
 
-    /// What it is for a line; or why that cannot be said, in one sentence.
-    pub fn eval<'v>(&'v self, row: &'v dyn Row) -> Result<Value<'v>, String> {
+    /// Its value for a line, or a sentence that says why it has none.
+    pub(crate) fn eval<'v>(&'v self, row: &'v dyn Row) -> Result<Value<'v>, String> {
         eval::eval(&self.root, row)
     }
 
-    /// What it is in every line, if no line has a say in it.
-    pub fn constant(&self) -> Option<Value<'_>> {
-        constant::value(&self.root)?.ok()
+    /// Its value, if that is the same for every line.
+    pub(crate) fn constant(&self) -> Option<Value<'_>> {
+        tree::constant(&self.root)?.ok()
     }
 
-    /// The first field that keeps it from having a value.
-    pub fn missing(&self, row: &dyn Row) -> Option<String> {
+    /// The first field that is missing in a line.
+    pub(crate) fn missing(&self, row: &dyn Row) -> Option<String> {
         self.root
             .fields()
             .into_iter()

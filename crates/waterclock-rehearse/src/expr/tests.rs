@@ -1,4 +1,6 @@
-//! Expressions in a table, and nonsense that must not panic.
+//! Expressions in a table, and random ones that must not panic.
+
+use waterclock_core::Decimal;
 
 use super::*;
 
@@ -26,7 +28,7 @@ impl Row for Fields {
     fn value(&self, place: usize) -> Value<'_> {
         match place {
             0 => Value::text("/api/v1/users/7"),
-            1 => Value::Number(Ratio::whole(503)),
+            1 => Value::Number(Decimal::from(503)),
             2 => Value::text("1.1"),
             3 => Value::text("20"),
             5 => Value::text("203.0.113.77"),
@@ -126,41 +128,41 @@ fn conditions() {
 }
 
 #[test]
-fn complaints_have_a_place() {
+fn mistakes_have_a_place() {
     for (text, wanted, expected) in [
         (
             "",
             Kind::Text,
-            "--x:1:1: here must be a field, a number, a text in quotes or `(`; found the end",
+            "--x:1:1: expected a field, a number, a text in quotes or `(`; found the end",
         ),
         ("pth", Kind::Text, "--x:1:1: no `pth`"),
         (
             "path +",
             Kind::Text,
-            "--x:1:7: here must be a field, a number, a text in quotes or `(`; found the end",
+            "--x:1:7: expected a field, a number, a text in quotes or `(`; found the end",
         ),
         (
             "path path",
             Kind::Text,
-            "--x:1:6: here must be an operator such as `+` or the end; found `path`",
+            "--x:1:6: expected an operator such as `+` or the end; found `path`",
         ),
-        ("(path", Kind::Text, "--x:1:6: here must be `)`; found the end"),
+        ("(path", Kind::Text, "--x:1:6: expected `)`; found the end"),
         ("é", Kind::Text, "--x:1:1: no `é`"),
-        ("'é' $", Kind::Text, "--x:1:5: `$` is not a sign here"),
-        ("path &&\n path", Kind::Text, "--x:1:6: `&&` is not a sign here; write `and`"),
+        ("'é' $", Kind::Text, "--x:1:5: `$` is not an operator"),
+        ("path &&\n path", Kind::Text, "--x:1:6: `&&` is not an operator; write `and`"),
         ("path +\n  pth", Kind::Text, "--x:2:3: no `pth`"),
-        ("status = 3", Kind::Truth, "--x:1:8: `=` is not a sign here; write `==`"),
+        ("status = 3", Kind::Truth, "--x:1:8: `=` is not an operator; write `==`"),
         (
             "lowr(path)",
             Kind::Text,
-            "--x:1:1: there is no function `lowr`; did you mean `lower`?; there are field, segments, lower, net, or_else, number, text",
+            "--x:1:1: unknown function `lowr`; did you mean `lower`?; the functions are field, segments, lower, net, or_else, number, text",
         ),
         ("lower()", Kind::Text, "--x:1:1: write lower(agent)"),
         ("segments(path)", Kind::Text, "--x:1:1: write segments(path, 2)"),
         (
             "1 < 2 < 3",
             Kind::Truth,
-            "--x:1:7: here must be `and` or `or` between two comparisons; found `<`",
+            "--x:1:7: expected `and` or `or` between two comparisons; found `<`",
         ),
         ("1.2.3", Kind::Number, "--x:1:1: `1.2.3` is not a number such as 1500 or 0.25"),
         ("\"abc", Kind::Text, "--x:1:1: this text has no end; close it with \""),
@@ -168,28 +170,28 @@ fn complaints_have_a_place() {
         (
             "path",
             Kind::Number,
-            "--x:1:1: here must be a number; this is text; number(…) reads a number from a text",
+            "--x:1:1: expected a number; this is text; number(…) reads a number from text",
         ),
         (
             "2 * path",
             Kind::Number,
-            "--x:1:5: here must be a number; this is text; number(…) reads a number from a text",
+            "--x:1:5: expected a number; this is text; number(…) reads a number from text",
         ),
         (
             "status",
             Kind::Truth,
-            "--x:1:1: here must be a condition such as status >= 400; this is a number",
+            "--x:1:1: expected a condition such as status >= 400; this is a number",
         ),
         (
             "if 1 then 2 else 3",
             Kind::Number,
-            "--x:1:4: here must be a condition such as status >= 400; this is a number",
+            "--x:1:4: expected a condition such as status >= 400; this is a number",
         ),
-        ("if true then 2", Kind::Number, "--x:1:15: here must be `else`; found the end"),
+        ("if true then 2", Kind::Number, "--x:1:15: expected `else`; found the end"),
         (
             "field(path)",
             Kind::Text,
-            "--x:1:7: here must be the name of a field in quotes; found `path`",
+            "--x:1:7: expected the name of a field in quotes; found `path`",
         ),
     ] {
         assert_eq!(worked_out(text, wanted).unwrap_err(), expected, "{text}");
@@ -212,7 +214,7 @@ fn trouble_with_a_line() {
     }
 }
 
-/// What no line can mend is told before there are lines, with its place.
+/// Mistakes that every line would have are found before the first, with their place.
 #[test]
 fn trouble_with_every_line() {
     let too_large = "99999999999999999999 * 99999999999999999999";

@@ -2,25 +2,25 @@
 
 use std::borrow::Cow;
 
-use super::ratio::Ratio;
+use waterclock_core::Decimal;
 
 /// A value, borrowed from the line where that is possible.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value<'v> {
-    /// The line says nothing about it.
+pub(crate) enum Value<'v> {
+    /// The line does not have it.
     Missing,
     Text(Cow<'v, str>),
-    Number(Ratio),
+    Number(Decimal),
     Truth(bool),
 }
 
 impl<'v> Value<'v> {
-    pub fn text(text: &'v str) -> Value<'v> {
+    pub(crate) fn text(text: &'v str) -> Value<'v> {
         Value::Text(Cow::Borrowed(text))
     }
 
-    /// As a text, if there is anything.
-    pub fn into_text(self) -> Option<Cow<'v, str>> {
+    /// As a text, unless it is missing.
+    pub(crate) fn into_text(self) -> Option<Cow<'v, str>> {
         match self {
             Value::Missing => None,
             Value::Text(text) => Some(text),
@@ -29,21 +29,21 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// As a number, if there is anything; or why it is none.
-    pub fn to_number(&self) -> Result<Option<Ratio>, String> {
+    /// As a number, unless it is missing; or why it is none.
+    pub(crate) fn to_number(&self) -> Result<Option<Decimal>, String> {
         match self {
             Value::Missing => Ok(None),
             Value::Number(number) => Ok(Some(*number)),
-            Value::Text(text) => match Ratio::parse(text) {
-                Some(number) => Ok(Some(number)),
-                None => Err(format!("{} is not a number", quoted(text))),
+            Value::Text(text) => match text.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(format!("{} is not a number", quoted(text))),
             },
             Value::Truth(truth) => Err(format!("{truth} is not a number")),
         }
     }
 
-    /// As a condition; what is not there does not hold.
-    pub fn to_truth(&self) -> Result<bool, String> {
+    /// As a condition; what is missing is false.
+    pub(crate) fn to_truth(&self) -> Result<bool, String> {
         match self {
             Value::Missing => Ok(false),
             Value::Truth(truth) => Ok(*truth),
@@ -55,11 +55,38 @@ impl<'v> Value<'v> {
     }
 }
 
-/// In quotes, on one line, and cut where it would swamp the sentence.
-pub fn quoted(text: &str) -> String {
+/// In quotes, on one line, cut after 60 characters.
+pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
+    }
+}
+
+/// A kind of value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Number,
+    Truth,
+    /// Known only when the line is read.
+    Any,
+}
+
+impl Kind {
+    /// The kind of one of two values.
+    pub(super) fn or(self, other: Kind) -> Kind {
+        if self == other { self } else { Kind::Any }
+    }
+
+    /// For error messages.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Kind::Text => "text",
+            Kind::Number => "a number",
+            Kind::Truth => "a condition",
+            Kind::Any => "a value",
+        }
     }
 }

@@ -6,7 +6,7 @@ use waterclock_config::Micros;
 
 /// How instants are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
+pub(crate) enum Times {
     /// As what has passed since zero.
     SinceZero,
     /// As hours and dates of UTC.
@@ -15,13 +15,13 @@ pub enum Times {
 
 impl Times {
     /// Times of traces may start with 0, those of logs are dates.
-    pub fn of(t_us: u64) -> Times {
+    pub(crate) fn of(t_us: u64) -> Times {
         const THREE_YEARS_US: u64 = 3 * 365 * 86_400_000_000;
         if t_us < THREE_YEARS_US { Times::SinceZero } else { Times::Utc }
     }
 
     /// An instant in full.
-    pub fn show(self, t_us: u64) -> String {
+    pub(crate) fn show(self, t_us: u64) -> String {
         match self {
             Times::SinceZero => Micros(t_us).to_string(),
             Times::Utc => utc(t_us, "%Y-%m-%d %H:%M:%SZ"),
@@ -113,7 +113,7 @@ fn label(times: Times, t_us: u64, (step_us, span_us): (u64, u64), is_first: bool
         Times::SinceZero => times.show(t_us),
         Times::Utc if span_us >= 300 * DAY_US => utc(t_us, "%Y-%m-%d"),
         Times::Utc if step_us >= DAY_US => utc(t_us, "%b %-d"),
-        // The day is said once, and where it changes.
+        // The day is shown once, and where it changes.
         Times::Utc if is_first || t_us.is_multiple_of(DAY_US) => utc(t_us, "%b %-d %H:%M"),
         Times::Utc if step_us >= 60_000_000 => utc(t_us, "%H:%M"),
         Times::Utc if step_us >= 1_000_000 => utc(t_us, "%H:%M:%S"),

@@ -1,13 +1,12 @@
-//! Pictures of what limits do: rows over one axis of time, as SVG that stands alone.
+//! Pictures: rows over one axis of time, as SVG that needs no other file.
 
 mod axis;
-mod page;
 mod row;
 mod svg;
 
-pub use self::axis::Times;
-pub use self::page::Page;
-pub use self::row::{Refusal, Row, at_a_glance};
+pub(crate) use self::axis::Times;
+pub(crate) use self::row::{Refusal, Row, at_a_glance};
+pub(crate) use self::svg::Page;
 
 use self::axis::Axis;
 use self::row::Scales;
@@ -16,26 +15,28 @@ use self::svg::Svg;
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 48.0;
 const PLOT: f64 = 640.0;
-/// Where a row's name and numbers stand.
+/// The left edge of a row's name and numbers.
 const ASIDE: f64 = LEFT + PLOT + 24.0;
 const HEAD: f64 = 64.0;
 const FOOT: f64 = 34.0;
 
-/// What is drawn.
+/// A picture of checks over time.
 pub struct Picture {
-    /// What it shows, in a line.
-    pub title: String,
+    /// One line that says what it shows.
+    pub(crate) title: String,
     /// How instants are written.
-    pub times: Times,
+    pub(crate) times: Times,
     /// From when to when, in microseconds.
-    pub span_us: (u64, u64),
-    /// Whose level is drawn, where that is drawn.
-    pub level_of: Option<String>,
+    pub(crate) span_us: (u64, u64),
+    /// The label of the level, where one is drawn.
+    pub(crate) level_of: Option<String>,
     /// From top to bottom.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 impl Picture {
+    /// The picture as SVG.
+    #[must_use]
     pub fn svg(&self) -> String {
         let scales = Scales::of(&self.rows);
         let axis = Axis::new(self.span_us, LEFT, PLOT);
@@ -57,9 +58,9 @@ impl Picture {
         svg.finish()
     }
 
-    /// Which colour says what; only of what there is.
+    /// What the colours mean; only those that are used.
     fn legend(&self, svg: &mut Svg, scales: &Scales) {
-        let mut entries = vec![("offered", "offered"), ("admitted", "admitted")];
+        let mut entries = vec![("offered", "offered"), ("admitted", "allowed")];
         if let Some(level_of) = &self.level_of {
             entries.push(("level", level_of));
         }

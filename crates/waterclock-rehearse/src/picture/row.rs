@@ -1,4 +1,4 @@
-//! One row: what came and what passed, what was left, and each refusal with the wait it was advised.
+//! One row: what was offered and allowed, what was left, and each refusal with its advised wait.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use waterclock_config::Micros;
 use super::axis::{Axis, Times};
 use super::svg::Svg;
 use super::{ASIDE, LEFT, PLOT};
-use crate::report::Longest;
+use crate::report::LongestWait;
 use crate::timeline::Timeline;
 
 /// One policy, or one side of a comparison.
-pub struct Row {
-    pub name: String,
+pub(crate) struct Row {
+    pub(crate) name: String,
     /// A few short lines beside the row.
-    pub notes: Vec<String>,
-    pub timeline: Timeline,
+    pub(crate) notes: Vec<String>,
+    pub(crate) timeline: Timeline,
     /// Which share of the limit was left, from 0 to 1, over time.
-    pub level: Vec<(u64, f64)>,
+    pub(crate) level: Vec<(u64, f64)>,
     /// In the order of time; may be empty where there are too many to tell apart.
-    pub refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<Refusal>,
 }
 
-/// Somebody was refused.
+/// A refused check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub t_us: u64,
-    pub key: String,
+pub(crate) struct Refusal {
+    pub(crate) t_us: u64,
+    pub(crate) key: String,
     /// The limits that refused.
-    pub by: String,
-    /// The wait that was advised; never, if there is none.
-    pub wait_us: Option<u64>,
+    pub(crate) by: String,
+    /// The advised wait; `None` is never.
+    pub(crate) wait_us: Option<u64>,
 }
 
 /// How tall the parts of a row are.
@@ -41,14 +41,14 @@ const GAP: f64 = 20.0;
 /// What all rows share, so that they can be compared.
 pub(super) struct Scales {
     most_offered: u64,
-    /// Nothing where nobody was refused.
-    longest: Option<Longest>,
+    /// `None` where nothing was refused.
+    longest: Option<LongestWait>,
 }
 
 impl Scales {
     pub(super) fn of(rows: &[Row]) -> Scales {
         let refusals = rows.iter().flat_map(|row| &row.refusals);
-        let longest = refusals.fold(None, |longest: Option<Longest>, refusal| {
+        let longest = refusals.fold(None, |longest: Option<LongestWait>, refusal| {
             Some(longest.unwrap_or_default().and(refusal.wait_us))
         });
         Scales {
@@ -108,12 +108,12 @@ impl Row {
     fn bars(&self, svg: &mut Svg, axis: &Axis, scales: &Scales, base: f64) {
         let height = |count: u64| (BARS - 6.0) * count as f64 / scales.most_offered as f64;
         let width_us = self.timeline.width_us();
-        let (mut offered, mut admitted) = (String::new(), String::new());
+        let (mut offered, mut allowed) = (String::new(), String::new());
         for (start, bin) in self.timeline.bins() {
             let (x, end) = (axis.x(start), axis.x(start + width_us));
             // A hair of paper between bars, as long as they are not hairs themselves.
             let width = (end - x - if end - x > 3.0 { 1.0 } else { 0.0 }).max(0.6);
-            for (path, count) in [(&mut offered, bin.offered), (&mut admitted, bin.admitted)] {
+            for (path, count) in [(&mut offered, bin.offered), (&mut allowed, bin.allowed)] {
                 if count > 0 {
                     path.push_str(&format!(
                         "M{x:.1} {base:.1}v-{:.1}h{width:.1}V{base:.1}z",
@@ -123,7 +123,7 @@ impl Row {
             }
         }
         svg.path("offered", &offered);
-        svg.path("admitted", &admitted);
+        svg.path("admitted", &allowed);
     }
 
     /// An area behind the bars: it says how full, they say how many.
@@ -148,7 +148,7 @@ impl Row {
         }
     }
 
-    /// One dot per place that can be told apart; it tells how many refusals it stands for.
+    /// One dot per place that can be told apart; its label says how many refusals it stands for.
     fn dots(&self, svg: &mut Svg, axis: &Axis, scales: &Scales, times: Times, base: f64) {
         let mut dots: BTreeMap<(i64, i64), (u64, &Refusal)> = BTreeMap::new();
         for refusal in &self.refusals {
@@ -164,14 +164,14 @@ impl Row {
                 .map_or_else(|| "never".to_owned(), |wait| format!("in {}", Micros(wait)));
             let more =
                 if count > 1 { format!(" (and {} more here)", count - 1) } else { String::new() };
-            let tells = format!("{at}: {} refused by {}, retry {wait}{more}", first.key, first.by);
-            svg.telling_circle("refused", x as f64 / 2.0, y as f64 / 2.0, &tells);
+            let label = format!("{at}: {} refused by {}, retry {wait}{more}", first.key, first.by);
+            svg.labelled_circle("refused", x as f64 / 2.0, y as f64 / 2.0, &label);
         }
     }
 }
 
 /// Short enough to be read at a glance: two or three digits, rounded up.
-pub fn at_a_glance(us: u64) -> Micros {
+pub(crate) fn at_a_glance(us: u64) -> Micros {
     let fits = |unit: &u64| us >= 10 * unit;
     let unit = [3_600_000_000, 60_000_000, 1_000_000, 100_000, 10_000, 1_000]
         .into_iter()

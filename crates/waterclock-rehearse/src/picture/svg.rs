@@ -1,13 +1,13 @@
-//! The few shapes that the pictures are made of.
+//! SVG shapes, and pages around pictures and tables, in one file that needs no other.
 
 use std::fmt::Write;
 
-use crate::visible::visible;
+use crate::terminal::visible;
 
-/// Colours by meaning, for bright and dark surroundings.
-pub(super) const STYLE: &str = include_str!("style.css");
+/// Colours by meaning, for light and dark mode.
+const STYLE: &str = include_str!("style.css");
 
-/// A drawing in the making.
+/// A drawing that is being written.
 pub(super) struct Svg {
     text: String,
 }
@@ -49,12 +49,12 @@ impl Svg {
         _ = writeln!(self.text, "<circle{class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>");
     }
 
-    /// A circle that says something when it is pointed at.
-    pub(super) fn telling_circle(&mut self, class: &str, x: f64, y: f64, tells: &str) {
-        let (class, tells) = (of(class), escaped(tells));
+    /// A circle with a tooltip.
+    pub(super) fn labelled_circle(&mut self, class: &str, x: f64, y: f64, label: &str) {
+        let (class, label) = (of(class), escaped(label));
         _ = writeln!(
             self.text,
-            "<circle{class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\"><title>{tells}</title></circle>"
+            "<circle{class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\"><title>{label}</title></circle>"
         );
     }
 
@@ -68,9 +68,8 @@ fn of(class: &str) -> String {
     if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") }
 }
 
-/// Text that stays text, in elements and in attributes. What is not seen is spelled out: control characters
-/// may not stand in a document at all.
-pub(super) fn escaped(text: &str) -> String {
+/// Text escaped for elements and attributes. Invisible characters are spelled out: XML forbids control characters.
+fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in visible(text).chars() {
         match character {
@@ -79,12 +78,79 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // Letters to Rust, and none to XML.
+            // Not allowed in XML.
             '\u{fffe}' | '\u{ffff}' => safe.extend(character.escape_unicode()),
             _ => safe.push(character),
         }
     }
     safe
+}
+
+const PAGE_STYLE: &str = include_str!("page.css");
+
+/// A page that is being written.
+pub(crate) struct Page {
+    html: String,
+}
+
+impl Page {
+    pub(crate) fn new(title: &str, lead: &str) -> Page {
+        let (title, lead) = (escaped(title), escaped(lead));
+        Page {
+            html: format!(
+                "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+                 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+                 <title>{title}</title>\n<style>\n{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n\
+                 <h1>{title}</h1>\n<p>{lead}</p>\n"
+            ),
+        }
+    }
+
+    pub(crate) fn section(&mut self, title: &str) {
+        // Writing to a string does not fail, here and below.
+        _ = writeln!(self.html, "<h2>{}</h2>", escaped(title));
+    }
+
+    pub(crate) fn paragraph(&mut self, text: &str) {
+        _ = writeln!(self.html, "<p>{}</p>", escaped(text));
+    }
+
+    /// Preformatted lines.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        _ = writeln!(
+            self.html,
+            "<pre>{}</pre>",
+            text.lines().map(escaped).collect::<Vec<String>>().join("\n")
+        );
+    }
+
+    /// A finished drawing.
+    pub(crate) fn picture(&mut self, svg: &str) {
+        _ = writeln!(self.html, "<figure>{svg}</figure>");
+    }
+
+    /// A table whose first column is text and the others are numbers.
+    pub(crate) fn table(&mut self, head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+        let cells = |tag: &str, cells: &[&str]| -> String {
+            cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect()
+        };
+        _ = writeln!(
+            self.html,
+            "<div class=\"wide\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>",
+            cells("th", head)
+        );
+        for row in rows {
+            let row: Vec<&str> = row.iter().map(String::as_str).collect();
+            _ = writeln!(self.html, "<tr>{}</tr>", cells("td", &row));
+        }
+        self.html.push_str("</tbody>\n</table></div>\n");
+    }
+
+    pub(crate) fn finish(mut self) -> String {
+        self.html.push_str("</main>\n</body>\n</html>\n");
+        self.html
+    }
 }
 
 #[cfg(test)]

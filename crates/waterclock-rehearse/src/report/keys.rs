@@ -1,74 +1,77 @@
-//! What each key asked for and what became of it, for a bounded number of keys.
+//! What each key asked for and what was decided, for a bounded number of keys.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::distinct::Distinct;
-use super::longest::Longest;
-use super::when::counted;
+use super::units::{LongestWait, counted};
 
-/// So many keys are told apart. Before there are more, the lighter half is forgotten: whoever is refused much
-/// is found however late they come, and only keys that did little are counted too low.
+/// How many keys are counted. Before there are more, the lighter half is evicted: a key that is refused often is found
+/// however late it comes, and only keys with few checks are counted too low.
 const MOST_KEYS: usize = 200_000;
 
-/// What is remembered of a key, and how much it matters.
-pub trait Record: Copy + Default {
+/// The counts of a key, and how much they matter.
+pub(crate) trait Record: Copy + Default {
     fn weight(&self) -> (u64, u64);
 }
 
-/// All keys, with a record each.
+/// Keys with a record each.
 #[derive(Default)]
-pub struct Keys<R> {
+pub(crate) struct Keys<R> {
     records: HashMap<Box<str>, R>,
-    has_forgotten: bool,
+    has_evicted: bool,
     distinct: Distinct,
 }
 
 impl<R: Record> Keys<R> {
     /// Writes into a key's record.
-    pub fn note(&mut self, key: &str, write: impl FnOnce(&mut R)) {
+    pub(crate) fn note(&mut self, key: &str, write: impl FnOnce(&mut R)) {
         if let Some(record) = self.records.get_mut(key) {
             return write(record);
         }
         if self.records.len() >= MOST_KEYS {
-            self.forget_the_lighter_half();
+            self.evict_the_lighter_half();
         }
         self.distinct.add(key);
         write(self.records.entry(key.into()).or_default());
     }
 
-    fn forget_the_lighter_half(&mut self) {
+    fn evict_the_lighter_half(&mut self) {
         let mut weights: Vec<(u64, u64)> = self.records.values().map(R::weight).collect();
         let middle = weights.len() / 2;
         let (_, middle, _) = weights.select_nth_unstable(middle);
         let middle = *middle;
         self.records.retain(|_, record| record.weight() > middle);
-        self.has_forgotten = true;
+        self.has_evicted = true;
     }
 
-    /// Whether there were more than are remembered.
-    pub fn has_forgotten(&self) -> bool {
-        self.has_forgotten
+    /// Whether there were more keys than are counted.
+    pub(crate) fn has_evicted(&self) -> bool {
+        self.has_evicted
     }
 
-    /// How many there were.
-    pub fn number(&self) -> Number {
+    /// How many keys there were.
+    pub(crate) fn number(&self) -> KeyCount {
         self.number_of(self.records.len(), &self.distinct)
     }
 
-    /// How many of them are such; `distinct` has seen all that ever were.
-    pub fn number_such(&self, distinct: &Distinct, is_such: impl Fn(&R) -> bool) -> Number {
-        let known = self.records.values().filter(|record| is_such(record)).count();
+    /// How many of them match; `distinct` has seen all that ever did.
+    pub(crate) fn number_matching(
+        &self,
+        distinct: &Distinct,
+        matches: impl Fn(&R) -> bool,
+    ) -> KeyCount {
+        let known = self.records.values().filter(|record| matches(record)).count();
         self.number_of(known, distinct)
     }
 
-    fn number_of(&self, known: usize, distinct: &Distinct) -> Number {
-        let count = if self.has_forgotten { distinct.estimate().max(known) } else { known };
-        Number { count, is_estimate: self.has_forgotten }
+    fn number_of(&self, known: usize, distinct: &Distinct) -> KeyCount {
+        let count = if self.has_evicted { distinct.estimate().max(known) } else { known };
+        KeyCount { count, is_estimate: self.has_evicted }
     }
 
-    /// Those with the most of something, in a fixed order; none that has nothing of it.
-    pub fn top(&self, count: usize, of: impl Fn(&R) -> u64) -> Vec<(&str, R)> {
+    /// The keys with the most of something, in a fixed order; keys with none of it are left out.
+    pub(crate) fn top(&self, count: usize, of: impl Fn(&R) -> u64) -> Vec<(&str, R)> {
         let mut all: Vec<(&str, R)> = self
             .records
             .iter()
@@ -89,36 +92,36 @@ impl<R: Record> Keys<R> {
 
 /// How many keys: counted, or estimated where there were too many to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
-    pub count: usize,
-    pub is_estimate: bool,
+pub(crate) struct KeyCount {
+    pub(crate) count: usize,
+    pub(crate) is_estimate: bool,
 }
 
-impl fmt::Display for Number {
+impl fmt::Display for KeyCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = if self.is_estimate { "about " } else { "" };
         write!(f, "{about}{}", counted(self.count, "key"))
     }
 }
 
-/// What became of one key.
+/// The counts of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyRecord {
-    pub checks: u64,
-    pub refused: u64,
-    /// What limits in shadow would have refused, whatever the others said.
-    pub in_shadow: u64,
-    pub first_refused_us: u64,
-    pub last_refused_us: u64,
-    pub longest: Longest,
+pub(crate) struct KeyRecord {
+    pub(crate) checks: u64,
+    pub(crate) refused: u64,
+    /// Shadow limits would have refused, whatever the others decided.
+    pub(crate) in_shadow: u64,
+    pub(crate) first_refused_us: u64,
+    pub(crate) last_refused_us: u64,
+    pub(crate) longest: LongestWait,
 }
 
 impl KeyRecord {
-    /// A check.
-    pub(super) fn add(&mut self, t_us: u64, fate: Fate, is_in_shadow: bool) {
+    /// Counts a check.
+    pub(super) fn add(&mut self, t_us: u64, verdict: Verdict, is_in_shadow: bool) {
         self.checks += 1;
         self.in_shadow += u64::from(is_in_shadow);
-        if let Fate::Refused { wait_us } = fate {
+        if let Verdict::Refused { wait_us } = verdict {
             if self.refused == 0 {
                 self.first_refused_us = t_us;
             }
@@ -129,11 +132,11 @@ impl KeyRecord {
     }
 }
 
-/// What became of a check.
+/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Admitted,
-    /// Refused, to come back in some time, or never.
+pub(super) enum Verdict {
+    Allowed,
+    /// Refused, with the advised wait; `None` is never.
     Refused {
         wait_us: Option<u64>,
     },
@@ -145,13 +148,64 @@ impl Record for KeyRecord {
     }
 }
 
+const BITS: u32 = 14;
+const REGISTERS: usize = 1 << BITS;
+
+/// How many different keys there were: an estimate that is off by about 1 % (HyperLogLog), in 16 KiB. A key that comes
+/// again changes nothing.
+pub(crate) struct Distinct {
+    longest: Vec<u8>,
+}
+
+impl Default for Distinct {
+    fn default() -> Distinct {
+        Distinct { longest: vec![0; REGISTERS] }
+    }
+}
+
+impl Distinct {
+    pub(crate) fn add(&mut self, key: &str) {
+        let hash = hash_of(key);
+        let place = usize::try_from(hash >> (u64::BITS - BITS)).unwrap_or(0);
+        // One more than the zeros that follow: at most 51, so it fits.
+        let zeros =
+            u8::try_from((hash << BITS | 1 << (BITS - 1)).leading_zeros() + 1).unwrap_or(u8::MAX);
+        self.longest[place] = self.longest[place].max(zeros);
+    }
+
+    /// About how many keys.
+    pub(crate) fn estimate(&self) -> usize {
+        let registers = REGISTERS as f64;
+        let sum: f64 = self.longest.iter().map(|zeros| (-f64::from(*zeros)).exp2()).sum();
+        let raw = 0.7213 / (1.0 + 1.079 / registers) * registers * registers / sum;
+        let empty = self.longest.iter().filter(|zeros| **zeros == 0).count();
+        // With few keys, the empty registers say more than the others.
+        let few = registers * (registers / empty.max(1) as f64).ln();
+        let estimate = if raw <= 2.5 * registers && empty > 0 { few } else { raw };
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate of a count"
+        )]
+        let rounded = estimate.round() as usize;
+        rounded
+    }
+}
+
+/// The same in every run, so that reports are.
+pub(super) fn hash_of(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
 #[cfg(test)]
-mod tests {
+mod keys_tests {
     use super::*;
 
     fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
         (0..times).for_each(|t_us| {
-            keys.note(key, |record| record.add(t_us, Fate::Refused { wait_us: Some(7) }, false));
+            keys.note(key, |record| record.add(t_us, Verdict::Refused { wait_us: Some(7) }, false));
         });
     }
 
@@ -161,34 +215,51 @@ mod tests {
         for (key, refused) in [("b", 2), ("a", 2), ("most", 9), ("few", 1)] {
             refuse(&mut keys, key, refused);
         }
-        keys.note("none", |record| record.add(1, Fate::Admitted, false));
+        keys.note("none", |record| record.add(1, Verdict::Allowed, false));
         let top: Vec<&str> =
             keys.top(3, |record| record.refused).into_iter().map(|(key, _)| key).collect();
         assert_eq!(top, ["most", "a", "b"]);
         assert_eq!(keys.top(10, |record| record.refused).len(), 4);
         assert_eq!(keys.number().to_string(), "5 keys");
-        let refused = keys.number_such(&Distinct::default(), |record| record.refused > 0);
-        assert_eq!(refused, Number { count: 4, is_estimate: false });
+        let refused = keys.number_matching(&Distinct::default(), |record| record.refused > 0);
+        assert_eq!(refused, KeyCount { count: 4, is_estimate: false });
     }
 
-    /// A flood of keys hides nobody, whether they come before it or after.
+    /// A flood of keys hides no key that is refused often, whether it comes before or after.
     #[test]
-    fn who_is_refused_much_is_found_whenever_they_come() {
+    fn keys_refused_often_are_found_whenever_they_come() {
         let mut keys = Keys::<KeyRecord>::default();
         refuse(&mut keys, "early", 50);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&number.to_string(), |record| record.add(0, Fate::Admitted, false));
+            keys.note(&number.to_string(), |record| record.add(0, Verdict::Allowed, false));
         }
         refuse(&mut keys, "late", 40);
         for number in 0..MOST_KEYS * 3 {
-            keys.note(&format!("x{number}"), |record| record.add(0, Fate::Admitted, false));
+            keys.note(&format!("x{number}"), |record| record.add(0, Verdict::Allowed, false));
         }
-        assert!(keys.has_forgotten() && keys.records.len() <= MOST_KEYS);
-        let Number { count, is_estimate } = keys.number();
+        assert!(keys.has_evicted() && keys.records.len() <= MOST_KEYS);
+        let KeyCount { count, is_estimate } = keys.number();
         assert!(is_estimate && count.abs_diff(6 * MOST_KEYS) < MOST_KEYS / 5, "{count}");
         let top = keys.top(2, |record| record.refused);
         let counts: Vec<(&str, u64)> =
             top.iter().map(|(key, record)| (*key, record.refused)).collect();
         assert_eq!(counts, [("early", 50), ("late", 40)]);
+    }
+}
+
+#[cfg(test)]
+mod distinct_tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_close_and_repetition_does_not_matter() {
+        for count in [1, 100, 10_000, 300_000, 1_000_000] {
+            let mut distinct = Distinct::default();
+            for number in (0..count).chain(0..count / 2) {
+                distinct.add(&format!("key-{number}"));
+            }
+            let estimate = distinct.estimate();
+            assert!(estimate.abs_diff(count) * 33 <= count.max(33), "{count}: {estimate}");
+        }
     }
 }

@@ -1,69 +1,65 @@
-//! The account of a rehearsal, in bounded memory.
+//! The counts of a rehearsal, in bounded memory.
 
-use waterclock::{Decision, Policy};
-use waterclock_server::decision_line::micros_up;
-use waterclock_server::engine::Standing;
+use fastrand::Rng;
+use waterclock::{Action, Decision, Origin, Policy};
+use waterclock_config::micros_up;
 
-use super::distinct::Distinct;
-use super::keys::{Fate, KeyRecord, Keys, Number};
-use super::refusals::Refusals;
+use super::keys::{Distinct, KeyCount, KeyRecord, Keys, Verdict};
 use super::smallest::Sample;
 use crate::picture::Refusal;
-use crate::stage::Turn;
+use crate::stage::Resolved;
 use crate::timeline::Timeline;
 
 const BINS: usize = 200;
 
-/// One check, and what it met.
-pub struct Checked<'a> {
-    pub turn: &'a Turn<'a>,
-    pub t_us: u64,
-    pub key: &'a str,
-    pub decision: &'a Decision,
+/// One check and its decision.
+pub(crate) struct Checked<'a> {
+    pub(crate) resolved: &'a Resolved<'a>,
+    pub(crate) t_us: u64,
+    pub(crate) key: &'a str,
+    pub(crate) decision: &'a Decision,
 }
 
-/// Everything that is counted.
+/// Everything that a report needs, counted event by event.
 pub struct Ledger {
-    pub events: u64,
-    pub checks: u64,
-    pub allowed: u64,
-    pub in_part: u64,
-    pub refused: u64,
-    /// Limits in shadow would have refused, whatever the others said.
-    pub in_shadow: u64,
-    /// By the place of the limit in the policy.
-    pub refused_by: Vec<u64>,
-    pub shadow_refused_by: Vec<u64>,
-    /// Refused by no limit of the policy: keys that are blocked, and those with limits of their own.
-    pub blocked: u64,
-    pub refused_by_own: u64,
-    pub keys: Keys<KeyRecord>,
-    pub timeline: Timeline,
+    pub(super) events: u64,
+    pub(super) checks: u64,
+    pub(super) allowed: u64,
+    pub(super) in_part: u64,
+    pub(super) refused: u64,
+    /// Shadow limits would have refused, whatever the others decided.
+    pub(super) in_shadow: u64,
+    /// By the position of the limit in the policy.
+    pub(super) refused_by: Vec<u64>,
+    pub(super) shadow_refused_by: Vec<u64>,
+    /// Refused by no limit of the policy: blocked keys, and keys with custom limits.
+    pub(super) blocked: u64,
+    pub(super) refused_by_custom: u64,
+    pub(super) keys: Keys<KeyRecord>,
+    pub(super) timeline: Timeline,
     /// The times of the first and the last check.
-    pub span_us: Option<(u64, u64)>,
-    /// What was asked for, as far as it is needed to look for other numbers. `None` where what came is more
-    /// than checks under the one policy.
-    pub sample: Option<Sample>,
+    pub(super) span_us: Option<(u64, u64)>,
+    /// The checks, as far as they are needed to search for other numbers. `None` where there is more than checks under
+    /// one policy.
+    pub(super) sample: Option<Sample>,
     refusals: Refusals,
     refused_keys: Distinct,
-    /// Why no other numbers are looked for.
-    pub no_sample: Option<&'static str>,
-    policy: String,
+    /// Why there is no sample.
+    pub(super) no_sample: Option<&'static str>,
 }
 
 impl Checked<'_> {
-    pub fn is_refused(&self) -> bool {
-        self.turn.policy().refuses(self.decision)
+    pub(crate) fn is_refused(&self) -> bool {
+        self.resolved.policy().refuses(self.decision)
     }
 
-    /// A refusal as it is drawn and told.
-    pub fn refusal(&self) -> Refusal {
-        let limits: Vec<&str> = self.turn.policy().names(self.decision.refused_by()).collect();
+    /// The refusal, to be drawn and listed.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let limits: Vec<&str> = self.resolved.policy().names(self.decision.refused_by()).collect();
         Refusal {
             t_us: self.t_us,
             key: self.key.to_owned(),
-            // No limit refuses who is on the list.
-            by: if matches!(self.turn.standing(), Standing::Blocked) {
+            by: if self.resolved.resolution().action == Action::Block {
                 "the block list".to_owned()
             } else {
                 limits.join(" and ")
@@ -74,6 +70,8 @@ impl Checked<'_> {
 }
 
 impl Ledger {
+    /// Empty counts for a policy.
+    #[must_use]
     pub fn new(policy: &Policy) -> Ledger {
         let limits = policy.limits().len();
         Ledger {
@@ -86,7 +84,7 @@ impl Ledger {
             refused_by: vec![0; limits],
             shadow_refused_by: vec![0; limits],
             blocked: 0,
-            refused_by_own: 0,
+            refused_by_custom: 0,
             keys: Keys::default(),
             timeline: Timeline::new(BINS),
             span_us: None,
@@ -94,12 +92,11 @@ impl Ledger {
             refusals: Refusals::default(),
             refused_keys: Distinct::default(),
             no_sample: None,
-            policy: policy.name().to_owned(),
         }
     }
 
-    /// Something that is no check: it changes what is left, and so what other numbers would do.
-    pub fn add_other(&mut self) {
+    /// Counts an event that is not a check. It changes what is left, so the sample cannot be played again.
+    pub(crate) fn add_other(&mut self) {
         self.events += 1;
         self.give_up_sample("the trace has more than checks");
     }
@@ -108,8 +105,9 @@ impl Ledger {
         (self.sample, self.no_sample) = (None, Some(reason));
     }
 
-    pub fn add(&mut self, checked: &Checked<'_>) {
-        let Checked { turn, t_us, key, decision } = *checked;
+    pub(crate) fn add(&mut self, checked: &Checked<'_>) {
+        let Checked { resolved, t_us, key, decision } = *checked;
+        let resolution = resolved.resolution();
         let is_refused = checked.is_refused();
         self.events += 1;
         self.checks += 1;
@@ -120,38 +118,37 @@ impl Ledger {
         }
         self.timeline.add(t_us, !is_refused);
         self.span_us = Some((self.span_us.map_or(t_us, |(from, _)| from), t_us));
-        // Whoever is on a list meets no limits.
-        let meets_limits = matches!(turn.standing(), Standing::Limited | Standing::Override(_));
-        let is_in_shadow = meets_limits && !decision.shadow_refused_by().is_empty();
-        let fate = match is_refused {
-            true => Fate::Refused { wait_us: decision.retry_after().map(micros_up) },
-            false => Fate::Admitted,
+        let is_listed = matches!(resolution.action, Action::Block | Action::Exempt);
+        let is_in_shadow = !is_listed && !decision.shadow_refused_by().is_empty();
+        let verdict = match is_refused {
+            true => Verdict::Refused { wait_us: decision.retry_after().map(micros_up) },
+            false => Verdict::Allowed,
         };
         self.in_shadow += u64::from(is_in_shadow);
-        self.keys.note(key, |record| record.add(t_us, fate, is_in_shadow));
+        self.keys.note(key, |record| record.add(t_us, verdict, is_in_shadow));
         if is_refused {
             self.refused_keys.add(key);
         }
         match &mut self.sample {
-            // Whoever has rules of their own does not care for these numbers.
-            Some(_) if turn.is_particular() => {}
-            Some(_) if turn.policy().name() != self.policy => {
+            // The policy's numbers do not apply to it.
+            Some(_) if resolved.is_by_key() => {}
+            Some(_) if resolution.origin == Origin::Tier => {
                 self.give_up_sample("tiers have other numbers of the same limits");
             }
-            Some(sample) => match turn.cost().plain() {
+            Some(sample) => match resolved.cost().plain() {
                 Some(units) => sample.add(key, t_us, units),
                 None => self.give_up_sample("the policy counts several units"),
             },
             None => {}
         }
-        match turn.standing() {
-            Standing::Limited => {
+        match resolution.action {
+            Action::Block => self.blocked += u64::from(is_refused),
+            Action::Exempt => {}
+            _ if resolved.is_by_key() => self.refused_by_custom += u64::from(is_refused),
+            _ => {
                 count(&mut self.refused_by, decision.refused_by().iter());
                 count(&mut self.shadow_refused_by, decision.shadow_refused_by().iter());
             }
-            Standing::Blocked => self.blocked += u64::from(is_refused),
-            Standing::Override(_) => self.refused_by_own += u64::from(is_refused),
-            Standing::Exempt => {}
         }
         if is_refused {
             self.refused += 1;
@@ -160,12 +157,12 @@ impl Ledger {
     }
 
     /// How many keys were refused at least once.
-    pub fn keys_refused(&self) -> Number {
-        self.keys.number_such(&self.refused_keys, |record| record.refused > 0)
+    pub(crate) fn keys_refused(&self) -> KeyCount {
+        self.keys.number_matching(&self.refused_keys, |record| record.refused > 0)
     }
 
     /// Some of the refusals, enough to draw them.
-    pub fn some_refusals(&self) -> Vec<Refusal> {
+    pub(crate) fn some_refusals(&self) -> Vec<Refusal> {
         self.refusals.kept()
     }
 }
@@ -175,5 +172,48 @@ fn count(counts: &mut [u64], places: impl Iterator<Item = usize>) {
         if let Some(count) = counts.get_mut(place) {
             *count += 1;
         }
+    }
+}
+
+const MOST_REFUSALS: usize = 4_000;
+
+/// Some of the refusals, each as likely to be kept as any other: enough to draw them.
+pub(crate) struct Refusals {
+    kept: Vec<Refusal>,
+    seen: u64,
+    random: Rng,
+}
+
+impl Default for Refusals {
+    fn default() -> Refusals {
+        // The same traffic gives the same picture.
+        Refusals { kept: Vec::new(), seen: 0, random: Rng::with_seed(0) }
+    }
+}
+
+impl Refusals {
+    /// The refusal is built only if it is kept.
+    pub(crate) fn add(&mut self, refusal: impl FnOnce() -> Refusal) {
+        self.seen += 1;
+        if self.kept.len() < MOST_REFUSALS {
+            self.kept.push(refusal());
+            return;
+        }
+        let place = usize::try_from(self.random.u64(..self.seen)).unwrap_or(usize::MAX);
+        if let Some(kept) = self.kept.get_mut(place) {
+            *kept = refusal();
+        }
+    }
+
+    /// How many there were.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Those that are kept, in the order of time.
+    pub(crate) fn kept(&self) -> Vec<Refusal> {
+        let mut kept = self.kept.clone();
+        kept.sort_by_key(|refusal| refusal.t_us);
+        kept
     }
 }

@@ -1,36 +1,50 @@
-//! A report as a picture, and as a page.
+//! A report as a picture, as a page, and for programs.
+
+use serde_json::{Map, Value, json};
+use waterclock::Policy;
+use waterclock_config::english::describe;
+use waterclock_config::{LimitSpec, NormalisedLimit};
 
 use super::keys::KeyRecord;
-use super::when::share;
+use super::smallest::Extent;
+use super::units::{grouped, share};
 use super::{Report, TOP};
 use crate::picture::{Page, Picture, Row, Times, at_a_glance};
-use waterclock_config::english::describe;
 
 impl Report<'_> {
+    /// The picture of checks over time, with refusals.
+    #[must_use]
     pub fn picture(&self) -> Picture {
         let ledger = &self.ledger;
         let span_us = ledger.timeline.span_us();
-        let mut notes =
-            vec![format!("{} of {} admitted", ledger.checks - ledger.refused, ledger.checks)];
+        let mut notes = vec![format!(
+            "{} of {} allowed",
+            grouped(ledger.checks - ledger.refused),
+            grouped(ledger.checks)
+        )];
         if ledger.refused > 0 {
             let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
             notes.push(format!("{refused} refused, of {keys}"));
         }
         let drawn = ledger.some_refusals().len() as u64;
         if ledger.in_shadow > 0 {
-            notes.push(format!("{} in shadow", share(ledger.in_shadow, ledger.checks)));
+            notes.push(format!("{} shadow-refused", share(ledger.in_shadow, ledger.checks)));
         }
         if drawn < ledger.refused {
-            notes.push(format!("{drawn} of {} refusals are drawn", ledger.refused));
+            notes.push(format!(
+                "{} of {} refusals are drawn",
+                grouped(drawn),
+                grouped(ledger.refused)
+            ));
         }
         notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
         Picture {
-            title: format!("{}, under policy {}", self.source, self.spec.name),
+            title: format!("{}, under policy {}", self.source, self.policy.name),
             times: Times::of(span_us.1),
             span_us,
             level_of: None,
             rows: vec![Row {
-                name: self.spec.name.clone(),
+                name: self.policy.name.clone(),
                 notes,
                 timeline: ledger.timeline.clone(),
                 level: Vec::new(),
@@ -39,6 +53,8 @@ impl Report<'_> {
         }
     }
 
+    /// The report as a page that needs no other file.
+    #[must_use]
     pub fn page(&self) -> String {
         let ledger = &self.ledger;
         let lead = match ledger.span_us {
@@ -46,7 +62,7 @@ impl Report<'_> {
                 let times = Times::of(until_us);
                 format!(
                     "{} checks from {} to {}.",
-                    ledger.checks,
+                    grouped(ledger.checks),
                     times.show(from_us),
                     times.show(until_us)
                 )
@@ -54,41 +70,40 @@ impl Report<'_> {
             None => "There was nothing to check.".to_owned(),
         };
         let mut page =
-            Page::new(&format!("{} under policy {}", self.source, self.spec.name), &lead);
+            Page::new(&format!("{} under policy {}", self.source, self.policy.name), &lead);
         page.picture(&self.picture().svg());
         page.section("What would have happened");
         let line = |word: &str, count: u64| {
-            vec![word.to_owned(), count.to_string(), share(count, ledger.checks)]
+            vec![word.to_owned(), grouped(count), share(count, ledger.checks)]
         };
         let mut totals = vec![line("allowed", ledger.allowed), line("refused", ledger.refused)];
         if ledger.in_part > 0 {
             totals.insert(1, line("in part", ledger.in_part));
         }
         if ledger.in_shadow > 0 {
-            totals.push(line("would have been refused in shadow", ledger.in_shadow));
+            totals.push(line("shadow-refused", ledger.in_shadow));
         }
         if ledger.blocked > 0 {
-            totals.push(line("of the refused, blocked keys", ledger.blocked));
+            totals.push(line("of the refused: blocked keys", ledger.blocked));
         }
-        if ledger.refused_by_own > 0 {
-            totals.push(line("of the refused, by limits of single keys", ledger.refused_by_own));
+        if ledger.refused_by_custom > 0 {
+            totals.push(line(
+                "of the refused: custom limits of single keys",
+                ledger.refused_by_custom,
+            ));
         }
         page.table(&["", "checks", "share"], totals);
         self.limits(&mut page, "Refused by limit", &ledger.refused_by);
-        self.limits(
-            &mut page,
-            "Would have been refused in shadow by limit",
-            &ledger.shadow_refused_by,
-        );
+        self.limits(&mut page, "Shadow-refused by limit", &ledger.shadow_refused_by);
         self.keys(&mut page, "Most refused keys", |record| record.refused);
-        self.keys(&mut page, "Keys most refused in shadow", |record| record.in_shadow);
+        self.keys(&mut page, "Most shadow-refused keys", |record| record.in_shadow);
         self.keys(&mut page, "Busiest keys", |record| record.checks);
         self.smallest(&mut page);
         page.section("The policy");
-        page.verbatim(&describe(self.spec));
-        if !self.remarks.is_empty() {
-            page.section("About what was read");
-            self.remarks.iter().for_each(|remark| page.paragraph(remark));
+        page.verbatim(&describe(self.policy));
+        if !self.notes.is_empty() {
+            page.section("Notes about the traffic");
+            self.notes.iter().for_each(|note| page.paragraph(note));
         }
         page.finish()
     }
@@ -98,9 +113,9 @@ impl Report<'_> {
             return;
         }
         page.section(title);
-        let limits = self.spec.built.limits().iter().zip(counts);
+        let limits = self.policy.built.limits().iter().zip(counts);
         let row = |(limit, count): (&waterclock::Limit, &u64)| {
-            vec![limit.name().to_owned(), count.to_string(), share(*count, self.ledger.checks)]
+            vec![limit.name().to_owned(), grouped(*count), share(*count, self.ledger.checks)]
         };
         page.table(&["limit", "refused", "share of checks"], limits.map(row));
     }
@@ -115,9 +130,9 @@ impl Report<'_> {
                 |words: String| if record.refused > 0 { words } else { "–".to_owned() };
             vec![
                 shown(key),
-                record.checks.to_string(),
-                record.refused.to_string(),
-                record.in_shadow.to_string(),
+                grouped(record.checks),
+                grouped(record.refused),
+                grouped(record.in_shadow),
                 share(record.refused, record.checks),
                 only_if_refused(times.show(record.first_refused_us)),
                 only_if_refused(times.show(record.last_refused_us)),
@@ -128,7 +143,7 @@ impl Report<'_> {
             "key",
             "checks",
             "refused",
-            "in shadow",
+            "shadow-refused",
             "share",
             "first refused",
             "last refused",
@@ -144,9 +159,9 @@ impl Report<'_> {
         page.section("The smallest limits that would have refused");
         let rows = self.smallest.iter().map(|found| {
             let words = |limit: &Option<_>| found.words(limit.as_ref());
-            vec![found.limit.clone(), words(&found.nobody), words(&found.one_percent)]
+            vec![found.limit.clone(), words(&found.none), words(&found.one_percent)]
         });
-        page.table(&["each alone", "nobody", "at most 1 % of checks"], rows);
+        page.table(&["each alone", "no check", "at most 1 % of checks"], rows);
         if !self.extent().is_empty() {
             page.paragraph(&format!("Found{}.", self.extent()));
         }
@@ -154,6 +169,73 @@ impl Report<'_> {
 }
 
 /// A key as a cell shows it.
-pub fn shown(key: &str) -> String {
+pub(crate) fn shown(key: &str) -> String {
     if key.is_empty() { "(empty)".to_owned() } else { key.to_owned() }
+}
+
+impl Report<'_> {
+    /// The report for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let ledger = &self.ledger;
+        let by_limit = |counts| by_limit(&self.policy.built, counts);
+        fn numbers(found: &Option<LimitSpec>) -> Option<NormalisedLimit<'_>> {
+            found.as_ref().map(NormalisedLimit::new)
+        }
+        let smallest: Vec<Value> = self
+            .smallest
+            .iter()
+            .map(|found| {
+                json!({ "limit": found.limit, "nobody": numbers(&found.none), "one_percent": numbers(&found.one_percent) })
+            })
+            .collect();
+        json!({
+            "source": self.source,
+            "policy": self.policy.name,
+            "events": ledger.events,
+            "checks": ledger.checks,
+            "allowed": ledger.allowed,
+            "in_part": ledger.in_part,
+            "refused": ledger.refused,
+            "in_shadow": ledger.in_shadow,
+            "from_us": ledger.span_us.map(|(from, _)| from),
+            "until_us": ledger.span_us.map(|(_, until)| until),
+            "refused_by": by_limit(&ledger.refused_by),
+            "blocked": ledger.blocked,
+            "refused_by_limits_of_keys": ledger.refused_by_custom,
+            "shadow_refused_by": by_limit(&ledger.shadow_refused_by),
+            "keys": ledger.keys.number().count,
+            "keys_refused": ledger.keys_refused().count,
+            "keys_are_estimates": ledger.keys.has_evicted(),
+            "most_refused_keys": self.top(|record| record.refused),
+            "keys_most_refused_in_shadow": self.top(|record| record.in_shadow),
+            "busiest_keys": self.top(|record| record.checks),
+            "timeline": ledger.timeline.json(),
+            "smallest_limits": smallest,
+            "smallest_limits_of_all_keys": self.extent == Extent::Whole,
+            "remarks": self.notes,
+        })
+    }
+
+    fn top(&self, of: impl Fn(&KeyRecord) -> u64) -> Vec<Value> {
+        let line = |(key, record): (&str, KeyRecord)| {
+            let when = |t_us: u64| (record.refused > 0).then_some(t_us);
+            json!({
+                "key": key,
+                "checks": record.checks,
+                "refused": record.refused,
+                "first_refused_us": when(record.first_refused_us),
+                "last_refused_us": when(record.last_refused_us),
+                "in_shadow": record.in_shadow,
+                "longest_retry_after_us": record.longest.us().and_then(when),
+            })
+        };
+        self.ledger.keys.top(TOP, of).into_iter().map(line).collect()
+    }
+}
+
+/// Counts by the names of a policy's limits.
+pub(crate) fn by_limit(policy: &Policy, counts: &[u64]) -> Map<String, Value> {
+    let limits = policy.limits().iter().zip(counts);
+    limits.map(|(limit, count)| (limit.name().to_owned(), json!(count))).collect()
 }

@@ -5,22 +5,21 @@ use std::io::{self, Write};
 use comfy_table::{Cell, Color};
 
 use super::keys::KeyRecord;
-use super::table::{Align, table};
-use super::when::{share, spark};
+use super::units::{Align, grouped, share, spark, table};
 use super::{Report, TOP};
 use crate::picture::{Times, at_a_glance};
-use crate::style::{BAD, GOOD, STRONG, WARN, styled};
+use crate::terminal::{BAD, GOOD, STRONG, WARN, styled};
 
-/// So many columns tell when refusals came.
+/// The width of the line that shows when refusals came.
 const COLUMNS: usize = 60;
 
 impl Report<'_> {
+    /// Writes the report as text with colours.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         self.write_totals(out)?;
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
-        self.write_particular(out)?;
-        let in_shadow = "would have been refused in shadow by limit";
-        self.write_limits(out, in_shadow, &self.ledger.shadow_refused_by)?;
+        self.write_listed(out)?;
+        self.write_limits(out, "shadow-refused by limit", &self.ledger.shadow_refused_by)?;
         self.write_keys(out)?;
         self.write_keys_in_shadow(out)?;
         if self.ledger.refused > 0 {
@@ -29,16 +28,16 @@ impl Report<'_> {
         if self.has_news() {
             self.write_smallest(out)?;
         }
-        for remark in &self.remarks {
-            writeln!(out, "{} {remark}", styled(WARN, "note:"))?;
+        for note in &self.notes {
+            writeln!(out, "{} {note}", styled(WARN, "note:"))?;
         }
         out.flush()
     }
 
     fn write_totals(&self, out: &mut impl Write) -> io::Result<()> {
         let ledger = &self.ledger;
-        writeln!(out, "events   {:>12}", ledger.events)?;
-        write!(out, "checks   {:>12}", ledger.checks)?;
+        writeln!(out, "{:<14}{:>13}", "events", grouped(ledger.events))?;
+        write!(out, "{:<14}{:>13}", "checks", grouped(ledger.checks))?;
         write!(out, "   by {}", ledger.keys.number())?;
         if let Some((from_us, until_us)) = ledger.span_us {
             let times = Times::of(until_us);
@@ -47,8 +46,8 @@ impl Report<'_> {
         }
         writeln!(out)?;
         let mut line = |style, word: &str, count: u64| {
-            let padded = format!("{word:<9}");
-            writeln!(out, "{}{count:>12}   {}", styled(style, padded), share(count, ledger.checks))
+            let (word, number) = (format!("{word:<14}"), grouped(count));
+            writeln!(out, "{}{number:>13}   {}", styled(style, word), share(count, ledger.checks))
         };
         line(GOOD, "allowed", ledger.allowed)?;
         if ledger.in_part > 0 {
@@ -56,7 +55,7 @@ impl Report<'_> {
         }
         line(BAD, "refused", ledger.refused)?;
         if ledger.in_shadow > 0 {
-            line(WARN, "in shadow", ledger.in_shadow)?;
+            line(WARN, "shadow-refused", ledger.in_shadow)?;
         }
         Ok(())
     }
@@ -66,25 +65,24 @@ impl Report<'_> {
             return Ok(());
         }
         writeln!(out, "{}", styled(STRONG, title))?;
-        for (limit, count) in self.spec.built.limits().iter().zip(counts) {
+        for (limit, count) in self.policy.built.limits().iter().zip(counts) {
             if *count > 0 {
-                writeln!(out, "  {count:>12}  {}", limit.name())?;
+                writeln!(out, "  {:>12}  {}", grouped(*count), limit.name())?;
             }
         }
         Ok(())
     }
 
-    /// What no limit of the policy refused.
-    fn write_particular(&self, out: &mut impl Write) -> io::Result<()> {
+    /// Refusals of no limit of the policy.
+    fn write_listed(&self, out: &mut impl Write) -> io::Result<()> {
         let ledger = &self.ledger;
         let words = [
             (ledger.blocked, "of blocked keys"),
-            (ledger.refused_by_own, "by limits of single keys"),
+            (ledger.refused_by_custom, "by custom limits of single keys"),
         ];
-        words
-            .iter()
-            .filter(|(count, _)| *count > 0)
-            .try_for_each(|(count, words)| writeln!(out, "refused  {count:>12}   {words}"))
+        words.iter().filter(|(count, _)| *count > 0).try_for_each(|(count, words)| {
+            writeln!(out, "{:<14}{:>13}   {words}", "refused", grouped(*count))
+        })
     }
 
     fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {
@@ -98,8 +96,8 @@ impl Report<'_> {
         let times = Times::of(until_us);
         let row = |(key, record): (&str, KeyRecord)| {
             vec![
-                Cell::new(record.refused).fg(Color::Red),
-                Cell::new(format!("of {}", record.checks)),
+                Cell::new(grouped(record.refused)).fg(Color::Red),
+                Cell::new(format!("of {}", grouped(record.checks))),
                 Cell::new(times.show(record.first_refused_us)),
                 Cell::new(times.show(record.last_refused_us)),
                 Cell::new(record.longest),
@@ -123,16 +121,16 @@ impl Report<'_> {
         if top.is_empty() {
             return Ok(());
         }
-        writeln!(out, "{}", styled(STRONG, "keys most refused in shadow"))?;
+        writeln!(out, "{}", styled(STRONG, "most shadow-refused keys"))?;
         let row = |(key, record): (&str, KeyRecord)| {
             vec![
-                Cell::new(record.in_shadow).fg(Color::Yellow),
-                Cell::new(format!("of {}", record.checks)),
+                Cell::new(grouped(record.in_shadow)).fg(Color::Yellow),
+                Cell::new(format!("of {}", grouped(record.checks))),
                 Cell::new(format!("{key:?}")),
             ]
         };
         use Align::{Left, Right};
-        let head = [("in shadow", Right), ("checks", Right), ("key", Left)];
+        let head = [("shadow-refused", Right), ("checks", Right), ("key", Left)];
         table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
 
@@ -141,7 +139,7 @@ impl Report<'_> {
             .ledger
             .timeline
             .bins()
-            .map(|(t_us, bin)| (t_us, bin.offered - bin.admitted))
+            .map(|(t_us, bin)| (t_us, bin.offered - bin.allowed))
             .collect();
         let worst = bins.iter().max_by_key(|(t_us, refused)| (*refused, std::cmp::Reverse(*t_us)));
         let Some((worst_us, refused)) = worst.copied() else { return Ok(()) };
@@ -154,7 +152,12 @@ impl Report<'_> {
             at_a_glance(self.ledger.timeline.width_us()),
         );
         writeln!(out, "{} |{}|", styled(STRONG, "when"), styled(BAD, spark(&columns)))?;
-        writeln!(out, "  most in the {width} from {}: {refused} refused", times.show(worst_us))
+        writeln!(
+            out,
+            "  most in the {width} from {}: {} refused",
+            times.show(worst_us),
+            grouped(refused)
+        )
     }
 
     fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
@@ -169,10 +172,10 @@ impl Report<'_> {
         )?;
         let rows = self.smallest.iter().map(|found| {
             let words = |limit: &Option<_>| Cell::new(found.words(limit.as_ref()));
-            vec![Cell::new(&found.limit), words(&found.nobody), words(&found.one_percent)]
+            vec![Cell::new(&found.limit), words(&found.none), words(&found.one_percent)]
         });
         use Align::Left;
-        let head = [("each alone", Left), ("nobody", Left), ("at most 1 % of checks", Left)];
+        let head = [("each alone", Left), ("no check", Left), ("at most 1 % of checks", Left)];
         table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
 }

@@ -1,28 +1,37 @@
-//! What happens, whatever it was read from; and how a line of our own says it.
+//! One event of a trace or a log.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use waterclock::{Cost, CostError, Outcome, Policy, Timestamp, Verb};
-
-use super::own::value::{Text, Units, Whole, Word};
+use waterclock::{Cost, CostError, Outcome, Policy, Verb};
 
 /// What happens, to which key, and when.
 pub struct Event<'a> {
+    /// Microseconds since the Unix epoch.
     pub t_us: u64,
+    /// Whose budget is asked about.
     pub key: Cow<'a, str>,
-    /// What is usual, where nobody says.
+    /// How much is asked for; none for the verb's default.
     pub cost: Option<Cost>,
+    /// What is asked.
     pub op: Op,
+    /// The tier that the request names.
     pub tier: Option<Cow<'a, str>>,
-    /// The keys that the policies after the first make of the same line, where each makes its own.
-    pub other_keys: Cow<'a, [String]>,
+    /// The keys of the same line for the policies after the first, where each forms its own.
+    pub(crate) other_keys: Cow<'a, [String]>,
+}
+
+impl<'a> Event<'a> {
+    /// A check of a key at the usual cost.
+    #[must_use]
+    pub fn check(t_us: u64, key: impl Into<Cow<'a, str>>) -> Event<'a> {
+        let (key, other_keys) = (key.into(), Cow::Borrowed(&[][..]));
+        Event { t_us, key, cost: None, op: Op::Check, tier: None, other_keys }
+    }
 }
 
 impl Event<'_> {
     /// The same, independent of the line it was read from.
+    #[must_use]
     pub fn into_owned(self) -> Event<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         Event {
@@ -33,7 +42,8 @@ impl Event<'_> {
         }
     }
 
-    /// What it is to the policy at this place, of those that the trace is read for.
+    /// The event as the policy at this place sees it, of those that the trace is read for.
+    #[must_use]
     pub fn under(&self, place: usize) -> Event<'_> {
         let other = place.checked_sub(1).and_then(|place| self.other_keys.get(place));
         Event {
@@ -45,8 +55,19 @@ impl Event<'_> {
         }
     }
 
-    /// What it costs, as a policy counts. It need not count every unit: another one that is tried may.
-    pub fn cost_under(&self, policy: &Policy) -> Result<Cost, CostError> {
+    pub(crate) fn verb(&self) -> Verb {
+        match self.op {
+            Op::Check => Verb::Check,
+            Op::Peek => Verb::Peek,
+            Op::Refund => Verb::Refund,
+            Op::Report(outcome) => Verb::Report(outcome),
+            Op::Reset => Verb::Reset,
+        }
+    }
+
+    /// Its cost under a policy. Units that the policy does not count are left out: another policy of the rehearsal may
+    /// count them.
+    pub(crate) fn cost_under(&self, policy: &Policy) -> Result<Cost, CostError> {
         match &self.cost {
             Some(cost) if cost.plain().is_none() => {
                 let counted = Cost::of_units(cost.units().filter(|(unit, _)| policy.counts(unit)));
@@ -57,8 +78,8 @@ impl Event<'_> {
     }
 }
 
-/// What is wrong with a cost, where it is one number and a policy counts several units, or names a unit that none of
-/// them counts.
+/// What is wrong with a cost: it is one number though a policy counts several units, or it names a unit that no policy
+/// counts.
 pub(super) fn misunderstood<'p>(
     mut policies: impl Iterator<Item = &'p Policy> + Clone,
     verb: Verb,
@@ -72,95 +93,35 @@ pub(super) fn misunderstood<'p>(
     verb.price(policies.next()?, Some(&Cost::of_units([(unknown, 0)]))).err()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What an event asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Op {
+    /// Decide, and charge if allowed.
     Check,
+    /// Decide without charging.
     Peek,
+    /// Give units back.
     Refund,
+    /// Report how a call ended.
     Report(Outcome),
+    /// Forget the key.
     Reset,
 }
 
 impl Op {
-    /// Whether something is given back or forgotten, whoever the key is.
-    pub fn gives_back(self) -> bool {
+    /// Whether it applies to the key's budget even if the key is exempt or blocked.
+    pub(crate) fn gives_back(self) -> bool {
         matches!(self, Op::Refund | Op::Reset)
     }
 
-    /// Named in the answer where the answer is not about the operation itself.
-    pub fn answer_names_it(self) -> Option<&'static str> {
+    /// Its name in the answer, where the answer shows the state after it.
+    pub(crate) fn name_in_answer(self) -> Option<&'static str> {
         match self {
             Op::Check | Op::Peek => None,
             Op::Refund => Some("refund"),
             Op::Report(_) => Some("report"),
             Op::Reset => Some("reset"),
         }
-    }
-}
-
-const KEYS: [&str; 6] = ["t_us", "key", "cost", "op", "outcome", "tier"];
-const OPS: [&str; 5] = ["check", "peek", "refund", "report", "reset"];
-/// The keys whose values are whole numbers.
-pub(super) const WHOLE: [&str; 2] = ["t_us", "cost"];
-const LATEST_US: u64 = Timestamp::MAX.as_nanos() / 1_000;
-
-impl<'de: 'a, 'a> Deserialize<'de> for Event<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Event<'a>, D::Error> {
-        deserializer.deserialize_map(EventVisitor)
-    }
-}
-
-struct EventVisitor;
-
-impl<'de> Visitor<'de> for EventVisitor {
-    type Value = Event<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(r#"a line must be an event such as {"t_us": 0, "key": "alice"}"#)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event<'de>, A::Error> {
-        let (mut t_us, mut key, mut cost) = (None, None, None);
-        let (mut op, mut outcome, mut tier) = (None, None, None);
-        while let Some(name) = map.next_key_seed(Word { what: "key", known: &KEYS })? {
-            let is_twin = match name {
-                "t_us" => {
-                    t_us.replace(map.next_value_seed(Whole { name, most: LATEST_US })?).is_some()
-                }
-                "cost" => cost.replace(map.next_value_seed(Units(name))?).is_some(),
-                "key" => key.replace(map.next_value_seed(Text("key"))?).is_some(),
-                "tier" => tier.replace(map.next_value_seed(Text("tier"))?).is_some(),
-                "op" => {
-                    op.replace(map.next_value_seed(Word { what: "op", known: &OPS })?).is_some()
-                }
-                _ => outcome
-                    .replace(
-                        map.next_value_seed(Word { what: "outcome", known: &["ok", "error"] })?,
-                    )
-                    .is_some(),
-            };
-            if is_twin {
-                return Err(A::Error::custom(format!("`{name}` stands twice in one event")));
-            }
-        }
-        let op = match (op, outcome) {
-            (Some("report"), Some(outcome)) => Op::Report(Outcome::from(outcome == "ok")),
-            (Some("report"), None) => {
-                return Err(A::Error::custom("`report` needs an `outcome`, \"ok\" or \"error\""));
-            }
-            (_, Some(_)) => return Err(A::Error::custom("`outcome` belongs to `report` only")),
-            (Some("peek"), None) => Op::Peek,
-            (Some("refund"), None) => Op::Refund,
-            (Some("reset"), None) => Op::Reset,
-            (_, None) => Op::Check,
-        };
-        Ok(Event {
-            t_us: t_us.ok_or_else(|| A::Error::custom("an event needs `t_us`"))?,
-            key: key.unwrap_or(Cow::Borrowed("")),
-            cost,
-            op,
-            tier,
-            other_keys: Cow::Borrowed(&[]),
-        })
     }
 }

@@ -1,14 +1,20 @@
-//! The lines of a file, of which none is longer than it may be.
+//! What events are read from, compressed or not, line by line with a bound on each line.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, Cursor, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
 
-use super::input::Input;
+use flate2::bufread::MultiGzDecoder;
+use waterclock_config::cannot_read;
+
+use crate::Error;
 
 /// The longest line, in bytes. A server writes no longer ones, and whatever else it is must not fill memory.
 const LONGEST: usize = 1 << 20;
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// The lines of an input that are not empty. A line may be extended by the next, and given back.
 pub(super) struct Lines {
     input: Input,
     /// What comes before the rest of the input: lines that were taken and given back.
@@ -23,6 +29,7 @@ pub(super) struct Lines {
     is_kept: bool,
     /// What is left of such a line is passed over when the next one is wanted.
     is_too_long: bool,
+    lines_read: u64,
 }
 
 impl Lines {
@@ -36,6 +43,7 @@ impl Lines {
             height: 1,
             is_kept: false,
             is_too_long: false,
+            lines_read: 0,
         }
     }
 
@@ -59,7 +67,12 @@ impl Lines {
             if !self.read()? {
                 return Ok(false);
             }
-            self.input.progress.line();
+            self.lines_read += 1;
+            if self.lines_read.is_multiple_of(LINES_PER_CALL)
+                && let Some(observer) = &mut self.input.observer
+            {
+                observer(self.lines_read);
+            }
             if self.number == 1 && self.line.starts_with(MARK) {
                 self.line.drain(..MARK.len());
             }
@@ -115,17 +128,71 @@ impl Lines {
     }
 }
 
+/// How much is read from the system at a time.
+const CHUNK: usize = 1 << 17;
+/// How every gzip file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// How many lines are read between two calls of an observer.
+const LINES_PER_CALL: u64 = 1 << 14;
+
+/// Bytes to read on any thread, and their name in error messages. Gzip is recognised and decompressed.
+pub struct Input {
+    name: String,
+    bytes: Box<dyn BufRead + Send>,
+    observer: Option<Box<dyn FnMut(u64) + Send>>,
+}
+
+impl Input {
+    /// Opens a file; `-` or nothing is standard input.
+    pub fn open(path: Option<&Path>) -> Result<Input, Error> {
+        match path {
+            Some(path) if path.as_os_str() != "-" => {
+                let name = path.display().to_string();
+                let file = File::open(path).map_err(|error| cannot_read(&name, &error))?;
+                Input::new(name, file)
+            }
+            _ => Input::new("<stdin>", io::stdin()),
+        }
+    }
+
+    /// Reads from anything, under a name for error messages.
+    pub fn new(
+        name: impl Into<String>,
+        mut bytes: impl Read + Send + 'static,
+    ) -> Result<Input, Error> {
+        let name = name.into();
+        // A pipe may deliver its bytes one by one.
+        let mut first = Vec::with_capacity(GZIP.len());
+        let look = bytes.by_ref().take(GZIP.len() as u64).read_to_end(&mut first);
+        look.map_err(|error| cannot_read(&name, &error))?;
+        let is_gzip = first == GZIP;
+        let bytes = BufReader::with_capacity(CHUNK, Cursor::new(first).chain(bytes));
+        let bytes: Box<dyn BufRead + Send> = if is_gzip {
+            // A file may hold several compressed streams, one after the other.
+            Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(bytes)))
+        } else {
+            Box::new(bytes)
+        };
+        Ok(Input { name, bytes, observer: None })
+    }
+
+    /// Calls this with the number of lines read so far, every few thousand lines; it is dropped when reading ends.
+    #[must_use]
+    pub fn observed_by(self, observer: impl FnMut(u64) + Send + 'static) -> Input {
+        Input { observer: Some(Box::new(observer)), ..self }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::progress::Progress;
 
     fn lines(text: &str) -> Lines {
         let bytes = Box::new(Cursor::new(text.to_owned().into_bytes()));
-        Lines::new(Input { name: "x".to_owned(), bytes, progress: Progress::hidden() })
+        Lines::new(Input { name: "x".to_owned(), bytes, observer: None })
     }
 
-    /// Where the next line is, and what it says.
+    /// The number and the text of the next line.
     fn next(lines: &mut Lines) -> Option<(u64, Result<String, String>)> {
         let is_there = lines.advance().unwrap();
         is_there.then(|| (lines.number, lines.text().map(Cow::into_owned)))
@@ -134,21 +201,21 @@ mod tests {
     #[test]
     fn what_is_given_back_comes_again() {
         let mut lines = lines("a\nb\n\nc\r\nd\ne");
-        let said = |number: u64, text: &str| Some((number, Ok(text.to_owned())));
-        assert_eq!(next(&mut lines), said(1, "a"));
+        let expected = |number: u64, text: &str| Some((number, Ok(text.to_owned())));
+        assert_eq!(next(&mut lines), expected(1, "a"));
         (0..3).for_each(|_| assert!(lines.extend().unwrap()));
         assert_eq!(lines.text().unwrap(), "a\nb\n\nc");
         lines.give_back().unwrap();
         assert_eq!(lines.text().unwrap(), "a");
-        assert_eq!(next(&mut lines), said(2, "b"));
+        assert_eq!(next(&mut lines), expected(2, "b"));
         // Beyond what was given back, and beyond the end.
         (0..4).for_each(|_| assert!(lines.extend().unwrap()));
         assert!(!lines.extend().unwrap());
         lines.give_back().unwrap();
-        assert_eq!(next(&mut lines), said(4, "c"));
+        assert_eq!(next(&mut lines), expected(4, "c"));
         assert!(lines.extend().unwrap());
         assert_eq!(lines.text().unwrap(), "c\r\nd");
-        assert_eq!(next(&mut lines), said(6, "e"));
+        assert_eq!(next(&mut lines), expected(6, "e"));
         assert_eq!(next(&mut lines), None);
     }
 

@@ -12,7 +12,7 @@ use waterclock_http::{ClientIp, compose_key};
 use super::ActivePolicy;
 
 /// The longest key, in bytes.
-pub const MAX_KEY: usize = 1_024;
+pub use waterclock_config::MAX_KEY;
 
 /// The field whose value is the address of a client.
 const ADDRESS_FIELD: &str = "client_ip";

@@ -1,51 +1,50 @@
-//! The connections, at work.
+//! The connections at work, and a progress bar.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::net::lookup_host;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::caller::Caller;
-use super::keys::Keys;
-use super::load::Load;
-use super::progress::Progress;
+use super::caller::{Answers, Caller};
+use super::load::{Keys, Load};
 use super::report::Report;
 use super::schedule::Schedule;
 use super::tally::Tallies;
-use crate::failure::Failure;
+use crate::output::Failure;
 use crate::server::NoAnswer;
 
-/// How long a connection that failed leaves the server alone.
+/// How long a connection waits after a failure.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long answers are waited for when it is over: longer than any call may take.
+/// How long to wait for answers at the end: longer than any call may take.
 const GRACE: Duration = Duration::from_secs(6);
 
-/// What the connections have in common.
+/// What the connections share.
 struct Shared {
     load: Load,
     schedule: Schedule,
     tallies: Tallies,
-    /// Whether anybody was ever answered: before that, a failure is a wrong address rather than a bad day.
+    /// Whether there was ever an answer: before that, a failure means a wrong address.
     answered: AtomicBool,
 }
 
-/// Does it, and says how it went.
+/// Applies the load and reports on it.
 pub(super) async fn drive(load: Load, shows_progress: bool) -> Result<Report, Failure> {
-    stay_on_this_machine(&load).await?;
-    let cannot = |error| format!("signals cannot be listened for: {error}");
+    refuse_remote(&load).await?;
+    let cannot = |error| format!("cannot listen for signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let callers = tokio::select! {
         callers = connect(&load) => callers,
-        _ = interrupt.recv() => return Err("interrupted before all connections were made".to_owned().into()),
+        _ = interrupt.recv() => return Err("interrupted before all connections were made".into()),
     };
     let callers = match callers {
         Ok(callers) => callers,
-        Err(no_answer) => return Err(load.server.complaint(&no_answer).await.into()),
+        Err(no_answer) => return Err(load.server.explain(&no_answer).await.into()),
     };
     let shared = Arc::new(Shared {
         schedule: Schedule::new(load.rate, load.duration, load.requests),
@@ -65,9 +64,9 @@ pub(super) async fn drive(load: Load, shows_progress: bool) -> Result<Report, Fa
     shared.schedule.stop();
     progress.end();
     if let Err(no_answer) = outcome {
-        return Err(shared.load.server.complaint(&no_answer).await.into());
+        return Err(shared.load.server.explain(&no_answer).await.into());
     }
-    let tally = shared.tallies.sum().ok_or_else(|| "there is no room to count".to_owned())?;
+    let tally = shared.tallies.sum().ok_or_else(|| "the latencies cannot be counted".to_owned())?;
     let unsent = shared.schedule.unsent(elapsed);
     Ok(Report::new(&shared.load, &tally, elapsed, unsent, is_interrupted))
 }
@@ -80,8 +79,8 @@ async fn connect(load: &Load) -> Result<Vec<Caller>, NoAnswer> {
     Ok(callers)
 }
 
-/// Other machines are loaded only on purpose. What is surely here is loopback, however it is written.
-async fn stay_on_this_machine(load: &Load) -> Result<(), Failure> {
+/// Refuses addresses that are not loopback, unless `--remote` is given.
+async fn refuse_remote(load: &Load) -> Result<(), Failure> {
     let address = &load.server.address;
     let found = lookup_host(address.authority()).await;
     let cannot = |error| format!("{address}: {}", NoAnswer::Unreachable(error));
@@ -89,13 +88,13 @@ async fn stay_on_this_machine(load: &Load) -> Result<(), Failure> {
     if is_here || load.is_remote {
         return Ok(());
     }
-    let sentence = "is not a loopback address; say --remote to load it all the same";
+    let sentence = "is not a loopback address; use --remote if you may load it";
     Err(format!("{address} {sentence}").into())
 }
 
 impl Shared {
-    /// Waits until all connections are done, or somebody has had enough. The second word of a person is the
-    /// last: then nothing is waited for.
+    /// Waits until all connections are done or the user interrupts. After the second interrupt it does not wait for
+    /// answers.
     async fn watch(
         &self,
         workers: &mut JoinSet<Result<(), NoAnswer>>,
@@ -124,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// One connection: asks whenever it is its turn, and dials again when it was cut off.
+    /// One connection: sends requests when they are due, and reconnects after a failure.
     async fn work(self: Arc<Shared>, connection: u64, caller: Caller) -> Result<(), NoAnswer> {
         let mut keys = Keys::new(self.load.keys, connection);
         let mut caller = Some(caller);
@@ -141,7 +140,7 @@ impl Shared {
                 }
                 Err(no_answer) if self.may_go_on(&no_answer) => {
                     self.tallies.failed(connection, requests, checks, no_answer.to_string());
-                    // Who says that it cannot decide is still there, and is asked again at once.
+                    // A server that refuses to decide is still there: no new connection.
                     if !matches!(no_answer, NoAnswer::Refused { .. }) {
                         caller = None;
                         sleep(PAUSE).await;
@@ -158,7 +157,7 @@ impl Shared {
         caller: &mut Option<Caller>,
         keys: &mut Keys,
         checks: u64,
-    ) -> Result<super::caller::Answers, NoAnswer> {
+    ) -> Result<Answers, NoAnswer> {
         let caller = match caller {
             Some(caller) => caller,
             None => caller.insert(Caller::connect(&self.load).await?),
@@ -166,11 +165,51 @@ impl Shared {
         caller.call(keys, checks).await
     }
 
-    /// Whether this is a failure to count, rather than a question that will never be answered.
+    /// Whether this failure is counted; other failures end the load.
     fn may_go_on(&self, no_answer: &NoAnswer) -> bool {
         match no_answer {
             NoAnswer::Broken(_) | NoAnswer::Late(_) => self.answered.load(Ordering::Relaxed),
             _ => no_answer.may_pass(),
         }
     }
+}
+
+/// A bar that fills with time, or with requests if their number is given.
+struct Progress {
+    bar: ProgressBar,
+    counts_requests: bool,
+}
+
+impl Progress {
+    /// How often it moves.
+    const EVERY: Duration = Duration::from_millis(200);
+
+    fn start(is_shown: bool, load: &Load) -> Progress {
+        let length = load.requests.unwrap_or_else(|| millis(load.duration));
+        let target =
+            if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(length), target);
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
+            bar.set_style(style);
+        }
+        Progress { bar, counts_requests: load.requests.is_some() }
+    }
+
+    fn show(&self, elapsed: Duration, counts: [u64; 4]) {
+        let [requests, allowed, refused, errors] = counts;
+        let per_second = u128::from(requests) * 1_000 / elapsed.as_millis().max(1);
+        self.bar.set_position(if self.counts_requests { requests } else { millis(elapsed) });
+        self.bar.set_message(format!(
+            "{per_second} requests/s, {allowed} allowed, {refused} refused, {errors} errors"
+        ));
+    }
+
+    /// Removes the bar: the report follows.
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,21 @@
-//! What is to be done, read from the arguments once and then certain.
+//! The load, read from the arguments.
 
 use std::time::Duration;
 
-use super::Bench;
-use crate::failure::Failure;
-use crate::server::{Server, ServerAddress};
+use fastrand::Rng;
 use waterclock::Cost;
 use waterclock_config::{Micros, quoted};
 use waterclock_server::observe::Face;
 
-/// How long it runs if nothing is said.
-const USUAL: Duration = Duration::from_secs(5);
-/// How long it runs at most, whatever is said.
+use super::Bench;
+use crate::output::Failure;
+use crate::server::{Server, ServerAddress};
+
+/// How long it runs by default.
+const DEFAULT: Duration = Duration::from_secs(5);
+/// How long it runs at most.
 pub(super) const LONGEST: Duration = Duration::from_secs(3_600);
-/// What stands for the key in a descriptor's value.
+/// Replaced by the key in a descriptor's value.
 pub(super) const KEY: &str = "{key}";
 
 /// A face by its usual name.
@@ -30,7 +32,7 @@ pub(super) struct Load {
     pub(super) server: Server,
     pub(super) policy: String,
     pub(super) keys: u64,
-    /// What is usual, where nobody says.
+    /// None for the usual cost.
     pub(super) cost: Option<Cost>,
     pub(super) connections: u64,
     /// Checks that go out at once on a connection.
@@ -70,7 +72,7 @@ impl Load {
         if self.server.address.face == Face::Http { 1 } else { self.at_once }
     }
 
-    /// In a few words, for the head of a report.
+    /// One line, for the head of a report.
     pub(super) fn title(&self) -> String {
         let what = match self.server.address.face {
             Face::Grpc => format!("domain {}", self.domain),
@@ -100,19 +102,19 @@ fn address(url: &str, protocol: Option<Protocol>) -> Result<ServerAddress, Strin
         Protocol::Grpc => ("grpc", Face::Grpc),
         Protocol::Redis => ("redis", Face::Resp),
     };
-    let Some((said, _)) = url.split_once("://") else {
+    let Some((given, _)) = url.split_once("://") else {
         return ServerAddress::parse(&format!("{scheme}://{url}"));
     };
     match ServerAddress::parse(url)? {
         address if address.face == face => Ok(address),
         _ => Err(format!(
             "--face {scheme} contradicts {}; leave one of them out",
-            quoted(&format!("{said}://"))
+            quoted(&format!("{given}://"))
         )),
     }
 }
 
-/// What only another protocol has would be passed over in silence otherwise.
+/// An error for flags that have no effect on this protocol.
 fn misplaced(asked: &Bench, face: Face) -> Result<(), String> {
     let wrong = [
         (asked.pipeline > 1 && face != Face::Resp, "--pipeline is for the Redis protocol"),
@@ -146,11 +148,33 @@ fn entry_of(text: &str) -> Result<(String, String), String> {
 
 fn duration(asked: &Bench) -> Result<Duration, String> {
     let Some(text) = &asked.duration else {
-        return Ok(if asked.requests.is_some() { LONGEST } else { USUAL });
+        return Ok(if asked.requests.is_some() { LONGEST } else { DEFAULT });
     };
-    let micros = Micros::parse(text).map_err(|complaint| format!("--duration {complaint}"))?;
+    let micros = Micros::parse(text).map_err(|problem| format!("--duration {problem}"))?;
     if micros.duration() > LONGEST {
         return Err(format!("--duration must be at most 1h; found {}", quoted(text)));
     }
     Ok(micros.duration())
+}
+
+/// Any of so many keys, each as likely as the others; the same sequence in every run.
+pub(super) struct Keys {
+    random: Rng,
+    many: u64,
+}
+
+impl Keys {
+    pub(super) fn new(many: u64, connection: u64) -> Keys {
+        Keys { random: Rng::with_seed(connection), many }
+    }
+
+    /// The next one's number.
+    pub(super) fn next(&mut self) -> u64 {
+        self.random.u64(0..self.many.max(1))
+    }
+
+    /// The next one's name.
+    pub(super) fn next_name(&mut self) -> String {
+        format!("bench-{}", self.next())
+    }
 }

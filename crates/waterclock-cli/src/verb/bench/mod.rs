@@ -1,12 +1,11 @@
 //! `waterclock bench`: load for a running server, and how long its answers take.
 
-mod bars;
 mod caller;
 mod drive;
-mod keys;
+mod grpc;
 mod load;
-mod progress;
 mod report;
+mod resp;
 mod schedule;
 mod tally;
 
@@ -17,28 +16,26 @@ use tokio::runtime::Builder;
 use waterclock::Cost;
 
 use self::load::Load;
-use crate::failure::{Failure, say};
-use crate::file::print_json;
+use crate::output::{Failure, print_json, warn};
 use crate::server::{Token, Trust};
 
-/// Load a running server and tell how fast it answers.
+/// Load a running server and measure how fast it answers.
 ///
 /// waterclock bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380;
 /// with TLS https://…, grpcs://… or rediss://…
 ///
-/// Every connection asks as fast as it is answered; with --rate requests are due at fixed instants instead,
-/// and latency counts from the instant at which a request was due: a server that stalls does not hide it
-/// by being asked less. Checks are real and charge real keys (bench-0, bench-1, …) of the policy.
-/// Ctrl-C ends it early, with a report. Numbers per second are of the time until the last answer has come.
+/// Every connection sends its next request when it has an answer. With --rate, requests are due at fixed times instead,
+/// and latency counts from the time a request was due, so that a server that stalls cannot hide it. Checks are real and
+/// charge real keys (bench-0, bench-1, …) of the policy. Ctrl-C ends it early, with a report. Numbers per second are of
+/// the time until the last answer.
 ///
-/// In the Redis protocol a part that a policy in nary mode grants counts as refused: its replies do not tell
-/// one from the other.
+/// In the Redis protocol a partial grant (mode nary) counts as refused: the replies do not tell one from the other.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
     /// The server's address; the scheme says which protocol to speak
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// The protocol, where the address does not say it
+    /// The protocol, if the address has no scheme
     #[arg(long, value_enum)]
     face: Option<load::Protocol>,
     /// The policy to ask about (HTTP and Redis protocol)
@@ -65,16 +62,16 @@ pub(crate) struct Bench {
     /// gRPC: an entry of the descriptor, such as user={key}, where {key} is the key; may be given again
     #[arg(long, value_name = "NAME=VALUE")]
     descriptor: Vec<String>,
-    /// Requests per second, due at fixed instants; without it, as many as are answered
+    /// Requests per second, due at fixed times; without it, as many as are answered
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     rate: Option<u64>,
     /// How long, such as 30s [default: 5s, or until --requests are done]
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// How many requests; whichever ends first ends it
+    /// How many requests; the first of --duration and --requests ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Load a server that is not at a loopback address: be sure that it is yours
+    /// Load a server that is not at a loopback address: make sure that you may
     #[arg(long)]
     remote: bool,
     #[command(flatten)]
@@ -94,11 +91,11 @@ impl Bench {
             .build()
             .map_err(|error| format!("the network cannot be used: {error}"))?;
         let driven = runtime.block_on(drive::drive(load, !self.json));
-        // Whatever is still not answered is not waited for.
+        // Pending requests are not waited for.
         runtime.shutdown_background();
         let report = driven?;
         for warning in report.warnings() {
-            say(&format!("warning: {warning}"));
+            warn(&warning);
         }
         if self.json {
             print_json(&report)?;
@@ -106,6 +103,6 @@ impl Bench {
             let mut out = anstream::stdout().lock();
             report.lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
-        report.complaint().map_or(Ok(ExitCode::SUCCESS), |complaint| Err(complaint.into()))
+        report.problem().map_or(Ok(ExitCode::SUCCESS), |problem| Err(problem.into()))
     }
 }

@@ -1,15 +1,15 @@
-//! How it went.
+//! The report of a load.
 
 use std::time::Duration;
 
 use serde::Serialize;
-
-use super::bars::{Bar, bars};
-use super::load::Load;
-use super::tally::Tally;
-use crate::style::{BAD, FAINT, GOOD, STRONG, WARN, styled};
 use waterclock_config::Micros;
+use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
 use waterclock_server::observe::Face;
+
+use super::load::Load;
+use super::tally::{Bar, Tally, bars};
+use crate::output::FAINT;
 
 /// How wide the longest bar is.
 const WIDEST: u64 = 40;
@@ -20,7 +20,7 @@ pub(super) struct Report {
     face: &'static str,
     #[serde(skip)]
     title: String,
-    /// What is asked about; of gRPC, the rules of the server know.
+    /// None for gRPC, where the rules of the server choose the policy.
     policy: Option<String>,
     keys: u64,
     connections: u64,
@@ -90,24 +90,24 @@ impl Report {
         }
     }
 
-    /// What to know before the numbers are believed.
+    /// What may make the numbers misleading.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.is_unlimited {
-            let what = "no rule of the server limits this descriptor: it passes whatever is asked";
+            let what = "no rule of the server limits this descriptor, so every request is allowed";
             warnings.push(what.to_owned());
         }
         if self.unsent > 0 {
             let Report { unsent, .. } = self;
             warnings.push(format!(
-                "{unsent} requests were due and never sent: the connections were all busy"
+                "{unsent} requests were due and never sent: all connections were busy"
             ));
         }
         warnings
     }
 
     /// Nothing at all was decided.
-    pub(super) fn complaint(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         let why = match &self.first_error {
             _ if self.decisions > 0 => return None,
             Some(why) => why,
@@ -200,7 +200,7 @@ fn readable(micros: f64) -> String {
     }
 }
 
-/// Nobody needs more.
+/// Rounded to tenths.
 fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }

@@ -8,9 +8,9 @@ use tokio::sync::Semaphore;
 use waterclock::{Clock, MonotonicClock, Timestamp};
 
 /// The pacer sleeps no longer than this, so that it notices the end.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
-/// Leave to send some requests.
+/// Permission to send some requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     /// How many.
@@ -20,7 +20,7 @@ pub(super) struct Turn {
     given_at: Timestamp,
 }
 
-/// Gives out turns until the time is over, enough were given, or somebody stops it.
+/// Gives out turns until the time is over, enough were given, or it is stopped.
 pub(super) struct Schedule {
     clock: MonotonicClock,
     start: Timestamp,
@@ -98,11 +98,11 @@ impl Schedule {
                 released = due;
             }
             if released == self.most {
-                // Nobody need wait any more: those who come too late are told that it is over.
+                // No connection needs to wait any more: late ones learn that it is over.
                 return self.due.add_permits(Semaphore::MAX_PERMITS / 2);
             }
             let next = due_after(released, rate).saturating_sub(elapsed);
-            thread::sleep(next.min(LOOK_AGAIN));
+            thread::sleep(next.min(LONGEST_SLEEP));
         }
     }
 

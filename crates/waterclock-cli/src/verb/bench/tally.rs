@@ -1,18 +1,18 @@
-//! What has come of the load so far.
+//! Counts and latencies of a load so far.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use super::caller::Answers;
 
-/// Latencies are told apart from a microsecond on, to three digits, up to more than any can be: no load goes
-/// on for longer than an hour, and no answer is waited for much longer than that.
+/// Latencies are recorded from 1 µs, to three digits, up to more than any can be: no load runs for more than an hour.
 const SHORTEST_NS: u64 = 1_000;
 const LONGEST_NS: u64 = 4_000_000_000_000;
 const DIGITS: u8 = 3;
-/// Histograms are large, and more connections than this share them.
+/// Histograms are large: with more connections than this, some share one.
 const MOST_HISTOGRAMS: u64 = 8;
 
 /// Counts and latencies of some connections.
@@ -117,7 +117,7 @@ impl Tallies {
         Some(sum)
     }
 
-    /// Requests, decisions that allow, those that refuse, and errors: for those who look often.
+    /// Requests, allowed, refused and errors, for the progress bar.
     pub(super) fn counts(&self) -> [u64; 4] {
         let mut counts = [0; 4];
         for tally in &self.0 {
@@ -129,9 +129,44 @@ impl Tallies {
     }
 }
 
+/// How many answers took at most so long, and longer than the line above says.
+#[derive(Serialize)]
+pub(super) struct Bar {
+    pub(super) up_to_us: u64,
+    pub(super) count: u64,
+}
+
+/// From the shortest to the longest, by steps of 1, 2 and 5.
+pub(super) fn bars(latency: &Histogram<u64>) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = Vec::new();
+    let mut edges = edges().peekable();
+    for step in latency.iter_recorded() {
+        let micros = step.value_iterated_to().div_ceil(1_000);
+        while edges.next_if(|edge| *edge < micros).is_some() {
+            // An edge that nothing is below yet is no line; one between others is an empty line.
+            if let (Some(last), Some(next)) = (bars.last(), edges.peek())
+                && *next > last.up_to_us
+            {
+                bars.push(Bar { up_to_us: *next, count: 0 });
+            }
+        }
+        let Some(edge) = edges.peek() else { break };
+        let count = step.count_at_value();
+        match bars.last_mut() {
+            Some(last) if last.up_to_us == *edge => last.count += count,
+            _ => bars.push(Bar { up_to_us: *edge, count }),
+        }
+    }
+    bars
+}
+
+/// 1, 2, 5, 10, 20, 50 … microseconds.
+fn edges() -> impl Iterator<Item = u64> {
+    (0..10).flat_map(|exponent| [1, 2, 5].map(|digit| digit * 10_u64.pow(exponent)))
+}
+
 #[cfg(test)]
-mod tests {
-    use super::super::bars::bars;
+mod tally_tests {
     use super::super::load::LONGEST;
     use super::*;
 
@@ -143,5 +178,23 @@ mod tests {
         let sum = tallies.sum().unwrap();
         assert_eq!((sum.requests, sum.latency.max() / 10_000_000_000), (2, 361));
         assert_eq!(bars(&sum.latency).iter().map(|bar| bar.count).sum::<u64>(), 2);
+    }
+}
+
+#[cfg(test)]
+mod bars_tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_is_in_one_line() {
+        let mut latency = Histogram::<u64>::new_with_bounds(1_000, 60_000_000_000, 3).unwrap();
+        for micros in [12, 13, 20, 21, 900, 40_000_000] {
+            latency.record(micros * 1_000).unwrap();
+        }
+        let bars = bars(&latency);
+        let shown: Vec<(u64, u64)> =
+            bars.iter().filter(|bar| bar.count > 0).map(|bar| (bar.up_to_us, bar.count)).collect();
+        assert_eq!(shown, [(20, 2), (50, 2), (1_000, 1), (50_000_000, 1)]);
+        assert!(bars.is_sorted_by(|one, other| one.up_to_us < other.up_to_us));
     }
 }

@@ -1,16 +1,20 @@
-//! An answer as people read it, whoever decided.
+//! An answer as people read it, decided here or by a running server.
 
+use http::{Method, StatusCode};
+use hyper::body::Bytes;
 use serde::Deserialize;
+use serde_json::json;
 use waterclock::{Answer, Cost, Policy};
+use waterclock_config::{Micros, micros_up};
+use waterclock_rehearse::terminal::{BAD, GOOD, styled, visible};
 
-use crate::style::{BAD, GOOD, styled};
-use crate::visible::visible;
-use waterclock_config::Micros;
-use waterclock_server::decision_line::micros_up;
+use crate::output::{Failure, warn};
+use crate::server::{Connection, NoAnswer, Response, Server};
+use crate::verb::block_on;
 
-/// What a sentence is made of: decided here, or read from a server's answer.
+/// The parts of a decision that a sentence needs.
 #[derive(Deserialize)]
-pub(super) struct Told {
+pub(super) struct Summary {
     allowed: bool,
     granted: Cost,
     remaining: Option<u64>,
@@ -24,11 +28,11 @@ pub(super) struct Told {
     pub(super) source: String,
 }
 
-impl Told {
-    pub(super) fn new(policy: &Policy, answer: &Answer) -> Told {
+impl Summary {
+    pub(super) fn new(policy: &Policy, answer: &Answer) -> Summary {
         let decision = &answer.decision;
         let names = |set| policy.names(set).map(str::to_owned).collect();
-        Told {
+        Summary {
             allowed: decision.is_allowed(),
             granted: Cost::from(decision.granted()),
             remaining: decision.remaining(),
@@ -40,16 +44,16 @@ impl Told {
         }
     }
 
-    /// The same, with names that others wrote made harmless.
-    pub(super) fn made_visible(mut self) -> Told {
+    /// With invisible characters in names escaped.
+    pub(super) fn made_visible(mut self) -> Summary {
         for name in self.refused_by.iter_mut().chain(&mut self.shadow_refused_by) {
             *name = visible(name);
         }
         self
     }
 
-    /// A partial grant is no refusal: then no limit is named, and something was granted. Whoever is
-    /// blocked is refused by no limit either, and is granted nothing.
+    /// A partial grant is not a refusal: no limit refused, and something was granted. A blocked key is refused by no
+    /// limit either, but granted nothing.
     pub(super) fn is_refusal(&self) -> bool {
         !self.allowed && (!self.refused_by.is_empty() || self.granted.is_zero())
     }
@@ -64,15 +68,15 @@ impl Told {
                 names => format!("; in shadow, {} would have refused", names.join(" and ")),
             };
             if self.source == "policy" {
-                // The numbers are those of a fresh key, and say nothing about this one.
-                let why = "the key is exempt, nothing limits it, or the store does not answer";
+                // The numbers are those of a fresh key.
+                let why = "the key is exempt or unlimited, or the store does not answer";
                 return format!(
                     "{} by the policy alone, not by the store: {why}{in_shadow}",
                     good("allowed")
                 );
             }
             let fresh = Micros(self.reset_after_us);
-            return format!("{}{left}; as fresh again in {fresh}{in_shadow}", good("allowed"));
+            return format!("{}{left}; full again in {fresh}{in_shadow}", good("allowed"));
         }
         let retry = match self.retry_after_us {
             Some(wait) => format!("retry in {}", Micros(wait)),
@@ -90,5 +94,66 @@ impl Told {
             [] => format!("{refused}: the key is blocked"),
             names => format!("{refused} by {}; {retry}", names.join(" and ")),
         }
+    }
+}
+
+/// One question to a server.
+pub(super) struct Question<'a> {
+    pub(super) policy: &'a str,
+    pub(super) key: &'a str,
+    pub(super) cost: Option<Cost>,
+    pub(super) tier: Option<&'a str>,
+}
+
+/// The server's answer, unchanged and parsed.
+pub(super) struct ServerAnswer {
+    pub(super) json: String,
+    pub(super) summary: Summary,
+}
+
+impl Question<'_> {
+    pub(super) fn ask(&self, server: &Server) -> Result<ServerAnswer, Failure> {
+        let asked = async {
+            match self.send(server).await {
+                Ok(answer) => Ok(answer),
+                Err(no_answer) => Err(server.explain(&no_answer).await),
+            }
+        };
+        let answer = block_on(asked)??;
+        if let Some(decided) = fallback(&answer.summary.source) {
+            warn(&format!("{decided}, because the server's store does not answer"));
+        }
+        Ok(answer)
+    }
+
+    async fn send(&self, server: &Server) -> Result<ServerAnswer, NoAnswer> {
+        let mut question = json!({ "policy": self.policy, "key": self.key });
+        if let Some(cost) = &self.cost {
+            question["cost"] = json!(cost);
+        }
+        if let Some(tier) = self.tier {
+            question["tier"] = tier.into();
+        }
+        let mut connection = Connection::open(server).await?;
+        let response =
+            connection.ask(Method::POST, "/v1/check", Bytes::from(question.to_string())).await?;
+        read(&response).ok_or_else(|| NoAnswer::of(&response, "POST /v1/check"))
+    }
+}
+
+fn read(response: &Response) -> Option<ServerAnswer> {
+    if !matches!(response.status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS) {
+        return None;
+    }
+    let json = std::str::from_utf8(&response.body).ok()?.trim();
+    let summary: Summary = serde_json::from_str(json).ok()?;
+    Some(ServerAnswer { json: json.to_owned(), summary: summary.made_visible() })
+}
+
+/// Who decided instead of the store.
+fn fallback(source: &str) -> Option<&'static str> {
+    match source {
+        "local" => Some("decided by the server's share of the limits"),
+        _ => None,
     }
 }

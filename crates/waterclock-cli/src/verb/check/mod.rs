@@ -1,29 +1,31 @@
 //! `waterclock check`: one decision.
 
 mod answer;
-mod memory;
-mod remote;
-mod served;
 
 use std::io::{self, Write};
 use std::num::IntErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::answer::Told;
-use crate::failure::{Failure, say};
-use crate::file::print_json;
+use waterclock::{
+    Answer, Charge, Clock, Cost, CostError, MonotonicClock, OnStoreError, Policy, Serving, Source,
+    Store, StoreError, Verb,
+};
+use waterclock_config::{Address, Config, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
+use waterclock_core::store::{Decide as _, Logs, State};
+use waterclock_redis::RedisStoreBuilder;
+use waterclock_rehearse::{Error, Rehearsed, warning_about};
+use waterclock_server::redis_store;
+
+use self::answer::{Question, Summary};
+use super::block_on;
+use crate::output::{Failure, print_json, warn};
 use crate::server::{Server, ServerAddress, Token, Trust};
-use crate::stage::Ruling;
-use waterclock::store::Decide as _;
-use waterclock::{Answer, Charge, Cost, CostError, Source, Timestamp, Verb};
-use waterclock_config::{Address, Config, PolicyConfig, did_you_mean};
-use waterclock_server::decision_line::DecisionLine;
 
 /// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
 ///
-/// Where the configuration names a Redis store, or WATERCLOCK_STORE_URL does, state lives there and
-/// the key is charged. With memory: nothing is kept, and the key is fresh on every run.
+/// If the configuration or WATERCLOCK_STORE_URL names a Redis store, the key is charged there. With memory: nothing is
+/// kept, and the key is fresh on every run.
 ///
 /// With --server a running server decides, by its own policies: waterclock check --server
 /// http://127.0.0.1:8080 POLICY KEY
@@ -33,11 +35,11 @@ pub(crate) struct Check {
     policy: String,
     /// Whose budget to charge
     key: String,
-    /// Units to charge; 0 only looks. Where a policy counts several: requests=1,tokens=800 [default: 1]
-    // Read by `whole`, which complains in one line.
+    /// Units to charge; 0 only peeks. Where a policy counts several units: requests=1,tokens=800 [default: 1]
+    // Parsed by `whole`, whose error is one line.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cost: Option<String>,
-    /// The caller's tier, of those that the policy has
+    /// The caller's tier, one of the policy's
     #[arg(long, value_name = "NAME")]
     tier: Option<String>,
     /// The configuration [default: ./waterclock.toml]
@@ -61,10 +63,10 @@ impl Check {
         match &self.server {
             Some(server) => self.ask(server, cost),
             None if self.token.is_given() => {
-                Err("--token-file is for a server; name it with --server".to_owned().into())
+                Err("--token-file is for a server; name it with --server".into())
             }
             None if self.trust.is_given() => {
-                Err("--ca is for a server; name it with --server".to_owned().into())
+                Err("--ca is for a server; name it with --server".into())
             }
             None => self.decide(cost),
         }
@@ -74,70 +76,67 @@ impl Check {
     fn ask(&self, server: &str, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let server = Server::new(ServerAddress::parse_http(server)?, &self.token, &self.trust)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
-        let question = served::Question { policy, key, cost, tier };
+        let question = Question { policy, key, cost, tier };
         let answer = question.ask(&server)?;
         if self.json {
-            code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.told)
+            code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.summary)
         } else {
-            say_it(&answer.told)
+            print(&answer.summary)
         }
     }
 
     /// By the configuration's policies.
     fn decide(&self, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let mut config = Config::load(self.config.as_deref())?;
-        let ruling = Ruling::new(config.choose(Some(&self.policy))?)?;
-        let spec = ruling.spec();
-        self.warn_of_tier(spec);
-        let cost = Verb::Check.price(&spec.built, cost.as_ref());
+        let chosen = config.choose(Some(&self.policy))?;
+        warning_about(&chosen).iter().for_each(|warning| warn(warning));
+        let rehearsed = Rehearsed::new(chosen)?;
+        self.warn_of_tier(rehearsed.config());
+        let cost = Verb::Check.price(&rehearsed.config().built, cost.as_ref());
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
-        let turn = ruling.turn_of(&self.key, self.tier.as_deref(), cost.clone());
-        let policy = turn.policy();
-        let at_once = turn.standing().answer(policy, &cost).or_else(|| {
-            let decision = turn.answer(Timestamp::default())?;
-            Some(Answer { decision, limits: Vec::new(), source: Source::Policy })
-        });
-        let mut answer = match (at_once, config.store.address()?) {
+        let resolved = rehearsed.resolve_check(&self.key, self.tier.as_deref(), cost.clone());
+        let policy = resolved.policy();
+        let mut answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
             (Some(answer), _) => answer,
-            // What limits nothing takes no store.
+            // A policy without limits needs no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
-                let (policy, key) = (policy.name(), self.key.as_bytes());
-                let charge = Charge { policy, key, cost: cost.clone() };
-                remote::decide(&url, &config.store, &ruling, charge)?
+                let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone());
+                in_redis(&url, &config.store, &rehearsed, charge)?
             }
-            (None, _) => memory::decide(policy, &cost)?,
+            (None, _) => in_memory(policy, &cost)?,
         };
-        answer.decision = turn.told(&self.key, answer.decision);
-        let told = Told::new(policy, &answer);
+        answer.decision = resolved.report(answer.decision);
+        let summary = Summary::new(policy, &answer);
         if !self.json {
-            return say_it(&told);
+            return print(&summary);
         }
-        let answer = DecisionLine::in_full(&spec.name, policy, &self.key, &cost, &answer);
-        code_after(print_json(&answer), &told)
+        let name = &rehearsed.config().name;
+        let line = DecisionLine::in_full(name, policy, &self.key, &cost, &answer);
+        code_after(print_json(&line), &summary)
     }
 }
 
-fn say_it(told: &Told) -> Result<ExitCode, Failure> {
-    code_after(writeln!(anstream::stdout(), "{}", told.sentence()), told)
+fn print(summary: &Summary) -> Result<ExitCode, Failure> {
+    code_after(writeln!(anstream::stdout(), "{}", summary.sentence()), summary)
 }
 
-/// The code says it, too, whether or not anybody reads the words: a refusal stays one.
-fn code_after(written: io::Result<()>, told: &Told) -> Result<ExitCode, Failure> {
+/// The exit code, even if the output is not read.
+fn code_after(written: io::Result<()>, summary: &Summary) -> Result<ExitCode, Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ if told.is_refusal() => Ok(ExitCode::from(1)),
+        _ if summary.is_refusal() => Ok(ExitCode::from(1)),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
 impl Check {
-    /// On a server an unknown tier is nothing special; here it may be a slip.
-    fn warn_of_tier(&self, spec: &PolicyConfig) {
+    /// A server ignores an unknown tier; here it may be a typo.
+    fn warn_of_tier(&self, policy: &PolicyConfig) {
         if let Some(name) = self.tier.as_deref()
-            && spec.tiers.iter().all(|tier| tier.name != name)
+            && policy.tiers.iter().all(|tier| tier.name != name)
         {
-            let hint = did_you_mean(name, spec.tiers.iter().map(|tier| tier.name.as_str()));
-            say(&format!("warning: policy `{}` has no tier `{name}`{hint}", spec.name));
+            let hint = did_you_mean(name, policy.tiers.iter().map(|tier| tier.name.as_str()));
+            warn(&format!("policy `{}` has no tier `{name}`{hint}", policy.name));
         }
     }
 }
@@ -152,4 +151,81 @@ fn whole(text: &str) -> Result<Cost, String> {
         let most = if is_large { format!(" to {}", u64::MAX) } else { String::new() };
         format!("--cost must be a whole number from 0{most}; found {text}")
     })
+}
+
+/// A decision about a key without state.
+fn in_memory(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
+    if !cost.is_zero() && policy.reserves_only() {
+        return Err(StoreError::reserves_only(policy.name()).to_string());
+    }
+    let now = MonotonicClock::default().now();
+    let (mut words, mut logs) = (vec![0; policy.words()], Logs::new());
+    let mut state = State::new(&mut words, &mut logs);
+    let verdict = policy.judge(state.view(), now, cost);
+    policy.record(&mut state, now, cost, verdict);
+    let decision = policy.answer(state.view(), now, cost, verdict);
+    let limits = policy.each(state.view(), now, cost, verdict).collect();
+    Ok(Answer { decision, limits, source: Source::Authoritative })
+}
+
+/// A decision by a Redis store, or by what its policy falls back to.
+fn in_redis(
+    url: &str,
+    store: &StoreConfig,
+    rehearsed: &Rehearsed,
+    charge: Charge<'_>,
+) -> Result<Answer, Failure> {
+    let asked = block_on(ask(redis_store(store, url)?, rehearsed, charge))?;
+    let (answer, failure) = asked.map_err(|error| why(url, error))?;
+    warn_of_fallback(url, answer.source, failure);
+    Ok(answer)
+}
+
+/// The answer, and the failure of the store if there was one.
+async fn ask(
+    settings: RedisStoreBuilder,
+    rehearsed: &Rehearsed,
+    charge: Charge<'_>,
+) -> Result<(Answer, Option<StoreError>), StoreError> {
+    let store = settings.start()?;
+    let config = rehearsed.config();
+    store.set_policy_as(config.built.clone(), serving(config)).await?;
+    rehearsed.register(&store).await?;
+    // The deadline is for an answer, and connecting takes longer. So a peek, which writes nothing, connects first; and
+    // it reports what is wrong, which a fallback's answer does not.
+    let now = MonotonicClock::default().now();
+    let failure = store.apply_at(now, Verb::Peek, std::slice::from_ref(&charge)).await.err();
+    match store.apply(Verb::Check, &[charge]).await {
+        Ok(answers) => {
+            answers.into_iter().next().map(|answer| (answer, failure)).ok_or_else(|| {
+                StoreError::failed(waterclock::Failure::BadReply, "no answer to the only question")
+            })
+        }
+        Err(error) => Err(failure.unwrap_or(error)),
+    }
+}
+
+fn serving(policy: &PolicyConfig) -> Serving {
+    let on_store_error = OnStoreError::parse(policy.on_store_error).unwrap_or_default();
+    Serving { on_store_error, lease: None }
+}
+
+/// What is wrong, and what to change in the configuration.
+fn why(url: &str, error: StoreError) -> String {
+    let sentence = Error::store(url, error).to_string();
+    match sentence.contains("UnknownIssuer") {
+        true => format!("{sentence}, or name the authority's file as `ca` in [store]"),
+        false => sentence,
+    }
+}
+
+/// Warns if the answer is not the store's.
+fn warn_of_fallback(url: &str, source: Source, failure: Option<StoreError>) {
+    let decided = match source {
+        Source::Local => "decided by this node's share of the limits",
+        Source::Policy => "allowed by `on_store_error`",
+        _ => return,
+    };
+    let late = || StoreError::failed(waterclock::Failure::Timeout, "no answer within the deadline");
+    warn(&format!("{decided}, because {}", why(url, failure.unwrap_or_else(late))));
 }

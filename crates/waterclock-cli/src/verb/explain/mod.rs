@@ -1,23 +1,22 @@
-//! `waterclock explain`: the story of a limit, told by the engine itself.
+//! `waterclock explain`: what a limit does to one key, as the engine decides it.
 
-mod account;
-mod prose;
 mod story;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::account::Account;
-use self::story::Story;
-use crate::failure::Failure;
-use crate::file::print_json;
-use crate::style::described;
-use crate::words::limit_in_words;
-use waterclock_config::Config;
-use waterclock_config::english::describe;
+use serde::Serialize;
+use serde_json::Value;
+use waterclock_config::english::{bound, describe, sentence};
+use waterclock_config::{Config, Invalid, LimitSpec, Micros, Normalised, PolicyConfig};
+use waterclock_rehearse::simulate::limit_of_words;
+use waterclock_rehearse::terminal::{BAD, GOOD, styled};
 
-/// Tell what a limit does: its numbers, what becomes of a burst, when to retry.
+use self::story::{Errors, Step, Story};
+use crate::output::{Failure, described, print_json};
+
+/// Explain a limit: its numbers, what happens to a burst, when to retry.
 ///
 /// waterclock explain "100 per minute", or waterclock explain -c FILE --policy NAME
 #[derive(clap::Args)]
@@ -41,7 +40,7 @@ impl Explain {
         let policy = if self.limit.is_empty() {
             Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?
         } else {
-            limit_in_words(&self.limit.join(" "))?
+            limit_of_words(&self.limit.join(" "))?
         };
         let story = Story::of(policy.built.clone());
         if self.json {
@@ -49,8 +48,92 @@ impl Explain {
         } else {
             let mut out = anstream::stdout().lock();
             writeln!(out, "{}", described(&describe(&policy)))?;
-            prose::lines(&story).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            lines(&story).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The story for people.
+fn lines(story: &Story) -> Vec<String> {
+    let Some((first, retries)) = story.steps.split_first() else {
+        let line = "a check never passes: only a reservation takes a slot, until it is settled or its lease ends";
+        return vec![line.to_owned()];
+    };
+    let one = if story.counts_several { "one of each unit" } else { "one unit" };
+    let mut lines = vec![format!("a fresh key, asked for {one} after another:")];
+    lines.push(format!("  at 0s: {}", passed(first)));
+    if story.unbounded {
+        lines.push("  and so does any number more".to_owned());
+        lines.extend(story.errors.as_ref().map(errors));
+        return lines;
+    }
+    lines.push(format!(
+        "  then {} by {}: retry in {}",
+        styled(BAD, "refused"),
+        first.refused_by.join(" and "),
+        wait(first.retry_after_us)
+    ));
+    lines.extend(retries.iter().map(|step| {
+        let next = wait(step.retry_after_us);
+        format!("  at {}: {}, the next in {next}", Micros(step.at_us), passed(step))
+    }));
+    if let Some(fresh) = story.fresh_at_us {
+        lines.push(format!("  at {}, after silence: as fresh", Micros(fresh)));
+    }
+    if let Some(most) = story.most_at_once {
+        lines.push(format!("a cost above {most} never passes in one piece"));
+    }
+    lines
+}
+
+fn passed(step: &Step) -> String {
+    styled(GOOD, format!("{} passed", step.passed))
+}
+
+fn errors(errors: &Errors) -> String {
+    let Errors { reported, .. } = errors;
+    let are = if *reported == 1 { "error is" } else { "errors are" };
+    format!(
+        "  once {reported} {are} reported: {} by {}, a probe passes in {}",
+        styled(BAD, "refused"),
+        errors.refused_by.join(" and "),
+        wait(errors.retry_after_us)
+    )
+}
+
+fn wait(micros: Option<u64>) -> String {
+    micros.map_or_else(|| "never".to_owned(), |micros| Micros(micros).to_string())
+}
+
+#[derive(Serialize)]
+/// The numbers of a policy, what they mean, and the story, for programs.
+struct Account {
+    policy: String,
+    /// Numbers, as `validate --json` shows them for a whole file.
+    settings: Value,
+    limits: Vec<Meaning>,
+    story: Story,
+}
+
+#[derive(Serialize)]
+struct Meaning {
+    name: String,
+    means: String,
+    bound: String,
+}
+
+impl Account {
+    fn new(policy: PolicyConfig, story: Story) -> Result<Account, Invalid> {
+        let meaning = |limit: &LimitSpec| Meaning {
+            name: limit.name.clone(),
+            means: sentence(limit),
+            bound: bound(limit),
+        };
+        let (name, limits) = (policy.name.clone(), policy.limits.iter().map(meaning).collect());
+        let mut alone = Config::read("the policy", "")?;
+        alone.policies.push(policy);
+        let mut shown = serde_json::to_value(Normalised::new(&alone, &[])).unwrap_or_default();
+        Ok(Account { settings: shown["policies"][&*name].take(), policy: name, limits, story })
     }
 }

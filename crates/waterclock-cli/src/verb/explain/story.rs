@@ -1,13 +1,13 @@
-//! What happens to one key that takes all it can get: a fresh key, asked again whenever it is told to come.
+//! What happens to a fresh key that takes all it can get, and retries after the advised wait.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use waterclock::{Clock, Decision, KeyedLimiter, MAX_LOG, ManualClock, Outcome, Policy, Timestamp};
 
-use waterclock_server::decision_line::micros_up;
+use waterclock_config::micros_up;
 
-/// How many retries of a caller that waits as told are shown.
+/// How many retries after the advised wait are shown.
 const RETRIES: usize = 5;
 
 /// What happened, in numbers.
@@ -30,7 +30,7 @@ pub(super) struct Story {
     pub(super) errors: Option<Errors>,
 }
 
-/// As much as passed at one instant, and what was said to the next unit.
+/// How much passed at one instant, and the answer to the next unit.
 #[derive(Serialize)]
 pub(super) struct Step {
     pub(super) at_us: u64,
@@ -154,7 +154,7 @@ impl Caller {
         self.policy.names(decision.refused_by()).map(str::to_owned).collect()
     }
 
-    /// Lets time pass, if there is so much left until the last instant that can be told.
+    /// Lets time pass, unless that is beyond the last instant there is.
     fn pass(&mut self, wait: Duration) -> bool {
         let left = Timestamp::MAX.as_nanos() - self.clock.now().as_nanos();
         let is_told = wait <= Duration::from_nanos(left);

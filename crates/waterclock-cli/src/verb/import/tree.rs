@@ -1,10 +1,12 @@
-//! The descriptors of each domain as the reference service understands them.
+//! The files of the reference service, and the descriptors of each domain as that service understands them.
 
+use std::path::Path;
+
+use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
-use waterclock_config::Pattern;
+use waterclock_config::{Pattern, cannot_read};
 
-use super::yaml::{Descriptor, Document, RateLimit, complaint};
-use crate::failure::Failure;
+use crate::output::Failure;
 
 /// A domain and where its descriptors begin.
 pub(super) struct Domain {
@@ -35,7 +37,7 @@ pub(super) struct Limit {
 
 pub(super) enum Kind {
     Unlimited,
-    /// So many per so long; nobody is refused in shadow.
+    /// So many requests per time; in shadow, none is refused.
     Window {
         requests: u32,
         per: &'static str,
@@ -50,7 +52,7 @@ pub(super) fn grow(documents: Vec<Document>) -> Result<Vec<Domain>, Failure> {
         let name = root.domain.value;
         if name.is_empty() {
             let at = Some(root.domain.referenced);
-            return Err(complaint(&file, at, "`domain` must not be empty"));
+            return Err(problem(&file, at, "`domain` must not be empty"));
         }
         let known = domains.iter().position(|domain| domain.name == name);
         let at = known.unwrap_or_else(|| {
@@ -79,7 +81,7 @@ fn add(
                 "there is another descriptor with the key `{}` and {which} beside this one; put them together",
                 node.key
             );
-            return Err(complaint(file, Some(at), sentence));
+            return Err(problem(file, Some(at), sentence));
         }
         nodes.push(node);
     }
@@ -87,20 +89,20 @@ fn add(
 }
 
 fn node(file: &str, at: Location, descriptor: Descriptor) -> Result<Node, Failure> {
-    let complain = |sentence: &str| Err(complaint(file, Some(at), sentence));
+    let refuse = |sentence: &str| Err(problem(file, Some(at), sentence));
     let key = descriptor.key.unwrap_or_default();
     let value = descriptor.value.filter(|value| !value.is_empty());
     if key.is_empty() {
-        return complain("a descriptor needs a `key`");
+        return refuse("a descriptor needs a `key`");
     }
     if value.is_none() && key.ends_with('*') {
-        return complain(
+        return refuse(
             "a `*` at the end of a `key` has no counterpart here; only values have wildcards",
         );
     }
     let value = value.as_deref().map_or(Pattern::Any, Pattern::parse);
     if descriptor.share_threshold && !matches!(value, Pattern::Prefix(_)) {
-        return complain("`share_threshold` needs a `value` that ends with `*`");
+        return refuse("`share_threshold` needs a `value` that ends with `*`");
     }
     let shadow = descriptor.shadow_mode;
     let limit = descriptor.rate_limit.map(|limit| limit_of(file, limit, shadow)).transpose()?;
@@ -123,11 +125,7 @@ fn limit_of(file: &str, limit: Spanned<RateLimit>, shadow: bool) -> Result<Limit
     let kind = match (limit.unlimited, limit.unit) {
         (true, None) => Kind::Unlimited,
         (true, Some(_)) => {
-            return Err(complaint(
-                file,
-                at,
-                "`unlimited` goes without a `unit`; remove one of them",
-            ));
+            return Err(problem(file, at, "`unlimited` goes without a `unit`; remove one of them"));
         }
         (false, unit) => {
             let unit = unit.unwrap_or_default();
@@ -135,7 +133,7 @@ fn limit_of(file: &str, limit: Spanned<RateLimit>, shadow: bool) -> Result<Limit
                 let sentence = format!(
                     "`unit` must be second, minute, hour, day, week, month or year; found {unit:?}"
                 );
-                return Err(complaint(file, at, sentence));
+                return Err(problem(file, at, sentence));
             };
             // The reference service takes a missing number for 0, and that for a refusal.
             Kind::Window { requests: limit.requests_per_unit.unwrap_or(0), per, shadow }
@@ -145,7 +143,7 @@ fn limit_of(file: &str, limit: Spanned<RateLimit>, shadow: bool) -> Result<Limit
     let replaces: Vec<String> = replaces.collect();
     let name = limit.name.filter(|name| !name.is_empty());
     if replaces.iter().any(|replaced| Some(replaced) == name.as_ref()) {
-        return Err(complaint(file, at, "a limit cannot replace itself; `replaces` names others"));
+        return Err(problem(file, at, "a limit cannot replace itself; `replaces` names others"));
     }
     Ok(Limit { kind, name, replaces })
 }
@@ -162,4 +160,80 @@ fn period(unit: &str) -> Option<&'static str> {
         "year" => Some("365d"),
         _ => None,
     }
+}
+
+/// One document: a domain and its descriptors.
+pub(super) struct Document {
+    pub(super) file: String,
+    root: Root,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Root {
+    pub(super) domain: Spanned<String>,
+    pub(super) descriptors: Option<Vec<Spanned<Descriptor>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Descriptor {
+    pub(super) key: Option<String>,
+    pub(super) value: Option<String>,
+    pub(super) rate_limit: Option<Spanned<RateLimit>>,
+    pub(super) descriptors: Option<Vec<Spanned<Descriptor>>>,
+    #[serde(default)]
+    pub(super) shadow_mode: bool,
+    #[serde(default)]
+    pub(super) detailed_metric: bool,
+    #[serde(default)]
+    pub(super) value_to_metric: bool,
+    #[serde(default)]
+    pub(super) share_threshold: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RateLimit {
+    pub(super) requests_per_unit: Option<u32>,
+    pub(super) unit: Option<String>,
+    #[serde(default)]
+    pub(super) unlimited: bool,
+    pub(super) name: Option<String>,
+    pub(super) replaces: Option<Vec<Replaced>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replaced {
+    pub(super) name: String,
+}
+
+/// The documents of a file.
+pub(super) fn read(path: &Path) -> Result<Vec<Document>, Failure> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| cannot_read(&file, &error))?;
+    let roots: Vec<Root> = serde_saphyr::from_multiple(&text).map_err(|error| {
+        let at = error.location();
+        problem(&file, at, sentence(&error.without_snippet().to_string()))
+    })?;
+    if roots.is_empty() {
+        return Err(Failure::from(format!("{file}: holds no `domain`")));
+    }
+    Ok(roots.into_iter().map(|root| Document { file: file.clone(), root }).collect())
+}
+
+/// `file:line:column: sentence`.
+fn problem(file: &str, at: Option<Location>, sentence: impl AsRef<str>) -> Failure {
+    let sentence = sentence.as_ref();
+    Failure::from(match at {
+        Some(at) => format!("{file}:{}:{}: {sentence}", at.line(), at.column()),
+        None => format!("{file}: {sentence}"),
+    })
+}
+
+/// The place stands before the sentence already.
+fn sentence(message: &str) -> &str {
+    let first = message.lines().next().unwrap_or_default();
+    first.rfind(" at line ").map_or(first, |end| &first[..end])
 }

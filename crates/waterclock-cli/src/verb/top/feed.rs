@@ -1,4 +1,4 @@
-//! Looks at the server again and again, on a thread of its own.
+//! Asks the server again and again, on its own thread.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
@@ -11,24 +11,24 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::snapshot::Snapshot;
-use crate::failure::Failure;
+use crate::output::Failure;
 use crate::server::{Connection, NoAnswer, Server};
 
 const QUESTION: &str = "GET /v1/live";
 
-/// What there is to tell.
+/// What happened.
 pub(super) enum News {
-    /// What the server says, read and in its own words.
+    /// What the server reports, parsed and unchanged.
     Snapshot { snapshot: Box<Snapshot>, json: String },
     /// It does not answer; it will be asked again.
     Away(String),
     /// It will never answer.
-    Nothing(String),
-    /// Somebody has told us to end.
+    Failed(String),
+    /// A signal ends it.
     End,
 }
 
-/// The server's word, look by look.
+/// News about the server.
 pub(super) struct Feed {
     news: Receiver<News>,
 }
@@ -37,11 +37,11 @@ impl Feed {
     pub(super) fn start(server: Server, every: Duration) -> Result<Feed, Failure> {
         let cannot = |error: std::io::Error| format!("the network cannot be used: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
-        // Whoever does not read is not told more and more: then the server is not asked, either.
+        // While the receiver does not read, the server is not asked.
         let (tell, news) = sync_channel(1);
         let look = Look { server, connection: None, tell };
         thread::spawn(move || {
-            runtime.block_on(look.again_and_again(every));
+            runtime.block_on(look.run(every));
             runtime.shutdown_background();
         });
         Ok(Feed { news })
@@ -69,12 +69,12 @@ struct Look {
 }
 
 impl Look {
-    /// Until somebody ends it, or nobody listens any more.
-    async fn again_and_again(mut self, every: Duration) {
+    /// Runs until a signal, or until the receiver is dropped.
+    async fn run(mut self, every: Duration) {
         let end = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = end.map(signal) else {
-            let sentence = "signals cannot be listened for".to_owned();
-            return drop(self.tell.send(News::Nothing(sentence)));
+            let sentence = "cannot listen for signals".to_owned();
+            return drop(self.tell.send(News::Failed(sentence)));
         };
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +96,7 @@ impl Look {
                 _ = terminate.recv() => News::End,
                 _ = hang_up.recv() => News::End,
             };
-            let is_last = matches!(news, News::End | News::Nothing(_));
+            let is_last = matches!(news, News::End | News::Failed(_));
             if self.tell.send(news).is_err() || is_last {
                 return;
             }
@@ -108,27 +108,28 @@ impl Look {
             Some(connection) => connection,
             None => Connection::open(&self.server).await?,
         };
-        let said = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
-        if said.status != StatusCode::OK {
-            return Err(NoAnswer::of(&said, QUESTION));
+        let response = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
+        if response.status != StatusCode::OK {
+            return Err(NoAnswer::of(&response, QUESTION));
         }
-        let json = String::from_utf8_lossy(&said.body).into_owned();
+        let json = String::from_utf8_lossy(&response.body).into_owned();
         let snapshot = serde_json::from_str(&json).map_err(|_| {
-            NoAnswer::Stranger(format!("answers {QUESTION} in a way that is not known here"))
+            NoAnswer::Stranger(format!(
+                "answers {QUESTION} with JSON that this version does not understand"
+            ))
         })?;
         self.connection = Some(connection);
         Ok(News::Snapshot { snapshot, json })
     }
 
-    /// Who has answered before may do so again, whatever is there just now. Who never has and hangs up is
-    /// not the one to ask.
+    /// A server that answered before may answer again. One that never did and hangs up is the wrong one.
     async fn no_news(&self, no_answer: &NoAnswer, was_answered: bool) -> News {
-        let sentence = self.server.complaint(no_answer).await;
+        let sentence = self.server.explain(no_answer).await;
         let hung_up = matches!(no_answer, NoAnswer::Broken(_));
         if was_answered || (no_answer.may_pass() && !hung_up) {
             News::Away(sentence)
         } else {
-            News::Nothing(sentence)
+            News::Failed(sentence)
         }
     }
 }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use crate::server::ServerAddress;
 
-    /// A server that says "later" to everybody, and how often it did.
+    /// A server that answers 503 to every request, and counts them.
     fn busy_server() -> (Server, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = ServerAddress::parse(&listener.local_addr().unwrap().to_string()).unwrap();
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_does_not_ask() {
+    fn the_server_is_not_asked_while_the_receiver_does_not_read() {
         let (server, asked) = busy_server();
         let feed = Feed::start(server, Duration::from_millis(10)).unwrap();
         thread::sleep(Duration::from_millis(500));

@@ -1,20 +1,20 @@
-//! `waterclock top`: what a running server does just now.
+//! `waterclock top`: what a running server does right now.
 
+mod draw;
 mod feed;
 mod plain;
-mod rates;
 mod screen;
 mod snapshot;
-mod units;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use self::feed::{Feed, News};
-use self::rates::Watched;
-use crate::failure::{Failure, say};
-use crate::server::{Server, ServerAddress, Token, Trust};
 use waterclock_config::Micros;
+
+use self::feed::{Feed, News};
+use self::snapshot::Watched;
+use crate::output::{Failure, warn};
+use crate::server::{Server, ServerAddress, Token, Trust};
 
 /// Watch a running server: decisions per second, policies, refused keys, store and configuration.
 ///
@@ -24,17 +24,17 @@ pub(crate) struct Top {
     /// The server's HTTP address; https://… for TLS
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// How often to look
+    /// How often to ask
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: String,
-    /// Look twice, an interval apart, print one table and end
+    /// Ask twice, an interval apart, print one table and end
     #[arg(long)]
     once: bool,
     #[command(flatten)]
     token: Token,
     #[command(flatten)]
     trust: Trust,
-    /// Print what the server says as lines of JSON, one per look; with --once, one line
+    /// Print what the server reports as lines of JSON, one per interval; with --once, one line
     #[arg(long)]
     json: bool,
 }
@@ -60,7 +60,7 @@ impl Top {
         }
     }
 
-    /// What the server says, in its own words. A server that is away is waited for, unless it is asked once.
+    /// What the server reports, unchanged. A server that is away is waited for, except with `--once`.
     fn lines(&self, feed: &Feed) -> Result<ExitCode, Failure> {
         let mut out = std::io::stdout().lock();
         let mut is_away = false;
@@ -77,26 +77,26 @@ impl Top {
                 News::Away(sentence) if self.once => return Err(sentence.into()),
                 News::Away(sentence) => {
                     if !std::mem::replace(&mut is_away, true) {
-                        say(&format!("warning: {sentence}; trying again"));
+                        warn(&format!("{sentence}; trying again"));
                     }
                 }
-                News::Nothing(sentence) => return Err(sentence.into()),
+                News::Failed(sentence) => return Err(sentence.into()),
                 News::End => return Ok(ExitCode::SUCCESS),
             }
         }
     }
 }
 
-/// One table, with the rates between two looks.
+/// One table, with the rates between two snapshots.
 fn once(feed: &Feed) -> Result<ExitCode, Failure> {
     let mut watched = Watched::default();
     loop {
         match feed.next() {
             News::Snapshot { snapshot, .. } => watched.take(*snapshot),
-            News::Away(sentence) | News::Nothing(sentence) => return Err(sentence.into()),
+            News::Away(sentence) | News::Failed(sentence) => return Err(sentence.into()),
             News::End => return Ok(ExitCode::SUCCESS),
         }
-        if let Some(now) = watched.now().filter(|_| watched.looks() > 1) {
+        if let Some(now) = watched.now().filter(|_| watched.snapshots() > 1) {
             let mut out = anstream::stdout().lock();
             plain::lines(now).iter().try_for_each(|line| writeln!(out, "{line}"))?;
             return Ok(ExitCode::SUCCESS);

@@ -1,14 +1,12 @@
-//! One look as plain text.
+//! One snapshot as plain text.
 
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
 
-use super::rates::{Now, Rates};
-use super::snapshot::{Configuration, Snapshot, StoreState};
-use super::units::{rate, span};
-use crate::style::{BAD, GOOD, STRONG, WARN, styled};
+use super::snapshot::{Configuration, Now, Rates, RefusedKey, Snapshot, StoreState, rate, span};
 
 /// How many refused keys are named.
 const MOST_KEYS: usize = 10;
@@ -19,11 +17,11 @@ pub(super) fn lines(now: &Now) -> Vec<String> {
     lines.extend(policies(now));
     lines.push(String::new());
     lines.extend(refused(snapshot));
-    let (store, is_well) = store(&snapshot.store);
-    lines.push(if is_well { store } else { styled(BAD, store) });
+    let (store, is_healthy) = store(&snapshot.store);
+    lines.push(if is_healthy { store } else { styled(BAD, store) });
     lines.push(connections(snapshot));
-    let (config, is_well) = config(&snapshot.config, snapshot.at_us);
-    lines.push(if is_well { config } else { styled(BAD, config) });
+    let (config, is_healthy) = config(&snapshot.config, snapshot.at_us);
+    lines.push(if is_healthy { config } else { styled(BAD, config) });
     lines
 }
 
@@ -34,7 +32,7 @@ pub(super) fn title(snapshot: &Snapshot) -> String {
 
 fn per_second(rates: Rates) -> String {
     format!(
-        "per second: {}, {}, {} in shadow, {} errors",
+        "per second: {}, {}, {} shadow-refused, {} errors",
         styled(GOOD, format!("{} allowed", rate(rates.allow))),
         styled(WARN, format!("{} refused", rate(rates.deny))),
         rate(rates.shadow_deny),
@@ -78,14 +76,12 @@ fn refused(snapshot: &Snapshot) -> Vec<String> {
     }
     let shown = &snapshot.refused.shown;
     let title = format!("most refused keys of the last minutes ({shown}):");
-    let line = |key: &super::snapshot::RefusedKey| {
-        format!("{:>9}  {}  {}", key.refusals, key.policy, key.key)
-    };
+    let line = |key: &RefusedKey| format!("{:>9}  {}  {}", key.refusals, key.policy, key.key);
     let keys = keys.iter().take(MOST_KEYS).map(line);
     std::iter::once(title).chain(keys).chain([String::new()]).collect()
 }
 
-/// How the store is, and whether that is well.
+/// The state of the store, and whether it is healthy.
 pub(super) fn store(store: &StoreState) -> (String, bool) {
     let errors = store.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     let kinds: Vec<&str> = store
@@ -96,15 +92,18 @@ pub(super) fn store(store: &StoreState) -> (String, bool) {
         .collect();
     let mut text = match store.degraded {
         true => {
-            format!("store {}: DEGRADED, each policy's on_store_error decides", store.name)
+            format!("store {}: DEGRADED, applying each policy's on_store_error", store.name)
         }
-        false => format!("store {}: well", store.name),
+        false => format!("store {}: healthy", store.name),
     };
     if errors > 0 {
         text.push_str(&format!("; {errors} failures so far ({})", kinds.join(", ")));
     }
     if store.overflowed > 0 {
-        text.push_str(&format!("; {} charges of keys without a place", store.overflowed));
+        text.push_str(&format!(
+            "; {} charges of keys without a slot of their own",
+            store.overflowed
+        ));
     }
     (text, !store.degraded)
 }
@@ -115,16 +114,16 @@ pub(super) fn connections(snapshot: &Snapshot) -> String {
     format!("connections: {}", parts.join(", "))
 }
 
-/// Which configuration is in force, and whether that is all well.
+/// The configuration in force, and whether all is well with it.
 pub(super) fn config(config: &Configuration, at_us: u64) -> (String, bool) {
     let reload = &config.last_reload;
     let ago = span(Duration::from_micros(at_us.saturating_sub(reload.at_us)));
-    let mut text = format!("configuration {}, number {}", config.file, config.generation);
+    let mut text = format!("configuration {}, generation {}", config.file, config.generation);
     if reload.success {
         text.push_str(&format!(", in force for {ago}"));
     } else {
         let problem = reload.problems.first().map_or("", |problem| problem);
-        text.push_str(&format!("; the one offered {ago} ago was turned down: {problem}"));
+        text.push_str(&format!("; a reload {ago} ago was rejected: {problem}"));
     }
     if !config.needs_restart.is_empty() {
         text.push_str(&format!("; a restart is needed for {}", config.needs_restart.join(", ")));

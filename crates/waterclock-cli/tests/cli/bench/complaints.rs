@@ -37,9 +37,9 @@ fn nobody_and_others() {
     complains(&format!("http://{nobody}"), &[], "cannot be reached: Connection refused");
     complains(&format!("redis://{nobody}"), &[], "cannot be reached: Connection refused");
     complains(&format!("grpc://{nobody}"), &GRPC, "cannot be reached: Connection refused");
-    complains("http://192.0.2.1:80", &[], "is not a loopback address; say --remote");
-    complains("http://0.0.0.0:80", &[], "is not a loopback address; say --remote");
-    complains("https://192.0.2.1", &[], "is not a loopback address; say --remote");
+    complains("http://192.0.2.1:80", &[], "is not a loopback address; use --remote");
+    complains("http://0.0.0.0:80", &[], "is not a loopback address; use --remote");
+    complains("https://192.0.2.1", &[], "is not a loopback address; use --remote");
 }
 
 #[test]

@@ -160,11 +160,11 @@ fn mistakes_are_told_before_a_line_is_read() {
         (&["--input", "combined", "--key", "lower(usr)"], &no_usr),
         (
             &["--input", "combined", "--cost", "bytes /"],
-            "--cost:1:8: here must be a field, a number, a text in quotes or `(`; found the end",
+            "--cost:1:8: expected a field, a number, a text in quotes or `(`; found the end",
         ),
         (
             &["--input", "combined", "--cost", "agent"],
-            "--cost:1:1: here must be a number; this is text; number(…) reads a number from a text",
+            "--cost:1:1: expected a number; this is text; number(…) reads a number from text",
         ),
         (
             &["--input", "combined", "--cost", "bytes / 0"],
@@ -188,11 +188,11 @@ fn mistakes_are_told_before_a_line_is_read() {
         ),
         (
             &["--input", "combined", "--where", "bytes"],
-            "--where:1:1: here must be a condition such as status >= 400; this is a number",
+            "--where:1:1: expected a condition such as status >= 400; this is a number",
         ),
         (
             &["--input", "combined", "--tier", "or_els(user, '')"],
-            "--tier:1:1: there is no function `or_els`; did you mean `or_else`?",
+            "--tier:1:1: unknown function `or_els`; did you mean `or_else`?",
         ),
         (
             &["--input", "csv"],
@@ -201,19 +201,19 @@ fn mistakes_are_told_before_a_line_is_read() {
         (&["--input", "csv", "--time", "dat"], "--time: there is no column `dat` in this log"),
         (
             &["--key", "user"],
-            "--key is about access logs; say which kind with --input combined, jsonl or csv",
+            "--key is about access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--spread"],
-            "--spread is about access logs; say which kind with --input combined, jsonl or csv",
+            "--spread is about access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--strict"],
-            "--strict is about access logs; say which kind with --input combined, jsonl or csv",
+            "--strict is about access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--delimiter", ","],
-            "--delimiter is about access logs; say which kind with --input combined, jsonl or csv",
+            "--delimiter is about access logs; name their format with --input combined, jsonl or csv",
         ),
         (&["--input", "combined", "--delimiter", ";"], "--delimiter is about --input csv\n"),
         (&["--input", "jsonl", "--delimiter", ","], "--delimiter is about --input csv\n"),
@@ -221,7 +221,7 @@ fn mistakes_are_told_before_a_line_is_read() {
         (&["--input", "jsonl", "--no-header"], "--no-header is about --input csv\n"),
         (
             &["--input", "combined", "--time-unit", "ms"],
-            "--time-unit is about times that are numbers, which the time in brackets is not; name another field with --time\n",
+            "--time-unit is about times that are numbers, and the time in brackets is not one; name another field with --time\n",
         ),
         (
             &["--input", "csv", "--delimiter", ";;"],

@@ -153,7 +153,7 @@ fn quotes_that_nothing_closes() {
         let run = replay(&place(), &["--input", "csv", "--key", "who"], csv);
         assert_eq!(run.code, Some(0));
         let said = format!(
-            "1 of {} lines were skipped, the first is <stdin>:3: a column begins with a quote that nothing closes",
+            "1 of {} lines were skipped, the first is <stdin>:3: a quote at the start of a column is never closed",
             read + 2
         );
         assert!(run.stderr.contains(&said), "{}", run.stderr);

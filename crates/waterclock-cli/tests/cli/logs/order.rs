@@ -37,8 +37,8 @@ fn who_is_too_late_is_told() {
     assert_eq!(run.code, Some(0));
     assert_eq!(
         run.stderr,
-        "warning: 2 of 7 lines come too late to be put in order, by up to 30 s; \
-         they count as at the time of the line before\n"
+        "warning: 2 of 7 lines are out of order by too much (up to 30 s); \
+         they count at the time of the line before\n"
     );
     let expected = [(0, "a"), (50, "b"), (50, "d"), (50, "e"), (95, "f"), (100, "c"), (101, "g")]
         .map(|(second, who)| json!([second * 1_000_000, who, 1]));
@@ -53,7 +53,7 @@ fn whole_seconds() {
     let run = replay(&place, COMBINED, &log);
     assert_eq!(
         run.stderr,
-        "warning: times are whole seconds, so that lines of the same second arrive at once; \
+        "warning: times are whole seconds, so lines of the same second arrive at once; \
          --spread spreads them over it\n"
     );
     assert_eq!(run.lines().iter().filter(|line| line["allowed"] == false).count(), 2);

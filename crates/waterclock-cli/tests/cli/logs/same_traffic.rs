@@ -90,5 +90,5 @@ fn many_lines() {
     let expected = place.run_with_input(&["replay"], &as_trace(&visits));
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     assert_eq!(run.stdout, expected.stdout);
-    assert!(run.stdout.contains("events          30000"), "{}", run.stdout);
+    assert!(run.stdout.contains("events               30,000"), "{}", run.stdout);
 }

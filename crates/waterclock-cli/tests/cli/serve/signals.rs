@@ -19,7 +19,7 @@ fn a_second_one_ends_it_now() {
         serving.signal(second);
         let status = serving.ended();
         assert_eq!(status.code(), Some(2), "{}", serving.log());
-        assert!(serving.log().contains("told twice to end"), "{}", serving.log());
+        assert!(serving.log().contains("ended by a second signal"), "{}", serving.log());
         assert!(!serving.log().contains("stopped"), "{}", serving.log());
     }
 }

@@ -28,7 +28,7 @@ fn one_table() {
         assert!(row("narrow")[2].parse::<f64>().unwrap() > 1.0, "{}", run.stdout);
         assert_eq!(row("narrow")[4], "2", "{}", run.stdout);
         assert!(run.stdout.contains(SHOWN), "{}", run.stdout);
-        assert!(run.stdout.contains("store memory: well"), "{}", run.stdout);
+        assert!(run.stdout.contains("store memory: healthy"), "{}", run.stdout);
     }
 }
 

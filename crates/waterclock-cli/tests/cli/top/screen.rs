@@ -27,9 +27,9 @@ fn numbers_move_and_q_ends_it() {
     let screen = terminal.screen();
     for part in [
         "policies by refused",
-        "store memory: well",
+        "store memory: healthy",
         "connections: grpc 0, http 2, resp 0",
-        "waterclock.toml, number 1",
+        "waterclock.toml, generation 1",
         "serving, up ",
     ] {
         assert!(screen.contains(part), "{part}:\n{screen}");
@@ -98,7 +98,7 @@ fn a_server_that_goes_and_comes_back() {
     let serving = serve();
     let address = serving.http.to_string();
     let mut terminal = top(&serving, &[]);
-    terminal.until("it is there", |screen| screen.contains("store memory: well"));
+    terminal.until("it is there", |screen| screen.contains("store memory: healthy"));
     drop(serving);
     terminal.until("it is away", |screen| screen.contains("cannot be reached: Connection refused"));
     assert!(terminal.screen().contains("policies by refused"), "what was seen last stays");
@@ -136,7 +136,7 @@ fn a_server_that_is_not_there_yet() {
     let place = Place::with_config(CONFIG);
     let environment = [("WATERCLOCK_HTTP", &*address.to_string())];
     let _serving = Serving::start_with(place, &["serve", "-c", "waterclock.toml"], &environment);
-    terminal.until("it is there", |screen| screen.contains("store memory: well"));
+    terminal.until("it is there", |screen| screen.contains("store memory: healthy"));
     terminal.press("q");
     assert_eq!(terminal.ended(), Some(0));
 }

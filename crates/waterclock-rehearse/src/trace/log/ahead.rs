@@ -1,59 +1,61 @@
-//! A log read on a thread of its own, while what it says is decided about on another.
+//! A log read on its own thread, while another decides about its events.
 
+use std::borrow::Cow;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use super::Log;
-use super::entry::Entry;
-use crate::failure::Failure;
-use crate::trace::event::Event;
+use waterclock::Cost;
 
-/// How many entries are handed over at a time, if their keys are no longer than keys should be,
+use super::Log;
+use crate::Error;
+use crate::trace::event::{Event, Op};
+
+/// How many entries, or bytes of keys, are handed over at a time.
 const BATCH: usize = 1_024;
 const BATCH_BYTES: usize = 1 << 20;
-/// and how many such batches may wait.
+/// How many batches may wait.
 const WAITING: usize = 4;
 
 enum Message {
     Batch(Vec<Entry>),
-    End(Result<(), Failure>, Vec<String>),
+    End(Result<(), Error>, Vec<String>),
 }
 
-/// The reading end of a log.
-pub(in crate::trace) struct Ahead {
+/// The receiving end of a log.
+pub(in crate::trace) struct ReadAhead {
     messages: Receiver<Message>,
-    /// Where batches go back to when they are done with, so that nothing is allocated anew.
+    /// Used batches go back, so that their memory is used again.
     done: Sender<Vec<Entry>>,
     batch: Vec<Entry>,
     next: usize,
-    remarks: Vec<String>,
+    notes: Vec<String>,
     is_end: bool,
 }
 
-impl Ahead {
-    /// Begins to read. The thread ends with the log, or soon after nobody listens any more.
-    pub(super) fn start(log: Log) -> Result<Ahead, Failure> {
+impl ReadAhead {
+    /// Starts the thread. It ends with the log, or soon after this is dropped.
+    pub(super) fn start(log: Log) -> Result<ReadAhead, Error> {
         let (sender, messages) = sync_channel(WAITING);
         let (done, used) = channel();
         thread::Builder::new()
             .spawn(move || read(log, &sender, &used))
-            .map_err(|error| format!("the log cannot be read on a thread: {error}"))?;
-        let (batch, remarks) = (Vec::new(), Vec::new());
-        Ok(Ahead { messages, done, batch, next: 0, remarks, is_end: false })
+            .map_err(|error| format!("cannot start a thread to read the log: {error}"))?;
+        let (batch, notes) = (Vec::new(), Vec::new());
+        Ok(ReadAhead { messages, done, batch, next: 0, notes, is_end: false })
     }
 
-    pub(in crate::trace) fn next_event(&mut self) -> Result<Option<Event<'_>>, Failure> {
+    pub(in crate::trace) fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
         while self.next == self.batch.len() && !self.is_end {
-            // A thread that ended before may have left without its batches.
+            // The thread may have ended already.
             let _ = self.done.send(std::mem::take(&mut self.batch));
             self.next = 0;
             match self.messages.recv() {
                 Ok(Message::Batch(batch)) => self.batch = batch,
-                Ok(Message::End(end, remarks)) => {
-                    (self.is_end, self.remarks) = (true, remarks);
+                Ok(Message::End(end, notes)) => {
+                    (self.is_end, self.notes) = (true, notes);
                     end?;
                 }
-                Err(_) => return Err("the log is not read any more".to_owned().into()),
+                Err(_) => return Err("the thread that reads the log has ended unexpectedly".into()),
             }
         }
         let event = self.batch.get(self.next).map(Entry::event);
@@ -61,8 +63,8 @@ impl Ahead {
         Ok(event)
     }
 
-    pub(in crate::trace) fn remarks(&self) -> &[String] {
-        &self.remarks
+    pub(in crate::trace) fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 
@@ -75,7 +77,7 @@ fn read(mut log: Log, listener: &SyncSender<Message>, used: &Receiver<Vec<Entry>
                 batch.push(entry);
             }
             Ok(None) => break Ok(()),
-            Err(failure) => break Err(failure),
+            Err(error) => break Err(error),
         }
         if batch.len() == BATCH || bytes > BATCH_BYTES {
             used.try_iter().flatten().for_each(|entry| log.recycle(entry));
@@ -86,8 +88,48 @@ fn read(mut log: Log, listener: &SyncSender<Message>, used: &Receiver<Vec<Entry>
             }
         }
     };
-    // Whoever does not listen any more does not care for the end either.
+    // Without a receiver, the end does not matter.
     if listener.send(Message::Batch(batch)).is_ok() {
-        let _ = listener.send(Message::End(end, log.remarks()));
+        let _ = listener.send(Message::End(end, log.notes()));
+    }
+}
+
+/// An event of a log. Its memory is used again for other events.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) t_us: u64,
+    pub(super) key: String,
+    pub(super) cost: Option<Cost>,
+    pub(super) has_tier: bool,
+    pub(super) tier: String,
+    /// The keys of the policies after the first, where each forms its own.
+    pub(super) other_keys: Vec<String>,
+}
+
+/// Entries with more bytes than this are not used again: long keys are rare, and must not add up.
+const SMALL: usize = 1 << 10;
+
+impl Entry {
+    /// Whether its memory is worth keeping.
+    pub(super) fn is_small(&self) -> bool {
+        let others: usize = self.other_keys.iter().map(String::capacity).sum();
+        self.key.capacity() + self.tier.capacity() + others <= SMALL
+    }
+
+    /// The bytes of its text.
+    pub(super) fn size(&self) -> usize {
+        let others: usize = self.other_keys.iter().map(String::len).sum();
+        self.key.len() + self.tier.len() + others
+    }
+
+    pub(super) fn event(&self) -> Event<'_> {
+        Event {
+            t_us: self.t_us,
+            key: Cow::Borrowed(&self.key),
+            cost: self.cost.clone(),
+            op: Op::Check,
+            tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
+            other_keys: Cow::Borrowed(&self.other_keys),
+        }
     }
 }

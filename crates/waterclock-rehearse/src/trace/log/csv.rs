@@ -1,18 +1,21 @@
-//! A line whose fields are separated by commas, or by another sign, and quoted where they hold one.
+//! A line whose fields are separated by commas, or by another character, and quoted where they contain one.
+//!
+//! Written by hand because logs are not always CSV: a quote that nothing closes must cost one line, not the rest of
+//! the file, and fields are borrowed from the line.
 
 use std::borrow::Cow;
 
 use waterclock_config::did_you_mean;
 
-use crate::expr::{Kind, Names, Row, Value};
-use crate::trace::shown::shown;
+use crate::expr::{Kind, Names, Row, Value, quoted};
+use crate::terminal::shown;
 
 /// Which columns there are, and where they are in the last line.
 pub(super) struct Csv {
     delimiter: u8,
     columns: Vec<String>,
     cells: Vec<Cell>,
-    /// The column that goes on in the next line, if one does, as far as it is known.
+    /// The column that continues on the next line, as far as it is known.
     open: Cell,
 }
 
@@ -24,12 +27,12 @@ struct Cell {
     has_quotes: bool,
 }
 
-/// Why a line is not split.
+/// Why a line cannot be split.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unsplit {
-    /// Its last column goes on in the next line.
+    /// Its last column continues on the next line.
     Open,
-    /// A column went on to a quote that is not its end, so the one at its beginning is not its beginning.
+    /// A quote inside a column that continued: the quote at its beginning does not open it.
     Stray,
 }
 
@@ -124,7 +127,7 @@ impl Names for Csv {
             .ok_or_else(|| {
                 let columns: Vec<String> = self.columns.iter().map(|name| shown(name)).collect();
                 let hint = did_you_mean(name, columns.iter().map(String::as_str));
-                let known = crate::expr::quoted(&self.columns.join(", "));
+                let known = quoted(&self.columns.join(", "));
                 format!("there is no column `{name}` in this log{hint} (it has {known})")
             })
     }
@@ -146,7 +149,7 @@ impl<'l> CsvRow<'l> {
 }
 
 impl Row for CsvRow<'_> {
-    /// An empty column says nothing.
+    /// An empty column is missing.
     fn value(&self, place: usize) -> Value<'_> {
         match self.text(place) {
             Some(text) if !text.is_empty() => Value::Text(text),

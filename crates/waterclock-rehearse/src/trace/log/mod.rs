@@ -1,76 +1,70 @@
-//! Access logs: lines that others wrote, made events.
+//! Access logs: lines of other programs as events.
 
 mod ahead;
 mod combined;
 mod csv;
-mod entry;
-mod format;
 mod instant;
 mod json;
+mod open;
 mod order;
 mod plan;
-mod price;
-mod settle;
-mod spread;
-mod tally;
 
-pub(super) use self::ahead::Ahead;
-pub(super) use self::instant::Unit;
-pub(super) use self::settle::{Kind, Settings, open};
+pub(super) use self::ahead::ReadAhead;
+pub use self::instant::TimeUnit;
 
 use waterclock_config::cannot_read;
 
-use self::entry::Entry;
-use self::format::Format;
-use self::order::Order;
+use self::ahead::Entry;
+use self::combined::Combined;
+use self::csv::{Csv, Unsplit};
+use self::json::Json;
+use self::order::{Order, Spread};
 use self::plan::Plan;
-use self::spread::Spread;
-use self::tally::Tally;
 use super::lines::Lines;
-use crate::failure::Failure;
+use crate::Error;
 
 /// A log that is being read.
-pub(super) struct Log {
+struct Log {
     lines: Lines,
-    format: Format,
+    format: LogFormat,
     plan: Plan,
     order: Order,
     spread: Option<Spread>,
     tally: Tally,
     is_strict: bool,
     is_end: bool,
-    /// Why it ended, if not because there is no more. It is told after all that was read before.
-    complaint: Option<Failure>,
-    /// Entries whose room can be used again.
+    /// Why it ended early. Reported after everything that was read before.
+    error: Option<Error>,
+    /// Entries whose memory can be used again.
     spare: Vec<Entry>,
 }
 
 impl Log {
     /// The next entry in the order of time.
-    fn next(&mut self) -> Result<Option<Entry>, Failure> {
+    fn next(&mut self) -> Result<Option<Entry>, Error> {
         loop {
             if let Some(entry) = self.ready() {
                 return Ok(Some(entry));
             }
             if self.is_end {
-                return self.complaint.take().map_or(Ok(None), Err);
+                return self.error.take().map_or(Ok(None), Err);
             }
             match self.read_line() {
                 Ok(true) => {}
                 Ok(false) => {
                     self.is_end = true;
                     let doubt = self.format.doubt(self.plan.has_found_time);
-                    self.complaint = self.tally.nothing_read(&doubt).map(Failure::from);
+                    self.error = self.tally.nothing_read(&doubt).map(Error::from);
                 }
-                Err(failure) => {
+                Err(error) => {
                     self.is_end = true;
-                    self.complaint = Some(failure);
+                    self.error = Some(error);
                 }
             }
         }
     }
 
-    /// An entry that nothing can come before any more.
+    /// An entry that no later line can precede.
     fn ready(&mut self) -> Option<Entry> {
         let Some(spread) = &mut self.spread else { return self.order.pop(self.is_end) };
         loop {
@@ -84,8 +78,8 @@ impl Log {
         }
     }
 
-    /// Takes in one line; whether there was one.
-    fn read_line(&mut self) -> Result<bool, Failure> {
+    /// Reads one line; whether there was one.
+    fn read_line(&mut self) -> Result<bool, Error> {
         let is_there = self.lines.advance();
         if !is_there.map_err(|error| cannot_read(self.lines.name(), &error))? {
             return Ok(false);
@@ -113,15 +107,160 @@ impl Log {
         Ok(true)
     }
 
-    /// Keeps the room of an entry that is done with.
+    /// Keeps the memory of a used entry.
     fn recycle(&mut self, entry: Entry) {
         if entry.is_small() {
             self.spare.push(entry);
         }
     }
 
-    /// What there is to tell once all is read.
-    fn remarks(&self) -> Vec<String> {
-        self.tally.remarks(&self.order, self.spread.is_some())
+    /// Notes once all is read.
+    fn notes(&self) -> Vec<String> {
+        self.tally.notes(&self.order, self.spread.is_some())
     }
+}
+
+/// How many lines a quoted field may span.
+const MOST_HEIGHT: u32 = 64;
+
+/// The format of a log, with what its first line says.
+enum LogFormat {
+    Combined,
+    Json(Json),
+    Csv(Csv),
+}
+
+impl LogFormat {
+    /// Ends the sentence about a log in which nothing could be read: asks whether the format is right, unless lines had
+    /// times.
+    fn doubt(&self, has_times: bool) -> String {
+        match self {
+            LogFormat::Combined | LogFormat::Csv(_) if has_times => String::new(),
+            LogFormat::Combined => ": is --input combined right?".to_owned(),
+            LogFormat::Csv(_) => ": is --input csv right?".to_owned(),
+            LogFormat::Json(json) => match json.fields_of_first() {
+                None => ": is --input jsonl right?".to_owned(),
+                Some(fields) => format!("; the fields of the first are {fields}"),
+            },
+        }
+    }
+
+    /// Fills an entry from the line; whether it counts. The inner error is about this line only.
+    fn fill(
+        &mut self,
+        lines: &mut Lines,
+        plan: &mut Plan,
+        entry: &mut Entry,
+    ) -> Result<Result<bool, String>, Error> {
+        if let LogFormat::Csv(csv) = self {
+            return fill_from_csv(csv, lines, plan, entry);
+        }
+        let text = match lines.text() {
+            Ok(text) => text,
+            Err(sentence) => return Ok(Err(sentence)),
+        };
+        Ok(match self {
+            LogFormat::Json(json) => json.parse(&text).and_then(|row| plan.fill(&row, entry)),
+            _ => Combined::parse(&text).and_then(|row| plan.fill(&row, entry)),
+        })
+    }
+}
+
+fn fill_from_csv(
+    csv: &mut Csv,
+    lines: &mut Lines,
+    plan: &mut Plan,
+    entry: &mut Entry,
+) -> Result<Result<bool, String>, Error> {
+    let mut height = 1;
+    let mut split = match lines.bytes() {
+        Err(sentence) => return Ok(Err(sentence)),
+        Ok(line) => csv.split(line),
+    };
+    while split == Err(Unsplit::Open) && height < MOST_HEIGHT {
+        let is_more = lines.extend().map_err(|error| cannot_read(lines.name(), &error))?;
+        if !is_more {
+            break;
+        }
+        height += 1;
+        split = lines.bytes().map_or(Err(Unsplit::Stray), |line| csv.go_on(line));
+    }
+    if split.is_ok() {
+        return Ok(lines.bytes().and_then(|line| plan.fill(&csv.row(line), entry)));
+    }
+    lines.give_back().map_err(|error| cannot_read(lines.name(), &error))?;
+    Ok(Err("a quote at the start of a column is never closed".to_owned()))
+}
+
+const SECOND_US: u64 = 1_000_000;
+
+/// Counts of lines, and what to note about them.
+#[derive(Default)]
+struct Tally {
+    read: u64,
+    left_out: u64,
+    skipped: u64,
+    /// Where it is, and why it was skipped.
+    first_skipped: Option<String>,
+    is_precise: bool,
+    shares_a_second: bool,
+    last_us: Option<u64>,
+    /// Notes about the options.
+    notes: Vec<String>,
+}
+
+impl Tally {
+    fn skip(&mut self, place: impl FnOnce() -> String) {
+        self.skipped += 1;
+        if self.first_skipped.is_none() {
+            self.first_skipped = Some(place());
+        }
+    }
+
+    fn note_time(&mut self, t_us: u64) {
+        self.is_precise |= !t_us.is_multiple_of(SECOND_US);
+        self.shares_a_second |= self.last_us == Some(t_us);
+        self.last_us = Some(t_us);
+    }
+
+    /// The sentence about a log in which nothing could be read, with what may be wrong.
+    fn nothing_read(&self, doubt: &str) -> Option<String> {
+        let first = self.first_skipped.as_ref().filter(|_| self.read == 0 && self.left_out == 0)?;
+        let none = match self.skipped {
+            1 => "its only line cannot be read".to_owned(),
+            lines => format!("none of {lines} lines can be read"),
+        };
+        Some(format!("{first}; {none}{doubt}"))
+    }
+
+    fn notes(&self, order: &Order, is_spread: bool) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if let Some(first) = &self.first_skipped {
+            let all = self.skipped + self.read + self.left_out;
+            notes.push(format!(
+                "{} of {all} lines were skipped, the first is {first}",
+                self.skipped
+            ));
+        }
+        if self.read == 0 && self.left_out > 0 {
+            notes.push(format!("--where leaves out all {} lines", self.left_out));
+        }
+        if order.late > 0 {
+            let by = seconds(order.latest_by_us);
+            notes.push(format!(
+                "{} of {} lines are out of order by too much (up to {by} s); they count at the time of the line before",
+                order.late, self.read
+            ));
+        }
+        if self.shares_a_second && !self.is_precise && !is_spread {
+            notes.push("times are whole seconds, so lines of the same second arrive at once; --spread spreads them over it".to_owned());
+        }
+        notes
+    }
+}
+
+/// With as many digits as it needs.
+fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -1,35 +1,35 @@
-//! Lines in the order of time, as far as that can be had without reading everything first.
+//! Lines in the order of time, as far as that is possible without reading everything first.
 //!
 //! Some servers log a request when it began and others when it ended, so neighbours may be exchanged. Most
-//! lines are in order all the same: they pass through a queue, and only those that are not through a heap.
+//! lines are in order all the same: they pass through a queue, and only the others through a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::entry::Entry;
+use super::ahead::Entry;
 
-/// Nobody waits for a line that is later than by so much,
+/// How far a line may be out of order: in time,
 const PATIENCE_US: u64 = 10_000_000;
-/// or so many lines,
-const MOST: usize = 10_000;
-/// or so many bytes of keys.
-const MOST_BYTES: usize = 16 << 20;
+/// in lines,
+const MOST_LATE: usize = 10_000;
+/// and in bytes of keys.
+const MOST_LATE_BYTES: usize = 16 << 20;
 
 #[derive(Default)]
 pub(super) struct Order {
     in_order: VecDeque<Placed>,
     others: BinaryHeap<Reverse<Placed>>,
-    /// How many have come.
+    /// How many lines came.
     count: u64,
     bytes: usize,
     newest_us: u64,
-    /// The time of the last that was let go.
-    gone_us: u64,
+    /// The time of the last line that was released.
+    released_us: u64,
     pub(super) late: u64,
     pub(super) latest_by_us: u64,
 }
 
-/// Equal times keep the order of lines.
+/// A line with its place: equal times keep the order of lines.
 struct Placed {
     place: u64,
     entry: Entry,
@@ -37,10 +37,10 @@ struct Placed {
 
 impl Order {
     pub(super) fn push(&mut self, mut entry: Entry) {
-        if entry.t_us < self.gone_us {
+        if entry.t_us < self.released_us {
             self.late += 1;
-            self.latest_by_us = self.latest_by_us.max(self.gone_us - entry.t_us);
-            entry.t_us = self.gone_us;
+            self.latest_by_us = self.latest_by_us.max(self.released_us - entry.t_us);
+            entry.t_us = self.released_us;
         }
         self.newest_us = self.newest_us.max(entry.t_us);
         self.bytes += entry.size();
@@ -61,7 +61,8 @@ impl Order {
         let first =
             if is_queued { self.in_order.front() } else { self.others.peek().map(|r| &r.0) };
         let waited_us = self.newest_us - first?.entry.t_us;
-        let is_full = self.in_order.len() + self.others.len() > MOST || self.bytes > MOST_BYTES;
+        let is_full =
+            self.in_order.len() + self.others.len() > MOST_LATE || self.bytes > MOST_LATE_BYTES;
         if !(is_end || is_full || waited_us > PATIENCE_US) {
             return None;
         }
@@ -71,7 +72,7 @@ impl Order {
             self.others.pop().map(|Reverse(placed)| placed)
         }?;
         self.bytes -= gone.entry.size();
-        self.gone_us = gone.entry.t_us;
+        self.released_us = gone.entry.t_us;
         Some(gone.entry)
     }
 }
@@ -102,8 +103,69 @@ impl Ord for Placed {
     }
 }
 
+const SECOND_US: u64 = 1_000_000;
+/// How many lines, and bytes of their keys, are buffered until their second is over.
+const MOST_SPREAD: usize = 100_000;
+const MOST_SPREAD_BYTES: usize = 16 << 20;
+
+/// Spreads the lines of a second evenly over it, where times are whole seconds.
+#[derive(Default)]
+pub(super) struct Spread {
+    buffered: Vec<Entry>,
+    ready: VecDeque<Entry>,
+    bytes: usize,
+    second: u64,
+    /// How much of the second has been released already.
+    released_us: u64,
+    /// Whether a line has more than whole seconds.
+    is_precise: bool,
+}
+
+impl Spread {
+    /// Takes lines in the order of time.
+    pub(super) fn push(&mut self, entry: Entry) {
+        let second = entry.t_us / SECOND_US;
+        if second != self.second {
+            self.release(SECOND_US);
+            (self.second, self.released_us, self.is_precise) = (second, 0, false);
+        }
+        self.is_precise |= !entry.t_us.is_multiple_of(SECOND_US);
+        self.bytes += entry.size();
+        self.buffered.push(entry);
+        if self.buffered.len() >= MOST_SPREAD || self.bytes > MOST_SPREAD_BYTES {
+            // How many more there are is not known: they get the other half of what is left.
+            self.release(self.released_us + (SECOND_US - self.released_us) / 2);
+        }
+    }
+
+    pub(super) fn pop(&mut self, is_end: bool) -> Option<Entry> {
+        if is_end {
+            self.release(SECOND_US);
+        }
+        self.ready.pop_front()
+    }
+
+    /// Releases the buffered lines, between what is released already and here.
+    fn release(&mut self, until_us: u64) {
+        let (from_us, count) = (self.released_us, self.buffered.len() as u64);
+        for (place, mut entry) in (0..).zip(self.buffered.drain(..)) {
+            if self.is_precise {
+                // Others of its second may have been released before it came.
+                entry.t_us = entry.t_us.max(self.second * SECOND_US + from_us);
+            } else {
+                entry.t_us += from_us + (until_us - from_us) * place / count;
+            }
+            self.ready.push_back(entry);
+        }
+        self.bytes = 0;
+        if !self.is_precise {
+            self.released_us = until_us;
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests {
+mod order_tests {
     use super::*;
 
     fn through(times: &[u64]) -> (Vec<(u64, u64)>, Order) {
@@ -130,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_late_comes_when_it_is_its_turn() {
+    fn late_lines_count_at_the_time_of_the_line_before() {
         let (out, order) = through(&[0, 1, 30_000_000, 0, 25_000_000]);
         assert_eq!(out, [(0, 0), (1, 1), (1, 3), (25_000_000, 4), (30_000_000, 2)]);
         assert_eq!((order.late, order.latest_by_us), (1, 1));
     }
 
     #[test]
-    fn what_is_held_is_bounded() {
+    fn the_buffer_is_bounded() {
         let mut order = Order::default();
-        for t_us in 0..=MOST as u64 {
+        for t_us in 0..=MOST_LATE as u64 {
             assert!(order.pop(false).is_none());
             order.push(Entry { t_us, ..Entry::default() });
         }
@@ -147,7 +209,7 @@ mod tests {
         assert!(order.pop(false).is_none());
         let mut order = Order::default();
         for _ in 0..3 {
-            order.push(Entry { key: "k".repeat(MOST_BYTES / 2), ..Entry::default() });
+            order.push(Entry { key: "k".repeat(MOST_LATE_BYTES / 2), ..Entry::default() });
         }
         assert!(order.pop(false).is_some() && order.pop(false).is_none());
     }
@@ -161,5 +223,48 @@ mod tests {
             expected.sort();
             assert_eq!(through(&times).0, expected);
         }
+    }
+}
+
+#[cfg(test)]
+mod spread_tests {
+    use super::*;
+
+    fn through(times: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut spread = Spread::default();
+        let mut out = Vec::new();
+        for t_us in times {
+            spread.push(Entry { t_us, ..Entry::default() });
+            while let Some(entry) = spread.pop(false) {
+                out.push(entry.t_us);
+            }
+        }
+        while let Some(entry) = spread.pop(true) {
+            out.push(entry.t_us);
+        }
+        out
+    }
+
+    #[test]
+    fn evenly() {
+        let second = SECOND_US;
+        let out = through([0, 0, 0, 0, second, 3 * second, 3 * second]);
+        assert_eq!(out, [0, 250_000, 500_000, 750_000, second, 3 * second, 3_500_000]);
+    }
+
+    #[test]
+    fn lines_that_know_better_stay() {
+        let out = through([0, 0, 700_000, 1_000_000, 1_000_000]);
+        assert_eq!(out, [0, 0, 700_000, 1_000_000, 1_500_000]);
+    }
+
+    #[test]
+    fn however_many_there_are() {
+        let out =
+            through((0..MOST_SPREAD as u64 * 5 / 2).map(|_| 9 * SECOND_US).chain([10 * SECOND_US]));
+        assert_eq!(out.len(), MOST_SPREAD * 5 / 2 + 1);
+        assert!(out.is_sorted());
+        assert!(out[..MOST_SPREAD * 5 / 2].iter().all(|t_us| t_us / SECOND_US == 9));
+        assert!(out[MOST_SPREAD * 2] > 9_740_000, "{}", out[MOST_SPREAD * 2]);
     }
 }

@@ -1,30 +1,32 @@
-//! What becomes of a line: whether it counts, when, whose and how much it is.
+//! What to make of a line: whether it counts, its time, key, cost and tier.
 
-use waterclock_server::engine::MAX_KEY;
+use waterclock::{Cost, Policy, Verb};
+use waterclock_config::{MAX_KEY, PolicyConfig};
+use waterclock_core::Decimal;
 
-use super::entry::Entry;
-use super::instant::{Instants, Unit};
-use super::price::Price;
-use crate::expr::{Expression, Ratio, Row, Value};
+use super::ahead::Entry;
+use super::instant::{Instants, TimeUnit};
+use crate::Error;
+use crate::expr::{Expression, Kind, Names, Row, Value};
+use crate::trace::event::misunderstood;
 
-/// What the flags say, ready for lines.
+/// The options of a log, ready for lines.
 pub(super) struct Plan {
     pub(super) condition: Option<Expression>,
     /// The first of these fields that a line has is its time.
-    pub(super) times: Vec<(usize, Unit)>,
+    pub(super) times: Vec<(usize, TimeUnit)>,
     pub(super) key: Expression,
-    /// Of the policies after the first, where each makes its own.
+    /// The keys of the policies after the first, where each forms its own.
     pub(super) other_keys: Vec<Expression>,
-    /// 1 where nothing is said.
     pub(super) cost: Price,
     pub(super) tier: Option<Expression>,
     pub(super) instants: Instants,
-    /// Whether a line was found to have a time: then the log is what it is said to be.
+    /// Whether a line had a time: then the format is right.
     pub(super) has_found_time: bool,
 }
 
 impl Plan {
-    /// Fills an entry; whether the line counts at all. A complaint is why it cannot be read.
+    /// Fills an entry; false if the line does not count. An error says why the line cannot be read.
     pub(super) fn fill(&mut self, row: &dyn Row, entry: &mut Entry) -> Result<bool, String> {
         if let Some(condition) = &self.condition
             && !condition
@@ -79,13 +81,13 @@ fn write_key(expression: &Expression, row: &dyn Row, room: &mut String) -> Resul
     Ok(())
 }
 
-/// As a cost is counted.
-pub(super) fn whole_number(number: Ratio) -> Result<u64, String> {
+/// A cost, rounded up.
+pub(super) fn whole_number(number: Decimal) -> Result<u64, String> {
     u64::try_from(number.ceil())
         .map_err(|_| format!("a cost must be from 0 to {}; found {number}", u64::MAX))
 }
 
-/// Says which expression it was that had no value.
+/// Adds the flag of the expression to a sentence.
 pub(super) fn in_flag(flag: &str) -> impl Fn(String) -> String {
     move |sentence| format!("{flag}: {sentence}")
 }
@@ -95,4 +97,93 @@ pub(super) fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> Str
     format!(
         "there is no `{field}` in this line, which {flag} needs; or_else({field}, …) mends that"
     )
+}
+
+const FLAG: &str = "--cost";
+
+/// What a line costs: one expression, or one for each unit that the policy counts.
+pub(super) enum Price {
+    /// The usual cost.
+    Usual,
+    One(Expression),
+    Each(Vec<(Box<str>, Expression)>),
+}
+
+impl Price {
+    /// Reads `--cost`: one expression, or `unit=expression` for each unit.
+    pub(super) fn read(
+        texts: &[String],
+        names: &mut dyn Names,
+        counted_by: &[&PolicyConfig],
+    ) -> Result<Price, Error> {
+        let mut read = |text: &str| -> Result<Expression, Error> {
+            let expression = Expression::parse(FLAG, text, names, Kind::Number)?;
+            if let Some(number) =
+                expression.constant().and_then(|cost| cost.to_number().ok().flatten())
+            {
+                whole_number(number).map_err(in_flag(FLAG))?;
+            }
+            Ok(expression)
+        };
+        let (price, example) = match texts {
+            [] => return Ok(Price::Usual),
+            [text] if unit_of(text).is_none() => (Price::One(read(text)?), Cost::from(1)),
+            texts => {
+                let mut each: Vec<(Box<str>, Expression)> = Vec::new();
+                for text in texts {
+                    let (unit, text) = unit_of(text).ok_or_else(|| {
+                        format!("{FLAG}: `{text}` names no unit; write unit={text}")
+                    })?;
+                    if each.iter().any(|(known, _)| **known == *unit) {
+                        return Err(format!("{FLAG}: the unit `{unit}` is given twice").into());
+                    }
+                    each.push((unit.into(), read(text)?));
+                }
+                let example = Cost::of_units(each.iter().map(|(unit, _)| (unit.clone(), 1)));
+                (Price::Each(each), example)
+            }
+        };
+        let policies = counted_by.iter().map(|policy| &policy.built);
+        let several = policies.clone().find(|policy| policy.counts_several());
+        match (misunderstood(policies, Verb::Check, Some(&example)), &price, several) {
+            (None, ..) => Ok(price),
+            (Some(error), Price::One(_), Some(several)) => {
+                Err(format!("{FLAG}: {error}, such as --cost {}=…", a_unit(several)).into())
+            }
+            (Some(error), ..) => Err(format!("{FLAG}: {error}").into()),
+        }
+    }
+
+    pub(super) fn of(&self, row: &dyn Row) -> Result<Option<Cost>, String> {
+        match self {
+            Price::Usual => Ok(None),
+            Price::One(expression) => Ok(Some(Cost::from(whole(expression, row)?))),
+            Price::Each(each) => {
+                let unit = |(unit, expression): &(Box<str>, Expression)| {
+                    Ok((unit.clone(), whole(expression, row)?))
+                };
+                let units = each.iter().map(unit).collect::<Result<Vec<_>, String>>()?;
+                Ok(Some(Cost::of_units(units)))
+            }
+        }
+    }
+}
+
+/// `tokens=bytes / 4`, but not `status == 200`.
+fn unit_of(text: &str) -> Option<(&str, &str)> {
+    let (unit, rest) = text.split_once('=')?;
+    let unit = unit.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_unit = !unit.is_empty() && unit.chars().all(is_name) && !rest.starts_with(['=', '~']);
+    is_unit.then_some((unit, rest))
+}
+
+fn a_unit(policy: &Policy) -> &str {
+    let mut units = policy.units();
+    units.find(|unit| *unit != "requests").unwrap_or("requests")
+}
+
+fn whole(cost: &Expression, row: &dyn Row) -> Result<u64, String> {
+    let number = cost.eval(row).and_then(|value| value.to_number()).map_err(in_flag(FLAG))?;
+    whole_number(number.ok_or_else(|| missing(FLAG, cost, row))?)
 }

@@ -10,10 +10,10 @@ use waterclock_config::{NormalisedPolicy, other_units, read_limits};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, Reads};
-use crate::decision_line::DecisionLine;
 use crate::engine::{ActivePolicy, Check, Key, NewOverride, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
+use waterclock_config::DecisionLine;
 
 /// Every policy in force.
 pub(super) async fn policies(access: Access<Reads>) -> Response {

@@ -11,9 +11,9 @@ use waterclock_http::{HeaderFields, StyledAnswer};
 use super::body::{Charge, Charges, CheckBody, Verbs};
 use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
 use super::request::{Call, Checks};
-use crate::decision_line::DecisionLine;
 use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
+use waterclock_config::DecisionLine;
 
 pub(super) async fn check(call: Call<Checks>) -> Result<Response, Problem> {
     let body = CheckBody::read(&call.body, Verbs::Decide)?;

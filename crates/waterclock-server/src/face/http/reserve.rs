@@ -16,10 +16,10 @@ use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_check, to_checks, write_headers};
 use super::problem::{Problem, json};
 use super::request::{Call, Checks};
-use crate::decision_line::micros_up;
 use crate::engine::{Check, Engine, Holding, Terms};
 use crate::observe::Face;
 use crate::server::Server;
+use waterclock_config::micros_up;
 
 /// Holds the charges of a body until they are settled.
 pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {

@@ -1,0 +1,155 @@
+//! `waterclock replay`: a trace through a policy, in the trace's own time.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use waterclock_config::{Address, Config, not_an_address};
+use waterclock_rehearse::replay::{
+    DecisionLines, Observer, Replayed, through_memory, through_redis,
+};
+use waterclock_rehearse::report::{Ledger, Reader, Report};
+use waterclock_rehearse::trace::{Input, Trace};
+use waterclock_rehearse::{Rehearsed, warning_about};
+
+use super::block_on;
+use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
+use crate::reading::{ReadingFlags, open_with_progress};
+
+/// Run a trace through a policy in virtual time.
+///
+/// Reads one JSON object per line, times not decreasing:
+/// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
+/// where key is "" by default, cost 1, and op one of check, peek, refund, reset and report; "tier" names a tier of
+/// the policy.
+///
+/// With --store redis://HOST the same trace runs through the scripts that decide in Redis, with the same answers. It
+/// runs under a private prefix, which is cleared at the end; other records are not touched.
+#[derive(clap::Args)]
+pub(crate) struct Replay {
+    /// The trace; - or nothing for standard input
+    trace: Option<PathBuf>,
+    /// The configuration [default: ./waterclock.toml]
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The policy; may be left out when there is only one
+    #[arg(short, long)]
+    policy: Option<String>,
+    /// Where state lives while the trace runs: memory:, redis://…, rediss://…, redis-cluster://… or
+    /// redis-sentinel://…/service
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    store: String,
+    /// What to write: a report for people, one line per event, or the report as JSON
+    #[arg(long, value_enum, default_value_t = Format::Summary)]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Draw checks and refusals over time into this SVG file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Write the report as a page into this file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ReadingFlags,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Summary,
+    Jsonl,
+    Json,
+}
+
+impl Replay {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let store = Address::parse(&self.store)
+            .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
+        let policy = Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?;
+        warning_about(&policy).iter().for_each(|warning| warn(warning));
+        let rehearsed = Arc::new(Rehearsed::new(policy)?);
+        match self.format {
+            Format::Jsonl => self.line_by_line(&store, &rehearsed)?,
+            Format::Summary | Format::Json => self.report(&store, &rehearsed)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn line_by_line(&self, store: &Address, rehearsed: &Arc<Rehearsed>) -> Result<(), Failure> {
+        if self.plot.is_some() || self.html.is_some() {
+            return Err("--plot and --html show a report; leave out --format jsonl for them".into());
+        }
+        let reading = self.reading.reading()?;
+        // Without a progress bar: the lines may go to the same terminal.
+        let input = Input::open(self.trace.as_deref())?;
+        let trace = reading.open(input, &[rehearsed.config()], &[rehearsed.config()])?;
+        let mut lines = DecisionLines::new(io::stdout().lock());
+        let replayed = replay(store, rehearsed, trace, &mut lines)?;
+        lines.flush()?;
+        replayed.notes.iter().for_each(|note| warn(note));
+        replayed.error.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn report(&self, store: &Address, rehearsed: &Arc<Rehearsed>) -> Result<(), Failure> {
+        let is_json = self.json || self.format == Format::Json;
+        let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
+        let text = TextOutput::beside(&files, is_json)?;
+        let reading = self.reading.reading()?;
+        let input = open_with_progress(self.trace.as_deref())?;
+        let trace = reading.open(input, &[rehearsed.config()], &[rehearsed.config()])?;
+        let mut ledger = Ledger::new(&rehearsed.config().built);
+        let replayed = replay(store, rehearsed, trace, &mut ledger)?;
+        let source = match &self.trace {
+            Some(path) if path.as_os_str() != "-" => path.display().to_string(),
+            _ => "standard input".to_owned(),
+        };
+        let reader = if is_json { Reader::Program } else { Reader::Person };
+        let report = Report::new(rehearsed.config(), &source, ledger, replayed.notes, reader);
+        if is_json {
+            print_json(&report.json())?;
+        } else {
+            report.write_text(&mut text.stream())?;
+        }
+        // After the report: if they cannot be written, it is not lost.
+        if let Some(path) = &self.plot {
+            write_whole(path, &report.picture().svg())?;
+        }
+        if let Some(path) = &self.html {
+            write_whole(path, &report.page())?;
+        }
+        replayed.error.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// Replays a trace. An error before the first decision is all there is to report.
+fn replay(
+    store: &Address,
+    rehearsed: &Arc<Rehearsed>,
+    trace: Trace,
+    observer: &mut impl Observer,
+) -> Result<Replayed, Failure> {
+    let mut replayed = match store {
+        Address::Memory => through_memory(rehearsed, trace, observer)?,
+        Address::Redis(url) => {
+            block_on(through_redis(url, rehearsed, trace, observer, interrupted))??
+        }
+    };
+    replayed.warnings.iter().for_each(|warning| warn(warning));
+    match replayed.error.take_if(|_| replayed.is_empty) {
+        Some(error) => return Err(error.into()),
+        // Notes explain an empty trace better.
+        None if replayed.is_empty && replayed.notes.is_empty() => warn("the trace is empty"),
+        None => {}
+    }
+    Ok(replayed)
+}
+
+/// Waits for Ctrl-C.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        // Then Ctrl-C ends the process as usual, and the records expire.
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,363 @@
+//! The whole screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, TableState};
+
+use super::plain::{config, connections, store, title};
+use super::screen::View;
+use super::snapshot::{LimitSize, Now, PolicyTotals, Rates, rate};
+
+/// Below this width, tables stand above each other.
+const WIDE: u16 = 110;
+const HELP: [&str; 6] = [
+    "q, Esc, Ctrl-C   end",
+    "↑ ↓, k j         select a policy",
+    "s                sort: refused, allowed, keys, name",
+    "p, space         pause, and go on",
+    "?                this help",
+    "any key          back",
+];
+
+pub(super) fn draw(frame: &mut Frame<'_>, view: &View, palette: &Palette) {
+    let [top, rest, bottom] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+            .areas(frame.area());
+    draw_title(frame, top, view, palette);
+    match view.watched.now() {
+        Some(now) => draw_now(frame, rest, view, now, palette),
+        None => frame.render_widget(Paragraph::new("waiting for the first answer"), rest),
+    }
+    draw_foot(frame, bottom, view, palette);
+    if view.shows_help {
+        draw_help(frame, rest);
+    }
+}
+
+fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
+    let mut parts = vec![Span::styled(view.address.clone(), palette.strong())];
+    if let Some(now) = view.watched.now() {
+        parts.push(Span::raw(format!("  {}", title(&now.snapshot))));
+    }
+    if view.is_paused {
+        parts.push(Span::styled("  PAUSED", palette.warn()));
+    }
+    frame.render_widget(Line::from(parts), area);
+}
+
+fn draw_now(frame: &mut Frame<'_>, area: Rect, view: &View, now: &Now, palette: &Palette) {
+    let [picture, tables, about] =
+        Layout::vertical([Constraint::Length(6), Constraint::Fill(1), Constraint::Length(4)])
+            .areas(area);
+    draw_rates(frame, picture, view, now.rates, palette);
+    let halves = if area.width >= WIDE {
+        Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)])
+    } else {
+        Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)])
+    };
+    let [policies, refused] = halves.areas(tables);
+    draw_policies(frame, policies, view, palette);
+    draw_refused(frame, refused, now, palette);
+    draw_about(frame, about, view, now, palette);
+}
+
+/// Numbers, and below them the last minutes: allowed, then refused.
+fn draw_rates(frame: &mut Frame<'_>, area: Rect, view: &View, rates: Rates, palette: &Palette) {
+    let block = Block::bordered().title(" decisions per second ");
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let [numbers, allowed, refused] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
+            .areas(inside);
+    let part = |name: &str, value: f64, style: Style| {
+        Span::styled(format!("{name} {}   ", rate(value)), style)
+    };
+    let parts = [
+        part("allowed", rates.allow, palette.good()),
+        part("refused", rates.deny, palette.warn()),
+        part("shadow-refused", rates.shadow_deny, palette.shadow()),
+        part("errors", rates.error, if rates.error > 0.0 { palette.bad() } else { Style::new() }),
+    ];
+    frame.render_widget(Line::from(parts.to_vec()), numbers);
+    let all = usize::from(inside.width);
+    let allow = view.watched.history(all, |rates| rates.allow);
+    let deny = view.watched.history(all, |rates| rates.deny);
+    draw_history(frame, allowed, "allowed", &allow, palette.good());
+    draw_history(frame, refused, "refused", &deny, palette.warn());
+}
+
+/// The latest values, oldest first, behind their name.
+fn draw_history(frame: &mut Frame<'_>, area: Rect, name: &str, values: &[u64], style: Style) {
+    let [label, picture] =
+        Layout::horizontal([Constraint::Length(8), Constraint::Fill(1)]).areas(area);
+    let first = values.len().saturating_sub(usize::from(picture.width));
+    let latest = values.get(first..).unwrap_or_default();
+    let most = values.iter().max().copied().unwrap_or(0).max(1);
+    frame.render_widget(Line::styled(name, style), label);
+    frame.render_widget(Sparkline::default().data(latest).max(most).style(style), picture);
+}
+
+/// The selected policy, the store, the connections and the configuration.
+fn draw_about(frame: &mut Frame<'_>, area: Rect, view: &View, now: &Now, palette: &Palette) {
+    let state = |(text, is_healthy): (String, bool)| {
+        Line::styled(text, if is_healthy { Style::new() } else { palette.bad() })
+    };
+    let lines = vec![
+        Line::raw(selected(view)),
+        state(store(&now.snapshot.store)),
+        Line::raw(connections(&now.snapshot)),
+        state(config(&now.snapshot.config, now.snapshot.at_us)),
+    ];
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn selected(view: &View) -> String {
+    let rows = view.rows();
+    let Some((policy, _)) = view.place().and_then(|place| rows.get(place)) else {
+        return "there are no policies".to_owned();
+    };
+    let limit = |limit: &LimitSize| match limit.limit {
+        Some(most) => format!("{} {most}", limit.name),
+        None => limit.name.clone(),
+    };
+    let limits: Vec<String> = policy.limits.iter().map(limit).collect();
+    let limits = if limits.is_empty() { "no limits".to_owned() } else { limits.join(", ") };
+    let totals = policy.totals;
+    format!(
+        "{} ({limits}): {} allowed, {} refused, {} shadow-refused, {} errors, {} reserved",
+        policy.name,
+        totals.allow,
+        totals.deny,
+        totals.shadow_deny,
+        totals.error,
+        policy.reservations
+    )
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
+    let line = match &view.away {
+        Some(sentence) => Line::styled(format!("AWAY, trying again: {sentence}"), palette.bad()),
+        None => Line::styled("q end   ↑↓ select   s sort   p pause   ? help", palette.faint()),
+    };
+    frame.render_widget(line, area);
+}
+
+fn draw_help(frame: &mut Frame<'_>, area: Rect) {
+    let width = HELP.iter().map(|line| line.chars().count()).max().unwrap_or(0) + 4;
+    let size =
+        (u16::try_from(width).unwrap_or(u16::MAX), u16::try_from(HELP.len() + 2).unwrap_or(8));
+    let place = area.centered(Constraint::Length(size.0), Constraint::Length(size.1));
+    frame.render_widget(Clear, place);
+    let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(format!(" {line}"))).collect();
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), place);
+}
+
+fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
+    let header = ["policy", "allowed/s", "refused/s", "shadow/s", "share", "keys"];
+    let header = header.iter().enumerate().map(|(place, name)| aligned(place, (*name).to_owned()));
+    let rows = view.rows();
+    let keys =
+        |policy| view.watched.now().map_or_else(String::new, |now| now.snapshot.keys_of(policy));
+    let lines = rows.iter().map(|(policy, rates)| row(policy, keys(policy), *rates, palette));
+    let title = format!(" policies by {} ", view.order.name());
+    let widths = [
+        Constraint::Fill(1),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(9),
+        Constraint::Length(8),
+        Constraint::Length(8),
+    ];
+    let table = Table::new(lines, widths)
+        .header(Row::new(header).style(palette.faint()))
+        .row_highlight_style(palette.selected())
+        .block(Block::bordered().title(title));
+    let mut state = TableState::default().with_selected(view.place());
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn row<'r>(policy: &'r PolicyTotals, keys: String, rates: Rates, palette: &Palette) -> Row<'r> {
+    let asked = rates.allow + rates.deny + rates.shadow_deny;
+    let share =
+        if asked > 0.0 { format!("{:.0}%", 100.0 * rates.deny / asked) } else { "–".into() };
+    let cells = [
+        policy.name.clone(),
+        rate(rates.allow),
+        rate(rates.deny),
+        rate(rates.shadow_deny),
+        share,
+        keys,
+    ];
+    let cells = cells.into_iter().enumerate().map(|(place, text)| aligned(place, text));
+    let row = Row::new(cells);
+    if rates.deny > 0.0 { row.style(palette.warn()) } else { row }
+}
+
+/// Names to the left, numbers to the right.
+fn aligned<'t>(place: usize, text: String) -> Text<'t> {
+    Text::from(text).alignment(if place == 0 { Alignment::Left } else { Alignment::Right })
+}
+
+fn draw_refused(frame: &mut Frame<'_>, area: Rect, now: &Now, palette: &Palette) {
+    let refused = &now.snapshot.refused;
+    let title = match refused.shown.as_str() {
+        "hashed" => " most refused keys (hashed) ",
+        _ => " most refused keys ",
+    };
+    let block = Block::bordered().title(title);
+    if refused.keys.is_empty() {
+        let none = Line::from("none in the last minutes").style(palette.faint());
+        return frame.render_widget(ratatui::widgets::Paragraph::new(none).block(block), area);
+    }
+    let rows = refused.keys.iter().map(|key| {
+        let count = Text::from(key.refusals.to_string()).alignment(Alignment::Right);
+        Row::new([count, Text::from(key.policy.as_str()), Text::from(key.key.as_str())])
+    });
+    let widths = [Constraint::Length(8), Constraint::Percentage(30), Constraint::Fill(1)];
+    frame.render_widget(Table::new(rows, widths).block(block), area);
+}
+
+/// Colours of the live view; none where `NO_COLOR` asks for none.
+pub(super) struct Palette {
+    is_coloured: bool,
+}
+
+impl Palette {
+    pub(super) fn of_environment() -> Palette {
+        let asked = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Palette { is_coloured: !asked }
+    }
+
+    #[cfg(test)]
+    fn plain() -> Palette {
+        Palette { is_coloured: false }
+    }
+
+    fn good(&self) -> Style {
+        self.coloured(Color::Green)
+    }
+
+    fn warn(&self) -> Style {
+        self.coloured(Color::Yellow)
+    }
+
+    /// Stands out without a colour, too.
+    fn bad(&self) -> Style {
+        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+    }
+
+    fn shadow(&self) -> Style {
+        self.coloured(Color::Magenta)
+    }
+
+    fn strong(&self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    fn faint(&self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    fn selected(&self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn coloured(&self, color: Color) -> Style {
+        if self.is_coloured { Style::new().fg(color) } else { Style::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use super::super::feed::News;
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+
+    fn view() -> View {
+        let mut view = View::new("http://127.0.0.1:8080");
+        for (seconds, allow, deny) in [(60, 0, 0), (61, 10, 0), (62, 30, 0), (63, 70, 5)] {
+            let snapshot = Box::new(snapshot(seconds, allow, deny));
+            let _ = view.take(News::Snapshot { snapshot, json: String::new() });
+        }
+        view
+    }
+
+    fn shown(view: &View, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, view, &Palette::plain())).unwrap();
+        let screen = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| screen[(x, y)].symbol()).collect::<String>();
+        let rows = (0..height).map(|y| row(y).trim_end().to_owned());
+        rows.collect::<Vec<String>>().join("\n")
+    }
+
+    #[test]
+    fn the_whole_screen() {
+        assert_eq!(shown(&view(), 80, 24), include_str!("whole.txt").trim_end());
+    }
+
+    #[test]
+    fn a_server_that_is_away_and_a_pause() {
+        let mut view = view();
+        let _ = view.take(News::Away("http://127.0.0.1:8080: cannot be reached".to_owned()));
+        let _ = view.press(KeyEvent::new(KeyCode::Char('p'), KeyModifiers::NONE));
+        let shown = shown(&view, 100, 24);
+        let foot = "\nAWAY, trying again: http://127.0.0.1:8080: cannot be reached";
+        assert!(shown.ends_with(foot), "{shown}");
+        assert!(shown.lines().next().unwrap().ends_with("PAUSED"), "{shown}");
+        assert!(shown.contains("allowed 40.0"), "what was seen last stays: {shown}");
+    }
+
+    #[test]
+    fn trouble_is_named() {
+        let mut troubled = snapshot(70, 1, 1);
+        troubled.store.degraded = true;
+        troubled.store.name = "redis".to_owned();
+        troubled.store.errors.insert("timeout".to_owned(), 7);
+        troubled.config.last_reload.success = false;
+        troubled.config.last_reload.problems = vec!["waterclock.toml:3:1: unknown key".to_owned()];
+        let mut view = view();
+        let _ = view.take(News::Snapshot { snapshot: Box::new(troubled), json: String::new() });
+        let shown = shown(&view, 120, 24);
+        let health = "store redis: DEGRADED, applying each policy's on_store_error";
+        assert!(shown.contains(health), "{shown}");
+        let login = shown.lines().find(|line| line.contains("│login ")).unwrap();
+        let cells: Vec<&str> = login.split('│').nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells.last(), Some(&"–"), "only memory knows how many keys there are: {login}");
+        assert!(shown.contains("7 failures so far (timeout)"), "{shown}");
+        assert!(shown.contains("rejected: waterclock.toml:3:1: unknown key"), "{shown}");
+    }
+
+    #[test]
+    fn shadow_is_no_refusal_and_still_a_decision() {
+        let mut shadowy = snapshot(64, 71, 6);
+        shadowy.policies[0].totals.shadow_deny = 98;
+        shadowy.totals.shadow_deny = 98;
+        shadowy.store.errors = [("a", u64::MAX), ("b", 1)].map(|(n, c)| (n.to_owned(), c)).into();
+        let mut view = view();
+        let _ = view.take(News::Snapshot { snapshot: Box::new(shadowy), json: String::new() });
+        assert_eq!(view.watched.history(1, |rates| rates.shadow_deny), [98]);
+        let shown = shown(&view, 120, 24);
+        let row = |begin: &str| shown.lines().find(|line| line.contains(begin)).unwrap();
+        // One refusal of a hundred decisions, after five in the second before.
+        assert!(row("│demo ").contains(" 1% "), "{shown}");
+        assert!(row("│refused ").contains("█▁"), "{shown}");
+        assert!(shown.contains(&format!("{} failures so far (a, b)", u64::MAX)), "{shown}");
+    }
+
+    #[test]
+    fn any_size_will_do() {
+        let mut view = view();
+        view.shows_help = true;
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
+            let _ = shown(&view, width, height);
+        }
+        assert!(shown(&view, 80, 24).contains("sort: refused, allowed, keys, name"));
+    }
+}

@@ -1,0 +1,194 @@
+//! `waterclock validate`: what a file means, and what may surprise.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+use waterclock_config::english::{budgets, describe, describe_rule, surprises};
+use waterclock_config::{
+    Config, LimitSpec, Normalised, NormalisedLimit, Pattern, PolicyConfig, RuleConfig, Then,
+};
+
+use crate::output::{Failure, described, print_json, warn};
+
+/// Say in plain English what each policy of a file means, and warn about surprises.
+///
+/// Exit code 0 if the file is valid, 2 if it is not.
+#[derive(clap::Args)]
+pub(crate) struct Validate {
+    /// The configuration [default: ./waterclock.toml]
+    file: Option<PathBuf>,
+    /// The same, as the other commands take it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// Print the normalised policies and the rules as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Validate {
+    pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
+        let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
+        let warnings = surprises(&config);
+        if self.json {
+            print_json(&Account::new(&config, &warnings))?;
+        } else {
+            let mut out = anstream::stdout().lock();
+            for policy in &config.policies {
+                writeln!(out, "{}", described(&describe(policy)))?;
+            }
+            for rule in &config.rules {
+                writeln!(out, "{}", described(&describe_rule(rule, &config.policies)))?;
+            }
+        }
+        for warning in &warnings {
+            warn(warning);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Serialize)]
+/// A file for programs: the same facts as for people.
+struct Account<'a> {
+    policies: InOrder<'a, Policy<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Rule<'a>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+}
+
+impl<'a> Account<'a> {
+    fn new(config: &'a Config, warnings: &'a [String]) -> Account<'a> {
+        let mut numbers = serde_json::to_value(Normalised::new(config, &[])).unwrap_or_default();
+        let policy = |spec: &'a PolicyConfig| {
+            (&*spec.name, Policy::new(spec, numbers["policies"][&*spec.name].take()))
+        };
+        Account {
+            policies: InOrder(config.policies.iter().map(policy).collect()),
+            rules: config.rules.iter().map(|rule| Rule::new(rule, &config.policies)).collect(),
+            warnings,
+        }
+    }
+}
+
+/// A map in the order of the file.
+struct InOrder<'a, T>(Vec<(&'a str, T)>);
+
+impl<T> InOrder<'_, T> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T: Serialize> Serialize for InOrder<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        self.0.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        map.end()
+    }
+}
+
+/// A policy without its name; settings and lists where they are not the default.
+#[derive(Serialize)]
+struct Policy<'a> {
+    /// Modes, limits and tiers, with all defaults.
+    #[serde(flatten)]
+    numbers: Value,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    key: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_store_error: Option<&'static str>,
+    /// By which the limits have been multiplied already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    exempt: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    block: &'a [String],
+    #[serde(skip_serializing_if = "InOrder::is_empty")]
+    overrides: InOrder<'a, Override<'a>>,
+}
+
+#[derive(Serialize)]
+struct Override<'a> {
+    limits: Vec<NormalisedLimit<'a>>,
+}
+
+impl<'a> Policy<'a> {
+    fn new(spec: &'a PolicyConfig, numbers: Value) -> Policy<'a> {
+        let own = |(key, limits): &'a (String, Vec<LimitSpec>)| {
+            (&**key, Override { limits: limits.iter().map(NormalisedLimit::new).collect() })
+        };
+        Policy {
+            numbers,
+            key: &spec.key,
+            headers: Some(spec.headers).filter(|headers| *headers != "retry-after"),
+            on_store_error: Some(spec.on_store_error).filter(|then| *then != "local"),
+            factor: (!spec.factor.is_one()).then(|| spec.factor.to_string()),
+            exempt: &spec.exempt,
+            block: &spec.block,
+            overrides: InOrder(spec.overrides.iter().map(own).collect()),
+        }
+    }
+}
+
+/// A rule in the words of the file.
+#[derive(Serialize)]
+struct Rule<'a> {
+    domain: &'a str,
+    descriptor: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
+    /// The entries that have a budget for each of their values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unlimited: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refuse: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    replaces: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    key: &'a str,
+    /// Any, if there is none; with a `*` at the end, all that begin so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+}
+
+impl<'a> Rule<'a> {
+    fn new(rule: &'a RuleConfig, policies: &'a [PolicyConfig]) -> Rule<'a> {
+        let policy = match &rule.then {
+            Then::Policy(name) => Some(&**name),
+            Then::Unlimited | Then::Refuse => None,
+        };
+        let descriptor = rule.descriptor.iter().map(|entry| Entry {
+            key: &entry.key,
+            value: match &entry.value {
+                Pattern::Any => None,
+                Pattern::Exact(value) => Some(value.clone()),
+                Pattern::Prefix(prefix) => Some(format!("{prefix}*")),
+            },
+        });
+        Rule {
+            domain: &rule.domain,
+            descriptor: descriptor.collect(),
+            policy,
+            key: policy.map(|policy| budgets(rule, policy, policies)),
+            unlimited: rule.then == Then::Unlimited,
+            refuse: rule.then == Then::Refuse,
+            name: rule.name.as_deref(),
+            replaces: &rule.replaces,
+        }
+    }
+}

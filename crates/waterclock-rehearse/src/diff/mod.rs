@@ -1,0 +1,176 @@
+//! What a change of the configuration changes, and for which keys.
+
+mod changes;
+mod report;
+
+pub use self::changes::{PolicyChange, policy_changes};
+pub use self::report::write_changes;
+
+use serde_json::{Value, json};
+use waterclock_config::{Config, PolicyConfig, policy_of};
+
+use self::changes::{Changes, Side};
+use crate::Error;
+use crate::report::{Checked, EVICTED};
+use crate::stage::{Rehearsed, Stage};
+use crate::trace::{Input, Op, Reading};
+
+/// An old and a new policy after the same traffic.
+pub struct Comparison {
+    source: String,
+    old: PolicyConfig,
+    new: PolicyConfig,
+    was: Side,
+    is: Side,
+    changes: Changes,
+    notes: Vec<String>,
+    is_empty: bool,
+    error: Option<Error>,
+}
+
+/// The policy to compare as both files have it; none if no policy changes and none is named. A policy that only one
+/// file has admits everything in the other.
+pub fn choose(
+    mut old: Config,
+    mut new: Config,
+    name: Option<&str>,
+    changes: &[PolicyChange],
+) -> Result<Option<(PolicyConfig, PolicyConfig)>, Error> {
+    let name = match (name, changes) {
+        (Some(name), _) => name.to_owned(),
+        (None, [only]) => only.policy.clone(),
+        (None, []) => match (&*old.policies, &*new.policies) {
+            // Nothing changes, as traffic will show.
+            ([only], [_]) => only.name.clone(),
+            _ => return Ok(None),
+        },
+        (None, several) => {
+            let names: Vec<String> =
+                several.iter().map(|change| format!("`{}`", change.policy)).collect();
+            return Err(format!(
+                "{} policies change; choose one with --policy: {}",
+                names.len(),
+                names.join(", ")
+            )
+            .into());
+        }
+    };
+    let has = |config: &Config| config.policies.iter().any(|policy| policy.name == name);
+    let (in_old, in_new) = (has(&old), has(&new));
+    if !in_old && !in_new {
+        // The error lists the policies.
+        new.choose(Some(&name))?;
+    }
+    let side = |config: &mut Config, is_in: bool| -> Result<PolicyConfig, Error> {
+        if is_in { Ok(config.choose(Some(&name))?) } else { without_limits(&name) }
+    };
+    let (mut old, mut new) = (side(&mut old, in_old)?, side(&mut new, in_new)?);
+    // A policy that is not there forms no keys of its own.
+    match (in_old, in_new) {
+        (true, false) => new.key.clone_from(&old.key),
+        (false, true) => old.key.clone_from(&new.key),
+        _ => {}
+    }
+    Ok(Some((old, new)))
+}
+
+/// A policy that admits everything, for a file that does not have it.
+fn without_limits(name: &str) -> Result<PolicyConfig, Error> {
+    let usual = PolicyConfig::of_shorthand("1/s")?;
+    let built = policy_of(name, &[], usual.mode, false)?;
+    Ok(PolicyConfig { name: name.to_owned(), limits: Vec::new(), built, ..usual })
+}
+
+impl Comparison {
+    /// Plays traffic under both policies. What was decided before the input turned out to be wrong is kept, and
+    /// [`take_error`](Self::take_error) says why it ended.
+    pub fn play(
+        old: PolicyConfig,
+        new: PolicyConfig,
+        source: &str,
+        reading: &Reading,
+        input: Input,
+    ) -> Result<Comparison, Error> {
+        let (old, new) = (Rehearsed::new(old)?, Rehearsed::new(new)?);
+        let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::default());
+        let is_same_key = old.config().key == new.config().key;
+        let both = [new.config(), old.config()];
+        let policies = if is_same_key { &both[..1] } else { &both[..] };
+        let mut trace = reading.open(input, policies, &both)?;
+        let other_key = (reading.has_keys_by_policy() && !is_same_key).then(|| {
+            let (was, is) = (fields_of(old.config()), fields_of(new.config()));
+            format!("the old policy forms its keys from {was}, the new one from {is}, and keys here are those of the new one; --key makes them the same")
+        });
+        let (old_stage, new_stage) = (Stage::new(&old)?, Stage::new(&new)?);
+        let (mut is_empty, mut error) = (true, None);
+        loop {
+            let event = match trace.next_event() {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(wrong) if is_empty => return Err(wrong),
+                Err(wrong) => {
+                    error = Some(wrong);
+                    break;
+                }
+            };
+            is_empty = false;
+            let before = event.under(1);
+            let (old_decision, new_decision) = (old_stage.play(&before)?, new_stage.play(&event)?);
+            if event.op != Op::Check {
+                continue;
+            }
+            let checked =
+                |key, (resolved, decision)| Checked { resolved, t_us: event.t_us, key, decision };
+            let before = checked(&before.key, (&old_decision.0, &old_decision.1));
+            let after = checked(&event.key, (&new_decision.0, &new_decision.1));
+            was.add(&before);
+            is.add(&after);
+            changes.add(&before, &after);
+        }
+        // Notes explain an empty trace better.
+        let is_empty = is_empty && trace.notes().is_empty();
+        let notes = trace
+            .notes()
+            .into_iter()
+            .chain(other_key)
+            .chain(old_stage.note().or(new_stage.note()))
+            .chain(changes.keys.has_evicted().then(|| EVICTED.to_owned()))
+            .collect();
+        drop((old_stage, new_stage));
+        let (source, old, new) = (source.to_owned(), old.into_config(), new.into_config());
+        Ok(Comparison { source, old, new, was, is, changes, notes, is_empty, error })
+    }
+
+    /// Whether there was no traffic, for no reason that the notes name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Why the traffic ended early, if it did.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+}
+
+/// The fields that a policy forms its keys from.
+fn fields_of(policy: &PolicyConfig) -> String {
+    match &*policy.key {
+        [] => "what the caller passes".to_owned(),
+        fields => fields.join(" and "),
+    }
+}
+
+/// The changes of the policies, and of the traffic if there is some, for programs.
+#[must_use]
+pub fn json(changes: &[PolicyChange], comparison: Option<&Comparison>) -> Value {
+    let policies: Vec<Value> = changes
+        .iter()
+        .map(|change| json!({ "policy": change.policy, "change": change.kind(), "removed": change.removed, "added": change.added }))
+        .collect();
+    let mut value = json!({ "policies": policies });
+    if let Some(comparison) = comparison {
+        value["trace"] = comparison.json();
+    }
+    value
+}

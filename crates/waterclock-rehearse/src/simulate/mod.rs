@@ -1,0 +1,66 @@
+//! Simulation: made-up or recorded traffic meets several policies, side by side.
+
+mod arrivals;
+mod contenders;
+mod play;
+mod report;
+mod traffic;
+
+pub use self::arrivals::Shape;
+pub use self::contenders::{Contender, Rate, limit_of_words};
+pub use self::traffic::{MadeUp, Traffic};
+
+use waterclock::StoreError;
+
+use self::play::{Play, Played};
+use crate::Error;
+use crate::stage::Rehearsed;
+
+/// What became of the same traffic under each of several policies.
+pub struct Simulation {
+    /// One line that describes the traffic.
+    lead: String,
+    /// The key whose level is drawn.
+    watched: String,
+    /// From when to when, in virtual time.
+    from_us: u64,
+    until_us: u64,
+    played: Vec<(Contender, Played)>,
+}
+
+impl Simulation {
+    /// Plays the traffic once for each policy. A refused client retries up to `retries` times,
+    /// each time after the advised wait.
+    pub fn run(
+        contenders: Vec<Contender>,
+        traffic: &Traffic,
+        retries: u32,
+    ) -> Result<Simulation, Error> {
+        let (from_us, until_us) = traffic.span_us;
+        let window = contenders::pace(&contenders)?.per.duration();
+        let play =
+            |(contender, callers): (Contender, &usize)| {
+                let Contender { name, config } = contender;
+                let callers = &traffic.callers[*callers];
+                let rehearsed = Rehearsed::new(config)?;
+                let played = Play { callers, tiers: &traffic.tiers, from_us, until_us, retries }
+                    .run(&rehearsed, &traffic.arrivals, window)?;
+                Ok((Contender { name, config: rehearsed.into_config() }, played))
+            };
+        let played = contenders.into_iter().zip(&traffic.callers_of);
+        let played = played.map(play).collect::<Result<_, Error>>()?;
+        let watched = match &*traffic.callers {
+            [only] => only.watched_name().to_owned(),
+            _ => "the busiest key of each".to_owned(),
+        };
+        Ok(Simulation { lead: traffic.lead.clone(), watched, from_us, until_us, played })
+    }
+}
+
+/// An error if a policy cannot be simulated, because only reservations use it.
+fn refuse_concurrency(contenders: &[Contender]) -> Result<(), Error> {
+    match contenders.iter().find(|contender| contender.config.built.reserves_only()) {
+        Some(contender) => Err(StoreError::reserves_only(&contender.config.name).into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! A simulation in numbers and as a picture, for people and for programs.
+
+use std::io::{self, Write};
+
+use comfy_table::{Cell, Color};
+use serde_json::{Value, json};
+use waterclock_config::english::{describe, most_within};
+use waterclock_config::{LimitSpec, Micros};
+
+use super::{Contender, Played, Simulation};
+use crate::picture::{Page, Picture, Row, Times};
+use crate::report::{Align, by_limit, grouped, table};
+
+impl Simulation {
+    /// Writes a table of numbers with colours.
+    pub fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.lead)?;
+        let row = |line: [String; 7]| {
+            let is_refused = line[3] != "0";
+            let cell = |(place, text): (usize, String)| match place {
+                2 => Cell::new(text).fg(Color::Green),
+                3 if is_refused => Cell::new(text).fg(Color::Red),
+                _ => Cell::new(text),
+            };
+            line.into_iter().enumerate().map(cell).collect()
+        };
+        let align = |(place, name)| (name, if place == 0 { Align::Left } else { Align::Right });
+        let columns = self.columns();
+        let head: Vec<(&str, Align)> =
+            columns.iter().map(String::as_str).enumerate().map(align).collect();
+        table(&head, self.lines().map(row)).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        Ok(())
+    }
+
+    /// The heads of the columns. The bound is what a limit never exceeds in the time span of the column before.
+    fn columns(&self) -> [String; 7] {
+        let window = self.played.first().map_or(0, |(_, played)| played.most.window_us());
+        let most = format!("most in any {}", Micros(window));
+        ["limit", "requests", "allowed", "refused", "longest wait", &most, "bound"]
+            .map(str::to_owned)
+    }
+
+    /// The cells of a row for each policy.
+    fn lines(&self) -> impl Iterator<Item = [String; 7]> {
+        self.played.iter().map(|(contender, played)| {
+            [
+                contender.name.clone(),
+                grouped(played.requests),
+                grouped(played.allowed),
+                grouped(played.refused()),
+                played.longest_wait().map_or_else(|| "–".to_owned(), |wait| wait.to_string()),
+                grouped(played.most.units()),
+                bound(contender, played).map_or_else(|| "–".to_owned(), grouped),
+            ]
+        })
+    }
+
+    /// Everything for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let contenders: Vec<Value> =
+            self.played.iter().map(|(contender, played)| json_of(contender, played)).collect();
+        json!({ "arrivals": self.lead, "from_us": self.from_us, "until_us": self.until_us, "subjects": contenders })
+    }
+}
+
+/// The most units that the policy lets one key have in the time span that was watched.
+fn bound(contender: &Contender, played: &Played) -> Option<u64> {
+    let policy = &contender.config;
+    if played.has_tiers || policy.shadow || !policy.rollout.is_everybody() {
+        return None;
+    }
+    let binds = |limit: &&LimitSpec| !limit.shadow && *limit.unit == *played.unit;
+    let window = Micros(played.most.window_us());
+    let limits = policy.limits.iter().filter(binds);
+    limits.filter_map(|limit| most_within(limit, window, played.largest_cost)).min()
+}
+
+fn json_of(contender: &Contender, played: &Played) -> Value {
+    let refusals: Vec<Value> = played
+        .refusals
+        .kept()
+        .iter()
+        .map(|refusal| json!({ "t_us": refusal.t_us, "key": refusal.key, "refused_by": refusal.by, "retry_after_us": refusal.wait_us }))
+        .collect();
+    json!({
+        "name": contender.name,
+        "requests": played.requests,
+        "admitted": played.allowed,
+        "in_part": played.in_part,
+        "refused": played.refused(),
+        "units": played.units,
+        "retries": played.retries,
+        "given_up": played.given_up,
+        "refused_by": by_limit(&contender.config.built, &played.refused_by),
+        "longest_retry_after_us": played.longest_wait().and_then(|wait| wait.us()),
+        "most": { "window_us": played.most.window_us(), "units": played.most.units(), "bound": bound(contender, played) },
+        "timeline": played.timeline.json(),
+        "refusals": refusals,
+    })
+}
+
+impl Simulation {
+    /// The picture: a row over time for each policy.
+    #[must_use]
+    pub fn picture(&self) -> Picture {
+        Picture {
+            title: self.lead.clone(),
+            times: Times::of(self.from_us),
+            span_us: (self.from_us, self.until_us),
+            level_of: Some(format!("what {} has left", self.watched)),
+            rows: self.played.iter().map(|(contender, played)| row(contender, played)).collect(),
+        }
+    }
+
+    /// A page with the picture and the numbers, which needs no other file.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut page = Page::new("What these limits do", &format!("{}.", self.lead));
+        page.picture(&self.picture().svg());
+        page.section("In numbers");
+        let columns = self.columns();
+        page.table(&columns.each_ref().map(String::as_str), self.lines().map(|line| line.to_vec()));
+        page.section("What each policy means");
+        for (contender, _) in &self.played {
+            page.verbatim(&describe(&contender.config));
+        }
+        page.finish()
+    }
+}
+
+fn row(contender: &Contender, played: &Played) -> Row {
+    let mut notes = vec![format!("{} of {} allowed", played.allowed, played.requests)];
+    if let Some(bound) = bound(contender, played) {
+        let (most, window) = (played.most.units(), Micros(played.most.window_us()));
+        notes.push(format!("most in any {window}: {most} (bound {bound})"));
+    }
+    if let Some(wait) = played.longest_wait() {
+        notes.push(format!("{} refused, longest wait {wait}", played.refused()));
+    }
+    Row {
+        name: contender.name.clone(),
+        notes,
+        timeline: played.timeline.clone(),
+        level: played.level.clone(),
+        refusals: played.refusals.kept(),
+    }
+}

@@ -1,0 +1,212 @@
+//! Virtual time: a policy in a store of this process whose clock the events turn.
+
+use waterclock::store::now_or_never;
+use waterclock::{
+    Charge, Cost, CostError, Decision, ManualClock, MemoryStore, Migration, Origin, Resolution,
+    Scope, Store, StoreError, Subject, Timestamp, Verb,
+};
+use waterclock_config::PolicyConfig;
+
+use crate::Error;
+use crate::trace::{Event, Op};
+
+/// Keys that have state at the same time. More than one machine's log has, and few enough that the table starts small.
+const MOST_KEYS: usize = 1 << 23;
+
+/// A policy to rehearse, with everything its file says about tiers and single keys.
+pub struct Rehearsed {
+    config: PolicyConfig,
+    scope: Scope,
+}
+
+impl Rehearsed {
+    /// Prepares a policy.
+    pub fn new(config: PolicyConfig) -> Result<Rehearsed, Error> {
+        let scope = config.scope()?;
+        Ok(Rehearsed { config, scope })
+    }
+
+    /// The policy as its file describes it.
+    #[must_use]
+    pub fn config(&self) -> &PolicyConfig {
+        &self.config
+    }
+
+    /// The policy as its file describes it.
+    #[must_use]
+    pub fn into_config(self) -> PolicyConfig {
+        self.config
+    }
+
+    /// Gives a store the policy and its variants, which share their keys.
+    pub async fn register(&self, store: &impl Store) -> Result<(), StoreError> {
+        for policy in self.scope.variants() {
+            let variant = waterclock::Policy::clone(policy);
+            store.set_variant(&self.config.name, variant, Migration::Units).await?;
+        }
+        Ok(())
+    }
+
+    /// Which policy applies to an event, and at which cost.
+    pub(crate) fn resolve<'r>(&'r self, event: &'r Event<'_>) -> Result<Resolved<'r>, CostError> {
+        let cost = event.cost_under(&self.config.built)?;
+        Ok(self.resolve_check(&event.key, event.tier.as_deref(), cost))
+    }
+
+    /// Which policy applies to a check of a key.
+    #[must_use]
+    pub fn resolve_check<'r>(
+        &'r self,
+        key: &'r str,
+        tier: Option<&'r str>,
+        cost: Cost,
+    ) -> Resolved<'r> {
+        let key = key.as_bytes();
+        let subject = Subject::new(key).with_tier(tier).with_address(self.scope.address_in(key));
+        Resolved { resolution: self.scope.resolve(&subject), cost }
+    }
+
+    /// The charge of an event. Refunds and resets apply to the key's budget under the policy itself.
+    pub(crate) fn charge<'e>(
+        &'e self,
+        resolved: &'e Resolved<'_>,
+        event: &'e Event<'_>,
+    ) -> Charge<'e> {
+        let key = event.key.as_bytes();
+        let policy = match event.op.gives_back() {
+            true => self.scope.resolve_base(key).policy,
+            false => resolved.resolution.policy,
+        };
+        Charge::new(policy.name(), key, resolved.cost.clone())
+    }
+}
+
+/// What a rehearsal of this policy does differently from a server, if anything.
+#[must_use]
+pub fn warning_about(policy: &PolicyConfig) -> Option<String> {
+    let name = &policy.name;
+    policy.lease.is_some().then(|| {
+        format!("policy `{name}` leases units to servers; here each unit is counted at once")
+    })
+}
+
+/// The policy that applies to one event, and its cost.
+pub struct Resolved<'r> {
+    resolution: Resolution<'r>,
+    cost: Cost,
+}
+
+impl<'r> Resolved<'r> {
+    /// What applies to the key, and why.
+    #[must_use]
+    pub fn resolution(&self) -> &Resolution<'r> {
+        &self.resolution
+    }
+
+    /// The policy that decides.
+    #[must_use]
+    pub fn policy(&self) -> &'r waterclock::Policy {
+        self.resolution.policy
+    }
+
+    /// What is charged if it is allowed.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    /// Whether the file names this key.
+    pub(crate) fn is_by_key(&self) -> bool {
+        self.resolution.origin == Origin::Key
+    }
+
+    /// The decision, where it takes no store.
+    pub(crate) fn decision(&self) -> Option<Decision> {
+        self.resolution.answer(&self.cost).map(|answer| answer.decision)
+    }
+
+    /// The decision for the client: keys that the policy is not rolled out to are never refused.
+    #[must_use]
+    pub fn report(&self, decision: Decision) -> Decision {
+        self.resolution.report(decision, &self.cost)
+    }
+}
+
+/// A policy in virtual time: events are decided about at the time they carry.
+pub struct Stage<'a> {
+    rehearsed: &'a Rehearsed,
+    store: MemoryStore<ManualClock>,
+    clock: ManualClock,
+}
+
+impl<'a> Stage<'a> {
+    /// An empty stage, on which no key has state yet.
+    pub fn new(rehearsed: &'a Rehearsed) -> Result<Stage<'a>, StoreError> {
+        let clock = ManualClock::default();
+        let store = MemoryStore::new(MOST_KEYS, clock.clone());
+        at_once(store.set_policy(rehearsed.config.built.clone()))?;
+        at_once(rehearsed.register(&store))?;
+        Ok(Stage { rehearsed, store, clock })
+    }
+
+    /// A note on decisions that a server might make differently, if there were any.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let many = format!(
+            "more than {MOST_KEYS} keys were limited at the same time, so some of them shared a budget"
+        );
+        (self.store.overflowed() > 0).then_some(many)
+    }
+
+    /// Plays an event: which policy applied, and the decision for the client.
+    pub fn play<'e>(
+        &'e self,
+        event: &'e Event<'_>,
+    ) -> Result<(Resolved<'e>, Decision), StoreError> {
+        let resolved = self.rehearsed.resolve(event)?;
+        let decision = self.decide(&resolved, event)?;
+        let reported = resolved.report(decision);
+        Ok((resolved, reported))
+    }
+
+    fn decide(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
+        let now = Timestamp::from_micros(event.t_us);
+        let gives_back = event.op.gives_back();
+        if !gives_back && let Some(decision) = resolved.decision() {
+            return Ok(decision);
+        }
+        self.clock.set(now);
+        let (verb, charge) = (event.verb(), self.rehearsed.charge(resolved, event));
+        if gives_back && !resolved.resolution.is_usual() {
+            at_once(self.store.apply(verb, &[charge]))?;
+            let peek = Event { op: Op::Peek, ..event.under(0) };
+            return self.decide(resolved, &peek);
+        }
+        match (verb, charge.cost.plain()) {
+            (Verb::Check, Some(units)) => {
+                at_once(self.store.check_n(charge.policy, charge.key, units))
+            }
+            (Verb::Peek, Some(units)) => {
+                at_once(self.store.peek_n(charge.policy, charge.key, units))
+            }
+            _ => {
+                let answers = at_once(self.store.apply(verb, &[charge]))?;
+                answers.first().map(|answer| answer.decision).ok_or_else(no_answer)
+            }
+        }
+    }
+}
+
+pub(crate) fn no_answer() -> StoreError {
+    StoreError::failed(waterclock::Failure::BadReply, "no answer to a question")
+}
+
+/// The result of a future of the memory store, which is ready at once.
+fn at_once<T>(future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    now_or_never(future).unwrap_or_else(|| {
+        Err(StoreError::failed(
+            waterclock::Failure::Timeout,
+            "the memory store did not answer at once",
+        ))
+    })
+}
