@@ -1,4 +1,4 @@
-//! Who may ask what: tokens with roles, kept as hashes.
+//! Tokens with roles, kept as hashes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum Role {
     Check,
     /// Read policies, keys and metrics.
     Read,
-    /// Everything, and change what goes for single keys.
+    /// Everything, including overrides and resets of keys.
     Admin,
 }
 
@@ -33,16 +33,16 @@ impl Role {
     }
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt to use a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// Go on.
+    /// The token has the role.
     Granted,
-    /// No token, or one nobody knows.
+    /// No token, or an unknown one.
     Unknown,
-    /// A good token without the role.
+    /// A known token without the role.
     Forbidden,
-    /// Too many wrong tokens came from this address; this one was not looked at.
+    /// Too many wrong tokens from this address; this one was not compared.
     Exhausted(Duration),
 }
 
@@ -60,13 +60,13 @@ impl Access {
         Access { tokens: tokens.iter().map(hashed).collect() }
     }
 
-    /// Whether nobody needs a token to ask for decisions and to read.
+    /// Whether checks and reads need no token.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Every token is compared, and in constant time: how long it takes tells nothing.
+    /// Compares every token in constant time, so that the time it takes reveals nothing.
     pub(crate) fn attempt(&self, token: Option<&str>, role: Role) -> Attempt {
         if self.is_open() && role != Role::Admin {
             return Attempt::Granted;
@@ -98,7 +98,7 @@ impl Default for Guesses {
 }
 
 impl Guesses {
-    /// Whether a token from this address opens the role.
+    /// Whether a token from this address has the role.
     pub fn attempt(
         &self,
         access: &Access,
@@ -109,9 +109,9 @@ impl Guesses {
         if access.is_open() && role != Role::Admin {
             return Attempt::Granted;
         }
-        // A household has a whole group of addresses to guess from.
+        // One client may have a whole group of IPv6 addresses.
         let from = ClientIp::default().group(from).to_string();
-        // Asking without a token is no guess.
+        // A request without a token is no guess.
         if token.is_some() {
             let left = self.wrong.peek(&*from);
             if !left.is_allowed() {
@@ -126,13 +126,13 @@ impl Guesses {
     }
 }
 
-/// The token of an `Authorization: Bearer …`; schemes are spelt in any case.
+/// The token of `Authorization: Bearer …`, in any case.
 pub(crate) fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// What cannot be read as a hash is a hash that no token has.
+/// An invalid hash becomes one that no token has.
 fn hash_of(text: &str) -> [u8; 32] {
     let Some(hex) = text.strip_prefix("sha256:") else { return Sha256::digest(text).into() };
     let mut hash = [0; 32];

@@ -1,4 +1,4 @@
-//! Sockets: bound, accepted from, and closed without losing anybody.
+//! Listening sockets: bound, accepted from, and closed without losing a connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,9 @@ use tonic::service::Routes;
 use tracing::{debug, warn};
 
 use crate::face;
-use crate::last_call::{HANDSHAKES, refuse_newcomers};
 use crate::observe::Face;
 use crate::server::{Phase, Server};
-use crate::tls::Greeting;
+use crate::tls::Acceptor;
 use waterclock_config::{Invalid, Listen};
 
 /// A bound socket for each face that is on.
@@ -65,76 +64,76 @@ async fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListe
     let listener = TcpListener::bind(address).await.map_err(|error| {
         let name = face.name();
         format!(
-            "`{name}` cannot listen on {address}: {error}; choose another address, or \"\" for none"
+            "`{name}` cannot listen on {address}: {error}; choose another address, or \"\" to turn it off"
         )
     })?;
     Ok(Some(listener))
 }
 
-/// What the connections of one face have in common.
-pub(crate) struct Door {
+/// One listening face.
+pub(crate) struct Listener {
     pub(crate) face: Face,
     pub(crate) server: Arc<Server>,
     /// For HTTP only.
     pub(crate) router: Router,
     /// For gRPC only.
     pub(crate) routes: Routes,
-    pub(crate) tls: Greeting,
+    pub(crate) tls: Acceptor,
     pub(crate) connections: Arc<Semaphore>,
 }
 
-impl Door {
-    /// Accepts until the server drains, and then whoever has already knocked.
-    pub(crate) async fn keep_open(self, listener: TcpListener) {
-        let door = Arc::new(self);
-        let mut phase = door.server.phase();
+impl Listener {
+    /// Accepts until the server drains, and then the connections whose handshake has begun.
+    pub(crate) async fn run(self, listener: TcpListener) {
+        let face = Arc::new(self);
+        let mut phase = face.server.phase();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break,
             };
             match accepted {
-                Ok((stream, peer)) => door.let_in(stream, peer),
+                Ok((stream, peer)) => face.accept(stream, peer),
                 Err(error) => {
-                    // Out of descriptors, most likely: let some go first.
-                    warn!(face = door.face.name(), "no connection can be accepted: {error}");
+                    // Most likely out of file descriptors: wait until some are closed.
+                    warn!(face = face.face.name(), "cannot accept connections: {error}");
                     sleep(Duration::from_millis(50)).await;
                 }
             }
         }
-        refuse_newcomers(&listener);
-        let end = Instant::now() + HANDSHAKES;
+        drop_new_connections(&listener);
+        let end = Instant::now() + HANDSHAKE_TIME;
         while let Ok(accepted) = timeout_at(end, listener.accept()).await {
             let Ok((stream, peer)) = accepted else { break };
-            door.let_in(stream, peer);
+            face.accept(stream, peer);
         }
     }
 
-    fn let_in(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    fn accept(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             self.server.engine.metrics().count_shed(self.face);
             return;
         };
-        let door = Arc::clone(self);
+        let face = Arc::clone(self);
         tokio::spawn(async move {
-            let _counted = Counted::new(door.server.engine.metrics().connections(door.face));
-            let mut phase = door.server.phase();
+            let _counted = Counted::new(face.server.engine.metrics().connections(face.face));
+            let mut phase = face.server.phase();
             tokio::select! {
-                () = door.greet(stream, peer) => {}
+                () = face.handshake(stream, peer) => {}
                 _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
             }
             drop(permit);
         });
     }
 
-    async fn greet(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn handshake(&self, stream: TcpStream, peer: SocketAddr) {
         _ = stream.set_nodelay(true);
         let tls = self.tls.load_full();
         let Some(acceptor) = tls else { return self.serve(stream, peer).await };
         match timeout(self.server.patience().head, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => self.serve(stream, peer).await,
-            Ok(Err(error)) => debug!(face = self.face.name(), "no TLS came about: {error}"),
-            Err(_) => debug!(face = self.face.name(), "a TLS handshake took too long"),
+            Ok(Err(error)) => debug!(face = self.face.name(), "TLS handshake failed: {error}"),
+            Err(_) => debug!(face = self.face.name(), "TLS handshake timed out"),
         }
     }
 
@@ -165,5 +164,62 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+/// How long a TCP handshake that has begun may take.
+const HANDSHAKE_TIME: Duration = Duration::from_millis(100);
+
+/// Makes the system ignore new connections, while handshakes that have begun complete.
+///
+/// Closing a listening socket resets connections that were not accepted yet, and those may have sent a request. So first
+/// new connections are dropped, then all others are accepted, then the socket is closed. Only Linux can do that;
+/// elsewhere a client that connects in that instant is reset.
+fn drop_new_connections(listener: &TcpListener) {
+    if let Err(error) = drop_first_segments(listener) {
+        debug!("cannot attach the SYN filter; connection limits are less precise: {error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn drop_first_segments(listener: &TcpListener) -> std::io::Result<()> {
+    use socket2::{SockFilter, SockRef};
+
+    // A BPF filter on the listening socket: load the byte with the TCP flags, and drop segments with SYN.
+    const LOAD_BYTE: u16 = 0x30;
+    const JUMP_IF_SET: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    const FLAGS: u32 = 13;
+    const SYN: u32 = 0x02;
+    SockRef::from(listener).attach_filter(&[
+        SockFilter::new(LOAD_BYTE, 0, 0, FLAGS),
+        SockFilter::new(JUMP_IF_SET, 0, 1, SYN),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ])
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drop_first_segments(_: &TcpListener) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pending_connections_are_accepted_and_new_ones_dropped() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let _in = TcpStream::connect(address).await.unwrap();
+        drop_new_connections(&listener);
+        let newcomer = timeout(Duration::from_millis(300), TcpStream::connect(address)).await;
+        assert!(newcomer.is_err(), "neither let in nor turned away");
+        assert!(timeout(Duration::from_secs(5), listener.accept()).await.is_ok());
+        assert!(timeout(Duration::from_millis(100), listener.accept()).await.is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The server from its start to its end.
+//! Starting and stopping the server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::engine::Engine;
 use crate::face;
-use crate::listen::{Door, Listeners};
+use crate::listen::{Listener, Listeners};
 use crate::observe::{Face, Metrics};
 use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
@@ -19,14 +19,13 @@ use crate::timing::Timing;
 use crate::tls::Certificates;
 use waterclock_config::{Config, Invalid};
 
-const LOOK_AT_STORE: Duration = Duration::from_millis(500);
-/// What was refused so long ago counts half.
+const POLL_STORE: Duration = Duration::from_millis(500);
+/// Refusals count half after so long, in the list of the most refused keys.
 const HALVE_REFUSALS: Duration = Duration::from_secs(60);
 
-/// Serves a configuration on bound sockets until `shutdown` is ready, and then until every request
-/// under way is answered.
+/// Serves a configuration on bound sockets until `shutdown` is ready and every open request is answered.
 ///
-/// The file of the configuration is read again when it changes; [`Running`] says more.
+/// The configuration is reloaded when its file changes; see [`Running`].
 pub async fn run(
     config: Config,
     listeners: Listeners,
@@ -38,10 +37,10 @@ pub async fn run(
     Ok(())
 }
 
-/// A server at work.
+/// A running server.
 pub struct Running {
     server: Arc<Server>,
-    doors: JoinSet<()>,
+    listening: JoinSet<()>,
     others: JoinSet<()>,
     connections: Arc<Semaphore>,
     asked: mpsc::Sender<()>,
@@ -71,11 +70,11 @@ impl Running {
         let connections = Arc::new(Semaphore::new(timing.room.connections));
         let router = face::http::router(Arc::clone(&server));
         let routes = face::grpc::routes(&server);
-        let mut doors = JoinSet::new();
+        let mut listening = JoinSet::new();
         let Listeners { http, grpc, resp } = listeners;
         for (face, listener) in [(Face::Http, http), (Face::Grpc, grpc), (Face::Resp, resp)] {
             let Some(listener) = listener else { continue };
-            let door = Door {
+            let face_listener = Listener {
                 face,
                 server: Arc::clone(&server),
                 router: router.clone(),
@@ -83,7 +82,7 @@ impl Running {
                 tls: Arc::clone(certificates.of(face)),
                 connections: Arc::clone(&connections),
             };
-            doors.spawn(door.keep_open(listener));
+            listening.spawn(face_listener.run(listener));
         }
         for (face, address) in &bound {
             info!(face = face.name(), %address, "listening");
@@ -91,21 +90,21 @@ impl Running {
         let mut others = JoinSet::new();
         let (asked, told) = mpsc::channel(1);
         if let Some(path) = config.path.clone() {
-            let standing = RestartSettings::of(&config);
+            let at_start = RestartSettings::of(&config);
             let server = Arc::clone(&server);
-            let in_force = InForce { server, certificates, bound, standing };
+            let in_force = InForce { server, certificates, bound, at_start };
             others.spawn(keep_reloading(in_force, path, (files, contents), told));
         }
-        others.spawn(tell_of_the_store(Arc::clone(&server)));
-        others.spawn(keep_halving_refusals(Arc::clone(&server)));
+        others.spawn(log_store_state(Arc::clone(&server)));
+        others.spawn(halve_refusals(Arc::clone(&server)));
         if let Some(path) = snapshot.clone() {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), path, every));
         }
-        Ok(Running { server, doors, others, connections, asked, timing, snapshot })
+        Ok(Running { server, listening, others, connections, asked, timing, snapshot })
     }
 
-    /// What the connections share.
+    /// What all connections share.
     #[must_use]
     pub fn server(&self) -> &Arc<Server> {
         &self.server
@@ -116,18 +115,17 @@ impl Running {
         _ = self.asked.try_send(());
     }
 
-    /// Ends in good order: not ready, then no new connections, then no connections; then what there
-    /// is to remember is written down.
+    /// Stops gracefully: reports not ready, stops accepting, drains connections, writes the snapshot.
     pub async fn stop(mut self) {
-        info!("stopping: not ready from now on");
+        info!("stopping: no longer ready");
         self.server.enter(Phase::LameDuck);
         sleep(self.timing.lame_duck).await;
         self.server.enter(Phase::Draining);
-        while self.doors.join_next().await.is_some() {}
+        while self.listening.join_next().await.is_some() {}
         let all = u32::try_from(self.timing.room.connections).unwrap_or(u32::MAX);
         if timeout(self.timing.drain, self.connections.acquire_many(all)).await.is_err() {
             let left = self.timing.room.connections - self.connections.available_permits();
-            warn!("{left} connections did not end in time and are closed");
+            warn!("{left} connections did not finish in time and are closed");
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
@@ -139,22 +137,22 @@ impl Running {
     }
 }
 
-/// Says when the store is given up, and when it is back.
-async fn tell_of_the_store(server: Arc<Server>) {
+/// Logs when the store becomes unreachable, and when it is back.
+async fn log_store_state(server: Arc<Server>) {
     let mut was = false;
     loop {
-        sleep(LOOK_AT_STORE).await;
+        sleep(POLL_STORE).await;
         let is = server.engine.store().is_degraded();
         match (was, is) {
-            (false, true) => warn!("the store does not answer: policies say who decides"),
-            (true, false) => info!("the store answers again"),
+            (false, true) => warn!("store unreachable; applying each policy's on_store_error"),
+            (true, false) => info!("store reachable again"),
             _ => {}
         }
         was = is;
     }
 }
 
-async fn keep_halving_refusals(server: Arc<Server>) {
+async fn halve_refusals(server: Arc<Server>) {
     loop {
         sleep(HALVE_REFUSALS).await;
         server.engine.refused().halve();

@@ -1,4 +1,4 @@
-//! What every connection of every face shares.
+//! What all connections of all faces share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,21 +13,20 @@ use waterclock_http::{ClientIp, TrustedProxies};
 use crate::access::{Access, Attempt, Guesses, Role};
 use crate::engine::Engine;
 use crate::observe::{Face, Ticks};
-use crate::pace::Patience;
 use crate::reload::Reloads;
-use crate::timing::Timing;
+use crate::timing::{Patience, Timing};
 use waterclock_config::{Config, Invalid};
 
-/// How far the server is with stopping.
+/// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Ready.
     Serving,
-    /// Not ready any more, so that nobody new is sent here; still serving.
+    /// Not ready, so that load balancers send no new clients; still serving.
     LameDuck,
-    /// Connections end with the request they are at.
+    /// Connections close after the request they are at.
     Draining,
-    /// Whatever is still open is closed.
+    /// Open connections are closed.
     Ended,
 }
 
@@ -43,9 +42,9 @@ impl Phase {
     }
 }
 
-/// What every connection of every face shares.
+/// What all connections of all faces share.
 pub struct Server {
-    /// Policies, exceptions, store and counters.
+    /// Policies, overrides, store and counters.
     pub engine: Engine,
     identity: ArcSwap<Identity>,
     guesses: Guesses,
@@ -59,7 +58,7 @@ pub struct Server {
     started: Timestamp,
 }
 
-/// Whom to believe: replaced whole by a reload.
+/// Tokens and trusted proxies: replaced whole by a reload.
 pub(crate) struct Identity {
     access: Access,
     clients: ClientIp,
@@ -96,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Whether a token from this address opens the role; failures are counted.
+    /// Whether a token from this address has the role. Failures are counted.
     pub fn attempt(&self, face: Face, from: IpAddr, token: Option<&str>, role: Role) -> Attempt {
         let attempt = self.guesses.attempt(&self.identity.load().access, from, token, role);
         if attempt != Attempt::Granted {
@@ -105,18 +104,18 @@ impl Server {
         attempt
     }
 
-    /// Whether nobody needs a token to ask for decisions and to read.
+    /// Whether checks and reads need no token.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.identity.load().access.is_open()
     }
 
-    /// Whether a token that was good, or none where none was needed, still opens the role.
+    /// Whether a token still has the role, without counting a guess.
     pub(crate) fn revalidate(&self, token: Option<&str>, role: Role) -> Attempt {
         self.identity.load().access.attempt(token, role)
     }
 
-    /// Room for one more request, or `None` (counted): then answer that the server is overloaded.
+    /// A place for one more request. `None` (counted) if the server is overloaded.
     pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
         let permit = self.at_once.try_acquire().ok();
         if permit.is_none() {
@@ -134,17 +133,17 @@ impl Server {
         permit
     }
 
-    /// Room for one more who reads the live feed.
+    /// A place for one more live feed.
     pub(crate) fn admit_to_live(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.live).try_acquire_owned().ok()
     }
 
-    /// When there is something new to read in the live feed.
+    /// The clock of the live feeds.
     pub(crate) fn ticks(&self) -> &Ticks {
         &self.ticks
     }
 
-    /// The client of a request, and whether the peer that sent it is a proxy to be believed.
+    /// The client's address, and whether the peer is a trusted proxy.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> (IpAddr, bool) {
         let identity = self.identity.load();
         let is_trusted = identity.proxies.contains(peer.to_canonical());
@@ -161,29 +160,29 @@ impl Server {
         now.since(self.started)
     }
 
-    /// How far the server is with stopping; wait on it to end a connection in good order.
+    /// The phase; watch it to close a connection gracefully.
     pub fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
 
-    /// How long a peer may take.
+    /// Timeouts of peers.
     #[must_use]
     pub fn patience(&self) -> Patience {
         self.patience
     }
 
-    /// How long a connection must have been at rest to be closed when the server drains.
+    /// How long a connection must be quiet before draining closes it.
     pub(crate) fn quiet(&self) -> Duration {
         self.quiet
     }
 
-    /// What came of the configurations that were offered.
+    /// The outcome of reloads.
     #[must_use]
     pub fn reloads(&self) -> &Reloads {
         &self.reloads
     }
 
-    /// Everything at `/metrics`.
+    /// The text of `/metrics`.
     #[must_use]
     pub fn metrics_text(&self) -> String {
         self.engine.update_gauges();
@@ -194,7 +193,7 @@ impl Server {
         self.phase.send_replace(phase);
     }
 
-    pub(crate) fn believe(&self, identity: Identity) {
+    pub(crate) fn set_identity(&self, identity: Identity) {
         self.identity.store(Arc::new(identity));
     }
 }

@@ -1,24 +1,21 @@
-//! What a server waits for, and for how many it has room.
+//! Timeouts and bounds of a server.
 
 use std::time::Duration;
 
-use crate::pace::Patience;
-
-/// How long a server waits, and for how many it has room.
+/// Timeouts and bounds of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Not ready, but still serving: time for balancers to notice.
+    /// How long the server still serves after it reports that it is not ready: time for load balancers to notice.
     pub lame_duck: Duration,
-    /// When the server drains, a connection at rest is closed only after so long without a request:
-    /// one that is on its way must not meet a closed connection.
+    /// How long an idle HTTP/1 connection must be quiet before draining closes it: a request may be on its way.
     pub quiet: Duration,
-    /// For requests under way when the server drains.
+    /// How long requests may take to finish when the server drains.
     pub drain: Duration,
     /// Between two events of a live feed.
     pub live_every: Duration,
-    /// With peers.
+    /// Timeouts of peers.
     pub patience: Patience,
-    /// Not time, but bounds like the others.
+    /// How many of each are served at once.
     pub room: Room,
 }
 
@@ -35,19 +32,44 @@ impl Default for Timing {
     }
 }
 
-/// How many are served at once; more are turned away.
+/// How many are served at once; more are rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Open connections, of all faces together.
     pub connections: usize,
-    /// Requests that are being decided.
+    /// Requests being decided.
     pub requests: usize,
-    /// Live feeds that are read.
+    /// Live feeds.
     pub live: usize,
 }
 
 impl Default for Room {
     fn default() -> Room {
         Room { connections: 10_000, requests: 4_096, live: 64 }
+    }
+}
+
+/// Timeouts of peers.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// From the first byte of a request to the end of its head; also a TLS handshake, and a peer's side of closing a
+    /// connection.
+    pub head: Duration,
+    /// From the end of a head to the end of its body.
+    pub body: Duration,
+    /// From the first byte of a command of the Redis protocol to the last.
+    pub command: Duration,
+    /// Without any request.
+    pub idle: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            head: Duration::from_secs(5),
+            body: Duration::from_secs(10),
+            command: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+        }
     }
 }

@@ -1,30 +1,30 @@
-//! TLS, and certificates asked of clients.
+//! TLS: certificates, keys, and the authorities of client certificates.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use crate::authorities::{Authorities, certificates, read};
 use crate::observe::Face;
-use waterclock_config::{Config, Invalid, TlsConfig};
+use waterclock_config::{Config, Invalid, TlsConfig, cannot_read};
 
-/// What a face greets connections with; nothing is plain text.
-pub(crate) type Greeting = Arc<ArcSwapOption<TlsAcceptor>>;
+/// The TLS settings of a face; `None` inside is plain text.
+pub(crate) type Acceptor = Arc<ArcSwapOption<TlsAcceptor>>;
 
 /// The certificates in force.
 #[derive(Clone)]
 pub(crate) struct Certificates {
-    /// For faces that speak HTTP, which agree on its version in the handshake.
-    http: Greeting,
-    other: Greeting,
+    /// For HTTP and gRPC, which negotiate the version of HTTP in the handshake.
+    http: Acceptor,
+    other: Acceptor,
 }
 
-/// Certificates that have been read and fit together.
+/// Certificates that were read and match their keys.
 pub(crate) struct Renewed {
     http: Option<TlsAcceptor>,
     other: Option<TlsAcceptor>,
@@ -33,28 +33,28 @@ pub(crate) struct Renewed {
 impl Certificates {
     pub(crate) fn new(config: &Config) -> Result<Certificates, Invalid> {
         let Renewed { http, other } = Renewed::read(config)?;
-        let greeting =
+        let shared =
             |acceptor: Option<TlsAcceptor>| Arc::new(ArcSwapOption::new(acceptor.map(Arc::new)));
-        Ok(Certificates { http: greeting(http), other: greeting(other) })
+        Ok(Certificates { http: shared(http), other: shared(other) })
     }
 
-    pub(crate) fn of(&self, face: Face) -> &Greeting {
+    pub(crate) fn of(&self, face: Face) -> &Acceptor {
         if face == Face::Resp { &self.other } else { &self.http }
     }
 
-    /// Reads what the configuration names; nothing is in force yet.
+    /// Reads the certificates of a new configuration, before it is in force.
     pub(crate) fn prepare(&self, config: &Config) -> Result<Renewed, Invalid> {
         let is_on = self.http.load().is_some();
         if is_on != config.server.tls.is_some() {
             let turned = if is_on { "off" } else { "on" };
             return Err(
-                format!("{}: `tls` is turned {turned} by a restart only", config.file).into()
+                format!("{}: `tls` can be turned {turned} by a restart only", config.file).into()
             );
         }
         Renewed::read(config)
     }
 
-    /// For new connections; open ones stay as they are.
+    /// Replaces the certificates for new connections.
     pub(crate) fn renew(&self, renewed: Renewed) {
         self.http.store(renewed.http.map(Arc::new));
         self.other.store(renewed.other.map(Arc::new));
@@ -75,7 +75,7 @@ fn acceptor(spec: &TlsConfig, protocols: &[&str]) -> Result<TlsAcceptor, Invalid
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&spec.cert)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&spec.key)?)
-        .map_err(|_| format!("{}: holds no private key in PEM", spec.key.display()))?;
+        .map_err(|_| format!("{}: contains no private key in PEM format", spec.key.display()))?;
     let verifier = match &spec.client_ca {
         None => WebPkiClientVerifier::no_client_auth(),
         Some(path) => {
@@ -92,4 +92,46 @@ fn acceptor(spec: &TlsConfig, protocols: &[&str]) -> Result<TlsAcceptor, Invalid
         .map_err(|error| format!("{} and {}: {error}", spec.cert.display(), spec.key.display()))?;
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Trusted certificate authorities.
+#[derive(Clone, Debug)]
+pub struct Authorities {
+    /// The file's content.
+    pub pem: Vec<u8>,
+    /// The same, parsed.
+    pub roots: RootCertStore,
+}
+
+impl Authorities {
+    /// Reads a PEM file. The error is a sentence that begins with its name.
+    pub fn read(path: &Path) -> Result<Authorities, String> {
+        let pem = read(path)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates_in(&pem, path)? {
+            // Other programs skip such certificates silently; here it is an error.
+            roots.add(certificate).map_err(|_| {
+                format!("{}: contains a certificate that is not an authority's", path.display())
+            })?;
+        }
+        Ok(Authorities { pem, roots })
+    }
+}
+
+/// The certificates of a file in PEM.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    certificates_in(&read(path)?, path)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| cannot_read(&path.display().to_string(), &error))
+}
+
+fn certificates_in(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Vec<_> =
+        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().unwrap_or_default();
+    if all.is_empty() {
+        return Err(format!("{}: contains no certificate in PEM format", path.display()));
+    }
+    Ok(all)
 }

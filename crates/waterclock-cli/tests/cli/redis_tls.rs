@@ -55,7 +55,7 @@ fn others_are_not() {
         ("ca = \".\"", "this is a directory, not a file\n"),
         (
             "ca = \"noise.pem\"",
-            "waterclock.toml:3:6: `ca` names noise.pem: holds no certificate in PEM\n",
+            "waterclock.toml:3:6: `ca` names noise.pem: contains no certificate in PEM format\n",
         ),
     ];
     for (more, sentence) in cases {

@@ -183,7 +183,10 @@ fn files_of_authorities() {
     let place = Place::new().file("noise.pem", "noise");
     let ask = |url: &str, ca: &str| place.run(&["check", "--server", url, "--ca", ca, "p", "k"]);
     complains(&ask("https://127.0.0.1", "nowhere.pem"), "nowhere.pem: there is no such file\n");
-    complains(&ask("https://127.0.0.1", "noise.pem"), "noise.pem: holds no certificate in PEM\n");
+    complains(
+        &ask("https://127.0.0.1", "noise.pem"),
+        "noise.pem: contains no certificate in PEM format\n",
+    );
     let plain = "--ca is for TLS; write https:// instead of http://\n";
     complains(&ask("http://127.0.0.1", "noise.pem"), plain);
     complains(&place.run(&["top", "http://127.0.0.1", "--ca", "noise.pem"]), plain);

@@ -7,8 +7,10 @@ mod particular;
 mod plan;
 mod policy;
 mod rate;
+mod redis;
 mod reply;
 mod reservation;
+mod snapshot;
 mod store;
 mod throttle;
 
@@ -24,7 +26,10 @@ pub use self::reservation::{Holding, Terms};
 pub use self::store::EngineStore;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
+pub use self::redis::redis_store;
+
 pub(crate) use self::check::missing_answer;
+pub(crate) use self::redis::certificate_authority;
 
 use std::sync::Arc;
 

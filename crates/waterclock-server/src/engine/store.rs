@@ -13,10 +13,9 @@ use waterclock::{
 use waterclock_config::{Address, Invalid, PolicyConfig, StoreConfig};
 use waterclock_redis::{Lease, OnStoreError, RedisStore, Serving};
 
-use super::ActivePolicy;
+use super::redis::redis_store;
+use super::{ActivePolicy, snapshot};
 use crate::observe::Metrics;
-use crate::redis_store;
-use crate::snapshot;
 
 /// The store, and what only one kind of store can do.
 pub struct EngineStore(Kind);

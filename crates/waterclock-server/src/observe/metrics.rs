@@ -11,9 +11,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use serde::Serialize;
 use waterclock::{Clock, Failure, MonotonicClock, Timestamp};
 
-use super::{Face, Tally, Totals};
+use super::Face;
+use crate::engine::Outcome;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =
@@ -272,5 +274,70 @@ impl PolicyGauges<'_> {
     pub(crate) fn limit(&mut self, policy: &str, limit: &str, most: u64) {
         let labels = OfLimit { policy: policy.to_owned(), limit: limit.to_owned() };
         self.0.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
+    }
+}
+
+/// Decisions so far, of all faces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    allow: u64,
+    deny: u64,
+    shadow_deny: u64,
+    error: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, other: Totals) {
+        self.allow += other.allow;
+        self.deny += other.deny;
+        self.shadow_deny += other.shadow_deny;
+        self.error += other.error;
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Totals::default()
+    }
+}
+
+/// `waterclock_decisions_total` of one policy, by face and outcome.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    counters: [[Counter; 4]; 3],
+}
+
+impl Tally {
+    fn new(counter: impl Fn(Face, &'static str) -> Counter) -> Tally {
+        let of_face =
+            |face| ["allow", "deny", "shadow_deny", "error"].map(|outcome| counter(face, outcome));
+        Tally { counters: Face::ALL.map(of_face) }
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, face: Face, outcome: Outcome) {
+        self.count_many(face, outcome, 1);
+    }
+
+    #[inline]
+    pub(crate) fn count_many(&self, face: Face, outcome: Outcome, many: u64) {
+        let outcome = match outcome {
+            Outcome::Allow => 0,
+            Outcome::Deny => 1,
+            Outcome::ShadowDeny => 2,
+            Outcome::Error => 3,
+        };
+        self.counters[face as usize][outcome].inc_by(many);
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for [allow, deny, shadow_deny, error] in &self.counters {
+            totals.add(Totals {
+                allow: allow.get(),
+                deny: deny.get(),
+                shadow_deny: shadow_deny.get(),
+                error: error.get(),
+            });
+        }
+        totals
     }
 }

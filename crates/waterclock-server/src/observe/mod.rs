@@ -1,18 +1,15 @@
-//! What the server says about itself: metrics, never with a key in them; and what is going on just now.
+//! Metrics, which never contain a key, and the live feed.
 
 mod live;
 mod metrics;
 mod refused;
-mod tally;
-mod tick;
 
-pub(crate) use self::live::Live;
+pub(crate) use self::live::{Live, Ticks};
 pub use self::metrics::Metrics;
+pub(crate) use self::metrics::{Tally, Totals};
 pub(crate) use self::refused::{Refused, TopRefused};
-pub(crate) use self::tally::{Tally, Totals};
-pub(crate) use self::tick::Ticks;
 
-/// Who translates.
+/// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Face {
     /// JSON API and forward-auth.

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use sha2::{Digest, Sha256};
-
+use tokio::sync::mpsc;
+use tracing::warn;
 use waterclock_config::Config;
 
-/// Links that lead to links are followed so far.
-const MOST_LINKS: usize = 16;
+/// Links to links are followed so far.
+const MAX_LINKS: usize = 16;
 
 /// The file itself, certificates, and files that hold secrets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Files(Vec<PathBuf>);
 
-/// What stood in the files: hashes, for some of it is secret.
+/// Hashes of the files, because some are secret.
 pub(crate) type Contents = Vec<Option<[u8; 32]>>;
 
 impl Files {
@@ -22,8 +24,7 @@ impl Files {
         Files(config.files())
     }
 
-    /// What stands in them. Ask before the files are read for what they say: then a change in between
-    /// is one that is noticed later, and not one that never is.
+    /// Their contents. Call this before the files are parsed, so that a change in between is noticed later.
     pub(crate) fn contents_before_use(&self, config: &Config) -> Contents {
         let mut contents = self.contents();
         // The file itself has been read already.
@@ -39,7 +40,7 @@ impl Files {
         self.0.iter().map(hash).collect()
     }
 
-    /// The directories in which something happens when one of the files changes.
+    /// The directories to watch for changes of the files.
     ///
     /// Directories are watched, not files: editors replace files, and Kubernetes swaps a link above
     /// them. So every directory counts that holds a link on the way to a file.
@@ -47,7 +48,7 @@ impl Files {
         let mut directories = BTreeSet::new();
         for file in &self.0 {
             let mut file = file.clone();
-            for _ in 0..MOST_LINKS {
+            for _ in 0..MAX_LINKS {
                 let directory = directory_of(&file);
                 note_links_above(&directory, &mut directories);
                 let target = std::fs::read_link(&file);
@@ -69,9 +70,47 @@ fn directory_of(path: &Path) -> PathBuf {
 
 /// A directory may be a link itself, and be swapped in the directory that holds it.
 fn note_links_above(directory: &Path, directories: &mut BTreeSet<PathBuf>) {
-    for above in directory.ancestors().take(MOST_LINKS) {
+    for above in directory.ancestors().take(MAX_LINKS) {
         if above.is_symlink() {
             directories.insert(directory_of(above));
         }
+    }
+}
+
+/// Watches directories, as far as the system lets it.
+pub(super) struct Watch {
+    watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Watch {
+    pub(super) fn new() -> (Watch, mpsc::Receiver<()>) {
+        let (tell, told) = mpsc::channel(1);
+        let on_event = move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                // One event is enough until it is received.
+                _ = tell.try_send(());
+            }
+        };
+        let watcher = notify::recommended_watcher(on_event).inspect_err(|error| {
+            warn!("cannot watch files, so changes are noticed by polling: {error}");
+        });
+        (Watch { watcher: watcher.ok(), watched: BTreeSet::new() }, told)
+    }
+
+    /// Replaces the watches. All are set anew, because a directory may have been removed and created again.
+    pub(super) fn only(&mut self, directories: BTreeSet<PathBuf>) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for directory in &self.watched {
+            // The directory may be gone.
+            _ = watcher.unwatch(directory);
+        }
+        for directory in &directories {
+            if let Err(error) = watcher.watch(directory, RecursiveMode::NonRecursive) {
+                let name = directory.display();
+                warn!("cannot watch {name}, so its changes are noticed by polling: {error}");
+            }
+        }
+        self.watched = directories;
     }
 }

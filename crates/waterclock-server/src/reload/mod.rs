@@ -1,32 +1,34 @@
-//! A changed configuration: read, checked, and put in force whole or not at all.
+//! Reload: a changed configuration is read, checked and put in force, whole or not at all.
 
 mod files;
-mod offer;
-mod restart;
-mod said;
-mod watch;
+mod status;
 
 pub(crate) use self::files::{Contents, Files};
-pub(crate) use self::offer::InForce;
-pub(crate) use self::restart::RestartSettings;
-pub use self::said::{LastReload, ReloadStatus, Reloads};
+pub(crate) use self::status::RestartSettings;
+pub use self::status::{LastReload, ReloadStatus, Reloads};
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
+use waterclock_config::{Config, Invalid};
 
-use self::said::Came;
-use self::watch::Watch;
+use self::files::Watch;
+use self::status::Reloaded;
+use crate::observe::Face;
+use crate::server::{Identity, Server};
+use crate::tls::Certificates;
 
 /// Editors and Kubernetes touch a directory several times for one change.
-const SETTLES: Duration = Duration::from_millis(100);
-/// Not every file system tells of changes, so the files are looked at now and then anyway.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Some file systems report no changes, so the files are also polled.
+const POLL_EVERY: Duration = Duration::from_secs(60);
 
-/// Reloads whenever the files have changed or somebody asks, until the server ends.
+/// Reloads whenever the files have changed or [`Running::reload`](crate::Running::reload) is called.
 pub(crate) async fn keep_reloading(
     in_force: InForce,
     path: PathBuf,
@@ -35,7 +37,7 @@ pub(crate) async fn keep_reloading(
 ) {
     let (mut watch, mut told) = Watch::new();
     watch.only(files.directories());
-    // They may have changed before anybody watched them.
+    // They may have changed before they were watched.
     let mut look = files.contents() != known;
     loop {
         let must = !std::mem::take(&mut look)
@@ -43,44 +45,94 @@ pub(crate) async fn keep_reloading(
                 Some(()) = asked.recv() => true,
                 Some(()) = told.recv() => {
                     let asked =
-                        timeout(SETTLES, asked.recv()).await.is_ok_and(|asked| asked.is_some());
+                        timeout(DEBOUNCE, asked.recv()).await.is_ok_and(|asked| asked.is_some());
                     _ = told.try_recv();
                     asked
                 }
-                () = sleep(LOOK_EVERY) => false,
+                () = sleep(POLL_EVERY) => false,
             };
         let contents = files.contents();
         if !must && contents == known {
             continue;
         }
         known = contents;
-        let (came, found) = in_force.offer(&path).await;
-        tell(&in_force, &path, &came);
-        // A file that cannot be read does not say which others it needs.
+        let (outcome, found) = in_force.reload(&path).await;
+        log_and_note(&in_force, &path, &outcome);
+        // An unreadable configuration does not name its other files.
         if let Some(found) = found {
             (files, known) = found;
         }
-        // Links may lead elsewhere now.
+        // Links may point elsewhere now.
         watch.only(files.directories());
-        // While watches change, nobody watches.
+        // Changes are missed while the watches are replaced.
         look = files.contents() != known;
     }
 }
 
-fn tell(in_force: &InForce, path: &std::path::Path, came: &Came) {
+fn log_and_note(in_force: &InForce, path: &Path, outcome: &Reloaded) {
     let name = path.display().to_string();
-    match came {
+    match outcome {
         Ok(needs_restart) => {
-            info!(file = name, "the configuration was read again and is in force");
+            info!(file = name, "configuration reloaded");
             if !needs_restart.is_empty() {
-                warn!(file = name, "these take a restart: {}", needs_restart.join(", "));
+                warn!(
+                    file = name,
+                    "these settings take effect after a restart: {}",
+                    needs_restart.join(", ")
+                );
             }
         }
         Err(invalid) => {
             for line in invalid.clone().into_lines() {
-                error!("the old configuration stays: {line}");
+                error!("reload failed, the old configuration stays in force: {line}");
             }
         }
     }
-    in_force.server.reloads().note(&in_force.server, &name, came);
+    in_force.server.reloads().note(&in_force.server, &name, outcome);
+}
+
+/// What a reload changes.
+pub(crate) struct InForce {
+    pub(crate) server: Arc<Server>,
+    pub(crate) certificates: Certificates,
+    /// The addresses in use, whatever a newer file says.
+    pub(crate) bound: Vec<(Face, SocketAddr)>,
+    /// What only a restart changes.
+    pub(crate) at_start: RestartSettings,
+}
+
+impl InForce {
+    /// Reloads the file. Also returns the files it is made of, if it can be read, and their contents.
+    async fn reload(&self, path: &Path) -> (Reloaded, Option<(Files, Contents)>) {
+        let config = match read(path) {
+            Ok(config) => config,
+            Err(invalid) => return (Err(invalid), None),
+        };
+        let files = Files::of(&config);
+        let contents = files.contents_before_use(&config);
+        (self.apply(&config).await, Some((files, contents)))
+    }
+
+    /// Everything that can fail comes before anything that takes effect.
+    async fn apply(&self, config: &Config) -> Reloaded {
+        for (face, address) in &self.bound {
+            config.server.may_listen(&format!("`{}`", face.name()), *address)?;
+        }
+        let identity = Identity::new(config)?;
+        let renewed = self.certificates.prepare(config)?;
+        self.server.engine.reload(config).await?;
+        self.server.set_identity(identity);
+        self.certificates.renew(renewed);
+        Ok(self.at_start.differs_from(config))
+    }
+}
+
+/// Rejects an empty file: it may be half written, and would remove every policy.
+fn read(path: &Path) -> Result<Config, Invalid> {
+    let config = Config::load(Some(path))?;
+    if config.is_blank {
+        let name = path.display();
+        return Err(format!("{name}: is empty; to serve no policies, write a comment").into());
+    }
+    Ok(config)
 }

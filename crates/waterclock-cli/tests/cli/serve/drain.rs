@@ -71,7 +71,7 @@ fn one_round() {
     assert_eq!(seen.lost.load(Ordering::Relaxed), 0, "requests without an answer");
     assert!(seen.answered.load(Ordering::Relaxed) > 100);
     assert!(seen.not_ready.load(Ordering::Relaxed), "it was ready to the end");
-    assert!(!serving.log().contains("did not end in time"), "{}", serving.log());
+    assert!(!serving.log().contains("did not finish in time"), "{}", serving.log());
 }
 
 #[test]

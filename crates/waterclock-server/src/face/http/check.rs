@@ -137,6 +137,7 @@ pub(super) fn to_check<'a>(
 /// One decision, or several that were made together.
 #[derive(Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "made once for each response, on the stack")]
 pub(super) enum Decisions<'a> {
     One(DecisionLine<'a>),
     Several { allowed: bool, decisions: Vec<DecisionLine<'a>> },

@@ -21,8 +21,7 @@ use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::Peer;
-use crate::pace::{Pace, UnderWay};
-use crate::paced::Paced;
+use crate::pace::{Pace, Paced, UnderWay};
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.

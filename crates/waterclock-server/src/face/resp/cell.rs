@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use waterclock::{Decision, Verb};
 
-use super::obey::{Next, shown};
+use super::commands::{Next, shown};
 use super::parse::Command;
-use super::question::{About, Question};
+use super::pending::Pending;
 use super::session::Session;
 use super::write::Replies;
 use crate::engine::{Engine, MAX_KEY, ThrottleNumbers, ThrottlePolicy};
@@ -26,7 +26,7 @@ pub(super) fn throttle<'t>(
 ) -> Next<'t> {
     let (key, numbers, quantity) = match read(command) {
         Ok(read) => read,
-        Err(text) => return Next::refused(replies, &text),
+        Err(text) => return Next::error(replies, &text),
     };
     let cost = quantity.unsigned_abs();
     let verb = match quantity {
@@ -34,25 +34,20 @@ pub(super) fn throttle<'t>(
         0 => Verb::Peek,
         _ => Verb::Refund,
     };
-    let known = session.variant.as_ref().is_some_and(|variant| variant.numbers == numbers);
-    if !known {
-        session.variant = engine.known_throttle(numbers);
+    if session.throttle.as_ref().is_none_or(|policy| policy.numbers != numbers) {
+        session.throttle = engine.known_throttle(numbers);
     }
-    if let Some(variant) = &session.variant
-        && let Some(decision) = engine.throttle_now(Face::Resp, variant, verb, key, cost)
+    if let Some(policy) = &session.throttle
+        && let Some(decision) = engine.throttle_now(Face::Resp, policy, verb, key, cost)
     {
-        answer(variant, verb, &decision, replies);
+        write_decision(policy, verb, &decision, replies);
         return Next::Decided;
     }
-    let variant = session.variant.as_ref().map(Arc::clone);
-    Next::Ask(Question {
-        verb,
-        cost: cost.into(),
-        about: About::Throttle { numbers, variant, key },
-    })
+    let policy = session.throttle.as_ref().map(Arc::clone);
+    Next::Wait(Pending::Throttle { verb, numbers, policy, key, cost })
 }
 
-/// The complaint is the whole reply; those that redis-cell makes too are in its words.
+/// The error is the whole reply, in redis-cell's words where it has the same error.
 fn read<'t>(command: Command<'t, '_>) -> Result<(&'t [u8], ThrottleNumbers, i64), String> {
     let (Some(key), Some(max_burst), Some(count), Some(period), 5 | 6) =
         (command.get(1), command.get(2), command.get(3), command.get(4), command.len())
@@ -61,7 +56,7 @@ fn read<'t>(command: Command<'t, '_>) -> Result<(&'t [u8], ThrottleNumbers, i64)
     };
     let (max_burst, count, period) = (integer(max_burst)?, integer(count)?, integer(period)?);
     let quantity = command.get(5).map_or(Ok(1), integer)?;
-    fits(key)?;
+    check_length(key)?;
     if count == 0 || period == 0 {
         return Err("Cell error: Zero rates are not supported".to_owned());
     }
@@ -77,7 +72,7 @@ fn read<'t>(command: Command<'t, '_>) -> Result<(&'t [u8], ThrottleNumbers, i64)
     Ok((key, numbers, quantity))
 }
 
-fn fits(key: &[u8]) -> Result<(), String> {
+fn check_length(key: &[u8]) -> Result<(), String> {
     if key.len() > MAX_KEY {
         let found = key.len();
         return Err(format!(
@@ -89,7 +84,7 @@ fn fits(key: &[u8]) -> Result<(), String> {
 
 #[inline]
 fn integer(argument: &[u8]) -> Result<i64, String> {
-    // Digits that cannot overflow are what everybody sends.
+    // The usual case: digits that cannot overflow.
     if let 1..=18 = argument.len()
         && argument.iter().all(u8::is_ascii_digit)
     {
@@ -99,10 +94,10 @@ fn integer(argument: &[u8]) -> Result<i64, String> {
     number.ok_or_else(|| format!("Cell error: Couldn't parse as integer: {}", shown(argument, 128)))
 }
 
-/// Five numbers: limited, limit, remaining, seconds until a retry makes sense, seconds until full.
+/// Five numbers: limited, limit, remaining, seconds until a retry can pass, seconds until full.
 #[inline]
-pub(super) fn answer(
-    variant: &ThrottlePolicy,
+pub(super) fn write_decision(
+    policy: &ThrottlePolicy,
     verb: Verb,
     decision: &Decision,
     replies: &mut Replies,
@@ -110,10 +105,9 @@ pub(super) fn answer(
     let reset = decision.reset_after();
     let (limited, retry) = match verb {
         Verb::Check => (!decision.is_allowed(), decision.retry_after()),
-        // Under other numbers a key may have used more than there is now; then even nothing is too
-        // much, until it would not be.
+        // A key that has spent more under other numbers than fits here is limited even at cost 0.
         _ => {
-            let over = reset.saturating_sub(variant.full_in());
+            let over = reset.saturating_sub(policy.full_in());
             (!over.is_zero(), Some(over))
         }
     };
@@ -136,11 +130,10 @@ fn units(units: Option<u64>) -> i64 {
     units.map_or(-1, |units| i64::try_from(units).unwrap_or(i64::MAX))
 }
 
-/// `DEL key…` forgets keys of `CL.THROTTLE`, and says of how many something was known.
+/// `DEL key…` resets keys of `CL.THROTTLE`; the reply is how many had spent anything.
 pub(super) fn del<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'t> {
-    if let Err(text) = command.from(1).try_for_each(fits) {
-        return Next::refused(replies, &text);
+    if let Err(text) = command.from(1).try_for_each(check_length) {
+        return Next::error(replies, &text);
     }
-    let keys = command.from(1).collect();
-    Next::Ask(Question { verb: Verb::Reset, cost: 0.into(), about: About::Throttled { keys } })
+    Next::Wait(Pending::Delete { keys: command.from(1).collect() })
 }

@@ -1,36 +1,37 @@
 //! The Redis protocol: `CL.THROTTLE` as redis-cell answers it, and `RL.*` for our own policies.
 //!
-//! A turn reads what is there, answers every command in it, and sends the replies at once. State in
-//! this process is asked without waiting; a store elsewhere is asked about all commands of a turn at
-//! the same time. Replies come in the order of the commands either way.
+//! A connection takes turns: each turn runs every complete command that was received and sends the replies together.
+//! A memory store decides at once; a shared store is asked about all commands of a turn at the same time. Replies are in
+//! the order of the commands either way.
 
-mod about;
 mod cell;
-mod connect;
-mod hold;
-mod inbox;
-mod inline;
-mod obey;
+mod commands;
+mod io;
 pub mod parse;
-mod question;
+mod pending;
 mod rl;
 mod session;
-mod turn;
-mod wait;
-mod word;
 mod write;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tokio::io::{AsyncRead, AsyncWrite};
-use waterclock::Clock;
+use waterclock::{Clock, Timestamp};
 
-use self::turn::{Connection, End};
-use self::wait::{Came, farewell, send};
+use self::commands::{Next, dispatch};
+use self::io::{ReceiveBuffer, Waited, Waits, close, send};
+use self::parse::{Fault, Parser};
+use self::pending::Answered;
+use self::session::Session;
+use self::write::Replies;
 use crate::Server;
+use crate::observe::Face;
+use crate::timing::Patience;
 
-/// What a connection keeps for replies when there are none.
-const KEPT: usize = 16 * 1024;
+/// The reply buffer that a quiet connection keeps, in bytes.
+const KEPT_REPLIES: usize = 16 * 1024;
 
 /// Serves one connection until either side ends it.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
@@ -47,29 +48,167 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         if !replies.is_empty() && send(&mut stream, replies, patience.idle).await.is_err() {
             return;
         }
-        connection.replies.clear(KEPT);
+        connection.replies.clear(KEPT_REPLIES);
         match end {
             End::More => {
-                // Whoever sends without end is served in turn with the others.
+                // A client that never stops sending shares the thread with the others.
                 tokio::task::yield_now().await;
                 continue;
             }
-            End::Close => return farewell(&mut stream).await,
+            End::Close => return close(&mut stream).await,
             End::CloseNow => return,
             End::Wait => {}
         }
         let deadline = connection.deadline(clock.now(), patience);
         loop {
-            let inbox = &mut connection.inbox;
-            // What is on its way when the server stops is still answered.
-            let parts = connection.waiting.is_draining && inbox.is_empty();
-            let until = if parts { clock.now().after(server.quiet()) } else { deadline };
-            match connection.waiting.bytes(&mut stream, inbox, clock, until).await {
-                Came::Bytes => break,
-                Came::Draining => {}
-                Came::TooLate if parts => return farewell(&mut stream).await,
-                Came::End | Came::TooLate => return,
+            let received = &mut connection.received;
+            // Commands that are on their way when the server stops are still answered.
+            let closes = connection.waits.is_draining && received.is_empty();
+            let until = if closes { clock.now().after(server.quiet()) } else { deadline };
+            match connection.waits.bytes(&mut stream, received, clock, until).await {
+                Waited::Bytes => break,
+                Waited::Draining => {}
+                Waited::TimedOut if closes => return close(&mut stream).await,
+                Waited::End | Waited::TimedOut => return,
             }
         }
     }
+}
+
+/// Bytes of replies after which they are sent before anything else is read.
+const MAX_REPLIES: usize = 64 * 1024;
+/// Commands in one turn.
+const MAX_COMMANDS: usize = 4_096;
+/// Commands of one connection that wait for the store at the same time.
+const MAX_PENDING: usize = 256;
+
+/// How a turn ends, once its replies are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// There may be more commands to answer before anything else is read.
+    More,
+    /// Every complete command was run.
+    Wait,
+    /// The connection closes.
+    Close,
+    /// The connection closes at once, without a farewell.
+    CloseNow,
+}
+
+/// The state of one connection, except its stream.
+struct Connection {
+    received: ReceiveBuffer,
+    replies: Replies,
+    waits: Waits,
+    session: Session,
+    parser: Parser,
+    /// Since when a command is incomplete.
+    incomplete_since: Option<Timestamp>,
+}
+
+impl Connection {
+    fn new(server: &Server, peer: SocketAddr) -> Connection {
+        let now = server.engine.metrics().clock().now();
+        Connection {
+            received: ReceiveBuffer::new(),
+            replies: Replies::default(),
+            waits: Waits::new(server),
+            session: Session::new(server, peer, now),
+            parser: Parser::default(),
+            incomplete_since: None,
+        }
+    }
+
+    /// Until when the client must have sent something.
+    fn deadline(&mut self, now: Timestamp, patience: Patience) -> Timestamp {
+        if self.received.is_empty() {
+            self.incomplete_since = None;
+            return now.after(patience.idle);
+        }
+        self.incomplete_since.get_or_insert(now).after(patience.command)
+    }
+
+    /// Runs every complete command that was received.
+    async fn turn(&mut self, server: &Server) -> End {
+        if self.received.is_empty() {
+            return End::Wait;
+        }
+        let engine = &server.engine;
+        let started = engine.metrics().clock().now();
+        self.session.revalidate(server, started);
+        let permit = server.admit(Face::Resp);
+        let plan = Arc::clone(&engine.plan());
+        let is_shared = engine.store().memory().is_none();
+
+        let bytes = self.received.unread();
+        let (mut consumed, mut commands, mut decided) = (0, 0, false);
+        // Commands that wait for the store, with the place of each reply among those that are written.
+        let (mut places, mut waiting) = (Vec::new(), Vec::new());
+        let end = loop {
+            let rest = &bytes[consumed..];
+            let length = match self.parser.read(rest, self.session.bounds()) {
+                Ok(Some(length)) => length,
+                Ok(None) => break End::Wait,
+                Err(Fault::Http) => break End::CloseNow,
+                Err(fault) => {
+                    self.replies.error(&format!("ERR Protocol error: {fault}"));
+                    break End::Close;
+                }
+            };
+            consumed += length;
+            commands += 1;
+            let command = self.parser.command(rest);
+            let (session, replies) = (&mut self.session, &mut self.replies);
+            match dispatch(server, &plan, session, permit.is_none(), command, replies) {
+                Next::Replied => {}
+                Next::Decided => decided = true,
+                Next::Close => break End::Close,
+                Next::Wait(pending) => {
+                    if pending.runs_alone() || !is_shared {
+                        splice(&mut places, &mut waiting, replies).await;
+                        pending.run(engine).await.write(replies);
+                    } else {
+                        places.push(replies.len());
+                        waiting.push(pending.run(engine));
+                    }
+                    if waiting.len() >= MAX_PENDING {
+                        splice(&mut places, &mut waiting, replies).await;
+                    }
+                }
+            }
+            if self.replies.len() >= MAX_REPLIES || commands >= MAX_COMMANDS {
+                break End::More;
+            }
+        };
+        splice(&mut places, &mut waiting, &mut self.replies).await;
+        drop(waiting);
+        if decided {
+            engine.metrics().decided(Face::Resp, started);
+        }
+        if consumed > 0 {
+            self.received.consume(consumed);
+            self.incomplete_since = None;
+        }
+        end
+    }
+}
+
+/// Waits for all pending commands, and puts each reply into its place.
+async fn splice<F: Future<Output = Answered>>(
+    places: &mut Vec<usize>,
+    waiting: &mut Vec<F>,
+    replies: &mut Replies,
+) {
+    if waiting.is_empty() {
+        return;
+    }
+    let answers = join_all(waiting.drain(..)).await;
+    let written = replies.take();
+    let mut from = 0;
+    for (place, answered) in places.drain(..).zip(answers) {
+        replies.put_back(&written[from..place]);
+        from = place;
+        answered.write(replies);
+    }
+    replies.put_back(&written[from..]);
 }

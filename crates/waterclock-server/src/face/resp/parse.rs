@@ -1,11 +1,9 @@
 //! From bytes to commands: arrays of bulk strings, and lines that people type.
 //!
-//! Nothing is allocated here, least of all from a length that a client sent: an argument is a place in
-//! the caller's buffer, and a command that does not fit the bounds is a fault as soon as that is known.
+//! Nothing is allocated: an argument is a range in the caller's buffer. A command that exceeds the bounds is an error as
+//! soon as that is known.
 
 use std::fmt;
-
-use super::inline;
 
 /// Arguments of one command, its name included.
 pub const MOST_ARGUMENTS: usize = 64;
@@ -26,18 +24,18 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// For those who may ask.
+    /// For authenticated clients.
     pub const KNOWN: Bounds = Bounds { arguments: MOST_ARGUMENTS, argument: LONGEST_ARGUMENT };
-    /// For those who have yet to say who they are: enough for that, and little to hold on to.
+    /// For clients that have not authenticated: enough for that.
     pub const STRANGER: Bounds = Bounds { arguments: 10, argument: 16 * 1024 };
 }
 
-/// Why bytes are no command. Nothing after them makes sense either.
+/// Why bytes are not a command. Nothing after them can be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The number of arguments is no number, or too large.
+    /// The number of arguments is invalid or too large.
     Arguments,
-    /// The length of an argument is no length, or too large.
+    /// The length of an argument is invalid or too large.
     Argument,
     /// This byte stands where an argument should begin.
     NoArgument(u8),
@@ -47,7 +45,7 @@ pub enum Fault {
     Quotes,
     /// A line, or a command in all, is too long.
     TooLong,
-    /// Somebody speaks HTTP.
+    /// This is HTTP.
     Http,
 }
 
@@ -107,7 +105,7 @@ pub struct Command<'b, 'p> {
 }
 
 impl<'b> Command<'b, '_> {
-    /// How many arguments, the name included. None at all is no command, and nobody answers it.
+    /// How many arguments, the name included. A command without any is not answered.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
@@ -146,14 +144,14 @@ enum Form {
     Line,
 }
 
-/// Reads one command after the other, and goes on where it stopped when there is more to read.
+/// Reads one command after the other, and resumes an incomplete one when more was received.
 #[derive(Debug)]
 pub struct Parser {
     form: Form,
     /// Up to here the command is understood.
     at: usize,
     spans: Spans,
-    /// The last command was whole: the next byte begins another.
+    /// The last command was complete: the next byte begins another.
     whole: bool,
 }
 
@@ -164,8 +162,8 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Reads the command at the beginning of `buffer`: how long it is, or `None` if there is more to
-    /// come. Then ask again with the same bytes and those that came.
+    /// Reads the command at the beginning of `buffer` and returns its length; `None` if it is incomplete. Then call
+    /// again with the same bytes and those received since.
     #[inline]
     pub fn read(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {
         if self.whole {
@@ -195,7 +193,7 @@ impl Parser {
                         let Some((wanted, at)) = length(buffer, 1, Fault::Arguments)? else {
                             return Ok(None);
                         };
-                        // As with Redis, an array of nothing asks for nothing.
+                        // As with Redis, an empty array is ignored.
                         let wanted = usize::try_from(wanted).unwrap_or(0);
                         if wanted > bounds.arguments {
                             return Err(Fault::Arguments);
@@ -256,7 +254,7 @@ impl Parser {
             return Err(Fault::TooLong);
         }
         let line = &buffer[..end];
-        inline::split(line.strip_suffix(b"\r").unwrap_or(line), &mut self.spans, bounds)?;
+        split_line(line.strip_suffix(b"\r").unwrap_or(line), &mut self.spans, bounds)?;
         Ok(Some(end + 1))
     }
 }
@@ -284,4 +282,50 @@ fn length(buffer: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize
         Some(b'\n') => Ok(Some((if negative { -number } else { number }, at + 2))),
         Some(_) => Err(fault),
     }
+}
+
+/// Splits a typed line at its spaces. Text in single or double quotes is one argument.
+fn split_line(line: &[u8], spans: &mut Spans, bounds: Bounds) -> Result<(), Fault> {
+    if is_http(line) {
+        return Err(Fault::Http);
+    }
+    let mut at = 0;
+    while let Some(space) = line[at..].iter().position(|byte| !is_space(*byte)) {
+        at += space;
+        let (from, to, next) = match line[at] {
+            quote @ (b'"' | b'\'') => quoted(line, at, quote)?,
+            _ => {
+                let length = line[at..].iter().position(|byte| is_space(*byte));
+                let to = length.map_or(line.len(), |length| at + length);
+                (at, to, to)
+            }
+        };
+        spans.push(from, to, bounds)?;
+        at = next;
+    }
+    Ok(())
+}
+
+/// Where the quotation begins and ends, and where the line goes on.
+fn quoted(line: &[u8], at: usize, quote: u8) -> Result<(usize, usize, usize), Fault> {
+    let from = at + 1;
+    let length = line[from..].iter().position(|byte| *byte == quote).ok_or(Fault::Quotes)?;
+    let to = from + length;
+    match line.get(to + 1) {
+        Some(after) if !is_space(*after) => Err(Fault::Quotes),
+        _ => Ok((from, to, to + 1)),
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0
+}
+
+/// A page can make a browser send requests here whose bodies contain commands. So a request line or a header field
+/// ends the connection before anything else is read.
+fn is_http(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| is_space(*byte)).filter(|word| !word.is_empty());
+    let Some(first) = words.next() else { return false };
+    let last = words.next_back().unwrap_or_default();
+    first == b"POST" || first.ends_with(b":") || last.starts_with(b"HTTP/")
 }

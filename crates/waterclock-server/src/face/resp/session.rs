@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! What a connection remembers of its client, and the commands that change it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,35 +7,37 @@ use std::time::Duration;
 
 use waterclock::Timestamp;
 
-use super::parse::Bounds;
+use super::commands::{Next, arity, is, shown};
+use super::parse::{Bounds, Command};
+use super::write::Replies;
 use crate::Server;
 use crate::access::{Attempt, Role};
 use crate::engine::ThrottlePolicy;
 use crate::observe::Face;
 
-/// How long a token that was taken back still goes for a connection that is open.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a revoked token still works on an open connection.
+const REVALIDATE_EVERY: Duration = Duration::from_secs(1);
 
 /// Connections are numbered, because clients ask for the number.
 static NEXT_ID: AtomicI64 = AtomicI64::new(1);
 
-/// What somebody may do.
+/// What a client may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum May {
-    /// Say who they are.
-    Nothing,
-    /// Look.
+pub(super) enum Permission {
+    /// Authenticate.
+    None,
+    /// Read.
     Read,
     /// Ask for decisions.
     Check,
 }
 
-/// What became of a token.
+/// The outcome of an `AUTH`.
 pub(super) enum Login {
     Done,
-    /// No such token.
+    /// Unknown token.
     Wrong,
-    /// Nobody from there is believed for this long.
+    /// Too many wrong tokens from this address; none is accepted for so long.
     Exhausted(Duration),
 }
 
@@ -44,11 +46,11 @@ pub(super) struct Session {
     pub(super) id: i64,
     pub(super) peer: SocketAddr,
     pub(super) name: Vec<u8>,
-    pub(super) may: May,
+    pub(super) permission: Permission,
     token: Option<String>,
-    looked: Timestamp,
-    /// The numbers of the last `CL.THROTTLE`: mostly the next has the same.
-    pub(super) variant: Option<Arc<ThrottlePolicy>>,
+    validated: Timestamp,
+    /// The numbers of the last `CL.THROTTLE`: mostly the next call has the same.
+    pub(super) throttle: Option<Arc<ThrottlePolicy>>,
 }
 
 impl Session {
@@ -57,62 +59,261 @@ impl Session {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             peer,
             name: Vec::new(),
-            may: if server.is_open() { May::Check } else { May::Nothing },
+            permission: if server.is_open() { Permission::Check } else { Permission::None },
             token: None,
-            looked: now,
-            variant: None,
+            validated: now,
+            throttle: None,
         }
     }
 
     /// As after connecting.
-    pub(super) fn forget(&mut self, server: &Server) {
+    pub(super) fn reset(&mut self, server: &Server) {
         (self.token, self.name) = (None, Vec::new());
-        self.may = if server.is_open() { May::Check } else { May::Nothing };
+        self.permission = if server.is_open() { Permission::Check } else { Permission::None };
     }
 
     pub(super) fn bounds(&self) -> Bounds {
-        if self.may == May::Nothing { Bounds::STRANGER } else { Bounds::KNOWN }
+        if self.permission == Permission::None { Bounds::STRANGER } else { Bounds::KNOWN }
     }
 
     pub(super) fn log_in(&mut self, server: &Server, token: &[u8]) -> Login {
-        // What is no text is no token; what stands for it below is none either.
+        // A token is text; the empty string is no token.
         let token = std::str::from_utf8(token).unwrap_or_default();
         match self.attempt(server, token) {
-            Ok(may) => {
-                (self.may, self.token) = (may, Some(token.to_owned()));
+            Ok(permission) => {
+                (self.permission, self.token) = (permission, Some(token.to_owned()));
                 Login::Done
             }
             Err(login) => login,
         }
     }
 
-    /// A known token without the role of checks may still be one that reads.
-    fn attempt(&self, server: &Server, token: &str) -> Result<May, Login> {
+    /// A known token without the role `check` may still read.
+    fn attempt(&self, server: &Server, token: &str) -> Result<Permission, Login> {
         match server.attempt(Face::Resp, self.peer.ip(), Some(token), Role::Check) {
-            Attempt::Granted => Ok(May::Check),
-            Attempt::Forbidden => Ok(May::Read),
+            Attempt::Granted => Ok(Permission::Check),
+            Attempt::Forbidden => Ok(Permission::Read),
             Attempt::Unknown => Err(Login::Wrong),
             Attempt::Exhausted(wait) => Err(Login::Exhausted(wait)),
         }
     }
 
-    /// Tokens come and go while connections stay.
-    pub(super) fn look_again(&mut self, server: &Server, now: Timestamp) {
-        if now.since(self.looked) < LOOK_AGAIN {
+    /// Checks the token again, because a reload may have revoked it.
+    pub(super) fn revalidate(&mut self, server: &Server, now: Timestamp) {
+        if now.since(self.validated) < REVALIDATE_EVERY {
             return;
         }
-        self.looked = now;
+        self.validated = now;
         let token = self.token.take();
-        self.may = match &token {
-            _ if server.is_open() => May::Check,
-            None => May::Nothing,
-            // Looking at a token again is no guess, however many of those there were.
+        self.permission = match &token {
+            _ if server.is_open() => Permission::Check,
+            None => Permission::None,
+            // This is no guess, so it is not limited as guesses are.
             Some(token) => match server.revalidate(Some(token), Role::Check) {
-                Attempt::Granted => May::Check,
-                Attempt::Forbidden => May::Read,
-                _ => return self.may = May::Nothing,
+                Attempt::Granted => Permission::Check,
+                Attempt::Forbidden => Permission::Read,
+                _ => return self.permission = Permission::None,
             },
         };
         self.token = token;
     }
+}
+
+/// The version of Redis that is reported; clients choose their commands by it.
+const REDIS_VERSION: &str = "7.0.0";
+
+const NOT_A_NUMBER: &str = "ERR value is not an integer or out of range";
+const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
+                           default user. Are you sure your configuration is correct?";
+const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, \
+                           otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                           authenticate the client and select the RESP protocol version at the \
+                           same time";
+
+pub(super) fn ping(command: Command<'_, '_>, replies: &mut Replies) {
+    match command.get(1) {
+        Some(message) => replies.bulk(message),
+        None => replies.simple("PONG"),
+    }
+}
+
+pub(super) fn select(command: Command<'_, '_>, replies: &mut Replies) {
+    let number = command.get(1).and_then(|number| std::str::from_utf8(number).ok());
+    match number.and_then(|number| number.parse::<i64>().ok()) {
+        Some(0) => replies.simple("OK"),
+        Some(_) => replies.error("ERR DB index is out of range"),
+        None => replies.error(NOT_A_NUMBER),
+    }
+}
+
+/// The password is a token; the user name is ignored.
+pub(super) fn auth<'t>(
+    server: &Server,
+    session: &mut Session,
+    command: Command<'_, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let password = match command.len() {
+        2 if server.is_open() => return Next::error(replies, NO_PASSWORD),
+        2 => command.get(1),
+        3 => command.get(2),
+        _ => return Next::error(replies, "ERR syntax error"),
+    };
+    if let Some(failed) = log_in(server, session, password.unwrap_or_default(), replies) {
+        return failed;
+    }
+    replies.simple("OK");
+    Next::Replied
+}
+
+/// `None` if it succeeds; else the reply is written.
+fn log_in<'t>(
+    server: &Server,
+    session: &mut Session,
+    password: &[u8],
+    replies: &mut Replies,
+) -> Option<Next<'t>> {
+    match session.log_in(server, password) {
+        Login::Done => None,
+        Login::Wrong => Some(Next::error(
+            replies,
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        )),
+        Login::Exhausted(wait) => {
+            let wait = wait.as_secs() + 1;
+            replies.error(&format!(
+                "ERR too many wrong passwords from your address; try again in {wait} s"
+            ));
+            Some(Next::Close)
+        }
+    }
+}
+
+/// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it or nothing.
+pub(super) fn hello<'t>(
+    server: &Server,
+    session: &mut Session,
+    command: Command<'_, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let mut resp3 = replies.resp3;
+    if let Some(version) = command.get(1) {
+        resp3 = match version {
+            b"2" => false,
+            b"3" => true,
+            _ if version.is_empty() || !version.iter().all(u8::is_ascii_digit) => {
+                let text = "ERR Protocol version is not an integer or out of range";
+                return Next::error(replies, text);
+            }
+            _ => return Next::error(replies, "NOPROTO unsupported protocol version"),
+        };
+    }
+    let (mut password, mut name) = (None, None);
+    let mut at = 2;
+    while let Some(option) = command.get(at) {
+        let (first, second) = (command.get(at + 1), command.get(at + 2));
+        if is(Some(option), "AUTH") && second.is_some() {
+            password = second;
+            at += 3;
+        } else if is(Some(option), "SETNAME") && first.is_some() {
+            name = first;
+            at += 2;
+        } else {
+            let text = format!("ERR Syntax error in HELLO option '{}'", shown(option, 128));
+            return Next::error(replies, &text);
+        }
+    }
+    if name.is_some_and(|name| !is_name(name)) {
+        return Next::error(replies, BAD_NAME);
+    }
+    if let Some(password) = password
+        && let Some(failed) = log_in(server, session, password, replies)
+    {
+        return failed;
+    }
+    if session.permission == Permission::None {
+        return Next::error(replies, HELLO_FIRST);
+    }
+    if let Some(name) = name {
+        session.name = name.to_vec();
+    }
+    replies.resp3 = resp3;
+    describe_server(session, replies);
+    Next::Replied
+}
+
+fn describe_server(session: &Session, replies: &mut Replies) {
+    let version = if replies.resp3 { 3 } else { 2 };
+    replies.map(7);
+    replies.pair("server", "redis");
+    replies.pair("version", REDIS_VERSION);
+    replies.bulk(b"proto");
+    replies.integer(version);
+    replies.bulk(b"id");
+    replies.integer(session.id);
+    replies.pair("mode", "standalone");
+    replies.pair("role", "master");
+    replies.bulk(b"modules");
+    replies.array(0);
+}
+
+pub(super) fn client<'t>(
+    session: &mut Session,
+    command: Command<'_, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let subcommand = command.get(1).unwrap_or_default();
+    let (first, len) = (command.get(2).unwrap_or_default(), command.len());
+    match (&*subcommand.to_ascii_uppercase(), len) {
+        (b"SETNAME", 3) if !is_name(first) => return Next::error(replies, BAD_NAME),
+        (b"SETNAME", 3) => {
+            session.name = first.to_vec();
+            replies.simple("OK");
+        }
+        (b"GETNAME", 2) if session.name.is_empty() => replies.null(),
+        (b"GETNAME", 2) => replies.bulk(&session.name),
+        (b"ID", 2) => replies.integer(session.id),
+        (b"INFO", 2) => {
+            let name = String::from_utf8_lossy(&session.name);
+            let version = if replies.resp3 { 3 } else { 2 };
+            let (id, peer) = (session.id, session.peer);
+            replies.text(&format!("id={id} addr={peer} name={name} db=0 resp={version}\n"));
+        }
+        // Libraries send their name; it is not kept.
+        (b"SETINFO", 4) => {
+            if is(Some(first), "LIB-NAME") || is(Some(first), "LIB-VER") {
+                replies.simple("OK");
+            } else {
+                let option = shown(first, 128);
+                replies.error(&format!("ERR Unrecognized option '{option}'"));
+            }
+        }
+        (b"NO-EVICT" | b"NO-TOUCH", 3) => replies.simple("OK"),
+        (b"SETNAME" | b"GETNAME" | b"ID" | b"INFO" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH", _) => {
+            let name = format!("client|{}", shown(subcommand, 16).to_ascii_lowercase());
+            return arity(replies, &name);
+        }
+        _ => {
+            let subcommand = shown(subcommand, 128);
+            replies.error(&format!("ERR unknown subcommand '{subcommand}'. Try CLIENT HELP."));
+        }
+    }
+    Next::Replied
+}
+
+/// Whether a client name is printable and short.
+fn is_name(name: &[u8]) -> bool {
+    name.len() <= 128 && name.iter().all(u8::is_ascii_graphic)
+}
+
+pub(super) fn info(server: &Server, replies: &mut Replies) {
+    let uptime = server.uptime().as_secs();
+    let store = server.engine.store().name();
+    let version = env!("CARGO_PKG_VERSION");
+    replies.text(&format!(
+        "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
+         waterclock_version:{version}\r\nwaterclock_store:{store}\r\nuptime_in_seconds:{uptime}\r\n\
+         # Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n"
+    ));
 }

@@ -1,10 +1,10 @@
-//! From answers to bytes, in either version of the protocol.
+//! Replies as bytes, in RESP2 or RESP3.
 
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     bytes: Vec<u8>,
-    /// Whether the client has asked for the third version.
+    /// Whether the client has chosen RESP3.
     pub(super) resp3: bool,
 }
 
@@ -27,7 +27,7 @@ impl Replies {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Everything is sent. A large buffer is not kept for a quiet connection.
+    /// Clears what was sent. A quiet connection keeps no large buffer.
     pub(super) fn clear(&mut self, keep: usize) {
         self.bytes.clear();
         if self.bytes.capacity() > keep {
@@ -39,7 +39,7 @@ impl Replies {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error begins with its kind in capitals. What a client sent may be in the text.
+    /// An error; its text begins with a kind in capitals and may quote the client.
     pub(super) fn error(&mut self, text: &str) {
         self.bytes.push(b'-');
         let printable = |byte: u8| if byte.is_ascii_control() { b' ' } else { byte };
@@ -58,7 +58,7 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// Text for people: the third version has a kind of its own for it.
+    /// Text for people, which RESP3 has a type for.
     pub(super) fn text(&mut self, text: &str) {
         if !self.resp3 {
             return self.bulk(text.as_bytes());
@@ -73,13 +73,13 @@ impl Replies {
         self.bytes.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// So many values follow.
+    /// The head of an array of so many values.
     #[inline]
     pub(super) fn array(&mut self, len: usize) {
         self.head(b'*', len);
     }
 
-    /// So many names with a value each follow.
+    /// The head of a map of so many pairs.
     pub(super) fn map(&mut self, len: usize) {
         if self.resp3 { self.head(b'%', len) } else { self.head(b'*', len * 2) }
     }

@@ -158,7 +158,7 @@ async fn policies_are_heard_as_they_are_written() {
                 .map(|limit| (limit.unit().to_owned(), limit.is_shadow()))
                 .collect()
         };
-        assert_eq!(more(&heard), more(&served), "{name}");
+        assert_eq!(more(&heard), more(served), "{name}");
     }
     assert!(store.policy("nobody").is_none());
 }

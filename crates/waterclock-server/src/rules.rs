@@ -1,14 +1,125 @@
-//! The rules of one domain, as a tree: a level for each entry of a descriptor.
+//! Which descriptors get which policy: the `[[rules]]` of the configuration.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Entry, Rule};
-use waterclock_config::{EntryConfig, Pattern};
+use waterclock_config::{EntryConfig, Pattern, RuleConfig, Then};
 
-/// Where a descriptor is after some of its entries.
+use crate::engine::{ActivePolicy, BadKey, Key, TIER};
+
+/// One entry of a descriptor: its key and its value.
+pub type Entry<'a> = (&'a str, &'a str);
+
+/// The rules of a configuration, by domain.
 #[derive(Default)]
-pub(super) struct Node {
+pub struct Rules {
+    domains: HashMap<Box<str>, Node>,
+}
+
+impl Rules {
+    /// The rules of a file, with the policies they name.
+    pub(crate) fn new(
+        specs: &[RuleConfig],
+        policy: impl Fn(&str) -> Option<Arc<ActivePolicy>>,
+    ) -> Rules {
+        let mut rules = Rules::default();
+        for spec in specs {
+            // The configuration has rejected unknown policies already.
+            let Some(rule) = Rule::new(spec, &policy) else { continue };
+            let domain = rules.domains.entry(spec.domain.as_str().into()).or_default();
+            domain.insert(&spec.descriptor, Arc::new(rule));
+        }
+        rules
+    }
+
+    /// The most specific rule for a descriptor: entry by entry from the first, an exact value goes before a long
+    /// prefix, a short prefix and any value.
+    #[must_use]
+    pub fn find(&self, domain: &str, descriptor: &[Entry<'_>]) -> Option<&Arc<Rule>> {
+        self.domains.get(domain)?.find(descriptor)
+    }
+}
+
+/// What applies to the descriptors that a rule matches.
+pub struct Rule {
+    effect: Effect,
+    /// The entries whose values share a budget; all of them if it does not say.
+    key: Option<Vec<Box<str>>>,
+    name: Option<Box<str>>,
+    replaces: Vec<Box<str>>,
+}
+
+/// What a rule does.
+pub enum Effect {
+    /// A policy decides.
+    Limit(Arc<ActivePolicy>),
+    /// Everything is admitted.
+    Admit,
+    /// Nothing is.
+    Refuse,
+}
+
+impl Rule {
+    fn new(spec: &RuleConfig, policy: impl Fn(&str) -> Option<Arc<ActivePolicy>>) -> Option<Rule> {
+        let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+        Some(Rule {
+            effect: match &spec.then {
+                Then::Policy(name) => Effect::Limit(policy(name)?),
+                Then::Unlimited => Effect::Admit,
+                Then::Refuse => Effect::Refuse,
+            },
+            key: spec.key.as_deref().map(boxed),
+            name: spec.name.as_deref().map(Into::into),
+            replaces: boxed(&spec.replaces),
+        })
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// What other rules call it.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The names of rules that do not apply where this one does.
+    pub fn replaces(&self) -> impl Iterator<Item = &str> {
+        self.replaces.iter().map(|name| &**name)
+    }
+
+    /// The key of a descriptor that this rule matches.
+    pub fn key(
+        &self,
+        served: &ActivePolicy,
+        domain: &str,
+        descriptor: &[Entry<'_>],
+    ) -> Result<Key<'static>, BadKey> {
+        if !served.config().key.is_empty() {
+            let field = |name: &str| {
+                let entry = descriptor.iter().find(|(key, _)| *key == name);
+                entry.map(|(_, value)| Cow::Borrowed(*value))
+            };
+            return served.key_of_fields(field);
+        }
+        let shares = |key: &str| {
+            match &self.key {
+                Some(names) => names.iter().any(|name| **name == *key),
+                // The key stays the same when the tier changes.
+                None => key != TIER || !served.has_tiers(),
+            }
+        };
+        served.key_of_entries(domain, descriptor.iter().copied().filter(|(key, _)| shares(key)))
+    }
+}
+
+/// The rules of one domain as a tree, with a level for each entry of a descriptor.
+#[derive(Default)]
+struct Node {
     rule: Option<Arc<Rule>>,
     /// By the key of the next entry.
     next: HashMap<Box<str>, Branch>,
@@ -18,13 +129,13 @@ pub(super) struct Node {
 #[derive(Default)]
 struct Branch {
     exact: HashMap<Box<str>, Node>,
-    /// The longest beginning first.
+    /// The longest prefix first.
     prefixes: Vec<(Box<str>, Node)>,
     any: Option<Box<Node>>,
 }
 
 impl Node {
-    pub(super) fn insert(&mut self, descriptor: &[EntryConfig], rule: Arc<Rule>) {
+    fn insert(&mut self, descriptor: &[EntryConfig], rule: Arc<Rule>) {
         match descriptor {
             [] => self.rule = Some(rule),
             [entry, rest @ ..] => {
@@ -35,7 +146,7 @@ impl Node {
     }
 
     /// Visits no node twice, so it takes no longer than there are rules.
-    pub(super) fn find(&self, descriptor: &[Entry<'_>]) -> Option<&Arc<Rule>> {
+    fn find(&self, descriptor: &[Entry<'_>]) -> Option<&Arc<Rule>> {
         let [(key, value), rest @ ..] = descriptor else { return self.rule.as_ref() };
         let branch = self.next.get(*key)?;
         let exact = || branch.exact.get(*value).and_then(|node| node.find(rest));
@@ -70,8 +181,6 @@ impl Branch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use waterclock_config::{RuleConfig, Then};
-
     /// Keys, and values if not any will do.
     type Entries<'a> = &'a [(&'a str, Option<&'a str>)];
 

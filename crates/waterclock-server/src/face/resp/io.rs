@@ -1,4 +1,4 @@
-//! Waiting for a client, but not for ever.
+//! Reading from and writing to a client, with a deadline on everything.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,42 +10,98 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use waterclock::{Clock, Timestamp};
 
-use super::inbox::Inbox;
+use super::parse::LONGEST_COMMAND;
 use crate::server::{Phase, Server};
 
-/// After the last reply, for the client to take notice.
+/// The usual size of a receive buffer.
+const BUFFER: usize = 16 * 1024;
+
+/// A buffer that grows with what was received, never with what a client announces.
+#[derive(Debug)]
+pub(super) struct ReceiveBuffer {
+    bytes: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl ReceiveBuffer {
+    pub(super) fn new() -> ReceiveBuffer {
+        ReceiveBuffer { bytes: vec![0; BUFFER], from: 0, to: 0 }
+    }
+
+    /// The bytes that were received and not consumed.
+    #[inline]
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.from..self.to]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    #[inline]
+    pub(super) fn consume(&mut self, len: usize) {
+        self.from = (self.from + len).min(self.to);
+    }
+
+    /// Free space at the end. There always is some: a command that fills the largest buffer is complete or an
+    /// error.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        if self.is_empty() {
+            (self.from, self.to) = (0, 0);
+            if self.bytes.len() > BUFFER {
+                self.bytes = vec![0; BUFFER];
+            }
+        } else if self.from > 0 {
+            self.bytes.copy_within(self.from..self.to, 0);
+            (self.from, self.to) = (0, self.to - self.from);
+        }
+        if self.to == self.bytes.len() {
+            let larger = (self.bytes.len() * 2).min(LONGEST_COMMAND + 1);
+            self.bytes.resize(larger, 0);
+        }
+        &mut self.bytes[self.to..]
+    }
+
+    /// So many bytes were written into the free space.
+    pub(super) fn received(&mut self, len: usize) {
+        self.to = (self.to + len).min(self.bytes.len());
+    }
+}
+
+/// How long a client may take to read the last reply.
 const LINGER: Duration = Duration::from_secs(1);
-/// What is read and thrown away meanwhile.
+/// Bytes that are read and discarded meanwhile.
 const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What ended the waiting.
-pub(super) enum Came {
+pub(super) enum Waited {
     /// There is more to read.
     Bytes,
-    /// Nobody is there any more.
+    /// The client has closed the connection.
     End,
-    /// It took too long.
-    TooLate,
-    /// The server stops.
+    /// The deadline has passed.
+    TimedOut,
+    /// The server drains.
     Draining,
 }
 
-/// One timer and one ear for a connection's whole life: both are set once and looked at only while
-/// nothing comes.
-pub(super) struct Waiting {
+/// One timer and one watch on the server's phase for the life of a connection. Both are polled only while no bytes
+/// arrive.
+pub(super) struct Waits {
     timer: Pin<Box<Sleep>>,
     draining: Pin<Box<dyn Future<Output = ()> + Send>>,
     pub(super) is_draining: bool,
 }
 
-impl Waiting {
-    pub(super) fn new(server: &Server) -> Waiting {
+impl Waits {
+    pub(super) fn new(server: &Server) -> Waits {
         let mut phase = server.phase();
         let draining = async move {
-            // A server that is gone is one that stops.
+            // A server that was dropped has stopped.
             _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
         };
-        Waiting {
+        Waits {
             timer: Box::pin(sleep(server.patience().idle)),
             draining: Box::pin(draining),
             is_draining: false,
@@ -56,10 +112,10 @@ impl Waiting {
     pub(super) async fn bytes<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,
-        inbox: &mut Inbox,
+        inbox: &mut ReceiveBuffer,
         clock: &impl Clock,
         deadline: Timestamp,
-    ) -> Came {
+    ) -> Waited {
         let mut is_set = false;
         let read = poll_fn(|cx| {
             let mut room = ReadBuf::new(inbox.room());
@@ -70,7 +126,7 @@ impl Waiting {
             }
             if !self.is_draining && self.draining.as_mut().poll(cx).is_ready() {
                 self.is_draining = true;
-                return Poll::Ready(Err(Came::Draining));
+                return Poll::Ready(Err(Waited::Draining));
             }
             if !is_set {
                 is_set = true;
@@ -79,23 +135,23 @@ impl Waiting {
             while self.timer.as_mut().poll(cx).is_ready() {
                 let now = clock.now();
                 if now >= deadline {
-                    return Poll::Ready(Err(Came::TooLate));
+                    return Poll::Ready(Err(Waited::TimedOut));
                 }
                 self.timer.as_mut().reset(Instant::now() + deadline.since(now));
             }
             Poll::Pending
         });
         match read.await {
-            Ok(0) => Came::End,
+            Ok(0) => Waited::End,
             Ok(len) => {
-                inbox.came(len);
-                Came::Bytes
+                inbox.received(len);
+                Waited::Bytes
             }
             Err(came) => came,
         }
     }
 
-    /// A timer that is set too early is set again when it rings; only one too late must be set now.
+    /// A timer that fires too early is set again then; only a late one must be reset now.
     fn set_no_later(&mut self, now: Timestamp, deadline: Timestamp) {
         let deadline = Instant::now() + deadline.since(now);
         if self.timer.deadline() > deadline {
@@ -104,7 +160,7 @@ impl Waiting {
     }
 }
 
-/// Sends all of it. A client that does not read is given up.
+/// Sends all bytes. A client that does not read times out.
 pub(super) async fn send<S: AsyncWrite + Unpin>(
     stream: &mut S,
     bytes: &[u8],
@@ -117,14 +173,14 @@ pub(super) async fn send<S: AsyncWrite + Unpin>(
     tokio::select! {
         biased;
         sent = all => sent,
-        // The timer is made when it is first needed, which is hardly ever.
+        // The timer is made only if the write has to wait.
         () = async { sleep(patience).await } => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
-/// Ends a connection so that the last reply is read. Closing with bytes unread would reset the
-/// connection, and the reply could be lost with it.
-pub(super) async fn farewell<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+/// Closes a connection after its last reply. Closing with bytes unread would reset the connection, and the reply could
+/// be lost.
+pub(super) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let linger = async {
         if stream.shutdown().await.is_ok() {
             let mut rest = stream.take(LINGER_BYTES);

@@ -1,4 +1,4 @@
-//! What the memory store remembers, kept in a file between two runs.
+//! Snapshots: the memory store's state in a file between two runs.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -10,13 +10,13 @@ use waterclock::{Clock, MemoryStore};
 
 static SAVING: Mutex<()> = Mutex::new(());
 
-/// Writes a new file and puts it in the place of the old one: a crash in between loses neither.
+/// Writes a new file and renames it over the old one: a crash loses neither.
 pub(crate) fn save<C: Clock>(store: &MemoryStore<C>, path: &Path) {
-    // Two writers of one file would spoil it.
+    // Two writers would corrupt the file.
     let _one_at_a_time = SAVING.lock();
     match write(store, path) {
-        Ok(keys) => debug!(keys, "the snapshot was written"),
-        Err(error) => error!(file = %path.display(), "the snapshot cannot be written: {error}"),
+        Ok(keys) => debug!(keys, "snapshot written"),
+        Err(error) => error!(file = %path.display(), "cannot write the snapshot: {error}"),
     }
 }
 
@@ -30,14 +30,14 @@ fn write<C: Clock>(store: &MemoryStore<C>, path: &Path) -> io::Result<usize> {
     Ok(saved.keys)
 }
 
-/// Restores what the last run has left. A file that cannot be read is put aside and said to be so:
-/// a server that does not start limits nobody.
+/// Restores the snapshot of the last run. An unreadable file is renamed and logged: a server that does not start
+/// limits nothing.
 pub(crate) fn restore<C: Clock>(store: &MemoryStore<C>, path: &Path) {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => {
-            error!(file = %path.display(), "the snapshot cannot be read: {error}");
+            error!(file = %path.display(), "cannot read the snapshot: {error}");
             return;
         }
     };
@@ -47,12 +47,12 @@ pub(crate) fn restore<C: Clock>(store: &MemoryStore<C>, path: &Path) {
             keys = restored.keys,
             fresh_by_now = restored.fresh,
             of_policies_that_are_gone = restored.unknown_keys,
-            "the snapshot was restored"
+            "snapshot restored"
         ),
         Err(error) => {
             let aside = beside(path, ".unreadable");
             _ = fs::rename(path, &aside);
-            error!(file = %aside.display(), "the snapshot is not used, all keys start fresh: {error}");
+            error!(file = %aside.display(), "snapshot unreadable, all keys start fresh: {error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use waterclock_config::{Invalid, StoreConfig};
 use waterclock_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::authorities::Authorities;
+use crate::tls::Authorities;
 
 // The configuration refuses what the store could not hold.
 const _: () = assert!(waterclock_config::MAX_SHARING == waterclock_redis::MOST_BY_UNITS);

@@ -1,0 +1,279 @@
+//! The commands there are, who may run them, and where each is handled.
+
+use waterclock::Verb;
+
+use super::parse::Command;
+use super::pending::Pending;
+use super::session::{Permission, Session};
+use super::write::Replies;
+use super::{cell, rl, session};
+use crate::Server;
+use crate::engine::Plan;
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    ClThrottle,
+    Del,
+    RlCheck,
+    RlPeek,
+    RlRefund,
+    RlReset,
+    RlReserve,
+    RlCommit,
+    RlCancel,
+    RlReport,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Select,
+    Client,
+    Command,
+    Info,
+    Quit,
+    Reset,
+}
+
+/// A command's name and arguments, as `COMMAND` reports them.
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) id: Name,
+    /// Arguments, the name included.
+    pub(super) least: usize,
+    pub(super) most: usize,
+    /// Which argument is the first key, and which the last, counted from the end if negative.
+    pub(super) keys: (i64, i64),
+}
+
+impl Spec {
+    const fn new(name: &'static str, id: Name, least: usize, most: usize) -> Spec {
+        Spec { name, id, least, most, keys: (0, 0) }
+    }
+
+    const fn keys(mut self, first: i64, last: i64) -> Spec {
+        self.keys = (first, last);
+        self
+    }
+}
+
+const ANY: usize = usize::MAX;
+
+/// The most frequent first. `cl.throttle` checks its number of arguments itself, with redis-cell's error.
+pub(super) const COMMANDS: &[Spec] = &[
+    Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
+    Spec::new("rl.check", Name::RlCheck, 3, 4).keys(2, 2),
+    Spec::new("rl.peek", Name::RlPeek, 3, 4).keys(2, 2),
+    Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
+    Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
+    Spec::new("rl.reserve", Name::RlReserve, 5, 5).keys(2, 2),
+    Spec::new("rl.commit", Name::RlCommit, 3, 3),
+    Spec::new("rl.cancel", Name::RlCancel, 2, 2),
+    Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
+    Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
+    Spec::new("ping", Name::Ping, 1, 2),
+    Spec::new("echo", Name::Echo, 2, 2),
+    Spec::new("hello", Name::Hello, 1, ANY),
+    Spec::new("auth", Name::Auth, 2, ANY),
+    Spec::new("select", Name::Select, 2, 2),
+    Spec::new("client", Name::Client, 2, ANY),
+    Spec::new("command", Name::Command, 1, ANY),
+    Spec::new("info", Name::Info, 1, ANY),
+    Spec::new("quit", Name::Quit, 1, ANY),
+    Spec::new("reset", Name::Reset, 1, 1),
+];
+
+/// The command of this name, in any case.
+#[inline]
+pub(super) fn find(name: &[u8]) -> Option<&'static Spec> {
+    COMMANDS.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Whether an argument is this word, in any case.
+pub(super) fn is(argument: Option<&[u8]>, word: &str) -> bool {
+    argument.is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// What follows a command.
+pub(super) enum Next<'t> {
+    /// The reply is written.
+    Replied,
+    /// The reply is written, and it is a decision.
+    Decided,
+    /// The reply needs the store.
+    Wait(Pending<'t>),
+    /// The reply is written, and the connection closes.
+    Close,
+}
+
+impl Next<'_> {
+    /// The reply is an error.
+    #[cold]
+    pub(super) fn error(replies: &mut Replies, text: &str) -> Self {
+        replies.error(text);
+        Next::Replied
+    }
+}
+
+/// Runs one command, as far as that does not need a future.
+#[inline]
+pub(super) fn dispatch<'t>(
+    server: &Server,
+    plan: &'t Plan,
+    session: &mut Session,
+    overloaded: bool,
+    command: Command<'t, '_>,
+    replies: &mut Replies,
+) -> Next<'t> {
+    let Some(name) = command.get(0) else { return Next::Replied };
+    let Some(spec) = find(name) else {
+        if session.permission == Permission::None {
+            return Next::error(replies, "NOAUTH Authentication required.");
+        }
+        return unknown(command, replies);
+    };
+    if let Some(text) = denial(spec, session.permission, overloaded) {
+        return Next::error(replies, text);
+    }
+    if command.len() < spec.least || command.len() > spec.most {
+        return arity(replies, spec.name);
+    }
+    let engine = &server.engine;
+    match spec.id {
+        Name::ClThrottle => return cell::throttle(engine, session, command, replies),
+        Name::RlCheck => return rl::decide(engine, plan, Verb::Check, command, replies),
+        Name::RlPeek => return rl::decide(engine, plan, Verb::Peek, command, replies),
+        Name::RlRefund => return rl::decide(engine, plan, Verb::Refund, command, replies),
+        Name::RlReset => return rl::decide(engine, plan, Verb::Reset, command, replies),
+        Name::Del => return cell::del(command, replies),
+        Name::RlReserve => return rl::reserve(plan, command, replies),
+        Name::RlCommit => return rl::commit(command, replies),
+        Name::RlCancel => return rl::cancel(command, replies),
+        Name::RlReport => return rl::report(plan, command, replies),
+        Name::Ping => session::ping(command, replies),
+        Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
+        Name::Hello => return session::hello(server, session, command, replies),
+        Name::Auth => return session::auth(server, session, command, replies),
+        Name::Select => session::select(command, replies),
+        Name::Client => return session::client(session, command, replies),
+        Name::Command => return describe_commands(command, replies),
+        Name::Info => session::info(server, replies),
+        Name::Quit => {
+            replies.simple("OK");
+            return Next::Close;
+        }
+        Name::Reset => {
+            session.reset(server);
+            replies.resp3 = false;
+            replies.simple("RESET");
+        }
+    }
+    Next::Replied
+}
+
+/// Why a client may not run a command now.
+#[inline]
+fn denial(spec: &Spec, permission: Permission, overloaded: bool) -> Option<&'static str> {
+    let needs = match spec.id {
+        Name::Auth | Name::Hello | Name::Quit | Name::Reset => return None,
+        Name::ClThrottle
+        | Name::Del
+        | Name::RlCheck
+        | Name::RlRefund
+        | Name::RlReset
+        | Name::RlReserve
+        | Name::RlCommit
+        | Name::RlCancel
+        | Name::RlReport => Permission::Check,
+        _ => Permission::Read,
+    };
+    let decides = needs == Permission::Check || spec.id == Name::RlPeek;
+    match permission {
+        Permission::None => Some("NOAUTH Authentication required."),
+        Permission::Read if needs == Permission::Check => {
+            Some("NOPERM this token has no permission to run this command; it needs the role check")
+        }
+        _ if decides && overloaded => Some("BUSY the server is overloaded; try again"),
+        _ => None,
+    }
+}
+
+#[cold]
+pub(super) fn arity<'t>(replies: &mut Replies, name: &str) -> Next<'t> {
+    Next::error(replies, &format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// In the words of Redis, because clients match them.
+#[cold]
+fn unknown<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Next<'t> {
+    let name = shown(command.get(0).unwrap_or_default(), 128);
+    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+    let longest = text.len() + 128;
+    for argument in command.from(1) {
+        if text.len() >= longest {
+            break;
+        }
+        text.push_str(&format!("'{}' ", shown(argument, longest - text.len())));
+    }
+    Next::error(replies, &text)
+}
+
+/// The beginning of what a client sent, with unprintable bytes replaced.
+pub(super) fn shown(bytes: &[u8], most: usize) -> String {
+    let printable = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { *byte } else { b'?' };
+    bytes.iter().take(most).map(|byte| char::from(printable(byte))).collect()
+}
+
+fn describe_commands<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Next<'t> {
+    let subcommand = command.get(1);
+    if subcommand.is_none() {
+        replies.array(COMMANDS.len());
+        COMMANDS.iter().for_each(|spec| describe(spec, replies));
+    } else if is(subcommand, "COUNT") {
+        replies.integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX));
+    } else if is(subcommand, "DOCS") {
+        // There are none; clients show their own.
+        replies.map(0);
+    } else if is(subcommand, "INFO") {
+        replies.array(command.len() - 2);
+        for name in command.from(2) {
+            match find(name) {
+                Some(spec) => describe(spec, replies),
+                None => replies.null(),
+            }
+        }
+    } else {
+        let subcommand = shown(subcommand.unwrap_or_default(), 128);
+        replies.error(&format!("ERR unknown subcommand '{subcommand}'. Try COMMAND HELP."));
+    }
+    Next::Replied
+}
+
+/// Name, number of arguments (negative: or more), flags, and where the keys are.
+fn describe(spec: &Spec, replies: &mut Replies) {
+    let least = i64::try_from(spec.least).unwrap_or(i64::MAX);
+    let (first, last) = spec.keys;
+    replies.array(6);
+    replies.bulk(spec.name.as_bytes());
+    replies.integer(if spec.most > spec.least { -least } else { least });
+    replies.array(1);
+    replies.simple("fast");
+    replies.integer(first);
+    replies.integer(last);
+    replies.integer(i64::from(first != 0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert_eq!(find(b"Cl.Throttle").map(|spec| spec.id), Some(Name::ClThrottle));
+        assert!(find(b"cl.throttl").is_none());
+        assert!(find(b"").is_none());
+        for spec in COMMANDS {
+            assert_eq!(find(spec.name.as_bytes()).map(|found| found.name), Some(spec.name));
+        }
+    }
+}
