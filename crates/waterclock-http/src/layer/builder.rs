@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use waterclock::{Limit, Migration, Policy, Settlement, Store, StoreError};
+use waterclock::{Limit, Migration, Policy, Scope, Settlement, Store, StoreError};
 
 use super::gate::{Gate, PeerSource, Respond};
 use super::{RateLimitConnections, RateLimitLayer};
@@ -31,10 +31,10 @@ impl<S: Store + 'static> RateLimitLayerBuilder<S> {
         Self { store, rules: Vec::new(), key: None, peer: PeerSource::Unknown, respond }
     }
 
-    /// Adds a policy for every request: a [`Rule`] without conditions.
+    /// Adds a policy, or a [`Scope`], for every request: a [`Rule`] without conditions.
     #[must_use]
-    pub fn policy(self, policy: Policy) -> Self {
-        self.rule(policy)
+    pub fn policy(self, policy: impl Into<Scope>) -> Self {
+        self.rule(Rule::new(policy))
     }
 
     /// Adds a [`Rule`]. A request is charged by every rule that it matches: by all of them or by none.

@@ -87,7 +87,8 @@ impl Checked {
         }
     }
 
-    /// The decision of each policy, in the order of the rules; those in shadow come last.
+    /// The decision of each policy, in the order of the rules. Policies that are not enforced for the key (in
+    /// shadow, exempt, blocked, or without limits) come last.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Charged> + Clone {
         self.0.iter()
     }

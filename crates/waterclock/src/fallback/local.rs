@@ -102,6 +102,7 @@ impl LocalShare {
     }
 
     /// Whether units were admitted that the store was not charged for.
+    #[cfg(any(test, feature = "tokio"))]
     pub(super) fn is_unreconciled(&self) -> bool {
         !lock(&self.spending).spent.is_empty()
     }

@@ -81,7 +81,7 @@ pin_project! {
         Waiting {
             turn: Turn,
             // What is sent when its turn comes.
-            held: Option<(Inner, R)>,
+            pending: Option<(Inner, R)>,
         },
         Readying {
             inner: Inner,
@@ -99,7 +99,7 @@ pin_project! {
 
 impl<Inner: Service<R>, R> PaceFuture<Inner, R> {
     pub(super) fn waiting(turn: Turn, inner: Inner, request: R) -> Self {
-        Self { state: State::Waiting { turn, held: Some((inner, request)) } }
+        Self { state: State::Waiting { turn, pending: Some((inner, request)) } }
     }
 
     pub(super) fn sending(sending: Inner::Future) -> Self {
@@ -118,9 +118,9 @@ impl<Inner: Service<R>, R> Future for PaceFuture<Inner, R> {
         let mut state = self.project().state;
         loop {
             let next = match state.as_mut().project() {
-                StateProjection::Waiting { turn, held } => {
+                StateProjection::Waiting { turn, pending } => {
                     ready!(turn.as_mut().poll(context))?;
-                    let (inner, request) = held.take().expect(POLLED_AGAIN);
+                    let (inner, request) = pending.take().expect(POLLED_AGAIN);
                     State::Readying { inner, request: Some(request) }
                 }
                 StateProjection::Readying { inner, request } => {

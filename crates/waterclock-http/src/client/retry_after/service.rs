@@ -86,7 +86,7 @@ pin_project! {
         deadline: Option<Timestamp>,
         retries_left: usize,
         // The request to send after the wait, and the client to send it with; while sending, a clone for a retry.
-        held: Option<(Inner, R)>,
+        pending: Option<(Inner, R)>,
         #[pin]
         state: State<Inner::Future, Inner::Response>,
     }
@@ -118,8 +118,8 @@ impl<Inner: Service<R>, R> RetryAfterFuture<Inner, R> {
         let deadline = settings.bounds.deadline();
         let waiting = wait(&settings, &authority, Timestamp::ZERO, deadline);
         let retries_left = settings.retries;
-        let (held, state) = (Some((inner, request)), State::Waiting { waiting, refusal: None });
-        Self { settings, authority, deadline, retries_left, held, state }
+        let (pending, state) = (Some((inner, request)), State::Waiting { waiting, refusal: None });
+        Self { settings, authority, deadline, retries_left, pending, state }
     }
 
     pub(super) fn sending(
@@ -130,7 +130,7 @@ impl<Inner: Service<R>, R> RetryAfterFuture<Inner, R> {
     ) -> Self {
         let (deadline, retries_left) = (settings.bounds.deadline(), settings.retries);
         let state = State::Sending { sending };
-        Self { settings, authority, deadline, retries_left, held: again, state }
+        Self { settings, authority, deadline, retries_left, pending: again, state }
     }
 }
 
@@ -151,18 +151,19 @@ impl<Inner: Service<R> + Clone, R> Future for RetryAfterFuture<Inner, R> {
                     }
                 }
                 StateProjection::Readying => {
-                    let (inner, _) = this.held.as_mut().expect(POLLED_AGAIN);
+                    let (inner, _) = this.pending.as_mut().expect(POLLED_AGAIN);
                     ready!(inner.poll_ready(context)).map_err(RetryAfterError::Inner)?;
-                    let (mut inner, request) = this.held.take().expect(POLLED_AGAIN);
+                    let (mut inner, request) = this.pending.take().expect(POLLED_AGAIN);
                     let copy = this.settings.clone_for_retry(*this.retries_left, &request);
-                    *this.held = copy.map(|copy| (inner.clone(), copy));
+                    *this.pending = copy.map(|copy| (inner.clone(), copy));
                     State::Sending { sending: inner.call(request) }
                 }
                 StateProjection::Sending { sending } => {
                     let response = ready!(sending.poll(context)).map_err(RetryAfterError::Inner)?;
                     let again = this.settings.learn(this.authority, &response);
                     let in_time = |until: &Timestamp| this.deadline.is_none_or(|end| *until <= end);
-                    let Some(until) = again.filter(in_time).filter(|_| this.held.is_some()) else {
+                    let Some(until) = again.filter(in_time).filter(|_| this.pending.is_some())
+                    else {
                         return Poll::Ready(Ok(response));
                     };
                     *this.retries_left = this.retries_left.saturating_sub(1);
