@@ -2,7 +2,7 @@
 //! `rediss-` for TLS.
 
 use redis::io::tcp::TcpSettings;
-use redis::{Client, IntoConnectionInfo, ProtocolVersion, TlsCertificates};
+use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 use waterclock::StoreError;
 
 const SCHEMES: &str = "redis://, rediss://, redis-cluster:// or redis-sentinel://";
@@ -48,6 +48,9 @@ impl Address {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| wrong(&format!("write {SCHEMES}")))?;
         let tls = scheme.starts_with("rediss");
+        if tls && !cfg!(feature = "tls") {
+            return Err(wrong("TLS needs the feature `tls` of waterclock-redis"));
+        }
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (format!("{login}@"), rest),
             None => (String::new(), rest),
@@ -80,10 +83,7 @@ impl Address {
         let access = Access { tls, login, tail, root_certificate };
         let address = Self { kind, hosts, access };
         for host in &address.hosts {
-            address
-                .access
-                .client(host)
-                .map_err(|_| wrong("it is not one that Redis clients read"))?;
+            address.access.client(host).map_err(|_| wrong("it is not a valid Redis address"))?;
         }
         Ok(address)
     }
@@ -101,26 +101,37 @@ impl Access {
     }
 
     fn open(&self, rest: &str) -> Result<Client, StoreError> {
-        if self.tls {
-            // Whatever the process has chosen already stays; without a choice rustls would panic.
-            _ = rustls::crypto::ring::default_provider().install_default();
-        }
         let url = format!("redis{}://{rest}", if self.tls { "s" } else { "" });
         let client = url.into_connection_info().and_then(|info| {
             // A small request must not wait for the answer to the one before it.
             let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-            // In this version of the protocol the client hears that a connection was closed.
+            // In this version of the protocol the client learns that a connection was closed.
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             let info = info.set_redis_settings(settings);
-            match &self.root_certificate {
-                Some(certificate) if self.tls => {
-                    let root_cert = Some(certificate.clone());
-                    Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
-                }
-                _ => Client::open(info),
-            }
+            if self.tls { self.open_tls(info) } else { Client::open(info) }
         });
         client.map_err(|error| StoreError::Settings(format!("the store's address: {error}")))
+    }
+
+    #[cfg(feature = "tls")]
+    fn open_tls(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        // A provider that the process has chosen stays; without one rustls would panic.
+        _ = rustls::crypto::ring::default_provider().install_default();
+        match &self.root_certificate {
+            Some(certificate) => {
+                let root_cert = Some(certificate.clone());
+                let certificates = redis::TlsCertificates { client_tls: None, root_cert };
+                Client::build_with_tls(info, certificates)
+            }
+            None => Client::open(info),
+        }
+    }
+
+    /// No address with TLS is parsed without the feature.
+    #[cfg(not(feature = "tls"))]
+    fn open_tls(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        _ = &self.root_certificate;
+        Client::open(info)
     }
 }
 

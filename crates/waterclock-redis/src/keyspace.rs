@@ -1,7 +1,7 @@
 //! Where records lie: `prefix{hash of the key}mark`.
 //!
 //! The hash is 128 bits, keyed by a secret that all nodes share, so that Redis holds no client's key
-//! and nobody can choose keys that collide. It alone is the hash tag: all policies of one key share a
+//! and no client can choose keys that collide. It alone is the hash tag: all policies of one key share a
 //! slot of a cluster, and a check over them is atomic there, too. The mark stands for the policy with
 //! the algorithms and numbers by which its records are written.
 
@@ -75,7 +75,7 @@ impl Keyspace {
         self.tagged(tag, &mark.0)
     }
 
-    /// Where a reservation is kept: found by its id alone, by whoever settles it.
+    /// Where a reservation is kept: found by its id alone.
     pub(crate) fn reservation(&self, id: &str) -> RecordKey {
         self.tagged(&self.tag(id.as_bytes()), HELD)
     }

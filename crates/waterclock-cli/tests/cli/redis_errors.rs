@@ -36,7 +36,7 @@ fn addresses() {
         ),
         (
             "redis://:hunter2@h:port",
-            "the store's address `redis://…@h:port`: it is not one that Redis clients read".to_owned(),
+            "the store's address `redis://…@h:port`: it is not a valid Redis address".to_owned(),
         ),
     ];
     for (store, expected) in cases {
@@ -101,5 +101,8 @@ fn a_server_of_another_kind() {
     let replica = RedisServer::start();
     replica.command(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]).unwrap();
     let replica = complaint(&replica.url());
-    assert!(replica.contains("it is a replica, not a primary; name the primary"), "{replica}");
+    assert!(
+        replica.contains("the server is a replica, not a primary; name the primary"),
+        "{replica}"
+    );
 }

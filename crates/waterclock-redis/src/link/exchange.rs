@@ -8,7 +8,7 @@ use super::{Delivery, Link, Pending, Request};
 use crate::address::address_of;
 use crate::script::{GCRA, Script};
 
-/// How often scripts are sent to a server that keeps forgetting them.
+/// How often scripts are sent again to a server that does not keep them.
 const TRIES: u32 = 3;
 
 /// One command and the requests it is for.

@@ -50,7 +50,7 @@ pub(crate) static RESERVE: LazyLock<Script> = pieces![
     "check.lua",
     "keep.lua"
 ];
-/// What is told afterwards.
+/// What is reported afterwards: debits and refunds.
 pub(crate) static ADJUST: LazyLock<Script> = pieces![
     "algorithms.lua",
     "concurrency.lua",

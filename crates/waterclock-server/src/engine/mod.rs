@@ -153,7 +153,9 @@ impl Engine {
     /// Brings the gauges up to date.
     pub(crate) fn update_gauges(&self) {
         self.metrics.set_degraded(self.store.is_degraded());
-        self.store.failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
+        for (kind, total) in self.store.failures() {
+            self.metrics.set_store_errors(kind, total);
+        }
         let (plan, reservations) = (self.plan(), self.store.reservations());
         let mut gauges = self.metrics.of_policies();
         for active in plan.policies() {

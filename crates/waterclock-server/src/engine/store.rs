@@ -2,27 +2,24 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::pin::Pin;
 use std::time::Duration;
 
 use tracing::warn;
 use waterclock::{
-    Answer, Charge, Clock, Failure, Hold, MemoryStore, Migration, Policy, Reserved, Settled,
-    Settlement, Store, StoreError, TscClock, Verb,
+    Answer, Charge, Clock, DynStore, Failure, Hold, Lease, MemoryStore, Migration, OnStoreError,
+    Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp, TscClock, Verb,
 };
 use waterclock_config::{Address, Invalid, PolicyConfig, StoreConfig};
-use waterclock_redis::{Lease, OnStoreError, RedisStore, Serving};
 
 use super::redis::redis_store;
 use super::{ActivePolicy, snapshot};
 use crate::observe::Metrics;
 
-/// The store, and what only one kind of store can do.
-pub struct EngineStore(Kind);
-
-enum Kind {
-    Memory(MemoryStore<TscClock>),
-    Redis(RedisStore),
+/// The store, and what only a store in this process can do.
+pub struct EngineStore {
+    store: DynStore,
+    /// The same store, if it is in this process: it decides without a future, and can be counted and saved.
+    memory: Option<MemoryStore<TscClock>>,
 }
 
 impl EngineStore {
@@ -30,11 +27,12 @@ impl EngineStore {
         match config.address()? {
             Address::Memory => {
                 let max_keys = usize::try_from(config.max_keys).unwrap_or(usize::MAX);
-                Ok(EngineStore(Kind::Memory(MemoryStore::new(max_keys, TscClock::default()))))
+                let memory = MemoryStore::new(max_keys, TscClock::default());
+                Ok(EngineStore { store: DynStore::new(memory.clone()), memory: Some(memory) })
             }
             Address::Redis(url) => redis_store(config, &url)?
                 .start()
-                .map(|store| EngineStore(Kind::Redis(store)))
+                .map(|store| EngineStore { store: DynStore::new(store), memory: None })
                 .map_err(|error| Invalid::from(error.to_string())),
         }
     }
@@ -42,8 +40,7 @@ impl EngineStore {
     /// Logs what an operator should know about the servers of a shared store. A server that is too old is an error;
     /// one that does not answer may come back.
     pub(super) async fn probe(&self) -> Result<(), Invalid> {
-        let Kind::Redis(store) = &self.0 else { return Ok(()) };
-        match boxed(store.probe()).await {
+        match self.store.probe().await {
             Ok(warnings) => warnings.iter().for_each(|warning| warn!("{warning}")),
             Err(error) if error.failure() == Some(Failure::Version) => {
                 return Err(Invalid::from(error.to_string()));
@@ -59,34 +56,24 @@ impl EngineStore {
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Option<&MemoryStore<TscClock>> {
-        match &self.0 {
-            Kind::Memory(store) => Some(store),
-            Kind::Redis(_) => None,
-        }
+        self.memory.as_ref()
     }
 
     /// How often the store failed so far, by kind.
-    pub(crate) fn failures(&self) -> impl Iterator<Item = (Failure, u64)> {
-        let store = if let Kind::Redis(store) = &self.0 { Some(store) } else { None };
-        store.into_iter().flat_map(Store::failures)
+    pub(crate) fn failures(&self) -> Vec<(Failure, u64)> {
+        self.store.failures()
     }
 
     /// As configurations spell it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        match self.0 {
-            Kind::Memory(_) => "memory",
-            Kind::Redis(_) => "redis",
-        }
+        if self.memory.is_some() { "memory" } else { "redis" }
     }
 
     /// Whether decisions fall back to each policy's `on_store_error` at the moment.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        match &self.0 {
-            Kind::Memory(_) => false,
-            Kind::Redis(store) => store.is_degraded(),
-        }
+        self.store.is_degraded()
     }
 
     /// How many keys of a policy are in memory; 0 for a shared store.
@@ -107,12 +94,7 @@ impl EngineStore {
     /// Adds or replaces a policy with all its variants.
     pub(super) async fn set(&self, active: &ActivePolicy) -> Result<(), StoreError> {
         let policy = Policy::clone(active.scope().policy());
-        match &self.0 {
-            Kind::Memory(store) => store.set_policy(policy).await?,
-            Kind::Redis(store) => {
-                boxed(store.set_policy_as(policy, serving(active.config()))).await?;
-            }
-        }
+        self.store.set_policy_as(policy, serving(active.config())).await?;
         for policy in active.scope().variants() {
             self.set_variant(active.name(), Policy::clone(policy), Migration::Units).await?;
         }
@@ -131,18 +113,12 @@ impl EngineStore {
         policy: Policy,
         migration: Migration,
     ) -> Result<(), StoreError> {
-        match &self.0 {
-            Kind::Memory(store) => store.set_variant(of, policy, migration).await,
-            Kind::Redis(store) => boxed(store.set_variant(of, policy, migration)).await,
-        }
+        self.store.set_variant(of, policy, migration).await
     }
 
     /// Adds a policy that is not in the configuration.
     pub(super) async fn set_plain(&self, policy: Policy) -> Result<(), StoreError> {
-        match &self.0 {
-            Kind::Memory(store) => store.set_policy(policy).await,
-            Kind::Redis(store) => boxed(store.set_policy(policy)).await,
-        }
+        self.store.set_policy(policy).await
     }
 
     /// Removes the variants that the new configuration of a policy does not have.
@@ -156,11 +132,7 @@ impl EngineStore {
 
     /// Removes a policy and its keys.
     pub(crate) async fn remove(&self, policy: &str) {
-        let removed = match &self.0 {
-            Kind::Memory(store) => store.remove_policy(policy).await,
-            Kind::Redis(store) => boxed(store.remove_policy(policy)).await,
-        };
-        if let Err(error) = removed {
+        if let Err(error) = self.store.remove_policy(policy).await {
             warn!(policy, "cannot remove the policy from the store: {error}");
         }
     }
@@ -181,9 +153,7 @@ impl EngineStore {
 
     /// Returns leased units to a shared store.
     pub(crate) async fn close(&self) {
-        if let Kind::Redis(store) = &self.0 {
-            boxed(store.close()).await;
-        }
+        self.store.close().await;
     }
 
     /// Applies charges atomically, within the caller's deadline if it is shorter than the store's.
@@ -194,15 +164,13 @@ impl EngineStore {
         charges: &[Charge<'_>],
         metrics: &Metrics,
     ) -> Result<Vec<Answer>, StoreError> {
-        match &self.0 {
-            Kind::Memory(store) => store.apply(verb, charges).await,
-            Kind::Redis(store) => match deadline {
-                Some(deadline) => {
-                    timed(metrics, boxed(store.apply_within(deadline, verb, charges))).await
-                }
-                None => timed(metrics, boxed(store.apply(verb, charges))).await,
-            },
-        }
+        let started = self.start(metrics);
+        let answers = match deadline {
+            Some(deadline) => self.store.apply_within(deadline, verb, charges).await,
+            None => self.store.apply(verb, charges).await,
+        };
+        started.into_iter().for_each(|started| metrics.store_took(started));
+        answers
     }
 
     pub(super) async fn reserve(
@@ -210,10 +178,10 @@ impl EngineStore {
         hold: &Hold<'_>,
         metrics: &Metrics,
     ) -> Result<Reserved, StoreError> {
-        match &self.0 {
-            Kind::Memory(store) => store.reserve(hold).await,
-            Kind::Redis(store) => timed(metrics, boxed(store.reserve(hold))).await,
-        }
+        let started = self.start(metrics);
+        let reserved = self.store.reserve(hold).await;
+        started.into_iter().for_each(|started| metrics.store_took(started));
+        reserved
     }
 
     pub(super) async fn settle(
@@ -222,26 +190,16 @@ impl EngineStore {
         with: Settlement<'_>,
         metrics: &Metrics,
     ) -> Result<Settled, StoreError> {
-        match &self.0 {
-            Kind::Memory(store) => store.settle(id, with).await,
-            Kind::Redis(store) => timed(metrics, boxed(store.settle(id, with))).await,
-        }
+        let started = self.start(metrics);
+        let settled = self.store.settle(id, with).await;
+        started.into_iter().for_each(|started| metrics.store_took(started));
+        settled
     }
-}
 
-/// Measures a call of a shared store.
-async fn timed<T>(metrics: &Metrics, call: impl Future<Output = T>) -> T {
-    let started = metrics.clock().now();
-    let answer = call.await;
-    metrics.store_took(started);
-    answer
-}
-
-/// Futures that wait for a network are large; those that decide in memory should not carry them.
-fn boxed<'a, T>(
-    future: impl Future<Output = T> + Send + 'a,
-) -> Pin<Box<dyn Future<Output = T> + Send + 'a>> {
-    Box::pin(future)
+    /// When a call of a shared store begins; calls in memory are not measured.
+    fn start(&self, metrics: &Metrics) -> Option<Timestamp> {
+        self.memory.is_none().then(|| metrics.clock().now())
+    }
 }
 
 fn serving(config: &PolicyConfig) -> Serving {

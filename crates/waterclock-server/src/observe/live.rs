@@ -83,7 +83,7 @@ impl LiveStore {
     fn of(server: &Server) -> LiveStore {
         let place = server.engine.store();
         let mut errors: BTreeMap<_, _> = Failure::ALL.map(|kind| (kind.name(), 0)).into();
-        errors.extend(place.failures().map(|(kind, total)| (kind.name(), total)));
+        errors.extend(place.failures().into_iter().map(|(kind, total)| (kind.name(), total)));
         LiveStore {
             name: place.name(),
             degraded: place.is_degraded(),

@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The breaker of one server. It opens after 5 consecutive failures, after 10 failures among the last 20 calls, or
 /// when every call failed for a given time.
 ///
-/// While it is open, one caller after each pause may try the server ([`enter`](Self::enter)); or nobody does
+/// While it is open, one caller after each pause may try the server ([`enter`](Self::enter)); or none does
 /// ([`enter_closed`](Self::enter_closed)), and a background task probes the server and calls
 /// [`close`](Self::close). A store with several servers needs one breaker per server.
 #[derive(Debug)]
@@ -266,7 +266,7 @@ mod tests {
         let trial = breaker.enter(after(START, 100)).unwrap();
         assert!(breaker.enter(after(START, 100)).is_none());
         drop(trial);
-        assert!(breaker.enter(after(START, 100)).is_some(), "a dropped trial keeps nobody out");
+        assert!(breaker.enter(after(START, 100)).is_some(), "a dropped trial blocks no other");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use waterclock_core::{Cost, Policy};
 
 use super::{
     Answer, Charge, Failure, Hold, Migration, Reserved, Settled, Settlement, Store, StoreError,
-    Verb,
+    Verb, now_or_never,
 };
 use crate::fallback::Serving;
 
@@ -17,7 +17,7 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 
 
 /// Any [`Store`], with its type erased. Cheap to clone.
 ///
-/// Every call boxes one future; a store that is known at compile time does not.
+/// A call boxes one future, unless the store [answers at once](Store::answers_at_once).
 ///
 /// ```
 /// use waterclock::{DynStore, Limit, MemoryStore, Policy, Store};
@@ -45,8 +45,16 @@ impl DynStore {
     }
 }
 
-/// The methods of [`Store`] that stores implement, with their futures boxed.
+/// The methods of [`Store`] that stores implement, with their futures boxed; and those that decide without a future, for
+/// stores that answer at once.
 trait Erased: Send + Sync {
+    fn apply_now(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Option<Result<Vec<Answer>, StoreError>>;
+    fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>>;
+    fn settle_now(&self, id: &str, with: Settlement<'_>) -> Option<Result<Settled, StoreError>>;
     fn set_policy(&self, policy: Policy) -> Boxed<'_, ()>;
     fn set_variant<'a>(&'a self, of: &'a str, policy: Policy, by: Migration) -> Boxed<'a, ()>;
     fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()>;
@@ -69,6 +77,30 @@ trait Erased: Send + Sync {
 }
 
 impl<S: Store> Erased for S {
+    fn apply_now(
+        &self,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Option<Result<Vec<Answer>, StoreError>> {
+        if Store::answers_at_once(self) {
+            now_or_never(Store::apply(self, verb, charges))
+        } else {
+            None
+        }
+    }
+
+    fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>> {
+        if Store::answers_at_once(self) { now_or_never(Store::reserve(self, hold)) } else { None }
+    }
+
+    fn settle_now(&self, id: &str, with: Settlement<'_>) -> Option<Result<Settled, StoreError>> {
+        if Store::answers_at_once(self) {
+            now_or_never(Store::settle(self, id, with))
+        } else {
+            None
+        }
+    }
+
     fn set_policy(&self, policy: Policy) -> Boxed<'_, ()> {
         Box::pin(Store::set_policy(self, policy))
     }
@@ -150,7 +182,10 @@ impl Store for DynStore {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        self.0.apply(verb, charges).await
+        match self.0.apply_now(verb, charges) {
+            Some(answers) => answers,
+            None => self.0.apply(verb, charges).await,
+        }
     }
 
     fn answers_at_once(&self) -> bool {
@@ -158,11 +193,17 @@ impl Store for DynStore {
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        self.0.reserve(hold).await
+        match self.0.reserve_now(hold) {
+            Some(reserved) => reserved,
+            None => self.0.reserve(hold).await,
+        }
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        self.0.settle(id, with).await
+        match self.0.settle_now(id, with) {
+            Some(settled) => settled,
+            None => self.0.settle(id, with).await,
+        }
     }
 
     async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
@@ -175,7 +216,10 @@ impl Store for DynStore {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        self.0.apply_within(patience, verb, charges).await
+        match self.0.apply_now(verb, charges) {
+            Some(answers) => answers,
+            None => self.0.apply_within(patience, verb, charges).await,
+        }
     }
 
     async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {

@@ -79,9 +79,9 @@ async fn settings_that_make_no_sense_are_refused() {
     for (url, says) in [
         ("127.0.0.1:8080", "has no scheme"),
         ("https://127.0.0.1", "connect_with"),
-        ("http://me:secret@127.0.0.1", "names a user"),
+        ("http://me:secret@127.0.0.1", "contains a user"),
         ("http://127.0.0.1/?a=b", "has a query"),
-        ("no url", "is no URL"),
+        ("no url", "is not a URL"),
     ] {
         let error = RemoteStore::builder(url).connect().await.unwrap_err();
         assert!(matches!(error, StoreError::Settings(_)), "{url}: {error}");
