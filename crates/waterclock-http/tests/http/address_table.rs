@@ -103,7 +103,7 @@ fn x_forwarded_for() {
 }
 
 #[test]
-fn what_is_no_address_ends_the_walk_at_the_hop_behind_it() {
+fn an_invalid_entry_ends_the_walk_at_the_hop_after_it() {
     let finder = ClientIp::behind(OURS).expect("valid");
     let malformed = [
         "garbage",

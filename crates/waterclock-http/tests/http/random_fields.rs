@@ -113,14 +113,14 @@ fn legacy(case: &Case, answer: &Answer, context: &str) {
 
 /// The same `Retry-After` in all styles that have one.
 fn refused_for(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) -> Option<Duration> {
-    let told = |style: HeaderStyle| {
+    let retry_after = |style: HeaderStyle| {
         let fields = HeaderFields::new(style, &case.policy, answer);
         fields.get("retry-after").map(digits)
     };
     assert!(HeaderFields::new(HeaderStyle::None, &case.policy, answer).is_empty(), "{context}");
-    let wait = told(HeaderStyle::RetryAfter);
+    let wait = retry_after(HeaderStyle::RetryAfter);
     for style in [HeaderStyle::Ietf, HeaderStyle::Draft03, HeaderStyle::Legacy] {
-        assert_eq!(told(style), wait, "{context}");
+        assert_eq!(retry_after(style), wait, "{context}");
     }
     let retry = answer.decision.retry_after().filter(|_| is_refusal(case, answer));
     assert_eq!(wait, retry.map(|wait| up(wait.as_nanos(), 1_000_000_000).max(1)), "{context}");

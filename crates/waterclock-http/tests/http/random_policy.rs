@@ -1,4 +1,4 @@
-//! Random policies, with what a client should be told about each limit worked out from the numbers they
+//! Random policies, with the header fields of each limit worked out from the numbers they
 //! were made of.
 
 use std::time::Duration;

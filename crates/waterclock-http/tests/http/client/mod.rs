@@ -3,9 +3,7 @@
 mod advice_random;
 mod advice_table;
 mod pace;
-mod pace_real;
-mod pace_redis;
 mod pace_shared;
+mod real;
 mod retry_after;
-mod retry_after_real;
 mod stage;

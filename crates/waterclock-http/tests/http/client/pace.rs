@@ -157,7 +157,7 @@ async fn a_full_line_turns_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_holds_nothing_that_others_need() {
+async fn a_waiting_request_releases_the_client() {
     let diary = Diary::new();
     let one_at_a_time = ConcurrencyLimit::new(recorder(&diary), 1);
     let mut pace = layer(&limiter(Limit::per_second(1))).layer(one_at_a_time);
@@ -175,7 +175,7 @@ async fn who_waits_holds_nothing_that_others_need() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_refuse_in_part_or_record_costs_a_wait_nothing() {
+async fn partial_grants_and_counted_refusals_cost_a_wait_nothing() {
     let window = || FixedWindow::new(10, SECOND).expect("a window").with_name("second");
     for mode in [Mode::Partial, Mode::CountRefusals] {
         let policy = Policy::new("api", [window()]).and_then(|policy| policy.with_mode(mode));

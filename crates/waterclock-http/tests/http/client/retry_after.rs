@@ -106,7 +106,7 @@ async fn a_refused_request_is_sent_again_as_often_as_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_sent_again_is_the_whole_request() {
+async fn a_retry_sends_the_whole_request() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&seen);
     let service = layer().retries(1).layer(service_fn(move |request: Sent| {

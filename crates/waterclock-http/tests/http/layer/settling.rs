@@ -149,7 +149,7 @@ async fn bytes_that_were_sent() {
 
 /// More than the limit: later requests wait until the debt is paid.
 #[tokio::test]
-async fn what_was_spent_beyond_the_limit_is_owed() {
+async fn units_beyond_the_limit_become_debt() {
     let (store, clock) = memory();
     let rule = Rule::new(policy("api", 5)).settle(|_| 8);
     let layer = layered(store.clone(), rule).await;
