@@ -1,9 +1,10 @@
 //! Which requests are charged to which policies.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
-use waterclock::{Rollout, Scope, Store};
+use waterclock::{Concurrency, Policy, Rollout, Scope, Store};
 use waterclock_http::{HeaderStyle, Key, RateLimitLayer, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
@@ -168,4 +169,17 @@ async fn blocked_and_exempt_keys_of_a_scope() {
     }
     assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
     assert_eq!(send(&app, of("staff")).await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// A blocked key takes no place of a concurrency limit, either.
+#[tokio::test]
+async fn a_blocked_key_reserves_nothing() {
+    let slots = Concurrency::new(1, Duration::from_secs(60)).unwrap();
+    let slots = Rule::new(Policy::new("slots", [slots]).unwrap()).key(Key::everyone());
+    let scope = Scope::new(policy("api", 9)).with_block(["mallory"]);
+    let app = layered(vec![slots, Rule::new(scope)]).await;
+    for _ in 0..3 {
+        assert_eq!(send(&app, of("mallory")).await.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(send(&app, of("alice")).await.status, StatusCode::OK);
+    }
 }
