@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::decimal::Decimal;
+use waterclock::Decimal;
+
 use super::suggest::did_you_mean;
 use super::suggest::quoted;
 
@@ -24,10 +25,10 @@ const UNITS: &[(&[&str], u64)] = &[
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// A hundred years of 365.25 days: longer is a slip of the pen, not a limit.
+    /// A hundred years of 365.25 days. Anything longer is a typo.
     pub const MAX: Micros = Micros(36_525 * 86_400_000_000);
 
-    /// Longer than nothing and at most a hundred years; the complaint is half a sentence.
+    /// Longer than nothing and at most a hundred years; an error is half a sentence.
     pub fn parse(text: &str) -> Result<Micros, String> {
         match Micros::parse_or_zero(text)? {
             Micros(0) => Err(format!("must be longer than 0; found {}", quoted(text))),
@@ -35,7 +36,7 @@ impl Micros {
         }
     }
 
-    /// As [`Micros::parse`], for the few places where nothing is a meaning too.
+    /// As [`Micros::parse`], and 0 is accepted.
     pub fn parse_or_zero(text: &str) -> Result<Micros, String> {
         if text.starts_with('-') {
             return Err(format!("must not be negative; found {}", quoted(text)));
@@ -61,11 +62,12 @@ impl Micros {
                 ));
             }
             longest_left = place;
-            let decimal = Decimal::parse(amount).ok_or_else(|| not_a_duration(text))?;
-            if decimal.exceeds(Micros::MAX.0 / UNITS[place].1) {
+            let amount = Decimal::parse_scientific(amount).ok_or_else(|| not_a_duration(text))?;
+            let micros = amount.times(UNITS[place].1.into()).ok_or_else(|| too_long(text))?;
+            if micros.ceil() > Micros::MAX.0.into() {
                 return Err(too_long(text));
             }
-            let micros = decimal.times(UNITS[place].1).ok_or_else(|| {
+            let micros = micros.to_whole().ok_or_else(|| {
                 format!("must be a whole number of microseconds; found {}", quoted(text))
             })?;
             total = total.checked_add(micros).ok_or_else(|| too_long(text))?;
@@ -92,6 +94,13 @@ impl Micros {
     }
 }
 
+/// Rounded down to whole microseconds.
+impl From<Duration> for Micros {
+    fn from(time: Duration) -> Micros {
+        Micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 /// The longest unit first, so that what is shown can be pasted back into a file.
 impl fmt::Display for Micros {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +108,7 @@ impl fmt::Display for Micros {
             return formatter.write_str("0s");
         }
         let mut left = self.0;
-        // Weeks are left out: nobody counts 30 days as 4w2d.
+        // Without weeks: 30 days are 30d, not 4w2d.
         for (names, length) in &UNITS[1..] {
             if left >= *length {
                 write!(formatter, "{}{}", left / length, names[0])?;
@@ -159,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn complains_about_the_rest() {
+    fn errors_say_what_to_write() {
         let complaints = [
             ("", "must be a duration"),
             ("s", "must be a duration"),

@@ -1,32 +1,23 @@
 //! From text to policies: `waterclock.toml` or JSON, read whole, with errors that point to line and column.
 
 mod algorithm;
-mod build;
-mod choose;
-mod decimal;
 mod decision_line;
 mod duration;
 pub mod english;
 mod error;
+mod fields;
+mod json;
 mod legacy;
-mod legacy_bucket;
 mod limit;
-mod limits;
-mod normalised;
-mod numbers;
-mod other_text;
 mod policy;
 mod rules;
-mod scale;
 mod schema;
 mod secret;
 mod server;
 mod shorthand;
-mod spec;
 mod store;
 mod suggest;
 mod table;
-mod tiers;
 
 use std::path::{Path, PathBuf};
 
@@ -34,24 +25,21 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub use self::build::policy as policy_of;
 pub use self::decision_line::{DecisionLine, micros_up};
 pub use self::duration::Micros;
 pub use self::error::{Invalid, Place, Problem, cannot_read};
-pub use self::normalised::Limit as NormalisedLimit;
-pub use self::normalised::Policy as NormalisedPolicy;
-pub use self::normalised::{Normalised, percent, percent_of};
-pub use self::other_text::read_limits;
-pub use self::policy::other_units;
+pub use self::fields::{LimitFields, LimitFieldsError};
+pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
+pub use self::policy::{PolicyConfig, TierConfig, other_units};
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
-pub use self::spec::{AlgorithmSpec, LimitSpec, PolicyConfig, TierConfig, Window};
 pub use self::store::{Address, MAX_SHARING, StoreConfig, not_an_address};
 pub use self::suggest::{did_you_mean, quoted};
 
 use self::error::{Fault, Faults, Source};
 use self::schema::{Key, Shape};
+use self::suggest::{all_of, nearest};
 use self::table::{Field, Table};
 
 /// The longest key, in bytes.
@@ -94,8 +82,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where state lives.
     pub store: StoreConfig,
-    /// What is valid and yet cannot be meant.
-    pub oddities: Vec<String>,
+    /// What is valid but cannot be meant, one sentence each.
+    pub warnings: Vec<String>,
     /// In the order of the file.
     pub policies: Vec<PolicyConfig>,
     /// In the order of the file.
@@ -143,6 +131,28 @@ impl Config {
 }
 
 impl Config {
+    /// Takes out the policy of that name, or the only one there is.
+    pub fn choose(&mut self, name: Option<&str>) -> Result<PolicyConfig, Invalid> {
+        let names: Vec<&str> = self.policies.iter().map(PolicyConfig::name).collect();
+        let place = match (name, names.as_slice()) {
+            (_, []) => return Err(format!("{} has no policies", self.file).into()),
+            (None, [_]) => 0,
+            (None, _) => {
+                let message =
+                    format!("choose one of the policies {} with --policy", all_of(&names));
+                return Err(message.into());
+            }
+            (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
+                let hint = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has {}", all_of(&names)),
+                };
+                format!("there is no policy `{name}` in {}; {hint}", self.file)
+            })?,
+        };
+        Ok(self.policies.swap_remove(place))
+    }
+
     /// The file and the files it takes secrets and certificates from: all that a reload reads.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
@@ -181,17 +191,17 @@ fn read<'doc>(
     let server = server.map_or_else(ServerConfig::unsaid, |section| server::read(source, &section));
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
     let store = store.map_or_else(StoreConfig::unsaid, |section| store::read(source, &section));
-    let most_sharing = store.most_sharing();
+    let max_sharing = store.max_sharing();
     let entries = table.optional("policies", Field::entries).unwrap_or_default();
     let policies: Vec<PolicyConfig> =
-        entries.iter().filter_map(|entry| policy::read(entry, most_sharing)).collect();
+        entries.iter().filter_map(|entry| policy::read(entry, max_sharing)).collect();
     let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
     let rules = table.optional("rules", Field::list).unwrap_or_default();
     let rules = rules::read(&rules, &written, &policies);
     Config {
         file: source.name().to_owned(),
         path: None,
-        oddities: server.oddities().into_iter().chain(rules::oddities(&rules, &policies)).collect(),
+        warnings: server.warnings().into_iter().chain(rules::warnings(&rules, &policies)).collect(),
         hash: None,
         is_blank: false,
         server,

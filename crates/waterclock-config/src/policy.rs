@@ -1,18 +1,20 @@
-//! Reading a policy.
+//! Policies of the file: what decides about which keys, and how it is served.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use waterclock::{Factor, Rollout};
+use sha2::{Digest, Sha256};
+use waterclock::{
+    Factor, HeaderStyle, Lease, Limit, Mode, OnStoreError, Policy, PolicyError, Rollout, Scope,
+    Serving,
+};
 
-use super::duration::Micros;
-use super::error::Fault;
-use super::limits;
+use super::error::{Fault, Invalid};
+use super::limit::{accept_name as accept_tier_name, read_list};
 use super::schema::{Key, Shape, UNITS};
-use super::spec::{LimitSpec, PolicyConfig};
+use super::shorthand;
 use super::suggest::{quoted, shown};
-use super::table::Table;
-use super::table::{Entry, Field};
-use super::tiers::{self, Base};
+use super::table::{Entry, Field, Table};
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
@@ -22,14 +24,14 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     Key::new(
         "mode",
-        Shape::Word(&["binary", "nary", "uniform"]),
+        Shape::Word(&["binary", "nary", "uniform", "partial", "count-refusals"]),
         "The whole cost or nothing; what fits; or every attempt recorded.",
     )
     .default("\"binary\""),
     Key::new(
         "headers",
         Shape::Word(&["none", "retry-after", "ietf", "draft-03", "legacy"]),
-        "How much a client is told.",
+        "Which response header fields clients get.",
     )
     .default("\"retry-after\""),
     Key::new("shadow", Shape::Flag, "Decide and report, never refuse.").default("false"),
@@ -42,7 +44,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "on_store_error",
         Shape::Word(&["local", "allow", "deny"]),
-        "Who decides while the store is unreachable.",
+        "What happens while the store is unreachable.",
     )
     .default("\"local\""),
     Key::new("factor", Shape::Factor, "Multiplies its limits: below 1 loosens, 0 disables.")
@@ -76,7 +78,7 @@ pub(crate) const KEYS: &[Key] = &[
     .such_as("[\"10/s\"]"),
 ];
 
-pub(crate) const TIER: &[Key] =
+const TIER: &[Key] =
     &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.").such_as("0.5")];
 
 const LEASE: &[Key] = &[
@@ -84,68 +86,188 @@ const LEASE: &[Key] = &[
     Key::new("ttl", Shape::Duration, "How long they may be held.").such_as("\"1s\""),
 ];
 
-/// Nothing if there was something to complain about.
-pub(crate) fn read(entry: &Entry<'_>, most_sharing: Option<usize>) -> Option<PolicyConfig> {
+/// A policy and how it is served.
+#[derive(Clone, Debug)]
+pub struct PolicyConfig {
+    /// The policy, and which keys it treats differently.
+    pub scope: Scope,
+    /// The request fields that form the key; empty if the caller passes the key.
+    pub key: Vec<String>,
+    /// Which response header fields clients get.
+    pub headers: HeaderStyle,
+    /// What a shared store leases, and what happens while it is unreachable.
+    pub serving: Serving,
+    /// The factor that the limits have been multiplied by already.
+    pub factor: Factor,
+    /// The tiers, in the order of the file.
+    pub tiers: Vec<TierConfig>,
+    /// Keys and networks that are never limited, as the file has them.
+    pub exempt: Vec<String>,
+    /// Keys and networks that are always refused, as the file has them.
+    pub block: Vec<String>,
+    /// The policies of single keys, in the order of the file.
+    pub overrides: Vec<(String, Arc<Policy>)>,
+    /// The names of old limits that limit nothing.
+    pub disabled: Vec<String>,
+}
+
+/// A tier of a policy.
+#[derive(Clone, Debug)]
+pub struct TierConfig {
+    /// The name that requests use.
+    pub name: String,
+    /// What the policy's limits are multiplied by, on top of the policy's own factor.
+    pub factor: Factor,
+    /// The policy with its limits multiplied; the policy itself if the factor is 1.
+    pub policy: Arc<Policy>,
+}
+
+impl TierConfig {
+    /// Whether it shares keys with the policy under other numbers, so that a store must know it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !self.factor.is_one() && !self.policy.limits().is_empty()
+    }
+}
+
+impl PolicyConfig {
+    /// A policy with default settings.
+    #[must_use]
+    pub fn new(policy: Policy) -> PolicyConfig {
+        PolicyConfig {
+            scope: Scope::new(policy),
+            key: Vec::new(),
+            headers: HeaderStyle::default(),
+            serving: Serving::default(),
+            factor: Factor::ONE,
+            tiers: Vec::new(),
+            exempt: Vec::new(),
+            block: Vec::new(),
+            overrides: Vec::new(),
+            disabled: Vec::new(),
+        }
+    }
+
+    /// A policy of one limit in shorthand, such as `10/s`.
+    pub fn of_shorthand(name: &str, text: &str) -> Result<PolicyConfig, Invalid> {
+        let fields = shorthand::parse(text)?.fields();
+        let limit = fields.limit().map_err(|error| error.to_string())?;
+        let limit = limit.with_name(&fields.algorithm);
+        let policy = Policy::new(name, [limit]).map_err(|error| error.to_string())?;
+        Ok(PolicyConfig::new(policy))
+    }
+
+    /// The policy of keys that nothing else applies to.
+    #[must_use]
+    pub fn policy(&self) -> &Arc<Policy> {
+        self.scope.policy()
+    }
+
+    /// The policy's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.policy().name()
+    }
+
+    /// The policy's limits.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        self.policy().limits()
+    }
+
+    /// A policy of other limits that decides in the same mode.
+    pub fn variant(&self, name: &str, limits: &[Limit]) -> Result<Policy, PolicyError> {
+        variant(self.policy(), name, limits)
+    }
+
+    /// The policy that decides about requests of a tier; the policy itself if it does not know the tier.
+    #[must_use]
+    pub fn under(&self, tier: Option<&str>) -> &Arc<Policy> {
+        tier.and_then(|tier| self.scope.tier(tier)).unwrap_or(self.policy())
+    }
+
+    /// Tiers that share keys with the policy: a store must know them.
+    pub fn shared_tiers(&self) -> impl Iterator<Item = &TierConfig> {
+        self.tiers.iter().filter(|tier| tier.is_shared())
+    }
+}
+
+fn variant(of: &Policy, name: &str, limits: &[Limit]) -> Result<Policy, PolicyError> {
+    let policy = Policy::new(name, limits.iter().cloned())?;
+    Ok(policy.with_mode(of.mode())?.with_shadow(of.is_shadow()))
+}
+
+/// Reads a policy. `None` if there was a fault.
+pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<PolicyConfig> {
     let faults = entry.field.faults;
     let name = faults.keep(accept_name(entry));
     let what = format!("policy `{}`", entry.key);
     let table = faults.keep(entry.field.table(what.as_str(), KEYS).map_err(|_| {
         let found = shown(entry.field.value.get_ref());
-        let sentence = format!("{what} must be a table with `limits`; found {found}");
-        Fault::at(entry.field.at(), sentence)
+        let message = format!("{what} must be a table with `limits`; found {found}");
+        Fault::at(entry.field.at(), message)
     }))?;
     table.verify();
-    let mode = table.verified("mode", Field::word).unwrap_or("binary");
+    let mode = table.verified("mode", Field::word).and_then(Mode::parse).unwrap_or_default();
     table.needs("limits");
-    let (written, disabled) = limits::read(&table.field("limits")?, mode)?;
+    let (limits, disabled) = read_list(&table.field("limits")?, mode)?;
     let shadow = table.verified("shadow", Field::flag).unwrap_or(false);
     let factor = table.verified("factor", Field::factor).unwrap_or(Factor::ONE);
-    let base = Base { name: entry.key, limits: &written, factor, mode, shadow };
-    let scaled = base.scaled(entry.key, Factor::ONE).map_err(|sentence| {
-        Fault::at(table.field("factor").map_or(table.at, |field| field.at()), sentence)
-    });
-    let (limits, built) = faults.keep(scaled)?;
-    let tiers = tiers::read(&table, &base);
-    let overrides = read_overrides(&table, mode, &limits);
+    let at = |key: &str| table.field(key).map_or(table.at, |field| field.at());
+    let fault = |key: &str, error: PolicyError| Fault::at(at(key), error.to_string());
+    let written = Policy::new(entry.key, limits).and_then(|policy| policy.with_mode(mode));
+    let written = written.map(|policy| policy.with_shadow(shadow));
+    let written = faults.keep(written.map_err(|error| fault("limits", error)))?;
+    let scaled = written.scaled(entry.key, factor).map_err(|error| fault("factor", error));
+    let policy = Arc::new(faults.keep(scaled)?);
+    let tiers = read_tiers(&table, &written, factor, &policy);
+    let overrides = read_overrides(&table, &policy);
     let lease = read_lease(&table);
-    if built.counts_several() && lease.is_some() {
-        let at = table.field("lease").map_or(table.at, |field| field.at());
-        let sentence =
-            "`lease` takes units of one kind out of the store, and these limits count several";
-        faults.push(Fault::at(at, sentence.to_owned()));
+    if policy.counts_several() && lease.is_some() {
+        let message = "`lease` takes units of one kind from the store, but these limits count several; remove one of them";
+        table.fault_at(at("lease"), message);
     }
-    tiers::refuse_too_many(&table, &tiers, overrides.len(), most_sharing);
-    Some(PolicyConfig {
-        name: name?,
+    refuse_too_many(&table, &tiers, overrides.len(), max_sharing);
+    let (exempt, block) = (table.texts("exempt"), table.texts("block"));
+    let rollout = table.verified("rollout", Field::percent).unwrap_or(Rollout::EVERYBODY);
+    let mut scope =
+        Scope::new(policy).with_rollout(rollout).with_exempt(&exempt).with_block(&block);
+    for tier in &tiers {
+        scope = scope.with_tier(&tier.name, Arc::clone(&tier.policy));
+    }
+    for (key, policy) in &overrides {
+        scope = scope.with_override(key, Arc::clone(policy));
+    }
+    let on_store_error = table.verified("on_store_error", Field::word);
+    let on_store_error = on_store_error.and_then(OnStoreError::parse).unwrap_or_default();
+    name.map(|()| PolicyConfig {
+        scope,
         key: table.texts("key"),
-        mode,
-        headers: table.verified("headers", Field::word).unwrap_or("retry-after"),
-        on_store_error: table.verified("on_store_error", Field::word).unwrap_or("local"),
-        shadow,
-        rollout: table.verified("rollout", Field::percent).unwrap_or(Rollout::EVERYBODY),
+        headers: table
+            .verified("headers", Field::word)
+            .and_then(HeaderStyle::parse)
+            .unwrap_or_default(),
+        serving: Serving { on_store_error, lease },
         factor,
-        limits,
         tiers,
-        disabled,
-        exempt: table.texts("exempt"),
-        block: table.texts("block"),
+        exempt,
+        block,
         overrides,
-        lease,
-        built,
+        disabled,
     })
 }
 
-fn accept_name(entry: &Entry<'_>) -> Result<String, Fault> {
+fn accept_name(entry: &Entry<'_>) -> Result<(), Fault> {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     if (1..=64).contains(&entry.key.len()) && entry.key.bytes().all(plain) {
-        return Ok(entry.key.to_owned());
+        return Ok(());
     }
-    let sentence = format!(
+    let message = format!(
         "the name of a policy must be 1 to 64 of a-z, 0-9, `_` and `-`; found {}",
         quoted(entry.key)
     );
-    Err(Fault::at(entry.at, sentence))
+    Err(Fault::at(entry.at, message))
 }
 
 fn accept_field_name(name: &str) -> Result<(), String> {
@@ -156,34 +278,68 @@ fn accept_field_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn read_lease(table: &Table<'_>) -> Option<(u64, Micros)> {
+fn read_lease(table: &Table<'_>) -> Option<Lease> {
     let lease = table.verified("lease", |field| field.table("`lease`", LEASE))?;
     lease.needs("size");
     lease.needs("ttl");
-    Some((lease.verified("size", Field::whole)?, lease.verified("ttl", Field::micros)?))
+    let (size, ttl) = (lease.verified("size", Field::whole), lease.verified("ttl", Field::micros));
+    Some(Lease { size: size?, ttl: ttl?.duration() })
 }
 
-fn read_overrides(
+/// In the order of the file; without those that have a fault.
+fn read_tiers(
     table: &Table<'_>,
-    mode: &str,
-    instead_of: &[LimitSpec],
-) -> Vec<(String, Vec<LimitSpec>)> {
-    let entries = table.verified("overrides", Field::entries).unwrap_or_default();
-    let of_key = |entry: &Entry<'_>| {
-        let (limits, _) = limits::read(&entry.field, mode)?;
-        if let Some(sentence) = other_units(&limits, instead_of) {
-            entry.field.faults.push(Fault::at(entry.field.at(), sentence));
-        }
-        Some((entry.key.to_owned(), limits))
+    written: &Policy,
+    factor: Factor,
+    policy: &Arc<Policy>,
+) -> Vec<TierConfig> {
+    let entries = table.verified("tiers", Field::entries).unwrap_or_default();
+    let tier = |entry: &Entry<'_>| {
+        let faults = entry.field.faults;
+        let named = accept_tier_name(entry.key)
+            .map_err(|rest| Fault::at(entry.at, format!("the name of a tier {rest}")));
+        let table = entry.field.table(format!("tier `{}`", entry.key), TIER).ok()?;
+        table.needs("factor");
+        let field = table.field("factor")?;
+        let own = field.factor().ok()?;
+        faults.keep(named)?;
+        let policy = if own.is_one() {
+            Arc::clone(policy)
+        } else {
+            // Both factors at once, so that numbers are rounded once.
+            let name = format!("{}@tier:{}", written.name(), entry.key);
+            let both = factor.times(own).map_err(|error| error.to_string());
+            let scaled =
+                both.and_then(|by| written.scaled(&name, by).map_err(|error| error.to_string()));
+            Arc::new(faults.keep(scaled.map_err(|message| Fault::at(field.at(), message)))?)
+        };
+        Some(TierConfig { name: entry.key.to_owned(), factor: own, policy })
     };
-    entries.iter().filter_map(of_key).collect()
+    entries.iter().filter_map(tier).collect()
 }
 
-/// Callers know which units a policy counts, and not who has limits of their own.
+/// In the order of the file; without those that have a fault.
+fn read_overrides(table: &Table<'_>, policy: &Policy) -> Vec<(String, Arc<Policy>)> {
+    let entries = table.verified("overrides", Field::entries).unwrap_or_default();
+    let own = |entry: &Entry<'_>| {
+        let (limits, _) = read_list(&entry.field, policy.mode())?;
+        if let Some(message) = other_units(&limits, policy.limits()) {
+            entry.field.faults.push(Fault::at(entry.field.at(), message));
+        }
+        // Names get into logs; keys must not.
+        let name = format!("{}@key:{:x}", policy.name(), Sha256::digest(entry.key));
+        let own = variant(policy, &name, &limits)
+            .map_err(|error| Fault::at(entry.field.at(), error.to_string()));
+        Some((entry.key.to_owned(), Arc::new(entry.field.faults.keep(own)?)))
+    };
+    entries.iter().filter_map(own).collect()
+}
+
+/// Why limits of a single key cannot replace those of the policy: callers name costs in the policy's units.
 #[must_use]
-pub fn other_units(limits: &[LimitSpec], instead_of: &[LimitSpec]) -> Option<String> {
-    let units = |limits: &[LimitSpec]| -> BTreeSet<String> {
-        limits.iter().map(|limit| limit.unit.to_string()).collect()
+pub fn other_units(limits: &[Limit], instead_of: &[Limit]) -> Option<String> {
+    let units = |limits: &[Limit]| -> BTreeSet<String> {
+        limits.iter().map(|limit| limit.unit().to_owned()).collect()
     };
     let (own, of_policy) = (units(limits), units(instead_of));
     let differ = own != of_policy && (own.len() > 1 || of_policy.len() > 1);
@@ -197,4 +353,25 @@ pub fn other_units(limits: &[LimitSpec], instead_of: &[LimitSpec]) -> Option<Str
             list(own)
         )
     })
+}
+
+/// Redis bounds how many policies share their keys.
+fn refuse_too_many(
+    table: &Table<'_>,
+    tiers: &[TierConfig],
+    overrides: usize,
+    max_sharing: Option<usize>,
+) {
+    let needed = tiers.iter().filter(|tier| tier.is_shared()).count();
+    if let (Some(most), Some(field)) = (max_sharing, table.field("tiers"))
+        && needed > 0
+        && 1 + overrides + needed > most
+    {
+        let message = format!(
+            "`tiers` and `overrides` are too many: in Redis at most {most} policies share their keys, which are this \
+             one, {overrides} of `overrides` and {needed} of `tiers` (those with a factor of 0 or 1 \
+             need none); remove some"
+        );
+        table.fault_at(field.at(), message);
+    }
 }

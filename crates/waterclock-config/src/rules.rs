@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use super::policy::PolicyConfig;
 use super::schema::{Key, Shape};
-use super::spec::PolicyConfig;
 use super::suggest::{all_of, did_you_mean};
 use super::table::{Field, Table};
 
@@ -106,10 +106,10 @@ pub(crate) fn read(
             table.fault(sentence);
         }
         if let Then::Policy(name) = &rule.then
-            && let Some(policy) = policies.iter().find(|policy| policy.name == *name)
+            && let Some(policy) = policies.iter().find(|policy| policy.name() == *name)
         {
             verify_key(&table, &rule, policy);
-            if policy.built.counts_several() && !policy.built.counts("requests") {
+            if policy.policy().counts_several() && !policy.policy().counts("requests") {
                 table.fault(format!(
                     "Envoy counts requests, and `{name}` counts several other units; add a limit of requests, or name \
                      another policy"
@@ -219,14 +219,14 @@ fn verify_key(table: &Table<'_>, rule: &RuleConfig, policy: &PolicyConfig) {
     for missing in policy.key.iter().filter(|name| !has(name)) {
         table.fault(format!(
             "policy `{}` forms its key from `{missing}`, which is no entry of the descriptor",
-            policy.name
+            policy.name()
         ));
     }
     if let Some(field) = table.field("key").filter(|_| !policy.key.is_empty()) {
         let fields: Vec<&str> = policy.key.iter().map(String::as_str).collect();
         let rest = format!(
             "cannot be used with policy `{}`, which forms its own key from {}",
-            policy.name,
+            policy.name(),
             all_of(&fields)
         );
         field.faults.push(field.fault(rest));
@@ -321,39 +321,39 @@ impl fmt::Display for Pattern {
 }
 
 /// One sentence each.
-pub(crate) fn oddities(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<String> {
-    let mut oddities = Vec::new();
+pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<String> {
+    let mut warnings = Vec::new();
     for rule in rules {
         if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
-            oddities.push(format!(
+            warnings.push(format!(
                 "rule {rule} can never match: {other} is more specific and matches all that it would"
             ));
         }
         let is_held = |policy: &&PolicyConfig| {
-            rule.then == Then::Policy(policy.name.clone()) && policy.built.reserves_only()
+            rule.then == Then::Policy(policy.name().to_owned()) && policy.policy().reserves_only()
         };
         if let Some(policy) = policies.iter().find(is_held) {
-            oddities.push(format!(
+            warnings.push(format!(
                 "rule {rule} decides nothing: policy `{}` has a concurrency limit, which only a reservation can hold",
-                policy.name
+                policy.name()
             ));
         }
         for name in &rule.replaces {
             if rules.iter().all(|other| other.name.as_ref() != Some(name)) {
-                oddities.push(format!("rule {rule} replaces `{name}`, which no rule is named"));
+                warnings.push(format!("rule {rule} replaces `{name}`, which no rule is named"));
             }
         }
         for entry in &rule.descriptor {
             if let Pattern::Exact(text) = &entry.value
                 && text.contains('*')
             {
-                oddities.push(format!(
+                warnings.push(format!(
                     "rule {rule}: the `*` in {text:?} stands for itself; only one at the end is a wildcard"
                 ));
             }
         }
     }
-    oddities
+    warnings
 }
 
 /// Whether `first` matches whatever `second` would, and goes before it.

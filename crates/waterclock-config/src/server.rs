@@ -204,8 +204,8 @@ impl ServerConfig {
         self.auth.iter().map(token).collect()
     }
 
-    /// What is valid and yet cannot be meant.
-    pub(super) fn oddities(&self) -> Vec<String> {
+    /// What is valid but cannot be meant.
+    pub(super) fn warnings(&self) -> Vec<String> {
         self.auth.iter().filter_map(|auth| odd_hash(auth.token.text())).collect()
     }
 }

@@ -2,8 +2,8 @@
 
 use super::algorithm::{ALGORITHMS, CALENDAR, unknown};
 use super::duration::Micros;
+use super::fields::LimitFields;
 use super::schema::MAX_UNITS;
-use super::spec::{AlgorithmSpec, Window};
 use super::suggest::did_you_mean;
 use super::suggest::quoted;
 
@@ -16,20 +16,17 @@ pub(crate) struct Shorthand {
 }
 
 impl Shorthand {
-    pub(crate) fn spec(&self) -> AlgorithmSpec {
-        let (limit, per) = (self.limit, self.per);
-        match self.algorithm {
-            "fixed-window" => AlgorithmSpec::FixedWindow { limit, window: Window::First(per) },
-            "sliding-window" => AlgorithmSpec::SlidingWindow { limit, per },
-            "rolling-window" => AlgorithmSpec::RollingWindow { limit, per, buckets: None },
-            "quota" => AlgorithmSpec::Quota { limit, per },
-            "even-slots" => AlgorithmSpec::EvenSlots { limit, per },
-            _ => AlgorithmSpec::Gcra { limit, per, capacity: limit, overdraft: false },
+    pub(crate) fn fields(&self) -> LimitFields {
+        LimitFields {
+            algorithm: self.algorithm.to_owned(),
+            limit: Some(self.limit),
+            per_us: Some(self.per.0),
+            ..LimitFields::default()
         }
     }
 }
 
-/// The complaint is a whole sentence.
+/// An error is a whole sentence.
 pub(crate) fn parse(text: &str) -> Result<Shorthand, String> {
     let not_a_limit = || {
         format!(

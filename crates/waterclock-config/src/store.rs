@@ -98,7 +98,7 @@ impl StoreConfig {
     }
 
     /// How many policies can share their keys, where there is a bound to it.
-    pub(crate) fn most_sharing(&self) -> Option<usize> {
+    pub(crate) fn max_sharing(&self) -> Option<usize> {
         matches!(self.address(), Ok(Address::Redis(_))).then_some(MAX_SHARING)
     }
 

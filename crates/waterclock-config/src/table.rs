@@ -4,11 +4,11 @@
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use waterclock::{Factor, Rollout};
+use waterclock::{Decimal, Factor, Rollout};
 
-use super::decimal::Decimal;
 use super::duration::Micros;
 use super::error::{Fault, Faults};
+use super::fields::Percent;
 use super::schema::{Key, MAX_UNITS, Shape};
 use super::suggest::{did_you_mean, nearest, one_of, quoted, shown};
 
@@ -16,7 +16,7 @@ const MOST_DIGITS: &str = "a finite number of at most 18 digits";
 
 /// A table of the file together with the keys it may have.
 pub(crate) struct Table<'doc> {
-    /// What complaints call it: "a limit", "`[store]`".
+    /// What messages call it: "a limit", "`[store]`".
     pub(crate) what: String,
     pub(crate) at: usize,
     entries: &'doc DeTable<'doc>,
@@ -35,7 +35,12 @@ impl<'doc> Table<'doc> {
         Table { what, at, entries, keys, faults }
     }
 
-    /// The value of a key, if it is there and `read` accepts it; a refusal becomes a complaint.
+    /// Where faults go.
+    pub(crate) fn faults(&self) -> &'doc Faults {
+        self.faults
+    }
+
+    /// The value of a key, if it is there and `read` accepts it; otherwise a fault is recorded.
     pub(crate) fn optional<T>(
         &self,
         name: &str,
@@ -44,7 +49,7 @@ impl<'doc> Table<'doc> {
         self.field(name).and_then(|field| self.faults.keep(read(&field)))
     }
 
-    /// As `optional`, and absence is a complaint as well.
+    /// As `optional`, and absence is a fault as well.
     pub(crate) fn required<T>(
         &self,
         name: &str,
@@ -54,8 +59,7 @@ impl<'doc> Table<'doc> {
         self.optional(name, read)
     }
 
-    /// Complains if the key is absent, unless a misspelt one stands in its place: one slip, one
-    /// complaint.
+    /// A fault if the key is absent, unless a misspelt one is in its place: one typo, one fault.
     pub(crate) fn needs(&self, name: &str) {
         let is_known = |written: &str| self.keys.iter().any(|key| key.name == written);
         let misspelt =
@@ -72,7 +76,7 @@ impl<'doc> Table<'doc> {
         }
     }
 
-    /// The value of a key after `verify`, which has already complained if there is a reason to.
+    /// The value of a key after `verify`, which has recorded its faults already.
     pub(crate) fn verified<T>(
         &self,
         name: &str,
@@ -93,7 +97,7 @@ impl<'doc> Table<'doc> {
         Some(Field { name: key.name, shape: &key.shape, value, faults: self.faults })
     }
 
-    /// The keys that stand in the file, with their places.
+    /// The keys in the file, with their places.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&'doc str, usize)> {
         self.entries.keys().map(|name| (name.get_ref().as_ref(), name.span().start))
     }
@@ -107,7 +111,7 @@ impl<'doc> Table<'doc> {
         }
     }
 
-    /// Every key must look as its shape says, in use or not.
+    /// Every key must look as its shape says, used or not.
     pub(crate) fn verify(&self) {
         for key in self.keys {
             if let Some(field) = self.field(key.name) {
@@ -221,13 +225,10 @@ impl<'doc> Field<'doc> {
             return Micros::parse_or_zero(text).map_err(|rest| self.fault(rest));
         }
         let milliseconds = self.decimal()?;
-        if milliseconds.exceeds(Micros::MAX.0 / 1_000) {
-            return Err(self.must_be("at most 100 years"));
-        }
-        milliseconds
-            .times(1_000)
-            .map(Micros)
-            .ok_or_else(|| self.must_be("a whole number of microseconds"))
+        let micros = milliseconds.times(1_000.into());
+        let micros = micros.filter(|micros| micros.ceil() <= Micros::MAX.0.into());
+        let micros = micros.ok_or_else(|| self.must_be("at most 100 years"))?;
+        micros.to_whole().map(Micros).ok_or_else(|| self.must_be("a whole number of microseconds"))
     }
 
     /// One of the words its key lists.
@@ -247,26 +248,24 @@ impl<'doc> Field<'doc> {
     /// A share of keys, exact to hundredths of a percent.
     pub(crate) fn percent(&self) -> Result<Rollout, Fault> {
         self.hundredths()
-            .and_then(|hundredths| Rollout::new(u16::try_from(hundredths).ok()?))
+            .and_then(|Percent(hundredths)| Rollout::new(u16::try_from(hundredths).ok()?))
             .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
     }
 
     /// A share of errors, in hundredths of a percent.
-    pub(crate) fn threshold(&self) -> Result<u64, Fault> {
-        let hundredths = self.hundredths().filter(|hundredths| (1..=10_000).contains(hundredths));
-        hundredths
-            .ok_or_else(|| self.must_be("from \"0.01%\" to \"100%\" with at most two decimals"))
+    pub(crate) fn threshold(&self) -> Result<Percent, Fault> {
+        let share = self.hundredths().filter(|share| (1..=10_000).contains(&share.0));
+        share.ok_or_else(|| self.must_be("from \"0.01%\" to \"100%\" with at most two decimals"))
     }
 
     /// Of a percentage.
-    fn hundredths(&self) -> Option<u64> {
-        let text = self.value.get_ref().as_str()?;
-        text.strip_suffix('%').and_then(Decimal::parse).and_then(|percent| percent.times(100))
+    fn hundredths(&self) -> Option<Percent> {
+        Percent::parse(self.value.get_ref().as_str()?)
     }
 
     /// What limits are multiplied by.
     pub(crate) fn factor(&self) -> Result<Factor, Fault> {
-        self.decimal()?.factor().ok_or_else(|| self.must_be(MOST_DIGITS))
+        Factor::try_from(self.decimal()?).map_err(|_| self.must_be(MOST_DIGITS))
     }
 
     /// A number that is not negative, exactly as it is written.
@@ -279,7 +278,8 @@ impl<'doc> Field<'doc> {
         if written.starts_with('-') {
             return Err(self.fault(format!("must not be negative; found {written}")));
         }
-        Decimal::parse(written.trim_start_matches('+')).ok_or_else(|| self.must_be(MOST_DIGITS))
+        let number = Decimal::parse_scientific(written.trim_start_matches('+'));
+        number.ok_or_else(|| self.must_be(MOST_DIGITS))
     }
 
     pub(crate) fn list(&self) -> Result<Vec<Field<'doc>>, Fault> {
@@ -300,7 +300,7 @@ impl<'doc> Field<'doc> {
         Ok(elements.iter().map(|value| Field { shape, value, ..*self }).collect())
     }
 
-    /// The table this value is, to be read with these keys; `what` is how complaints call it.
+    /// The value as a table with these keys; `what` is its name in messages.
     pub(crate) fn table(
         &self,
         what: impl Into<String>,

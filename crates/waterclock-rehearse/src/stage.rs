@@ -22,7 +22,7 @@ pub struct Rehearsed {
 impl Rehearsed {
     /// Prepares a policy.
     pub fn new(config: PolicyConfig) -> Result<Rehearsed, Error> {
-        let scope = config.scope()?;
+        let scope = config.scope.clone();
         Ok(Rehearsed { config, scope })
     }
 
@@ -42,14 +42,14 @@ impl Rehearsed {
     pub async fn register(&self, store: &impl Store) -> Result<(), StoreError> {
         for policy in self.scope.variants() {
             let variant = waterclock::Policy::clone(policy);
-            store.set_variant(&self.config.name, variant, Migration::Units).await?;
+            store.set_variant(self.config.name(), variant, Migration::Units).await?;
         }
         Ok(())
     }
 
     /// Which policy applies to an event, and at which cost.
     pub(crate) fn resolve<'r>(&'r self, event: &'r Event<'_>) -> Result<Resolved<'r>, CostError> {
-        let cost = event.cost_under(&self.config.built)?;
+        let cost = event.cost_under(self.config.policy())?;
         Ok(self.resolve_check(&event.key, event.tier.as_deref(), cost))
     }
 
@@ -84,8 +84,8 @@ impl Rehearsed {
 /// What a rehearsal of this policy does differently from a server, if anything.
 #[must_use]
 pub fn warning_about(policy: &PolicyConfig) -> Option<String> {
-    let name = &policy.name;
-    policy.lease.is_some().then(|| {
+    let name = policy.name();
+    policy.serving.lease.is_some().then(|| {
         format!("policy `{name}` leases units to servers; here each unit is counted at once")
     })
 }
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
     pub fn new(rehearsed: &'a Rehearsed) -> Result<Stage<'a>, StoreError> {
         let clock = ManualClock::default();
         let store = MemoryStore::new(MOST_KEYS, clock.clone());
-        at_once(store.set_policy(rehearsed.config.built.clone()))?;
+        at_once(store.set_policy(waterclock::Policy::clone(rehearsed.config.policy())))?;
         at_once(rehearsed.register(&store))?;
         Ok(Stage { rehearsed, store, clock })
     }

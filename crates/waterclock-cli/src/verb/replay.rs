@@ -99,7 +99,7 @@ impl Replay {
         let reading = self.reading.reading()?;
         let input = open_with_progress(self.trace.as_deref())?;
         let trace = reading.open(input, &[rehearsed.config()], &[rehearsed.config()])?;
-        let mut ledger = Ledger::new(&rehearsed.config().built);
+        let mut ledger = Ledger::new(rehearsed.config().policy());
         let replayed = replay(store, rehearsed, trace, &mut ledger)?;
         let source = match &self.trace {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),

@@ -107,7 +107,7 @@ impl Banner {
         let by_key = config.policies.iter().find(|policy| policy.key.len() < 2);
         Banner {
             file: config.path.is_some().then(|| config.file.clone()),
-            policy: by_key.map(|policy| policy.name.clone()),
+            policy: by_key.map(|policy| policy.name().to_owned()),
             policies: config.policies.len(),
             http: listeners.address(Face::Http),
             grpc: listeners.address(Face::Grpc),

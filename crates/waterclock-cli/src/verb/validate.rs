@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use waterclock_config::english::{budgets, describe, describe_rule, surprises};
-use waterclock_config::{
-    Config, LimitSpec, Normalised, NormalisedLimit, Pattern, PolicyConfig, RuleConfig, Then,
-};
+use waterclock_config::english::{budgets, describe, describe_rule, warnings};
+use waterclock_config::{Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleConfig, Then};
 
 use crate::output::{Failure, described, print_json, warn};
 
@@ -32,7 +32,7 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
-        let warnings = surprises(&config);
+        let warnings = warnings(&config);
         if self.json {
             print_json(&Account::new(&config, &warnings))?;
         } else {
@@ -63,10 +63,7 @@ struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn new(config: &'a Config, warnings: &'a [String]) -> Account<'a> {
-        let mut numbers = serde_json::to_value(Normalised::new(config, &[])).unwrap_or_default();
-        let policy = |spec: &'a PolicyConfig| {
-            (&*spec.name, Policy::new(spec, numbers["policies"][&*spec.name].take()))
-        };
+        let policy = |spec: &'a PolicyConfig| (spec.name(), Policy::new(spec));
         Account {
             policies: InOrder(config.policies.iter().map(policy).collect()),
             rules: config.rules.iter().map(|rule| Rule::new(rule, &config.policies)).collect(),
@@ -112,24 +109,25 @@ struct Policy<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     block: &'a [String],
     #[serde(skip_serializing_if = "InOrder::is_empty")]
-    overrides: InOrder<'a, Override<'a>>,
+    overrides: InOrder<'a, Override>,
 }
 
 #[derive(Serialize)]
-struct Override<'a> {
-    limits: Vec<NormalisedLimit<'a>>,
+struct Override {
+    limits: Vec<LimitFields>,
 }
 
 impl<'a> Policy<'a> {
-    fn new(spec: &'a PolicyConfig, numbers: Value) -> Policy<'a> {
-        let own = |(key, limits): &'a (String, Vec<LimitSpec>)| {
-            (&**key, Override { limits: limits.iter().map(NormalisedLimit::new).collect() })
+    fn new(spec: &'a PolicyConfig) -> Policy<'a> {
+        let own = |(key, own): &'a (String, Arc<waterclock::Policy>)| {
+            (&**key, Override { limits: own.limits().iter().map(LimitFields::from).collect() })
         };
         Policy {
-            numbers,
+            numbers: serde_json::to_value(PolicyJson::from(spec)).unwrap_or_default(),
             key: &spec.key,
-            headers: Some(spec.headers).filter(|headers| *headers != "retry-after"),
-            on_store_error: Some(spec.on_store_error).filter(|then| *then != "local"),
+            headers: Some(spec.headers.name()).filter(|headers| *headers != "retry-after"),
+            on_store_error: Some(spec.serving.on_store_error.name())
+                .filter(|then| *then != "local"),
             factor: (!spec.factor.is_one()).then(|| spec.factor.to_string()),
             exempt: &spec.exempt,
             block: &spec.block,

@@ -42,7 +42,7 @@ fn files() {
         ),
         (
             "[policies.p]\nlimits = [\"1/s\"]\nmode = \"binry\"",
-            "3:8: `mode` must be `binary`, `nary` or `uniform`; found \"binry\"; did you mean `binary`?",
+            "3:8: `mode` must be `binary`, `nary`, `uniform`, `partial` or `count-refusals`; found \"binry\"; did you mean `binary`?",
         ),
         (
             "[policies.p]\nlimits = [\"1/s\"]\nmode = \"uniform\"",
@@ -280,7 +280,7 @@ fn several_units() {
     for (more, expected) in [
         (
             "mode = \"nary\"\n",
-            "3:18: limits of different units (`requests` and `bytes`) cannot be used with mode = \"nary\": nobody knows of which unit a part would be granted",
+            "3:18: limits of different units (`requests` and `bytes`) cannot be used with mode = \"nary\": a part of a cost would have no unit; use mode = \"binary\"",
         ),
         (
             "lease = { size = 1, ttl = \"1s\" }\n",

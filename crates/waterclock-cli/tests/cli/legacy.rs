@@ -80,7 +80,7 @@ fn wrong() {
         ("drip_rate = 100", "a `legacy` limit needs `size`, such as 10"),
         (
             "size = 1, max = 5",
-            "`max` cannot stand beside `size`; an old limit has `max` and `duration`, or `size`",
+            "`max` cannot be used with `size`; an old limit has `max` and `duration`, or `size`",
         ),
     ];
     for (numbers, expected) in cases {

@@ -1,212 +1,253 @@
 //! One limit in plain English: what it admits, and the most it can admit in any window.
 
-use crate::{AlgorithmSpec, LimitSpec, Micros, Window, percent_of};
+use std::time::Duration;
 
-/// What the limit admits.
-pub fn sentence(limit: &LimitSpec) -> String {
-    let units = |count: u64| counted(count, &limit.unit);
-    let mut sentence = match &limit.algorithm {
-        AlgorithmSpec::Gcra { limit, per, capacity, .. } => format!(
-            "{} per {per} on average and up to {capacity} at once; one returns every {}, a spent capacity within {}.",
-            units(*limit),
-            share(*per, 1, *limit),
-            share(*per, *capacity, *limit)
+use waterclock::{Algorithm, Align, CalendarUnit, Limit};
+
+use crate::Micros;
+use crate::fields::Percent;
+
+/// What people read about a limit.
+struct Words {
+    /// What it admits, in a sentence.
+    admits: String,
+    /// Its numbers and no more.
+    short: String,
+    /// The proven most that it admits in any window of length D.
+    bound: String,
+    /// What its author may not expect; completes "limit `x` …".
+    surprise: Option<String>,
+}
+
+/// The table of English: the only place outside the core that tells algorithms apart for people.
+fn words(limit: &Limit) -> Words {
+    let units = |count: u64| counted(count, limit.unit());
+    let (admits, short, bound, surprise) = match limit.algorithm() {
+        Algorithm::Gcra(gcra) if gcra.is_leaky_bucket() => {
+            return leaky(limit, gcra.capacity(), 1, gcra.period());
+        }
+        Algorithm::LeakyBucket(bucket) => {
+            return leaky(limit, bucket.capacity(), bucket.drip(), bucket.period());
+        }
+        Algorithm::Gcra(gcra) => {
+            let (limit, per, capacity) = (gcra.limit(), micros(gcra.period()), gcra.capacity());
+            let one = share(per, 1, limit);
+            let surprise = (capacity == 1).then(|| {
+                format!(
+                    "has a capacity of 1: a request less than {one} after another one is refused"
+                )
+            });
+            let rate = format!("{limit} per {per}");
+            (
+                format!(
+                    "{} per {per} on average and up to {capacity} at once; one returns every {one}, a spent capacity within {}.",
+                    units(limit),
+                    share(per, capacity, limit)
+                ),
+                if limit == capacity { rate } else { format!("{rate}, capacity {capacity}") },
+                format!("at most {capacity} + {limit}·D/{per} in any window of length D"),
+                surprise,
+            )
+        }
+        Algorithm::FixedWindow(window) => {
+            return fixed(limit, window.limit(), window.period(), window.align());
+        }
+        Algorithm::SlidingWindow(window) => {
+            let (limit, per) = (window.limit(), micros(window.period()));
+            (
+                format!(
+                    "up to {} per {per}, judged by this window and a share of the one before.",
+                    units(limit)
+                ),
+                format!("{limit} per {per}"),
+                format!("fewer than {} in any {per}", 2 * limit),
+                None,
+            )
+        }
+        Algorithm::RollingWindow(window) => {
+            let (limit, per) = (window.limit(), micros(window.period()));
+            let exactness = match window.buckets() {
+                None => ", counted exactly".to_owned(),
+                Some(buckets) => {
+                    format!(
+                        "; each counts up to {} longer, to bound memory",
+                        share(per, 1, buckets)
+                    )
+                }
+            };
+            (
+                format!("never more than {} in any {per}{exactness}.", units(limit)),
+                format!("{limit} per {per}"),
+                format!("at most {limit} in any {per}"),
+                None,
+            )
+        }
+        Algorithm::Quota(quota) => {
+            let (limit, per) = (quota.limit(), micros(quota.period()));
+            (
+                format!(
+                    "{} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
+                    units(limit),
+                    share(per, 1, limit)
+                ),
+                format!("{limit} per {per}"),
+                format!(
+                    "at most {limit} + ⌈{limit}·D/{per}⌉ in any window of length D up to {per}"
+                ),
+                None,
+            )
+        }
+        Algorithm::EvenSlots(slots) => {
+            let (limit, per) = (slots.limit(), micros(slots.period()));
+            (
+                format!(
+                    "one admission of any cost in the first half of each slot of {} since the Unix epoch.",
+                    share(per, 1, limit)
+                ),
+                format!("{limit} per {per}"),
+                format!("at most ⌈{limit}·D/{per} + 1/2⌉ admissions in any window of length D"),
+                None,
+            )
+        }
+        Algorithm::MinInterval(gap) => {
+            let every = micros(gap.period());
+            (
+                format!("two admissions, of any cost, at least {every} apart."),
+                format!("one every {every}"),
+                format!("at most ⌈D/{every}⌉ admissions in any window of length D"),
+                None,
+            )
+        }
+        Algorithm::ErrorRate(breaker) => {
+            let (threshold, per) = (Percent(breaker.threshold()), micros(breaker.period()));
+            let (least, cool_down) = (breaker.min_samples(), micros(breaker.cool_down()));
+            (
+                format!(
+                    "everything, until {threshold} or more of at least {least} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one ends well."
+                ),
+                format!("{threshold} errors within {per}"),
+                format!(
+                    "none while it is closed; while it is open, one admission in each {cool_down}"
+                ),
+                None,
+            )
+        }
+        Algorithm::Concurrency(slots) => {
+            let (limit, lease) = (slots.limit(), micros(slots.lease()));
+            (
+                format!(
+                    "up to {} held at the same time, by reservations only, each for {lease} at most.",
+                    units(limit)
+                ),
+                format!("{limit} at the same time"),
+                format!("at most {limit} at any instant"),
+                None,
+            )
+        }
+        // An algorithm of a newer core.
+        other => {
+            let name = other.name();
+            (format!("what its {name} admits."), name.to_owned(), "unknown".to_owned(), None)
+        }
+    };
+    Words { admits, short, bound, surprise }
+}
+
+fn leaky(limit: &Limit, capacity: u64, drip: u64, every: Duration) -> Words {
+    let every = micros(every);
+    let returns = if drip == 1 { "returns" } else { "return" };
+    let surprise = (capacity == 1).then(|| {
+        format!("has a capacity of 1: a request less than {every} after another one is refused")
+    });
+    Words {
+        admits: format!(
+            "up to {} at once; {drip} {returns} every {every}.",
+            counted(capacity, limit.unit())
         ),
-        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
-            format!(
-                "up to {} at once; {drip} {} every {every}.",
-                units(*capacity),
-                if *drip == 1 { "returns" } else { "return" }
+        short: format!("capacity {capacity}, drip {drip} every {every}"),
+        bound: format!("at most {capacity} + {drip}·⌈D/{every}⌉ in any window of length D"),
+        surprise,
+    }
+}
+
+fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
+    let (units, per) = (counted(most, limit.unit()), micros(per));
+    let at_an_edge = "a limit just before an edge and one just after";
+    let (admits, short, within, windows) = match align {
+        Align::Calendar(calendar) => {
+            let unit = calendar.unit().map_or("window", CalendarUnit::name);
+            let zone = calendar.time_zone().unwrap_or("its time zone");
+            (
+                format!("up to {units} in each calendar {unit} of {zone}."),
+                unit.to_owned(),
+                format!("stretch as long as the shortest {unit}"),
+                format!("{unit}s"),
             )
         }
-        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) } => {
-            format!(
-                "up to {} in a window of {per} that starts with the first one admitted.",
-                units(*limit)
-            )
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Epoch(per) } => {
-            format!("up to {} in each window of {per}, counted from the Unix epoch.", units(*limit))
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, timezone } } => {
-            format!("up to {} in each calendar {per} of {timezone}.", units(*limit))
-        }
-        AlgorithmSpec::SlidingWindow { limit, per } => {
-            format!(
-                "up to {} per {per}, judged by this window and a share of the one before.",
-                units(*limit)
-            )
-        }
-        AlgorithmSpec::RollingWindow { limit, per, buckets: None } => {
-            format!("never more than {} in any {per}, counted exactly.", units(*limit))
-        }
-        AlgorithmSpec::RollingWindow { limit, per, buckets: Some(buckets) } => format!(
-            "never more than {} in any {per}; each counts up to {} longer, to bound memory.",
-            units(*limit),
-            share(*per, 1, *buckets)
+        Align::Epoch => (
+            format!("up to {units} in each window of {per}, counted from the Unix epoch."),
+            per.to_string(),
+            per.to_string(),
+            format!("windows of {per}"),
         ),
-        AlgorithmSpec::Quota { limit, per } => {
-            format!(
-                "{} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
-                units(*limit),
-                share(*per, 1, *limit)
-            )
-        }
-        AlgorithmSpec::EvenSlots { limit, per } => {
-            format!(
-                "one admission of any cost in the first half of each slot of {} since the Unix epoch.",
-                share(*per, 1, *limit)
-            )
-        }
-        AlgorithmSpec::MinInterval { every } => {
-            format!("two admissions, of any cost, at least {every} apart.")
-        }
-        AlgorithmSpec::ErrorRate { threshold, per, min_samples, cool_down } => format!(
-            "everything, until {} or more of at least {min_samples} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one ends well.",
-            percent_of(*threshold)
-        ),
-        AlgorithmSpec::Concurrency { limit, lease } => format!(
-            "up to {} held at the same time, by reservations only, each for {lease} at most.",
-            units(*limit)
+        Align::First => (
+            format!("up to {units} in a window of {per} that starts with the first one admitted."),
+            per.to_string(),
+            per.to_string(),
+            format!("windows of {per}"),
         ),
     };
-    if let Some(interval) = limit.min_interval {
+    let twice = 2 * most;
+    Words {
+        admits,
+        short: format!("{most} per {short}"),
+        bound: format!("at most {twice} in any {within}: {at_an_edge}"),
+        surprise: Some(format!(
+            "can admit {twice} within moments, around the edge of two {windows}; gcra and rolling-window cannot"
+        )),
+    }
+}
+
+/// What the limit admits.
+#[must_use]
+pub fn sentence(limit: &Limit) -> String {
+    let mut sentence = words(limit).admits;
+    if let Some(interval) = limit.min_interval() {
+        let interval = micros(interval);
         sentence.push_str(&format!(" Two admissions are at least {interval} apart."));
     }
-    if is_overdraft(&limit.algorithm) {
+    if limit.overdraft() {
         sentence.push_str(" Any cost passes whenever one unit would, and puts the key into debt.");
     }
-    if limit.shadow {
+    if limit.is_shadow() {
         sentence.push_str(" In shadow: it reports and never refuses.");
     }
     sentence
 }
 
 /// Its numbers and no more.
-pub fn in_short(limit: &LimitSpec) -> String {
-    let rate = |limit: u64, per: Micros| format!("{limit} per {per}");
-    match &limit.algorithm {
-        AlgorithmSpec::Gcra { limit, per, capacity, .. } if limit == capacity => rate(*limit, *per),
-        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
-            format!("{}, capacity {capacity}", rate(*limit, *per))
-        }
-        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
-            format!("capacity {capacity}, drip {drip} every {every}")
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
-            format!("{limit} per {per}")
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) }
-        | AlgorithmSpec::SlidingWindow { limit, per }
-        | AlgorithmSpec::RollingWindow { limit, per, .. }
-        | AlgorithmSpec::Quota { limit, per }
-        | AlgorithmSpec::EvenSlots { limit, per } => rate(*limit, *per),
-        AlgorithmSpec::MinInterval { every } => format!("one every {every}"),
-        AlgorithmSpec::ErrorRate { threshold, per, .. } => {
-            format!("{} errors within {per}", percent_of(*threshold))
-        }
-        AlgorithmSpec::Concurrency { limit, .. } => format!("{limit} at the same time"),
-    }
+#[must_use]
+pub fn in_short(limit: &Limit) -> String {
+    words(limit).short
 }
 
 /// The proven most it admits in any window of length D.
-pub fn bound(limit: &LimitSpec) -> String {
-    let mut bound = match &limit.algorithm {
-        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
-            format!("at most {capacity} + {limit}·D/{per} in any window of length D")
-        }
-        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
-            format!("at most {capacity} + {drip}·⌈D/{every}⌉ in any window of length D")
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
-            format!(
-                "at most {} in any stretch as long as the shortest {per}: a limit just before an edge and one just after",
-                2 * limit
-            )
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
-            format!(
-                "at most {} in any {per}: a limit just before an edge and one just after",
-                2 * limit
-            )
-        }
-        AlgorithmSpec::SlidingWindow { limit, per } => {
-            format!("fewer than {} in any {per}", 2 * limit)
-        }
-        AlgorithmSpec::RollingWindow { limit, per, .. } => format!("at most {limit} in any {per}"),
-        AlgorithmSpec::Quota { limit, per } => {
-            format!("at most {limit} + ⌈{limit}·D/{per}⌉ in any window of length D up to {per}")
-        }
-        AlgorithmSpec::EvenSlots { limit, per } => {
-            format!("at most ⌈{limit}·D/{per} + 1/2⌉ admissions in any window of length D")
-        }
-        AlgorithmSpec::MinInterval { every } => {
-            format!("at most ⌈D/{every}⌉ admissions in any window of length D")
-        }
-        AlgorithmSpec::ErrorRate { cool_down, .. } => {
-            format!("none while it is closed; while it is open, one admission in each {cool_down}")
-        }
-        AlgorithmSpec::Concurrency { limit, .. } => format!("at most {limit} at any instant"),
-    };
-    if is_overdraft(&limit.algorithm) {
+#[must_use]
+pub fn bound(limit: &Limit) -> String {
+    let mut bound = words(limit).bound;
+    if limit.overdraft() {
         bound.push_str(", plus the largest cost less one");
     }
     bound
 }
 
-/// The same as a number, for a window of this length and costs of at most so many units each. `None` where
-/// there is no bound on a rate.
-pub fn most_within(limit: &LimitSpec, window: Micros, cost: u64) -> Option<u64> {
-    let times = |per: Micros| u128::from(window.0.div_ceil(per.0.max(1)));
-    let wide = |units: u64| u128::from(units);
-    let most = match &limit.algorithm {
-        AlgorithmSpec::Gcra { limit, per, capacity, .. } => {
-            wide(*capacity) + wide(*limit) * wide(window.0) / wide(per.0)
-        }
-        AlgorithmSpec::LeakyBucket { capacity, drip, every, .. } => {
-            wide(*capacity) + wide(*drip) * times(*every)
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
-            wide(*limit) * (times(*per) + 1)
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
-            wide(*limit) * (times(shortest(per)) + 1)
-        }
-        AlgorithmSpec::SlidingWindow { limit, per } => (2 * wide(*limit) - 1) * times(*per),
-        AlgorithmSpec::RollingWindow { limit, per, .. } => wide(*limit) * times(*per),
-        AlgorithmSpec::Quota { limit, per } if window <= *per => {
-            wide(*limit) + (wide(*limit) * wide(window.0)).div_ceil(wide(per.0))
-        }
-        AlgorithmSpec::Quota { limit, per } => 2 * wide(*limit) * times(*per),
-        // Admissions of any cost, from here on.
-        AlgorithmSpec::EvenSlots { limit, per } => {
-            let half_slots = 2 * wide(*limit) * wide(window.0) + wide(per.0);
-            half_slots.div_ceil(2 * wide(per.0)) * wide(cost)
-        }
-        AlgorithmSpec::MinInterval { every } => times(*every) * wide(cost),
-        AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. } => return None,
-    };
-    let debt = if is_overdraft(&limit.algorithm) { cost.saturating_sub(1) } else { 0 };
-    Some(u64::try_from(most + wide(debt)).unwrap_or(u64::MAX))
+/// What its author may not expect of it; completes "limit `x` …".
+pub(super) fn surprise(limit: &Limit) -> Option<String> {
+    words(limit).surprise
 }
 
-/// Of days, weeks, months or years where clocks change.
-fn shortest(per: &str) -> Micros {
-    let hours = match per {
-        "day" => 23,
-        "week" => 7 * 24 - 1,
-        "month" => 28 * 24 - 1,
-        _ => 365 * 24 - 1,
-    };
-    Micros(hours * 3_600_000_000)
-}
-
-fn is_overdraft(algorithm: &AlgorithmSpec) -> bool {
-    matches!(
-        algorithm,
-        AlgorithmSpec::Gcra { overdraft: true, .. }
-            | AlgorithmSpec::LeakyBucket { overdraft: true, .. }
-    )
+fn micros(time: Duration) -> Micros {
+    Micros::from(time)
 }
 
 /// `10 requests`, but `1 request`.
@@ -216,8 +257,8 @@ fn counted(count: u64, unit: &str) -> String {
     format!("{count} {}", one.filter(|_| count == 1).unwrap_or(unit))
 }
 
-/// `per · times / parts`, for people: rounded to the microsecond, and then said to be.
-pub(super) fn share(per: Micros, times: u64, parts: u64) -> String {
+/// `per · times / parts`, rounded to the microsecond and marked `≈` if that changes it.
+fn share(per: Micros, times: u64, parts: u64) -> String {
     let product = u128::from(per.0) * u128::from(times);
     let parts = u128::from(parts.max(1));
     let rounded = Micros(u64::try_from(product / parts).unwrap_or(u64::MAX));

@@ -1,12 +1,9 @@
-//! What policies mean: in plain English, as surprises to warn about, and as numbers.
+//! Policies and rules in plain English, and warnings about what their author may not expect.
 
 mod limit;
-mod never_binds;
 mod policy;
-mod rule;
-mod surprise;
+mod warning;
 
-pub use self::limit::{bound, in_short, most_within, sentence};
-pub use self::policy::describe;
-pub use self::rule::{budgets, describe as describe_rule};
-pub use self::surprise::surprises;
+pub use self::limit::{bound, in_short, sentence};
+pub use self::policy::{budgets, describe, describe_rule};
+pub use self::warning::warnings;

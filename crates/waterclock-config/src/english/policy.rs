@@ -1,15 +1,18 @@
-//! A policy in plain English.
+//! Policies and rules in plain English.
+
+use waterclock::{HeaderStyle, Limit, Mode, OnStoreError};
 
 use super::limit::{bound, sentence};
-use crate::{PolicyConfig, TierConfig, percent};
+use crate::{Pattern, PolicyConfig, RuleConfig, Then, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
+#[must_use]
 pub fn describe(policy: &PolicyConfig) -> String {
-    let mut lines = vec![format!("policy {}: {}", policy.name, opening(policy))];
-    for limit in &policy.limits {
-        let word = limit.algorithm.word();
-        let called = if limit.name == word { String::new() } else { format!(" ({word})") };
-        lines.push(format!("  {}{called}: {}", limit.name, sentence(limit)));
+    let mut lines = vec![format!("policy {}: {}", policy.name(), opening(policy))];
+    for limit in policy.limits() {
+        let (name, word) = (limit.name(), limit.algorithm().name());
+        let called = if name == word { String::new() } else { format!(" ({word})") };
+        lines.push(format!("  {name}{called}: {}", sentence(limit)));
         lines.push(format!("    bound: {}.", bound(limit)));
     }
     lines.extend(policy.tiers.iter().flat_map(of_tier));
@@ -21,8 +24,8 @@ pub fn describe(policy: &PolicyConfig) -> String {
 fn of_keys(policy: &PolicyConfig) -> impl Iterator<Item = String> {
     let exempt = policy.exempt.iter().map(|key| format!("  exempt: {key:?}."));
     let blocked = policy.block.iter().map(|key| format!("  blocked: {key:?}."));
-    let own = policy.overrides.iter().map(|(key, limits)| {
-        let limits: Vec<String> = limits.iter().map(sentence).collect();
+    let own = policy.overrides.iter().map(|(key, own)| {
+        let limits: Vec<String> = own.limits().iter().map(sentence).collect();
         format!("  instead for {key:?}: {}", limits.join(" "))
     });
     exempt.chain(blocked).chain(own)
@@ -34,50 +37,50 @@ fn of_tier(tier: &TierConfig) -> Vec<String> {
     if tier.factor.is_one() {
         return vec![opening("the same limits.")];
     }
-    if tier.limits.is_empty() {
+    if tier.policy.limits().is_empty() {
         return vec![opening("no limits; everything is admitted and nothing charged.")];
     }
     let mut lines = vec![opening(&format!("the same budget by a factor of {}.", tier.factor))];
-    lines
-        .extend(tier.limits.iter().map(|limit| format!("    {}: {}", limit.name, sentence(limit))));
+    let limit = |limit: &Limit| format!("    {}: {}", limit.name(), sentence(limit));
+    lines.extend(tier.policy.limits().iter().map(limit));
     lines
 }
 
 /// What it does; settings are mentioned where they are not the default.
 fn opening(policy: &PolicyConfig) -> String {
     // Those in shadow take no part, unless all are.
-    let live = policy.limits.iter().filter(|limit| !limit.shadow).count();
-    let limits = if live == 0 { policy.limits.len() } else { live };
-    let mut opening = match (limits, policy.mode) {
+    let live = policy.limits().iter().filter(|limit| !limit.is_shadow()).count();
+    let limits = if live == 0 { policy.limits().len() } else { live };
+    let mut opening = match (limits, policy.policy().mode()) {
         (0, _) if policy.factor.is_zero() => {
             "admits everything: its factor of 0 disables its limits.".to_owned()
         }
         (0, _) => "admits everything: none of its limits limits anything.".to_owned(),
-        (_, "nary") => "admits as much of a cost as fits.".to_owned(),
-        (_, "uniform") => {
+        (_, Mode::Partial) => "admits as much of a cost as fits.".to_owned(),
+        (_, Mode::CountRefusals) => {
             "admits a cost whole or not at all, and records refused attempts too: hammering keeps a caller out.".to_owned()
         }
         (1, _) => "admits a cost whole or not at all.".to_owned(),
         (2, _) => "admits a cost whole or not at all, when both limits agree.".to_owned(),
         (limits, _) => format!("admits a cost whole or not at all, when all {limits} limits agree."),
     };
-    if policy.built.counts_several() {
-        let units: Vec<&str> = policy.built.units().collect();
+    if policy.policy().counts_several() {
+        let units: Vec<&str> = policy.policy().units().collect();
         opening.push_str(&format!(" A cost names its units: {}.", units.join(", ")));
     }
     if !policy.key.is_empty() {
         opening.push_str(&format!(" One key for each {}.", policy.key.join(" and ")));
     }
     opening.push_str(match policy.headers {
-        "none" => " Clients are told nothing.",
-        "ietf" => " Clients are told in IETF RateLimit headers.",
-        "draft-03" => " Clients are told in X-RateLimit headers of draft 03.",
-        "legacy" => " Clients are told in old X-RateLimit headers.",
+        HeaderStyle::None => " Clients are told nothing.",
+        HeaderStyle::Ietf => " Clients are told in IETF RateLimit headers.",
+        HeaderStyle::Draft03 => " Clients are told in X-RateLimit headers of draft 03.",
+        HeaderStyle::Legacy => " Clients are told in old X-RateLimit headers.",
         _ => "",
     });
-    opening.push_str(match policy.on_store_error {
-        "allow" => " While the store is unreachable, everything is admitted.",
-        "deny" => " While the store is unreachable, everything is refused.",
+    opening.push_str(match policy.serving.on_store_error {
+        OnStoreError::Allow => " While the store is unreachable, everything is admitted.",
+        OnStoreError::Deny => " While the store is unreachable, everything is refused.",
         _ => "",
     });
     if !policy.factor.is_zero() && !policy.factor.is_one() {
@@ -86,14 +89,66 @@ fn opening(policy: &PolicyConfig) -> String {
             policy.factor
         ));
     }
-    if !policy.rollout.is_everybody() {
-        let share = percent(policy.rollout);
+    if !policy.scope.rollout().is_everybody() {
+        let share = percent(policy.scope.rollout());
         opening.push_str(&format!(
             " Rolled out to {share} of keys; for the others it is in shadow, reports and never refuses."
         ));
     }
-    if policy.shadow {
+    if policy.policy().is_shadow() {
         opening.push_str(" In shadow: it reports and never refuses.");
     }
     opening
+}
+
+/// A sentence: which requests, and what happens to them.
+#[must_use]
+pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
+    let entries: Vec<String> = rule
+        .descriptor
+        .iter()
+        .map(|entry| match &entry.value {
+            Pattern::Any => format!("any `{}`", entry.key),
+            Pattern::Exact(value) => format!("`{}` {value:?}", entry.key),
+            Pattern::Prefix(prefix) => format!("`{}` beginning with {prefix:?}", entry.key),
+        })
+        .collect();
+    let whose = format!("rule {}: descriptors of {}", rule.domain, entries.join(", then "));
+    let what = match &rule.then {
+        Then::Unlimited => "are not limited.".to_owned(),
+        Then::Refuse => "are always refused.".to_owned(),
+        Then::Policy(name) => {
+            format!("go to policy {name}, {}.", in_words(&budgets(rule, name, policies)))
+        }
+    };
+    let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" It is called {name}."));
+    let replaces = if rule.replaces.is_empty() {
+        String::new()
+    } else {
+        let names = rule.replaces.join(" and ");
+        format!(" Where it applies, {names} does not.")
+    };
+    format!("{whose} {what}{name}{replaces}")
+}
+
+fn in_words(names: &[&str]) -> String {
+    match names {
+        [] => "with one budget for all of them".to_owned(),
+        names => format!("one budget for each {}", names.join(" and ")),
+    }
+}
+
+/// The entries whose values have budgets of their own.
+#[must_use]
+pub fn budgets<'a>(
+    rule: &'a RuleConfig,
+    policy: &str,
+    policies: &'a [PolicyConfig],
+) -> Vec<&'a str> {
+    let own = policies.iter().find(|config| config.name() == policy).map(|config| &config.key);
+    match (own, &rule.key) {
+        (Some(own), _) if !own.is_empty() => own.iter().map(String::as_str).collect(),
+        (_, Some(key)) => key.iter().map(String::as_str).collect(),
+        (_, None) => rule.descriptor.iter().map(|entry| entry.key.as_str()).collect(),
+    }
 }

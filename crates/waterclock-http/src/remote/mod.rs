@@ -1,7 +1,6 @@
 //! A running waterclock server as a store.
 
 mod builder;
-mod described;
 mod known;
 mod reply;
 mod request;
@@ -73,7 +72,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let server = self.store.store();
         let described = server.describe().await?;
-        for gone in server.policies.replace(described.policies()) {
+        for gone in server.policies.replace(described.into_policies()) {
             self.store.drop_policy(&gone).await;
         }
         for policy in server.policies.here() {

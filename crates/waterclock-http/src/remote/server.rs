@@ -17,10 +17,10 @@ use waterclock::{
     Answer, Charge, Failure, Hold, Policy, Reserved, Settled, Settlement, Store, StoreError, Verb,
 };
 
-use super::described::Described;
 use super::known::KnownPolicies;
 use super::reply::{self, Reply};
 use super::request::{Call, calls, reserve_call, settle_call};
+use waterclock_config::DescribedPolicies;
 
 /// A server closes connections that are idle for a minute; this side does so before.
 const IDLE: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
     }
 
     /// The policies that the server has.
-    pub(super) async fn describe(&self) -> Result<Described, StoreError> {
+    pub(super) async fn describe(&self) -> Result<DescribedPolicies, StoreError> {
         let late = || {
             let reason = format!("{} does not answer GET /v1/policies within 5 s", self.base);
             StoreError::failed(Failure::Timeout, reason)

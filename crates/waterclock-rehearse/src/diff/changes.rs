@@ -133,11 +133,11 @@ impl PolicyChange {
 #[must_use]
 pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
     let find = |config: &Config, name: &str| {
-        config.policies.iter().find(|policy| policy.name == name).map(lines_of)
+        config.policies.iter().find(|policy| policy.name() == name).map(lines_of)
     };
-    let only_new = new.policies.iter().filter(|policy| find(old, &policy.name).is_none());
-    let names = old.policies.iter().chain(only_new).map(|policy| &policy.name);
-    let change = |name: &String| {
+    let only_new = new.policies.iter().filter(|policy| find(old, policy.name()).is_none());
+    let names = old.policies.iter().chain(only_new).map(|policy| policy.name());
+    let change = |name: &str| {
         let (was, is) = (find(old, name), find(new, name));
         let is_in = (was.is_some(), is.is_some());
         let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
@@ -145,7 +145,7 @@ pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
             one.iter().filter(|line| !other.contains(line)).cloned().collect()
         };
         PolicyChange {
-            policy: name.clone(),
+            policy: name.to_owned(),
             removed: only(&was, &is),
             added: only(&is, &was),
             is_in,
@@ -158,8 +158,8 @@ pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
 /// A policy in plain English.
 fn lines_of(policy: &PolicyConfig) -> Vec<String> {
     let mut lines: Vec<String> = describe(policy).lines().map(str::to_owned).collect();
-    if let Some((size, ttl)) = policy.lease {
-        lines.push(format!("  leases of {size} for {ttl}"));
+    if let Some(waterclock::Lease { size, ttl }) = policy.serving.lease {
+        lines.push(format!("  leases of {size} for {}", waterclock_config::Micros::from(ttl)));
     }
     lines
 }

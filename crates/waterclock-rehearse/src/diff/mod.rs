@@ -7,7 +7,8 @@ pub use self::changes::{PolicyChange, policy_changes};
 pub use self::report::write_changes;
 
 use serde_json::{Value, json};
-use waterclock_config::{Config, PolicyConfig, policy_of};
+use waterclock::{Limit, Policy};
+use waterclock_config::{Config, PolicyConfig};
 
 use self::changes::{Changes, Side};
 use crate::Error;
@@ -41,7 +42,7 @@ pub fn choose(
         (None, [only]) => only.policy.clone(),
         (None, []) => match (&*old.policies, &*new.policies) {
             // Nothing changes, as traffic will show.
-            ([only], [_]) => only.name.clone(),
+            ([only], [_]) => only.name().to_owned(),
             _ => return Ok(None),
         },
         (None, several) => {
@@ -55,7 +56,7 @@ pub fn choose(
             .into());
         }
     };
-    let has = |config: &Config| config.policies.iter().any(|policy| policy.name == name);
+    let has = |config: &Config| config.policies.iter().any(|policy| policy.name() == name);
     let (in_old, in_new) = (has(&old), has(&new));
     if !in_old && !in_new {
         // The error lists the policies.
@@ -76,9 +77,8 @@ pub fn choose(
 
 /// A policy that admits everything, for a file that does not have it.
 fn without_limits(name: &str) -> Result<PolicyConfig, Error> {
-    let usual = PolicyConfig::of_shorthand("1/s")?;
-    let built = policy_of(name, &[], usual.mode, false)?;
-    Ok(PolicyConfig { name: name.to_owned(), limits: Vec::new(), built, ..usual })
+    let policy = Policy::new(name, Vec::<Limit>::new()).map_err(|error| error.to_string())?;
+    Ok(PolicyConfig::new(policy))
 }
 
 impl Comparison {

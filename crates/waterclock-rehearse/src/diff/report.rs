@@ -20,7 +20,7 @@ impl Comparison {
             "{} checks of {}, under the old policy and under the new one.",
             self.was.checks, self.source
         );
-        let mut page = Page::new(&format!("What changes with policy {}", self.new.name), &lead);
+        let mut page = Page::new(&format!("What changes with policy {}", self.new.name()), &lead);
         page.picture(&self.picture().svg());
         page.section("In numbers");
         let checks = self.was.checks;
@@ -97,7 +97,7 @@ impl Comparison {
         let of = if drawn < all { format!("{drawn} of {all}") } else { all.to_string() };
         new.notes.push(format!("dots: {of} newly refused"));
         Picture {
-            title: format!("{}, old and new policy {}", self.source, self.new.name),
+            title: format!("{}, old and new policy {}", self.source, self.new.name()),
             times: Times::of(span_us.1),
             span_us,
             level_of: None,
@@ -112,14 +112,14 @@ impl Comparison {
             self.changes.keys.top(TOP, Change::all).into_iter().map(key).collect();
         json!({
             "source": self.source,
-            "policy": self.new.name,
+            "policy": self.new.name(),
             "checks": self.was.checks,
             "old": side(&self.was),
             "new": side(&self.is),
             "newly_refused": self.changes.all.newly_refused,
             "newly_admitted": self.changes.all.newly_allowed,
-            "newly_refused_by": by_limit(&self.new.built, &self.changes.refused_by),
-            "newly_admitted_by": by_limit(&self.old.built, &self.changes.allowed_by),
+            "newly_refused_by": by_limit(self.new.policy(), &self.changes.refused_by),
+            "newly_admitted_by": by_limit(self.old.policy(), &self.changes.allowed_by),
             "keys_newly_refused": self.changes.keys_refused().count,
             "keys_newly_admitted": self.changes.keys_allowed().count,
             "keys_are_estimates": self.changes.keys.has_evicted(),
@@ -164,7 +164,7 @@ impl Comparison {
                     "{} checks of {} under policy {}",
                     grouped(checks),
                     self.source,
-                    self.new.name
+                    self.new.name()
                 )
             )
         )?;
@@ -197,10 +197,10 @@ impl Comparison {
             writeln!(out, "{title} {:>12}  of {keys}{by}", grouped(count))
         };
         let changes = &self.changes;
-        let now = by("by", &self.new.built, &changes.refused_by);
+        let now = by("by", self.new.policy(), &changes.refused_by);
         let title = styled(BAD, "newly refused");
         line(title, all.newly_refused, changes.keys_refused(), now)?;
-        let before = by("formerly refused by", &self.old.built, &changes.allowed_by);
+        let before = by("formerly refused by", self.old.policy(), &changes.allowed_by);
         let title = styled(GOOD, "newly allowed");
         line(title, all.newly_allowed, changes.keys_allowed(), before)?;
         self.write_keys(out)?;

@@ -65,7 +65,7 @@ impl<'a> RedisStage<'a> {
         let store = RedisStore::builder(url).prefix(&prefix).deadline(DEADLINE).start()?;
         // Such as: a server that evicts records may decide differently from memory.
         let warnings = store.probe().await?.iter().map(ToString::to_string).collect();
-        store.set_policy(rehearsed.config().built.clone()).await?;
+        store.set_policy(waterclock::Policy::clone(rehearsed.config().policy())).await?;
         rehearsed.register(&store).await?;
         Ok(RedisStage { url, prefix, rehearsed: Arc::clone(rehearsed), store, warnings })
     }

@@ -99,9 +99,10 @@ mod tests {
 
     /// How many limits other numbers were searched for, after so many checks at once under 5/s.
     fn searched(checks: u64, reader: Reader) -> usize {
-        let rehearsed = Rehearsed::new(PolicyConfig::of_shorthand("5/s").unwrap()).unwrap();
+        let rehearsed =
+            Rehearsed::new(PolicyConfig::of_shorthand("example", "5/s").unwrap()).unwrap();
         let stage = Stage::new(&rehearsed).unwrap();
-        let mut ledger = Ledger::new(&rehearsed.config().built);
+        let mut ledger = Ledger::new(rehearsed.config().policy());
         for t_us in 0..checks {
             let event = Event::check(t_us, "k");
             let (resolved, decision) = stage.play(&event).unwrap();

@@ -1,9 +1,10 @@
 //! A report as a picture, as a page, and for programs.
 
 use serde_json::{Map, Value, json};
+use waterclock::Limit;
 use waterclock::Policy;
+use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
-use waterclock_config::{LimitSpec, NormalisedLimit};
 
 use super::keys::KeyRecord;
 use super::smallest::Extent;
@@ -39,12 +40,12 @@ impl Report<'_> {
         }
         notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
         Picture {
-            title: format!("{}, under policy {}", self.source, self.policy.name),
+            title: format!("{}, under policy {}", self.source, self.policy.name()),
             times: Times::of(span_us.1),
             span_us,
             level_of: None,
             rows: vec![Row {
-                name: self.policy.name.clone(),
+                name: self.policy.name().to_owned(),
                 notes,
                 timeline: ledger.timeline.clone(),
                 level: Vec::new(),
@@ -70,7 +71,7 @@ impl Report<'_> {
             None => "There was nothing to check.".to_owned(),
         };
         let mut page =
-            Page::new(&format!("{} under policy {}", self.source, self.policy.name), &lead);
+            Page::new(&format!("{} under policy {}", self.source, self.policy.name()), &lead);
         page.picture(&self.picture().svg());
         page.section("What would have happened");
         let line = |word: &str, count: u64| {
@@ -113,7 +114,7 @@ impl Report<'_> {
             return;
         }
         page.section(title);
-        let limits = self.policy.built.limits().iter().zip(counts);
+        let limits = self.policy.policy().limits().iter().zip(counts);
         let row = |(limit, count): (&waterclock::Limit, &u64)| {
             vec![limit.name().to_owned(), grouped(*count), share(*count, self.ledger.checks)]
         };
@@ -178,9 +179,9 @@ impl Report<'_> {
     #[must_use]
     pub fn json(&self) -> Value {
         let ledger = &self.ledger;
-        let by_limit = |counts| by_limit(&self.policy.built, counts);
-        fn numbers(found: &Option<LimitSpec>) -> Option<NormalisedLimit<'_>> {
-            found.as_ref().map(NormalisedLimit::new)
+        let by_limit = |counts| by_limit(self.policy.policy(), counts);
+        fn numbers(found: &Option<Limit>) -> Option<LimitFields> {
+            found.as_ref().map(LimitFields::from)
         }
         let smallest: Vec<Value> = self
             .smallest
@@ -191,7 +192,7 @@ impl Report<'_> {
             .collect();
         json!({
             "source": self.source,
-            "policy": self.policy.name,
+            "policy": self.policy.name(),
             "events": ledger.events,
             "checks": ledger.checks,
             "allowed": ledger.allowed,

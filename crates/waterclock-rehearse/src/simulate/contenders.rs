@@ -1,7 +1,7 @@
 //! The policies that are compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
-use waterclock::MAX_LOG;
-use waterclock_config::{AlgorithmSpec, Config, LimitSpec, Micros, PolicyConfig, Window};
+use waterclock::{CalendarUnit, Limit, MAX_LOG};
+use waterclock_config::{Config, Micros, PolicyConfig};
 
 use super::refuse_concurrency;
 use crate::Error;
@@ -17,8 +17,7 @@ pub struct Contender {
 impl Contender {
     /// A policy of one limit in a few words, such as `1000/1h sliding-window`.
     pub fn of_words(text: &str) -> Result<Contender, Error> {
-        let config = PolicyConfig { name: text.to_owned(), ..limit_of_words(text)? };
-        Ok(Contender { name: text.to_owned(), config })
+        Ok(Contender { name: text.to_owned(), config: limit_of_words(text, text)? })
     }
 
     /// The policies of a file with these names, or all of them; and warnings about those that are left out.
@@ -32,16 +31,19 @@ impl Contender {
             }
             std::mem::take(&mut config.policies)
                 .into_iter()
-                .partition::<Vec<PolicyConfig>, _>(|policy| !policy.built.reserves_only())
+                .partition::<Vec<PolicyConfig>, _>(|policy| !policy.policy().reserves_only())
         } else {
             let chosen = names.iter().map(|name| config.choose(Some(name)));
             (chosen.collect::<Result<Vec<_>, _>>()?, Vec::new())
         };
         let warning = |policy: &PolicyConfig| {
-            format!("policy `{}` is left out: concurrency limits cannot be simulated", policy.name)
+            format!(
+                "policy `{}` is left out: concurrency limits cannot be simulated",
+                policy.name()
+            )
         };
         let warnings = left_out.iter().map(warning).collect();
-        let contender = |config: PolicyConfig| Contender { name: config.name.clone(), config };
+        let contender = |config: PolicyConfig| Contender { name: config.name().to_owned(), config };
         let contenders: Vec<Contender> = policies.into_iter().map(contender).collect();
         refuse_concurrency(&contenders)?;
         Ok((contenders, warnings))
@@ -49,8 +51,8 @@ impl Contender {
 
     /// Every algorithm that limits a rate, at the rate of this limit.
     pub fn of_every_algorithm(text: &str) -> Result<Vec<Contender>, Error> {
-        let config = limit_of_words(text)?;
-        let Some(Rate { units, per }) = config.limits.first().and_then(Rate::of) else {
+        let config = limit_of_words("example", text)?;
+        let Some(Rate { units, per }) = config.limits().first().and_then(Rate::of) else {
             return Err(format!("`{text}` has no rate; write one such as \"10/s\"").into());
         };
         // Half a limit per drip where that is whole, so that the bucket does not behave like gcra.
@@ -94,8 +96,8 @@ impl Contender {
 }
 
 /// A policy of one limit in a few words. The error advises what can be typed.
-pub fn limit_of_words(text: &str) -> Result<PolicyConfig, Error> {
-    PolicyConfig::of_shorthand(text).map_err(|invalid| {
+pub fn limit_of_words(name: &str, text: &str) -> Result<PolicyConfig, Error> {
+    PolicyConfig::of_shorthand(name, text).map_err(|invalid| {
         let sentence = invalid.to_string();
         match sentence.rsplit_once("; ") {
             // A table cannot be typed here.
@@ -110,7 +112,7 @@ pub fn limit_of_words(text: &str) -> Result<PolicyConfig, Error> {
 
 /// The rate of the first policy that has one.
 pub(super) fn pace(contenders: &[Contender]) -> Result<Rate, Error> {
-    let limits = contenders.iter().flat_map(|contender| &contender.config.limits);
+    let limits = contenders.iter().flat_map(|contender| contender.config.limits());
     let pace = limits.filter_map(Rate::of).next();
     pace.ok_or_else(|| "no limit here limits a rate, so there is nothing to simulate".into())
 }
@@ -128,33 +130,25 @@ impl Rate {
     /// Reads a rate such as `15/s` or `100 per minute`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Rate> {
-        PolicyConfig::of_shorthand(text).ok()?.limits.first().and_then(Rate::of)
+        PolicyConfig::of_shorthand("rate", text).ok()?.limits().first().and_then(Rate::of)
     }
 
     /// The rate of a limit, if it limits one.
-    fn of(limit: &LimitSpec) -> Option<Rate> {
-        let (units, per) = match &limit.algorithm {
-            AlgorithmSpec::Gcra { limit, per, .. }
-            | AlgorithmSpec::SlidingWindow { limit, per }
-            | AlgorithmSpec::RollingWindow { limit, per, .. }
-            | AlgorithmSpec::Quota { limit, per }
-            | AlgorithmSpec::EvenSlots { limit, per } => (*limit, *per),
-            AlgorithmSpec::LeakyBucket { drip, every, .. } => (*drip, *every),
-            AlgorithmSpec::FixedWindow {
-                limit,
-                window: Window::First(per) | Window::Epoch(per),
-            } => (*limit, *per),
-            AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
-                let days = match *per {
-                    "day" => 1,
-                    "week" => 7,
-                    "month" => 30,
-                    _ => 365,
-                };
-                (*limit, Micros(days * 86_400_000_000))
-            }
-            AlgorithmSpec::MinInterval { every } => (1, *every),
-            AlgorithmSpec::ErrorRate { .. } | AlgorithmSpec::Concurrency { .. } => return None,
+    fn of(limit: &Limit) -> Option<Rate> {
+        if limit.threshold().is_some() {
+            return None;
+        }
+        let units = limit.limit().or(limit.drip()).unwrap_or(1);
+        let days = |unit: CalendarUnit| match unit {
+            CalendarUnit::Day => 1,
+            CalendarUnit::Week => 7,
+            CalendarUnit::Month => 30,
+            CalendarUnit::Year => 365,
+        };
+        let calendar = limit.calendar().and_then(|calendar| calendar.unit());
+        let per = match calendar {
+            Some(unit) => Micros(days(unit) * 86_400_000_000),
+            None => Micros::from(limit.period().or(limit.every())?),
         };
         Some(Rate { units, per })
     }

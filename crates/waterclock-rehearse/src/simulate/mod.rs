@@ -59,8 +59,8 @@ impl Simulation {
 
 /// An error if a policy cannot be simulated, because only reservations use it.
 fn refuse_concurrency(contenders: &[Contender]) -> Result<(), Error> {
-    match contenders.iter().find(|contender| contender.config.built.reserves_only()) {
-        Some(contender) => Err(StoreError::reserves_only(&contender.config.name).into()),
+    match contenders.iter().find(|contender| contender.config.policy().reserves_only()) {
+        Some(contender) => Err(StoreError::reserves_only(contender.config.name()).into()),
         None => Ok(()),
     }
 }

@@ -64,7 +64,7 @@ impl Play<'_> {
         window: Duration,
     ) -> Result<Played, StoreError> {
         let stage = Stage::new(rehearsed)?;
-        let mut played = Played::new(rehearsed.config().built.limits(), window);
+        let mut played = Played::new(rehearsed.config().policy().limits(), window);
         let mut samples = (0..=SAMPLES)
             .map(|sample| self.from_us + (self.until_us - self.from_us) * sample / SAMPLES)
             .peekable();

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use comfy_table::{Cell, Color};
 use serde_json::{Value, json};
-use waterclock_config::english::{describe, most_within};
-use waterclock_config::{LimitSpec, Micros};
+use waterclock::Limit;
+use waterclock_config::Micros;
+use waterclock_config::english::describe;
 
 use super::{Contender, Played, Simulation};
 use crate::picture::{Page, Picture, Row, Times};
@@ -67,13 +68,13 @@ impl Simulation {
 /// The most units that the policy lets one key have in the time span that was watched.
 fn bound(contender: &Contender, played: &Played) -> Option<u64> {
     let policy = &contender.config;
-    if played.has_tiers || policy.shadow || !policy.rollout.is_everybody() {
+    if played.has_tiers || policy.policy().is_shadow() || !policy.scope.rollout().is_everybody() {
         return None;
     }
-    let binds = |limit: &&LimitSpec| !limit.shadow && *limit.unit == *played.unit;
+    let binds = |limit: &&Limit| !limit.is_shadow() && *limit.unit() == *played.unit;
     let window = Micros(played.most.window_us());
-    let limits = policy.limits.iter().filter(binds);
-    limits.filter_map(|limit| most_within(limit, window, played.largest_cost)).min()
+    let limits = policy.limits().iter().filter(binds);
+    limits.filter_map(|limit| limit.most_within(window.duration(), played.largest_cost)).min()
 }
 
 fn json_of(contender: &Contender, played: &Played) -> Value {
@@ -92,7 +93,7 @@ fn json_of(contender: &Contender, played: &Played) -> Value {
         "units": played.units,
         "retries": played.retries,
         "given_up": played.given_up,
-        "refused_by": by_limit(&contender.config.built, &played.refused_by),
+        "refused_by": by_limit(contender.config.policy(), &played.refused_by),
         "longest_retry_after_us": played.longest_wait().and_then(|wait| wait.us()),
         "most": { "window_us": played.most.window_us(), "units": played.most.units(), "bound": bound(contender, played) },
         "timeline": played.timeline.json(),

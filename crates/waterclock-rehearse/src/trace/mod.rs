@@ -71,7 +71,10 @@ impl Reading {
         counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Error> {
         let source = if self.format == Format::Trace {
-            let policies = counted_by.iter().map(|policy| policy.built.clone()).collect();
+            let policies = counted_by
+                .iter()
+                .map(|policy| waterclock::Policy::clone(policy.policy()))
+                .collect();
             Source::Own(OwnTrace::new(input, policies))
         } else {
             self.open_log(input, policies, counted_by)?.map_or(Source::Empty, Source::Log)

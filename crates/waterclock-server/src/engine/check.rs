@@ -521,14 +521,14 @@ policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
         let (short, long) =
             (MemoryStore::new(100, clock.clone()), MemoryStore::new(100, clock.clone()));
         for spec in &config.policies {
-            assert!(has_one_live_limit(&spec.built));
-            short.set_policy(spec.built.clone()).await.unwrap();
-            long.set_policy(spec.built.clone()).await.unwrap();
+            assert!(has_one_live_limit(spec.policy()));
+            short.set_policy(Policy::clone(spec.policy())).await.unwrap();
+            long.set_policy(Policy::clone(spec.policy())).await.unwrap();
         }
         let mut random = fastrand::Rng::with_seed(4);
         for _ in 0..20_000 {
             clock.advance(Duration::from_micros(random.u64(..50_000)));
-            let name = &*config.policies[random.usize(..config.policies.len())].name;
+            let name = config.policies[random.usize(..config.policies.len())].name();
             let cost = random.u64(..6);
             let decision = now_or_never(short.check_n(name, b"k", cost)).unwrap().unwrap();
             let charge = Charge { policy: name, key: b"k", cost: cost.into() };

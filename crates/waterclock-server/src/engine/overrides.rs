@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
+use waterclock::Limit;
 use waterclock::{Action, Origin, Override, StoreError};
-use waterclock_config::LimitSpec;
 
 use super::{ActivePolicy, Engine, Key};
 
@@ -21,7 +21,7 @@ pub enum NewOverride {
     /// Never refuse the key.
     Exempt,
     /// Give the key its own limits.
-    Limits(Vec<LimitSpec>),
+    Limits(Vec<Limit>),
 }
 
 type PolicyAndKey = (Box<str>, Box<[u8]>);

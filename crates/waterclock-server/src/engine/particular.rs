@@ -5,8 +5,6 @@ use std::sync::Arc;
 use waterclock::{Action, Answer, Cost, Origin, Policy, Scope, Subject};
 use waterclock_config::PolicyConfig;
 
-use super::policy::scope_of;
-
 /// The lists and overrides of one policy.
 pub struct Particular(Scope);
 
@@ -27,7 +25,7 @@ pub enum Standing {
 impl Particular {
     /// The lists and overrides of a configuration.
     pub fn new(config: &PolicyConfig) -> Result<Particular, String> {
-        scope_of(config).map(Particular)
+        Ok(Particular(config.scope.clone()))
     }
 
     /// What applies to a key.

@@ -23,9 +23,8 @@ impl Plan {
     pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
         let mut policies = HashMap::new();
         for policy in &config.policies {
-            let active = ActivePolicy::new(policy.clone(), metrics.tally(&policy.name))
-                .map_err(|reason| Invalid::from(format!("{}: {reason}", config.file)))?;
-            policies.insert(policy.name.as_str().into(), Arc::new(active));
+            let active = ActivePolicy::new(policy.clone(), metrics.tally(policy.name()));
+            policies.insert(policy.name().into(), Arc::new(active));
         }
         let rules = Rules::new(&config.rules, |name| policies.get(name).cloned());
         Ok(Plan { policies, rules })

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
-use waterclock::{Cost, CostError, Migration, Policy, Scope, StoreError, Verb};
-use waterclock_config::{LimitSpec, PolicyConfig, policy_of};
-use waterclock_http::HeaderStyle;
+use waterclock::{
+    Cost, CostError, HeaderStyle, Limit, Migration, Policy, PolicyError, Scope, StoreError, Verb,
+};
+use waterclock_config::PolicyConfig;
 
 use super::{EngineStore, Key, Rate};
 use crate::observe::Tally;
@@ -21,8 +22,6 @@ pub const TIER: &str = "tier";
 /// A policy with everything the configuration says about it.
 pub struct ActivePolicy {
     config: PolicyConfig,
-    scope: Scope,
-    headers: HeaderStyle,
     /// Variants with rates that came with calls.
     by_rate: RwLock<HashMap<Rate, Arc<Policy>>>,
     /// Variants in shadow by the policy's name, for reservations of keys that are not enrolled.
@@ -31,21 +30,14 @@ pub struct ActivePolicy {
 }
 
 impl ActivePolicy {
-    pub(super) fn new(config: PolicyConfig, tally: Tally) -> Result<ActivePolicy, String> {
-        Ok(ActivePolicy {
-            scope: scope_of(&config)?,
-            headers: HeaderStyle::parse(config.headers).unwrap_or_default(),
-            by_rate: RwLock::default(),
-            shadows: RwLock::default(),
-            config,
-            tally,
-        })
+    pub(super) fn new(config: PolicyConfig, tally: Tally) -> ActivePolicy {
+        ActivePolicy { by_rate: RwLock::default(), shadows: RwLock::default(), config, tally }
     }
 
     /// The name that callers use.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.config.name
+        self.config.name()
     }
 
     /// What the configuration says.
@@ -57,18 +49,18 @@ impl ActivePolicy {
     /// Which limits apply to which keys.
     #[must_use]
     pub fn scope(&self) -> &Scope {
-        &self.scope
+        &self.config.scope
     }
 
     /// A cost as the policy counts it: one request, where the caller names none.
     pub fn price(&self, verb: Verb, cost: Option<&Cost>) -> Result<Cost, CostError> {
-        verb.price(self.scope.policy(), cost)
+        verb.price(self.config.policy(), cost)
     }
 
     /// The style of the response header fields.
     #[must_use]
     pub fn headers(&self) -> HeaderStyle {
-        self.headers
+        self.config.headers
     }
 
     /// The fields that form the key; none if the caller passes the key itself.
@@ -89,17 +81,13 @@ impl ActivePolicy {
     /// Whether both decide alike, so that the store need not be given the other.
     pub(super) fn decides_like(&self, other: &ActivePolicy) -> bool {
         let (a, b) = (&self.config, &other.config);
-        let how = |config: &PolicyConfig| {
-            (config.mode, config.shadow, config.on_store_error, config.lease)
+        let tiers = |config: &PolicyConfig| -> Vec<Arc<Policy>> {
+            config.shared_tiers().map(|tier| Arc::clone(&tier.policy)).collect()
         };
-        let tiers = |config: &PolicyConfig| {
-            let shared = config.tiers.iter().filter(|tier| tier.is_shared());
-            shared.map(|tier| (tier.name.clone(), tier.limits.clone())).collect::<Vec<_>>()
-        };
-        let limits = |config: &PolicyConfig| {
-            (config.limits.clone(), config.overrides.clone(), tiers(config))
-        };
-        limits(a) == limits(b) && how(a) == how(b)
+        a.policy() == b.policy()
+            && a.overrides == b.overrides
+            && tiers(a) == tiers(b)
+            && a.serving == b.serving
     }
 
     /// The policy with the rate of a call in place of its first limit's numbers. It shares its keys with the policy.
@@ -117,9 +105,10 @@ impl ActivePolicy {
                 format!("policy `{name}` was called with more than {MAX_RATES} different limits");
             return Err(StoreError::Unfit(reason));
         }
-        let mut limits = self.config.limits.clone();
+        let mut limits = self.config.limits().to_vec();
         if let Some(first) = limits.first_mut() {
-            *first = rate.instead_of(first);
+            let replaced = first.with_rate(rate.limit, rate.per);
+            *first = replaced.map_err(|error| StoreError::Unfit(error.to_string()))?;
         }
         let policy = self.variant(&format!("{}@{rate}", self.name()), &limits)?;
         store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
@@ -153,7 +142,7 @@ impl ActivePolicy {
     pub(super) async fn with_limits(
         &self,
         key: &Key<'_>,
-        limits: &[LimitSpec],
+        limits: &[Limit],
         store: &EngineStore,
     ) -> Result<Arc<Policy>, StoreError> {
         // Names get into logs; keys must not.
@@ -163,24 +152,8 @@ impl ActivePolicy {
         Ok(Arc::new(policy))
     }
 
-    fn variant(&self, name: &str, limits: &[LimitSpec]) -> Result<Policy, StoreError> {
-        policy_of(name, limits, self.config.mode, self.config.shadow).map_err(StoreError::Unfit)
+    fn variant(&self, name: &str, limits: &[Limit]) -> Result<Policy, StoreError> {
+        let unfit = |error: PolicyError| StoreError::Unfit(error.to_string());
+        self.config.variant(name, limits).map_err(unfit)
     }
-}
-
-/// Which limits of a configuration apply to which keys. The complaint is a sentence.
-pub(super) fn scope_of(config: &PolicyConfig) -> Result<Scope, String> {
-    let mut scope = Scope::new(config.built.clone())
-        .with_rollout(config.rollout)
-        .with_exempt(&config.exempt)
-        .with_block(&config.block);
-    for tier in config.tiers.iter().filter(|tier| !tier.factor.is_one()) {
-        scope = scope.with_tier(&tier.name, tier.built.clone());
-    }
-    for (key, limits) in &config.overrides {
-        let name = format!("{}@key:{:x}", config.name, Sha256::digest(key));
-        let policy = policy_of(&name, limits, config.mode, config.shadow)?;
-        scope = scope.with_override(key, policy);
-    }
-    Ok(scope)
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tracing::warn;
 use waterclock::{
-    Answer, Charge, Clock, DynStore, Failure, Hold, Lease, MemoryStore, Migration, OnStoreError,
-    Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp, TscClock, Verb,
+    Answer, Charge, Clock, DynStore, Failure, Hold, MemoryStore, Migration, Policy, Reserved,
+    Settled, Settlement, Store, StoreError, Timestamp, TscClock, Verb,
 };
-use waterclock_config::{Address, Invalid, PolicyConfig, StoreConfig};
+use waterclock_config::{Address, Invalid, StoreConfig};
 
 use super::redis::redis_store;
 use super::{ActivePolicy, snapshot};
@@ -94,7 +94,7 @@ impl EngineStore {
     /// Adds or replaces a policy with all its variants.
     pub(super) async fn set(&self, active: &ActivePolicy) -> Result<(), StoreError> {
         let policy = Policy::clone(active.scope().policy());
-        self.store.set_policy_as(policy, serving(active.config())).await?;
+        self.store.set_policy_as(policy, active.config().serving).await?;
         for policy in active.scope().variants() {
             self.set_variant(active.name(), Policy::clone(policy), Migration::Units).await?;
         }
@@ -200,10 +200,4 @@ impl EngineStore {
     fn start(&self, metrics: &Metrics) -> Option<Timestamp> {
         self.memory.is_none().then(|| metrics.clock().now())
     }
-}
-
-fn serving(config: &PolicyConfig) -> Serving {
-    let on_store_error = OnStoreError::parse(config.on_store_error).unwrap_or_default();
-    let lease = config.lease.map(|(size, ttl)| Lease { size, ttl: ttl.duration() });
-    Serving { on_store_error, lease }
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waterclock::{
-    Answer, Charge, Clock, Cost, CostError, MonotonicClock, OnStoreError, Policy, Serving, Source,
-    Store, StoreError, Verb,
+    Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Serving, Source, Store,
+    StoreError, Verb,
 };
 use waterclock_config::{Address, Config, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
 use waterclock_core::store::{Decide as _, Logs, State};
@@ -92,7 +92,7 @@ impl Check {
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
         let rehearsed = Rehearsed::new(chosen)?;
         self.warn_of_tier(rehearsed.config());
-        let cost = Verb::Check.price(&rehearsed.config().built, cost.as_ref());
+        let cost = Verb::Check.price(rehearsed.config().policy(), cost.as_ref());
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
         let resolved = rehearsed.resolve_check(&self.key, self.tier.as_deref(), cost.clone());
         let policy = resolved.policy();
@@ -110,7 +110,7 @@ impl Check {
         if !self.json {
             return print(&summary);
         }
-        let name = &rehearsed.config().name;
+        let name = rehearsed.config().name();
         let line = DecisionLine::in_full(name, policy, &self.key, &cost, &answer);
         code_after(print_json(&line), &summary)
     }
@@ -136,7 +136,7 @@ impl Check {
             && policy.tiers.iter().all(|tier| tier.name != name)
         {
             let hint = did_you_mean(name, policy.tiers.iter().map(|tier| tier.name.as_str()));
-            warn(&format!("policy `{}` has no tier `{name}`{hint}", policy.name));
+            warn(&format!("policy `{}` has no tier `{name}`{hint}", policy.name()));
         }
     }
 }
@@ -189,7 +189,9 @@ async fn ask(
 ) -> Result<(Answer, Option<StoreError>), StoreError> {
     let store = settings.start()?;
     let config = rehearsed.config();
-    store.set_policy_as(config.built.clone(), serving(config)).await?;
+    // One decision needs no lease.
+    let serving = Serving { lease: None, ..config.serving };
+    store.set_policy_as(waterclock::Policy::clone(config.policy()), serving).await?;
     rehearsed.register(&store).await?;
     // The deadline is for an answer, and connecting takes longer. So a peek, which writes nothing, connects first; and
     // it reports what is wrong, which a fallback's answer does not.
@@ -203,11 +205,6 @@ async fn ask(
         }
         Err(error) => Err(failure.unwrap_or(error)),
     }
-}
-
-fn serving(policy: &PolicyConfig) -> Serving {
-    let on_store_error = OnStoreError::parse(policy.on_store_error).unwrap_or_default();
-    Serving { on_store_error, lease: None }
 }
 
 /// What is wrong, and what to change in the configuration.

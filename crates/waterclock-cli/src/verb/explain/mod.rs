@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 use waterclock_config::english::{bound, describe, sentence};
-use waterclock_config::{Config, Invalid, LimitSpec, Micros, Normalised, PolicyConfig};
+use waterclock_config::{Config, Invalid, Micros, PoliciesJson, PolicyConfig};
 use waterclock_rehearse::simulate::limit_of_words;
 use waterclock_rehearse::terminal::{BAD, GOOD, styled};
 
@@ -40,9 +40,9 @@ impl Explain {
         let policy = if self.limit.is_empty() {
             Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?
         } else {
-            limit_of_words(&self.limit.join(" "))?
+            limit_of_words("example", &self.limit.join(" "))?
         };
-        let story = Story::of(policy.built.clone());
+        let story = Story::of(waterclock::Policy::clone(policy.policy()));
         if self.json {
             print_json(&Account::new(policy, story)?)?;
         } else {
@@ -125,15 +125,16 @@ struct Meaning {
 
 impl Account {
     fn new(policy: PolicyConfig, story: Story) -> Result<Account, Invalid> {
-        let meaning = |limit: &LimitSpec| Meaning {
-            name: limit.name.clone(),
+        let meaning = |limit: &waterclock::Limit| Meaning {
+            name: limit.name().to_owned(),
             means: sentence(limit),
             bound: bound(limit),
         };
-        let (name, limits) = (policy.name.clone(), policy.limits.iter().map(meaning).collect());
+        let (name, limits) =
+            (policy.name().to_owned(), policy.limits().iter().map(meaning).collect());
         let mut alone = Config::read("the policy", "")?;
         alone.policies.push(policy);
-        let mut shown = serde_json::to_value(Normalised::new(&alone, &[])).unwrap_or_default();
+        let mut shown = serde_json::to_value(PoliciesJson::new(&alone, &[])).unwrap_or_default();
         Ok(Account { settings: shown["policies"][&*name].take(), policy: name, limits, story })
     }
 }

@@ -60,13 +60,10 @@ impl Imported {
             None | Some(Effect::Admit) => Fate::Free,
             Some(Effect::Refuse) => Fate::Refused,
             Some(Effect::Limit(served)) => {
-                let text = format!("{:?}", served.config().limits[0].algorithm);
-                let numbers: Vec<u64> = text
-                    .split(|letter: char| !letter.is_ascii_digit())
-                    .filter_map(|digits| digits.parse().ok())
-                    .collect();
-                assert!(text.contains("Epoch"), "{text}");
-                Fate::Limited(numbers[0], numbers[1])
+                let limit = &served.config().limits()[0];
+                assert_eq!(limit.align().map(|align| align.name()), Some("epoch"), "{limit:?}");
+                let micros = u64::try_from(limit.period().unwrap().as_micros()).unwrap();
+                Fate::Limited(limit.limit().unwrap(), micros)
             }
         }
     }

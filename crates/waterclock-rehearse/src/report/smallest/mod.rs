@@ -4,9 +4,11 @@ mod demand;
 
 pub(super) use self::demand::{Extent, Sample};
 
-use waterclock::MAX_UNITS;
+use std::time::Duration;
+
+use waterclock::{Limit, MAX_UNITS, MinInterval, Policy};
 use waterclock_config::english::in_short;
-use waterclock_config::{AlgorithmSpec, LimitSpec, Micros, PolicyConfig, policy_of};
+use waterclock_config::{Micros, PolicyConfig};
 
 use self::demand::Demand;
 
@@ -14,16 +16,16 @@ use self::demand::Demand;
 pub(super) struct Smallest {
     pub(super) limit: String,
     /// No check is refused.
-    pub(super) none: Option<LimitSpec>,
+    pub(super) none: Option<Limit>,
     /// At most one check in a hundred is refused.
-    pub(super) one_percent: Option<LimitSpec>,
+    pub(super) one_percent: Option<Limit>,
     /// It refuses whatever the other numbers are.
     min_interval: Option<Micros>,
 }
 
 impl Smallest {
     /// What was found, or why nothing was.
-    pub(super) fn words(&self, found: Option<&LimitSpec>) -> String {
+    pub(super) fn words(&self, found: Option<&Limit>) -> String {
         match (found, self.min_interval) {
             (Some(limit), _) => in_short(limit),
             (None, Some(gap)) => format!("none: its min_interval of {gap} alone refuses more"),
@@ -38,10 +40,10 @@ pub(super) fn smallest(policy: &PolicyConfig, sample: Sample) -> Vec<Smallest> {
     if demand.checks() == 0 {
         return Vec::new();
     }
-    let knobs: Vec<(&LimitSpec, Knob)> = policy
-        .limits
+    let knobs: Vec<(&Limit, Knob)> = policy
+        .limits()
         .iter()
-        .filter_map(|limit| Some((limit, Knob::of(&limit.algorithm, demand.span_us())?)))
+        .filter_map(|limit| Some((limit, Knob::of(limit, demand.span_us())?)))
         .collect();
     let demand = &demand;
     // Each answer takes many plays of the same traffic; they do not depend on each other.
@@ -49,39 +51,30 @@ pub(super) fn smallest(policy: &PolicyConfig, sample: Sample) -> Vec<Smallest> {
         let searches: Vec<_> = knobs
             .iter()
             .map(|(limit, knob)| {
-                let start =
-                    move |most| scope.spawn(move || search(policy, limit, knob, demand, most));
+                let start = move |most| scope.spawn(move || search(policy, knob, demand, most));
                 (limit, start(0), start(demand.checks() / 100))
             })
             .collect();
-        let found = |(limit, none, one_percent): (&&LimitSpec, Search<'_>, Search<'_>)| Smallest {
-            limit: limit.name.clone(),
+        let found = |(limit, none, one_percent): (&&Limit, Search<'_>, Search<'_>)| Smallest {
+            limit: limit.name().to_owned(),
             none: none.join().ok().flatten(),
             one_percent: one_percent.join().ok().flatten(),
-            min_interval: limit.min_interval,
+            min_interval: limit.min_interval().map(Micros::from),
         };
         searches.into_iter().map(found).collect()
     })
 }
 
-type Search<'scope> = std::thread::ScopedJoinHandle<'scope, Option<LimitSpec>>;
+type Search<'scope> = std::thread::ScopedJoinHandle<'scope, Option<Limit>>;
 
 /// The smallest numbers at which at most so many checks are refused.
-fn search(
-    policy: &PolicyConfig,
-    limit: &LimitSpec,
-    knob: &Knob,
-    demand: &Demand,
-    most: u64,
-) -> Option<LimitSpec> {
-    let turned = |turn: u64| {
-        Some(LimitSpec { algorithm: knob.turned(turn)?, shadow: false, ..limit.clone() })
-    };
+fn search(policy: &PolicyConfig, knob: &Knob, demand: &Demand, most: u64) -> Option<Limit> {
+    let mode = policy.policy().mode();
     let suffices = |turn: u64| -> Option<bool> {
-        let limit = turned(turn)?;
-        let fits = if limit.min_interval.is_some() { 0 } else { fits(&limit.algorithm) };
-        let varied = policy_of(&policy.name, &[limit], policy.mode, false).ok()?;
-        Some(demand.refuses_at_most(&varied, most, fits))
+        let limit = knob.turned(turn)?;
+        let never_refuses = limit.never_refuses();
+        let varied = Policy::new(policy.name(), [limit]).and_then(|varied| varied.with_mode(mode));
+        Some(demand.refuses_at_most(&varied.ok()?, most, never_refuses))
     };
     // Twice as far until it suffices, then halfway until it is exact.
     let mut enough = 1;
@@ -96,79 +89,46 @@ fn search(
         let middle = too_little + (enough - too_little) / 2;
         if suffices(middle)? { enough = middle } else { too_little = middle }
     }
-    turned(enough)
+    knob.turned(enough)
 }
 
-/// The one number of an algorithm that is varied, the others in proportion. A larger turn admits more.
+/// The one number of a limit that is varied, the others in proportion. A larger turn admits more.
 struct Knob {
-    algorithm: AlgorithmSpec,
+    limit: Limit,
     span_us: u64,
 }
 
 impl Knob {
-    /// `None` for algorithms that do not limit an amount, and for slots, which are closed half of the time however many
-    /// there are.
-    fn of(algorithm: &AlgorithmSpec, span_us: u64) -> Option<Knob> {
-        let has_none = matches!(
-            algorithm,
-            AlgorithmSpec::ErrorRate { .. }
-                | AlgorithmSpec::Concurrency { .. }
-                | AlgorithmSpec::EvenSlots { .. }
-        );
-        (!has_none).then(|| Knob { algorithm: algorithm.clone(), span_us })
+    /// `None` for limits that bound no amount (error-rate, concurrency), and for even slots, which are closed half of
+    /// the time however many there are.
+    fn of(limit: &Limit, span_us: u64) -> Option<Knob> {
+        let counts_units = limit.max_cost().is_some() && limit.lease().is_none();
+        let has_one = counts_units || limit.every().is_some();
+        has_one.then(|| Knob { limit: limit.clone().with_shadow(false), span_us })
     }
 
     /// How far it can be turned.
     fn most(&self) -> u64 {
-        match self.algorithm {
-            // The shortest interval there is.
-            AlgorithmSpec::MinInterval { .. } => self.span_us.max(1),
-            _ => MAX_UNITS,
-        }
+        // Intervals end with the shortest there is.
+        if self.counts_units() { MAX_UNITS } else { self.span_us.max(1) }
     }
 
     /// `None` where it cannot be turned so far.
-    fn turned(&self, turn: u64) -> Option<AlgorithmSpec> {
-        let mut turned = self.algorithm.clone();
-        match &mut turned {
-            AlgorithmSpec::Gcra { limit, capacity, .. } => {
-                *capacity = in_proportion(*capacity, turn, *limit)?;
-                *limit = turn;
-            }
-            AlgorithmSpec::LeakyBucket { capacity, drip, .. } => {
-                *drip = in_proportion(*drip, turn, *capacity)?;
-                *capacity = turn;
-            }
-            AlgorithmSpec::FixedWindow { limit, .. }
-            | AlgorithmSpec::SlidingWindow { limit, .. }
-            | AlgorithmSpec::RollingWindow { limit, .. }
-            | AlgorithmSpec::Quota { limit, .. } => *limit = turn,
-            // The shorter, the more.
-            AlgorithmSpec::MinInterval { every } => {
-                *every = Micros((self.most() + 1).saturating_sub(turn).max(1));
-            }
-            AlgorithmSpec::EvenSlots { .. }
-            | AlgorithmSpec::ErrorRate { .. }
-            | AlgorithmSpec::Concurrency { .. } => return None,
+    fn turned(&self, turn: u64) -> Option<Limit> {
+        if self.counts_units() {
+            return self.limit.with_limit(turn).ok();
         }
-        Some(turned)
+        // The shorter, the more.
+        let every = Duration::from_micros((self.most() + 1).saturating_sub(turn).max(1));
+        let turned = Limit::from(MinInterval::new(every).ok()?);
+        let turned = turned.with_name(self.limit.name()).with_unit(self.limit.unit());
+        match self.limit.min_interval() {
+            Some(gap) => turned.with_min_interval(gap).ok(),
+            None => Some(turned),
+        }
     }
-}
 
-fn in_proportion(number: u64, turn: u64, of: u64) -> Option<u64> {
-    let scaled = (u128::from(number) * u128::from(turn)).div_ceil(u128::from(of.max(1)));
-    u64::try_from(scaled.max(1)).ok()
-}
-
-/// A key that asks for no more units than this in all is never refused.
-fn fits(algorithm: &AlgorithmSpec) -> u64 {
-    match algorithm {
-        AlgorithmSpec::Gcra { capacity, .. } | AlgorithmSpec::LeakyBucket { capacity, .. } => {
-            *capacity
-        }
-        AlgorithmSpec::FixedWindow { limit, .. }
-        | AlgorithmSpec::SlidingWindow { limit, .. }
-        | AlgorithmSpec::RollingWindow { limit, .. } => *limit,
-        _ => 0,
+    fn counts_units(&self) -> bool {
+        self.limit.max_cost().is_some()
     }
 }

@@ -152,7 +152,7 @@ impl Reading {
             let wanted = policy.key.join(" and ");
             tally.notes.push(format!(
                 "policy `{}` makes its keys of {wanted}, which the log does not have: {default}; --key names another",
-                policy.name
+                policy.name()
             ));
         } else if self.format != Format::Combined && !names.has("key") {
             tally.notes.push(format!("{default}; --key tells them apart"));

@@ -143,7 +143,7 @@ impl Price {
                 (Price::Each(each), example)
             }
         };
-        let policies = counted_by.iter().map(|policy| &policy.built);
+        let policies = counted_by.iter().map(|policy| &**policy.policy());
         let several = policies.clone().find(|policy| policy.counts_several());
         match (misunderstood(policies, Verb::Check, Some(&example)), &price, several) {
             (None, ..) => Ok(price),

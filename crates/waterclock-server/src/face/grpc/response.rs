@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
-use waterclock::{LimitDecision, Source};
-use waterclock_config::{AlgorithmSpec, LimitSpec, Window};
+use waterclock::{CalendarUnit, Limit, LimitDecision, Source};
 use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::descriptors::{Decided, Outcome};
@@ -98,20 +97,12 @@ fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
 
 /// The numbers as configured: of the call, the tier or the policy.
 fn pace(decided: &Decided<'_>, at: usize) -> (u64, Unit) {
-    let (spec, policy) = (decided.policy.config(), &decided.reply.policy);
-    let named = |limits: &[LimitSpec]| {
-        limits.iter().find(|limit| limit.name == policy.limits()[at].name()).map(pace_of)
-    };
-    let of_tier = spec.tiers.iter().find(|tier| tier.built.name() == policy.name());
-    let said = match of_tier {
-        Some(tier) => Some(&tier.limits),
-        None => (policy.name() == spec.name).then_some(&spec.limits),
-    };
-    if let Some(limits) = said {
-        if let Some(pace) = named(limits) {
-            return pace;
-        }
-    } else if let Some(rate) = decided.rate {
+    let (config, policy) = (decided.policy.config(), &decided.reply.policy);
+    let is_tier = |name: &str| config.tiers.iter().any(|tier| tier.policy.name() == name);
+    if policy.name() == config.name() || is_tier(policy.name()) {
+        return pace_of(&policy.limits()[at]);
+    }
+    if let Some(rate) = decided.rate {
         return (rate.limit, unit_of(rate.per));
     }
     // A key's own limit: its capacity, without a period.
@@ -147,31 +138,20 @@ fn unit_of(period: Duration) -> Unit {
 }
 
 /// A limit as so many requests per unit.
-fn pace_of(limit: &LimitSpec) -> (u64, Unit) {
-    match &limit.algorithm {
-        AlgorithmSpec::Gcra { limit, per, .. }
-        | AlgorithmSpec::SlidingWindow { limit, per }
-        | AlgorithmSpec::RollingWindow { limit, per, .. }
-        | AlgorithmSpec::Quota { limit, per }
-        | AlgorithmSpec::EvenSlots { limit, per }
-        | AlgorithmSpec::FixedWindow { limit, window: Window::First(per) | Window::Epoch(per) } => {
-            (*limit, unit_of(per.duration()))
-        }
-        AlgorithmSpec::FixedWindow { limit, window: Window::Calendar { per, .. } } => {
-            let unit = match *per {
-                "day" => Unit::Day,
-                "week" => Unit::Week,
-                "month" => Unit::Month,
-                _ => Unit::Year,
-            };
-            (*limit, unit)
-        }
-        AlgorithmSpec::LeakyBucket { drip, every, .. } => (*drip, unit_of(every.duration())),
-        AlgorithmSpec::MinInterval { every } => (1, unit_of(every.duration())),
-        // These have no pace.
-        AlgorithmSpec::Concurrency { limit, .. } => (*limit, Unit::Unknown),
-        AlgorithmSpec::ErrorRate { .. } => (0, Unit::Unknown),
+fn pace_of(limit: &Limit) -> (u64, Unit) {
+    if limit.threshold().is_some() {
+        return (0, Unit::Unknown);
     }
+    let units = limit.limit().or(limit.drip()).unwrap_or(1);
+    let calendar = limit.calendar().and_then(|calendar| calendar.unit());
+    let unit = match calendar {
+        Some(CalendarUnit::Day) => Unit::Day,
+        Some(CalendarUnit::Week) => Unit::Week,
+        Some(CalendarUnit::Month) => Unit::Month,
+        Some(CalendarUnit::Year) => Unit::Year,
+        None => limit.period().or(limit.every()).map_or(Unit::Unknown, unit_of),
+    };
+    (units, unit)
 }
 
 /// One `Retry-After` for all, and each policy's own fields.

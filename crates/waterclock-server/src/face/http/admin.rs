@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json as value;
 use waterclock::{Cost, Verb};
-use waterclock_config::{NormalisedPolicy, other_units, read_limits};
+use waterclock_config::{PolicyJson, other_units, read_limits};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, Reads};
@@ -35,11 +35,11 @@ pub(super) async fn policy(
 
 fn describe(policy: &ActivePolicy) -> serde_json::Value {
     let config = policy.config();
-    let mut description = value!(NormalisedPolicy::new(config));
-    description["name"] = value!(config.name);
+    let mut description = value!(PolicyJson::from(config));
+    description["name"] = value!(config.name());
     description["key"] = value!(config.key);
-    description["headers"] = value!(config.headers);
-    description["on_store_error"] = value!(config.on_store_error);
+    description["headers"] = value!(config.headers.name());
+    description["on_store_error"] = value!(config.serving.on_store_error.name());
     description
 }
 
@@ -134,9 +134,9 @@ pub(super) async fn set_override(
         OverrideBody { block: true, exempt: false, limits: None } => NewOverride::Block,
         OverrideBody { block: false, exempt: true, limits: None } => NewOverride::Exempt,
         OverrideBody { block: false, exempt: false, limits: Some(limits) } => {
-            let limits = read_limits(&limits, policy.config().mode)
+            let limits = read_limits(&limits, policy.config().policy().mode())
                 .map_err(|reason| Problem::bad("limits", reason))?;
-            match other_units(&limits, &policy.config().limits) {
+            match other_units(&limits, policy.config().limits()) {
                 Some(reason) => return Err(Problem::bad("limits", reason)),
                 None => NewOverride::Limits(limits),
             }

@@ -1,0 +1,53 @@
+//! What a configuration does that its author may not expect.
+
+use waterclock::{Limit, Mode};
+
+use super::limit::surprise;
+use crate::{Config, PolicyConfig};
+
+/// One sentence each, with the policy and the limit it is about.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = config.warnings.clone();
+    if config.policies.is_empty() {
+        warnings.push("the file has no policies: there is nothing to limit".to_owned());
+    }
+    warnings.extend(config.policies.iter().flat_map(about_policy));
+    warnings
+}
+
+fn about_policy(policy: &PolicyConfig) -> Vec<String> {
+    let about_limit =
+        |limit: &Limit| Some(format!("limit `{}` {}", limit.name(), surprise(limit)?));
+    let mut warnings: Vec<String> = policy.limits().iter().filter_map(about_limit).collect();
+    for name in &policy.disabled {
+        warnings.push(format!(
+            "old limit `{name}` is disabled: it needs `max` and `duration`, or `min_interval`"
+        ));
+    }
+    warnings.extend(idle_limits(policy));
+    warnings.into_iter().map(|warning| format!("policy `{}`: {warning}", policy.name())).collect()
+}
+
+/// Limits that refuse nothing beside another one. Of two equal limits, the later one.
+fn idle_limits(policy: &PolicyConfig) -> Vec<String> {
+    // In this mode limits also count what the others refuse.
+    if policy.policy().mode() == Mode::CountRefusals {
+        return Vec::new();
+    }
+    let limits = policy.limits();
+    let makes_idle = |other: usize, idle: usize| {
+        let twins = idle < other && limits[other].never_binds_beside(&limits[idle]);
+        idle != other && limits[idle].never_binds_beside(&limits[other]) && !twins
+    };
+    (0..limits.len())
+        .filter_map(|idle| {
+            let other = (0..limits.len()).find(|other| makes_idle(*other, idle))?;
+            Some(format!(
+                "limit `{}` can never bind: `{}` never admits that much",
+                limits[idle].name(),
+                limits[other].name()
+            ))
+        })
+        .collect()
+}
