@@ -97,7 +97,8 @@ impl Store for RedisStore {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        self.store.apply(verb, charges).await
+        // Boxed: a future that waits for a network is large, and callers would carry it along.
+        Box::pin(self.store.apply(verb, charges)).await
     }
 
     async fn apply_within(
@@ -106,15 +107,15 @@ impl Store for RedisStore {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        self.store.apply_within(patience, verb, charges).await
+        Box::pin(self.store.apply_within(patience, verb, charges)).await
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        self.store.reserve(hold).await
+        Box::pin(self.store.reserve(hold)).await
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        self.store.settle(id, with).await
+        Box::pin(self.store.settle(id, with)).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

@@ -136,7 +136,8 @@ impl Link {
         let exchange = async {
             match self.alone() {
                 Some(_turn) => {
-                    let exchanged = self.exchange(vec![pending]).await;
+                    // Boxed: its future is large and nests deep, and every caller's would contain it.
+                    let exchanged = Box::pin(self.exchange(vec![pending])).await;
                     self.deliver(exchanged).await;
                 }
                 None => self.enqueue(pending)?,
