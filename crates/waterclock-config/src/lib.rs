@@ -1,4 +1,33 @@
-//! From text to policies: `waterclock.toml` or JSON, read whole, with errors that point to line and column.
+//! From text to policies: `waterclock.toml` or JSON becomes [`waterclock::Policy`], with errors that point to line
+//! and column.
+//!
+//! No server is needed: a program that limits by itself can keep its limits in a file.
+//!
+//! ```
+//! use waterclock_config::Config;
+//!
+//! let text = r#"
+//!     [policies.login]
+//!     limits = ["5/m", { algorithm = "rolling-window", limit = 50, per = "1h" }]
+//! "#;
+//! // Or `Config::load("waterclock.toml")?`.
+//! let config = Config::read("waterclock.toml", text)?;
+//! let login = config.policy("login").expect("the file has it");
+//! assert_eq!(login.policy().limits()[0].limit(), Some(5));
+//!
+//! let invalid = Config::read("waterclock.toml", "[policies.login]\nlimit = \"5/m\"").err().unwrap();
+//! let place = invalid.problems()[0].place.as_ref().unwrap();
+//! assert_eq!((place.line, place.column), (2, 1));
+//! # Ok::<_, waterclock_config::Invalid>(())
+//! ```
+//!
+//! | module or type | for |
+//! |---|---|
+//! | [`Config`] | a whole file: server, store, policies, rules |
+//! | [`PolicyConfig`] | a policy as a [`waterclock::Scope`], and how it is served |
+//! | [`LimitFields`] | a limit as JSON, in both directions |
+//! | [`english`] | what policies mean, and warnings |
+//! | [`schema()`] | the JSON Schema of the file |
 
 mod algorithm;
 mod decision_line;
@@ -53,7 +82,7 @@ const SECTIONS: &[Key] = &[
     Key::new(
         "server",
         Shape::Table(server::KEYS),
-        "Where the server listens and whom it believes.",
+        "Where the server listens, and which clients and proxies it trusts.",
     ),
     Key::new("store", Shape::Table(store::KEYS), "Where state lives."),
     Key::new(
@@ -68,7 +97,7 @@ const SECTIONS: &[Key] = &[
     ),
 ];
 
-/// What a file says.
+/// A configuration file that has no errors.
 pub struct Config {
     /// The name of the file.
     pub file: String,
@@ -78,7 +107,7 @@ pub struct Config {
     pub hash: Option<[u8; 32]>,
     /// Whether there is no text at all.
     pub is_blank: bool,
-    /// Where to listen and whom to believe.
+    /// Where the server listens, and which clients and proxies it trusts.
     pub server: ServerConfig,
     /// Where state lives.
     pub store: StoreConfig,
@@ -91,12 +120,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file, or `waterclock.toml` in the current directory.
-    pub fn load(file: Option<&Path>) -> Result<Config, Invalid> {
-        let path = match file {
-            Some(path) => path.to_owned(),
-            None => default_file()?,
-        };
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of the file, each with its line and column.
+    pub fn load(path: impl AsRef<Path>) -> Result<Config, Invalid> {
+        let path = path.as_ref().to_owned();
         let name = path.display().to_string();
         let bytes = std::fs::read(&path).map_err(|error| cannot_read(&name, &error))?;
         let hash = Some(Sha256::digest(&bytes).into());
@@ -108,7 +138,15 @@ impl Config {
         Ok(Config { path: Some(path), hash, is_blank, ..config })
     }
 
-    /// Reads a text; `name` is what complaints call it.
+    /// Reads a file, or `waterclock.toml` in the current directory.
+    pub fn load_or_default(file: Option<&Path>) -> Result<Config, Invalid> {
+        match file {
+            Some(path) => Config::load(path),
+            None => Config::load(default_file()?),
+        }
+    }
+
+    /// Reads a text; `name` is its name in errors.
     pub fn read(name: &str, text: &str) -> Result<Config, Invalid> {
         Config::parse(&Source::new(name, text))
     }
@@ -131,7 +169,13 @@ impl Config {
 }
 
 impl Config {
-    /// Takes out the policy of that name, or the only one there is.
+    /// The policy of this name.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<&PolicyConfig> {
+        self.policies.iter().find(|policy| policy.name() == name)
+    }
+
+    /// Takes out the policy of this name, or the only one there is.
     pub fn choose(&mut self, name: Option<&str>) -> Result<PolicyConfig, Invalid> {
         let names: Vec<&str> = self.policies.iter().map(PolicyConfig::name).collect();
         let place = match (name, names.as_slice()) {
@@ -153,18 +197,18 @@ impl Config {
         Ok(self.policies.swap_remove(place))
     }
 
-    /// The file and the files it takes secrets and certificates from: all that a reload reads.
+    /// Every file that a reload reads: this one, and those of its secrets and certificates.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         self.path.iter().cloned().chain(self.server.files()).collect()
     }
 }
 
-/// What is served where no file says anything.
+/// What is served without a file.
 const DEMONSTRATION: &str = include_str!("demonstration.toml");
 
 impl Config {
-    /// The built-in configuration of somebody who only wants to see it work.
+    /// The built-in configuration that `waterclock serve` uses without a file.
     pub fn demonstration() -> Result<Config, Invalid> {
         Config::read("the built-in demonstration", DEMONSTRATION)
     }

@@ -175,7 +175,7 @@ fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
             let name = policy.text().ok()?;
             if !written.contains(&name) {
                 let hint = did_you_mean(name, written.iter().copied());
-                let rest = format!("names `{name}`, which is no policy of this file{hint}");
+                let rest = format!("names `{name}`, which is not a policy of this file{hint}");
                 policy.faults.push(policy.fault(rest));
             }
             Some(Then::Policy(name.to_owned()))
@@ -205,7 +205,7 @@ fn entries_named(field: &Field<'_>, descriptor: &[EntryConfig]) -> Option<Vec<St
         let mut known = descriptor.iter().map(|entry| entry.key.as_str());
         if !known.any(|key| key == name) {
             let hint = did_you_mean(name, descriptor.iter().map(|entry| entry.key.as_str()));
-            let rest = format!("names `{name}`, which is no entry of the descriptor{hint}");
+            let rest = format!("names `{name}`, which is not an entry of the descriptor{hint}");
             field.faults.push(element.fault(rest));
         }
         names.push(name.to_owned());
@@ -218,7 +218,7 @@ fn verify_key(table: &Table<'_>, rule: &RuleConfig, policy: &PolicyConfig) {
     let has = |name: &str| rule.descriptor.iter().any(|entry| entry.key == name);
     for missing in policy.key.iter().filter(|name| !has(name)) {
         table.fault(format!(
-            "policy `{}` forms its key from `{missing}`, which is no entry of the descriptor",
+            "policy `{}` forms its key from `{missing}`, which is not an entry of the descriptor",
             policy.name()
         ));
     }

@@ -8,7 +8,7 @@ use super::error::Source;
 use super::error::{Invalid, cannot_read};
 use super::table::Field;
 
-/// What stands in the file, to be looked up when it is needed.
+/// A setting as the file has it, to be looked up when it is needed.
 pub(crate) struct Setting {
     /// `waterclock.toml:2:7: ` and the setting's name: how complaints about it begin.
     subject: String,
@@ -21,7 +21,7 @@ impl Setting {
     /// The setting of a field that has been accepted.
     pub(crate) fn new(source: &Source, field: &Field<'_>, text: String) -> Setting {
         let subject = format!("{}: `{}`", source.place(field.at()), field.name);
-        Setting { subject: subject, text, directory: source.beside("") }
+        Setting { subject, text, directory: source.beside("") }
     }
 
     /// The value, wherever it is. It may be a secret: complaints do not repeat it.
@@ -42,12 +42,12 @@ impl Setting {
         self.directory.join(&self.text)
     }
 
-    /// What stands in the file.
+    /// The setting as the file has it.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the value is not what stands in the file.
+    /// Whether the value is outside the file.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.text.starts_with("file:") || self.text.contains("${")
     }
@@ -61,12 +61,12 @@ impl Setting {
         let path = self.directory.join(path);
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            self.error(format!("stands in a file: {}", cannot_read(&name, &error)))
+            self.error(format!("is read from a file: {}", cannot_read(&name, &error)))
         })?;
         // Editors end a file with a line's end.
         let value = text.trim_end_matches(['\r', '\n']);
         if value.is_empty() {
-            return Err(self.error(format!("stands in {name}, which is empty")));
+            return Err(self.error(format!("is read from {name}, which is empty")));
         }
         Ok(value.to_owned())
     }

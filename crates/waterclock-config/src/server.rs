@@ -269,7 +269,8 @@ fn odd_hash(token: &str) -> Option<String> {
     let hash = token.strip_prefix("sha256:")?;
     let is_whole = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     (!is_whole).then(|| {
-        "an `auth` token is no SHA-256 hash of 64 hexadecimal digits: nobody can use it".to_owned()
+        "an `auth` token is not a SHA-256 hash of 64 hexadecimal digits: no client can use it"
+            .to_owned()
     })
 }
 

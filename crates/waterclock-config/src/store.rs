@@ -209,7 +209,7 @@ impl Address {
 /// be a secret that got into the wrong place, and is not repeated.
 pub fn not_an_address(url: &str, looked_up: bool) -> String {
     if looked_up {
-        return format!("{MUST_BE}; what was looked up does neither");
+        return format!("{MUST_BE}; the value that was looked up does neither");
     }
     format!("{MUST_BE}; found {}", quoted(&without_login(url)))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let text = TextOutput::beside(&[("--html", self.html.as_ref())], self.json)?;
-        let (old, new) = (Config::load(Some(&self.old))?, Config::load(Some(&self.new))?);
+        let (old, new) = (Config::load(&self.old)?, Config::load(&self.new)?);
         let changes = policy_changes(&old, &new);
         let mut comparison = match &self.trace {
             Some(path) => choose(old, new, self.policy.as_deref(), &changes)?

@@ -67,7 +67,8 @@ impl Replay {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
-        let policy = Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?;
+        let policy =
+            Config::load_or_default(self.config.as_deref())?.choose(self.policy.as_deref())?;
         warning_about(&policy).iter().for_each(|warning| warn(warning));
         let rehearsed = Arc::new(Rehearsed::new(policy)?);
         match self.format {

@@ -38,7 +38,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = match &self.config {
-            Some(path) => Config::load(Some(path))?,
+            Some(path) => Config::load(path)?,
             None => Config::demonstration()?,
         };
         start_log(self.format())?;

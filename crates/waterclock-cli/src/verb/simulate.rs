@@ -104,8 +104,8 @@ impl Simulate {
             Ok(contenders)
         };
         match (&*self.limits, &self.config) {
-            ([], Some(file)) => of_file(Config::load(Some(file))?),
-            ([], None) if !self.policy.is_empty() => of_file(Config::load(None)?),
+            ([], Some(file)) => of_file(Config::load(file)?),
+            ([], None) if !self.policy.is_empty() => of_file(Config::load_or_default(None)?),
             ([], None) => Ok(Contender::of_every_algorithm(DEFAULT)?),
             ([only], _) if self.all => Ok(Contender::of_every_algorithm(only)?),
             (_, _) if self.all => {

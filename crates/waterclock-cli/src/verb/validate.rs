@@ -31,7 +31,7 @@ pub(crate) struct Validate {
 
 impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        let config = Config::load(self.file.as_deref().or(self.config.as_deref()))?;
+        let config = Config::load_or_default(self.file.as_deref().or(self.config.as_deref()))?;
         let warnings = warnings(&config);
         if self.json {
             print_json(&Account::new(&config, &warnings))?;

@@ -112,7 +112,7 @@ fn settings_that_are_nowhere() {
         ),
         (
             "url = \"${SECRET}\"",
-            "waterclock.toml:2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; what was looked up does neither\n",
+            "waterclock.toml:2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; the value that was looked up does neither\n",
         ),
         (
             "url = \"redis://h\"\nkey_secret = \"${NO_SUCH_SECRET}\"",
@@ -120,11 +120,11 @@ fn settings_that_are_nowhere() {
         ),
         (
             "url = \"redis://h\"\nkey_secret = \"file:nowhere\"",
-            "waterclock.toml:3:14: `key_secret` stands in a file: nowhere: there is no such file\n",
+            "waterclock.toml:3:14: `key_secret` is read from a file: nowhere: there is no such file\n",
         ),
         (
             "url = \"redis://h\"\nkey_secret = \"file:blank\"",
-            "waterclock.toml:3:14: `key_secret` stands in blank, which is empty\n",
+            "waterclock.toml:3:14: `key_secret` is read from blank, which is empty\n",
         ),
     ];
     for (settings, expected) in cases {

@@ -51,7 +51,7 @@ fn mistakes() {
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"a\" }]\npolicy = \"logn\"",
-            "9:10: `policy` names `logn`, which is no policy of this file; did you mean `login`?",
+            "9:10: `policy` names `logn`, which is not a policy of this file; did you mean `login`?",
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = []\npolicy = \"login\"",
@@ -75,11 +75,11 @@ fn mistakes() {
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"user\" }]\npolicy = \"login\"\nkey = [\"usr\"]",
-            "10:8: `key` names `usr`, which is no entry of the descriptor; did you mean `user`?",
+            "10:8: `key` names `usr`, which is not an entry of the descriptor; did you mean `user`?",
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"a\" }]\npolicy = \"own\"",
-            "6:1: policy `own` forms its key from `user`, which is no entry of the descriptor",
+            "6:1: policy `own` forms its key from `user`, which is not an entry of the descriptor",
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = [{ key = \"user\" }]\npolicy = \"own\"\nkey = [\"user\"]",

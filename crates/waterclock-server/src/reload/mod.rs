@@ -129,7 +129,7 @@ impl InForce {
 
 /// Rejects an empty file: it may be half written, and would remove every policy.
 fn read(path: &Path) -> Result<Config, Invalid> {
-    let config = Config::load(Some(path))?;
+    let config = Config::load(path)?;
     if config.is_blank {
         let name = path.display();
         return Err(format!("{name}: is empty; to serve no policies, write a comment").into());

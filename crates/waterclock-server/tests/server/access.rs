@@ -141,7 +141,7 @@ async fn a_reload_does_not_open_what_was_guarded() {
     let anywhere = Some(SocketAddr::from(([0, 0, 0, 0], 0)));
     let listeners =
         Listeners::bind(&Listen { http: anywhere, grpc: None, resp: None }).await.unwrap();
-    let config = Config::load(Some(&path)).unwrap();
+    let config = Config::load(&path).unwrap();
     let running =
         Running::start(config, listeners, hurried()).await.expect("guarded by `client_ca`");
     std::fs::write(&path, tls("")).unwrap();

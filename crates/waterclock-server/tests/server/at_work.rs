@@ -43,7 +43,7 @@ impl AtWork {
 
     /// Serves a file, which may change.
     pub(crate) async fn serving_file(path: &Path) -> AtWork {
-        AtWork::with(Config::load(Some(path)).expect("valid"), hurried()).await
+        AtWork::with(Config::load(path).expect("valid"), hurried()).await
     }
 
     /// Serves the text of a configuration where a server has been before.

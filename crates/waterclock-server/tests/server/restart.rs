@@ -50,7 +50,7 @@ async fn a_kill_forgets_only_what_came_after_the_last_snapshot() {
     assert_eq!(server.http().await.post("/v1/check", CHECK).await.status, 200);
     tokio::time::sleep(Duration::from_millis(500)).await;
     // The first server is not stopped: a second one starts from what the first has written so far.
-    let config = Config::load(Some(&path)).expect("valid");
+    let config = Config::load(&path).expect("valid");
     let second = AtWork::with(config, hurried()).await;
     assert_eq!(remaining(&second).await, 1);
 }

@@ -40,7 +40,7 @@ async fn scene(asks_clients: bool, patience: Patience) -> Scene {
     let text = format!("[server]\ntls = {{ cert = \"cert.pem\", key = \"key.pem\"{client_ca} }}\n");
     let path = directory.path().join("waterclock.toml");
     std::fs::write(&path, text).unwrap();
-    let config = Config::load(Some(&path)).unwrap();
+    let config = Config::load(&path).unwrap();
     let server = AtWork::with(config, Timing { patience, ..hurried() }).await;
     Scene { authority, server, _directory: directory }
 }

@@ -87,7 +87,7 @@ impl Check {
 
     /// By the configuration's policies.
     fn decide(&self, cost: Option<Cost>) -> Result<ExitCode, Failure> {
-        let mut config = Config::load(self.config.as_deref())?;
+        let mut config = Config::load_or_default(self.config.as_deref())?;
         let chosen = config.choose(Some(&self.policy))?;
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
         let rehearsed = Rehearsed::new(chosen)?;

@@ -38,7 +38,7 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let policy = if self.limit.is_empty() {
-            Config::load(self.config.as_deref())?.choose(self.policy.as_deref())?
+            Config::load_or_default(self.config.as_deref())?.choose(self.policy.as_deref())?
         } else {
             limit_of_words("example", &self.limit.join(" "))?
         };

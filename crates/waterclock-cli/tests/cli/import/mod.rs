@@ -45,7 +45,7 @@ impl Imported {
         let place = place.file("waterclock.toml", &run.stdout);
         let valid = place.run(&["validate"]);
         assert_eq!(valid.code, Some(0), "{}\n{}", valid.stderr, run.stdout);
-        let config = Config::load(Some(place.path("waterclock.toml").as_ref())).unwrap();
+        let config = Config::load(place.path("waterclock.toml")).unwrap();
         let engine = Engine::new(&config, Arc::new(Metrics::default())).await.unwrap();
         Imported { engine, place }
     }

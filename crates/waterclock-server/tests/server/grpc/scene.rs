@@ -36,7 +36,7 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("waterclock.toml");
         std::fs::write(&file, config).unwrap();
-        let config = Config::load(Some(&file)).unwrap();
+        let config = Config::load(&file).unwrap();
         // Long enough for tests that observe the shutdown.
         let timing = Timing { lame_duck: Duration::from_millis(200), patience, ..hurried() };
         Scene { at_work: AtWork::with(config, timing).await, file, _directory: directory }

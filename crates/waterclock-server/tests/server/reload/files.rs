@@ -113,7 +113,7 @@ async fn changed_before_anybody_watched() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("waterclock.toml");
     std::fs::write(&path, yearly(1)).unwrap();
-    let config = Config::load(Some(&path)).unwrap();
+    let config = Config::load(&path).unwrap();
     std::fs::write(&path, yearly(7)).unwrap();
     let server = AtWork::with(config, hurried()).await;
     has_limit(&server, 7).await;
