@@ -1,8 +1,6 @@
 //! How much is asked for: one number, or one for each unit that a policy counts.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -184,12 +182,7 @@ impl FromStr for Cost {
             let is_name = !unit.is_empty() && unit.trim() == unit;
             Some((Box::from(unit), n.parse::<u64>().ok()?)).filter(|_| is_name)
         };
-        let wrong = || {
-            let text: String = text.chars().take(64).collect();
-            CostError(format!(
-                "a cost is a whole number, or units as in `requests=1,tokens=800`, not `{text}`"
-            ))
-        };
+        let wrong = || CostError::Malformed(text.chars().take(64).collect());
         // One more than there may be is enough to complain.
         let units: Option<Vec<Named>> = text.split(',').take(MAX_LIMITS + 1).map(unit).collect();
         Self::of_few_units(units.ok_or_else(wrong)?)
@@ -197,28 +190,73 @@ impl FromStr for Cost {
 }
 
 impl Cost {
-    /// As [`Cost::of_units`], of units that somebody else has named: no more than a policy can count, and none
-    /// of them twice.
+    /// As [`Cost::of_units`], for input from outside: no more units than a policy can count, none named twice.
     pub fn of_few_units(units: Vec<(Box<str>, u64)>) -> Result<Self, CostError> {
         let count = units.len();
         if count > MAX_LIMITS {
-            return Err(CostError(format!("a cost is of at most {MAX_LIMITS} units")));
+            return Err(CostError::ManyUnits);
         }
         let cost = Self::of_units(units);
         match cost.units().count() == count {
             true => Ok(cost),
-            false => Err(CostError("a cost names a unit twice".into())),
+            false => Err(CostError::TwiceNamed),
         }
     }
 }
 
-/// Why a policy does not understand a cost. Displays as one sentence.
+/// Why a cost is invalid, or invalid for a policy. Displays as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CostError(String);
+#[non_exhaustive]
+pub enum CostError {
+    /// The text is no cost; its first 64 characters.
+    Malformed(Box<str>),
+    /// More units than a policy can count.
+    ManyUnits,
+    /// A unit that is named twice.
+    TwiceNamed,
+    /// One number for a policy that counts several units.
+    Unnamed {
+        /// The policy.
+        policy: Box<str>,
+        /// The units that it counts.
+        units: Box<[Box<str>]>,
+    },
+    /// A unit that the policy does not count.
+    UnknownUnit {
+        /// The policy.
+        policy: Box<str>,
+        /// The units that it counts.
+        units: Box<[Box<str>]>,
+        /// The unit that it does not.
+        unknown: Box<str>,
+    },
+}
 
 impl fmt::Display for CostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let counts = |f: &mut fmt::Formatter<'_>, policy: &str, units: &[Box<str>]| {
+            write!(f, "policy `{policy}` counts ")?;
+            units.iter().enumerate().try_for_each(|(i, unit)| {
+                let and = if i > 0 { " and " } else { "" };
+                write!(f, "{and}`{unit}`")
+            })
+        };
+        match self {
+            Self::Malformed(text) => write!(
+                f,
+                "a cost is a whole number, or units as in `requests=1,tokens=800`, not `{text}`"
+            ),
+            Self::ManyUnits => write!(f, "a cost is of at most {MAX_LIMITS} units"),
+            Self::TwiceNamed => f.write_str("a cost names a unit twice"),
+            Self::Unnamed { policy, units } => {
+                counts(f, policy, units)?;
+                f.write_str("; name them in the cost")
+            }
+            Self::UnknownUnit { policy, units, unknown } => {
+                counts(f, policy, units)?;
+                write!(f, ", not `{unknown}`")
+            }
+        }
     }
 }
 
@@ -248,8 +286,8 @@ impl Policy {
                 && other.units().all(|u| self.counts(u)))
     }
 
-    /// So many requests. Where several units are counted, and requests are none of them, that is one number,
-    /// which is [no price](Self::price).
+    /// So many requests. A policy that counts several units, none of them requests, gets a plain number, which
+    /// [`price`](Self::price) rejects.
     #[must_use]
     pub fn requests(&self, n: u64) -> Cost {
         match self.counts_several() && self.counts(REQUESTS) {
@@ -268,14 +306,16 @@ impl Policy {
     }
 
     /// A cost as this policy counts: one number if all its limits count one unit, else a number for each unit.
-    /// Of units that are not named it is nothing, and so many `requests`.
+    /// Units that the cost does not name are 0, `requests` are as many as given.
     pub fn price(&self, cost: &Cost, requests: u64) -> Result<Cost, CostError> {
         if let Some(n) = cost.plain() {
             return match self.counts_several() {
                 false => Ok(Cost::from(n)),
                 // Nothing is nothing in any unit.
                 true if n == 0 => Ok(self.one_of_each().map(|_, _| 0)),
-                true => Err(self.wants("; name them in the cost")),
+                true => {
+                    Err(CostError::Unnamed { policy: self.name().into(), units: self.unit_names() })
+                }
             };
         }
         let of = |unit: &str| match cost.units().find(|(named, _)| *named == unit) {
@@ -287,7 +327,11 @@ impl Policy {
             return Ok(cost.plus(&Cost::of_units([(REQUESTS, of(REQUESTS) - cost.of(REQUESTS))])));
         }
         if let Some((unknown, _)) = cost.units().find(|(unit, _)| !self.counts(unit)) {
-            return Err(self.wants(&format!(", not `{unknown}`")));
+            return Err(CostError::UnknownUnit {
+                policy: self.name().into(),
+                units: self.unit_names(),
+                unknown: unknown.into(),
+            });
         }
         match self.counts_several() {
             true => Ok(Cost::of_units(self.units().map(|unit| (unit, of(unit))))),
@@ -295,16 +339,15 @@ impl Policy {
         }
     }
 
-    fn wants(&self, instead: &str) -> CostError {
-        let units: Vec<String> = self.units().map(|unit| format!("`{unit}`")).collect();
-        let units = units.join(" and ");
-        CostError(format!("policy `{}` counts {units}{instead}", self.name()))
+    fn unit_names(&self) -> Box<[Box<str>]> {
+        self.units().map(Box::from).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
+    use alloc::format;
+    use alloc::string::{String, ToString};
     use alloc::vec;
 
     use super::*;

@@ -17,7 +17,7 @@ pub enum LimitError {
     ManyUnits(&'static str),
     /// An exact rolling window would keep too long a log.
     LongLog,
-    /// A share of errors that is none, or more than all.
+    /// A share of errors that is zero, or above 100 %.
     Threshold,
     /// More samples than a log may have entries.
     ManySamples,
@@ -71,10 +71,11 @@ pub enum PolicyError {
     ManyLimits(usize),
     /// Two limits share a name.
     TwinName(Box<str>),
-    /// Nary mode with limits that count different units: what is half of a cost in each is anybody's guess.
-    NotNary,
-    /// Uniform mode with an algorithm that cannot record refusals; names the limit.
-    NotUniform(Box<str>),
+    /// [`Mode::Partial`](crate::Mode::Partial) with limits that count different units: a part of a cost has no
+    /// meaning there.
+    NotPartial,
+    /// [`Mode::CountRefusals`](crate::Mode::CountRefusals) with an algorithm that cannot; names the limit.
+    NotCountRefusals(Box<str>),
     /// A limit whose numbers, by this factor, are no limit.
     NotScalable {
         /// The limit's name.
@@ -104,10 +105,11 @@ impl fmt::Display for PolicyError {
             Self::TwinName(name) => {
                 write!(f, "two limits of one policy are named `{name}`; give each its own `name`")
             }
-            Self::NotNary => f.write_str(
-                "limits that count different units cannot be nary: a part of a cost is a part of which unit?",
+            Self::NotPartial => f.write_str(
+                "limits that count different units cannot be nary: a part of a cost has no meaning there; \
+                 split the policy, or use another mode",
             ),
-            Self::NotUniform(name) => write!(
+            Self::NotCountRefusals(name) => write!(
                 f,
                 "limit `{name}` cannot be uniform: only fixed-window, sliding-window and rolling-window \
                  record what they refuse"

@@ -134,10 +134,10 @@ impl Policy {
     pub fn with_mode(mut self, mode: Mode) -> Result<Self, PolicyError> {
         let unfit = self.limits.iter().find(|limit| !limit.algorithm().records_refusals());
         if let (Mode::CountRefusals, Some(limit)) = (mode, unfit) {
-            return Err(PolicyError::NotUniform(limit.name().into()));
+            return Err(PolicyError::NotCountRefusals(limit.name().into()));
         }
         if mode == Mode::Partial && self.counts_several {
-            return Err(PolicyError::NotNary);
+            return Err(PolicyError::NotPartial);
         }
         self.mode = mode;
         Ok(self.find_plain())

@@ -1,4 +1,4 @@
-/// Hundredths of a percent that are everybody.
+/// All keys, in hundredths of a percent.
 const ALL: u16 = 10_000;
 
 /// The share of a policy's keys that is really limited.
@@ -6,7 +6,7 @@ const ALL: u16 = 10_000;
 /// Whether a key belongs to it is a fixed function of the policy's name and the key: the same on every
 /// node and after every restart. Raising the share only ever adds keys, and each policy draws its own.
 ///
-/// The function is published so that others can tell who is enrolled: FNV-1a with 64 bits over the length
+/// The function is published so that other programs can compute which keys are enrolled: FNV-1a with 64 bits over the length
 /// of the policy's name (eight bytes, the lowest first), the name and the key; then the last three steps
 /// of SplitMix64, because FNV alone spreads short keys unevenly; the remainder of that by 10 000 must be
 /// below the share in hundredths of a percent.

@@ -1,4 +1,4 @@
-//! The same limits, harder or easier on somebody by a factor.
+//! The same limits, stricter or looser by a factor.
 //!
 //! Units are divided by the factor and rounded up, at least 1; times are multiplied by it and rounded up
 //! to a whole microsecond. What of that applies depends on what a limit is about:
@@ -9,11 +9,11 @@
 //! | leaky bucket | capacity | between two drips, each of as many units as before |
 //! | fixed, sliding and rolling window, quota | limit | stays: a window is a window |
 //! | concurrency | limit | stays: a lease is a lease |
-//! | error rate | – | stays: a share of errors is nobody's budget |
+//! | error rate | – | stays: a share of errors is no budget |
 //! | even slots | – | the period; it spaces events, so that one per second becomes one per two |
 //! | min-interval, and the gap of any limit | – | the interval |
 //!
-//! So a factor of 2 halves what somebody may do at once and at length, and a factor of 0.5 doubles it.
+//! So a factor of 2 halves what is admitted at once and over time, and a factor of 0.5 doubles it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -98,7 +98,7 @@ impl Algorithm {
                 Self::EvenSlots(EvenSlots::new(slots.limit(), per)?)
             }
             Self::MinInterval(gap) => Self::MinInterval(gap.scaled(factor, "every")?),
-            // A share of errors is nobody's budget.
+            // A share of errors is no budget.
             Self::ErrorRate(rate) => Self::ErrorRate(*rate),
             Self::Concurrency(slots) => Self::Concurrency(Concurrency::new(
                 units(factor, "limit", slots.limit())?,

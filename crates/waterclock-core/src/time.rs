@@ -10,7 +10,7 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The Unix epoch.
     pub const ZERO: Self = Self(0);
-    /// The last instant that can be told apart: 2^62 − 1 ns, in the year 2116.
+    /// The last instant: 2^62 − 1 ns, in the year 2116.
     pub const MAX: Self = Self((1 << 62) - 1);
 
     /// An instant in nanoseconds since the Unix epoch.

@@ -1,6 +1,6 @@
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
-const SHARDS_LOOKED_THROUGH: usize = 8;
+const SHARDS_SWEPT: usize = 8;
 
 /// How many keys may be remembered at once, shared by every table of a store.
 #[derive(Debug)]
@@ -36,10 +36,10 @@ impl Budget {
         self.taken() >= self.max
     }
 
-    /// When all places are taken, a few shards are looked through before a new key is sent to an
-    /// overflow entry: room anywhere is found soon, and nobody waits long for it.
+    /// When all places are taken, sweeps a few shards before a new key is sent to an overflow entry: enough to
+    /// find room soon, few enough to wait only briefly.
     pub(crate) fn make_room(&self, sweep_a_shard: impl Fn()) {
-        for _ in 0..SHARDS_LOOKED_THROUGH {
+        for _ in 0..SHARDS_SWEPT {
             if !self.is_full() {
                 return;
             }

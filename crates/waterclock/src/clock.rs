@@ -51,7 +51,7 @@ fn nanos(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into())
 }
 
-/// A clock that only moves when it is told to: for tests and for replaying traces. Clones share
+/// A clock that moves only by `advance` and `set`: for tests and for replaying traces. Clones share
 /// their time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);

@@ -11,7 +11,7 @@ use crate::sync::Arc;
 use crate::table::{Table, Variant};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
-/// How many keys a limiter remembers unless told otherwise.
+/// How many keys a limiter remembers by default.
 pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 
 /// One policy for many keys, in this process.
@@ -21,7 +21,7 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// (but for the log of an exact rolling window, which grows with what it admits).
 ///
 /// Memory is bounded: at most [`max_keys`](KeyedLimiterBuilder::max_keys) keys, 1 000 000 by
-/// default. Keys that answer as fresh ones are forgotten along the way; a key with something to
+/// default. Keys that answer as fresh ones are evicted along the way; a key with something to
 /// remember never is. When all places are taken, new keys share overflow entries, each with one
 /// limit's worth: a flood of keys cannot open a fresh budget for each of them.
 ///
@@ -91,7 +91,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.check_behind(fingerprint, now, cost)
     }
 
-    /// A check while somebody waits, maybe for this key.
+    /// A check while others wait, maybe for this key.
     #[cold]
     fn check_behind(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
         match self.line.backlog(fingerprint) {
@@ -226,7 +226,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.line.nudge(fingerprint);
     }
 
-    /// Forgets a key. What keys without a place share in a full table is not forgotten.
+    /// Clears a key. The entry that keys without a place share in a full table stays as it is.
     pub fn reset<Q: ?Sized + Hash>(&self, key: &Q)
     where
         K: Borrow<Q>,
@@ -238,7 +238,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// Applies another policy from now on. Limits with the same name and algorithm keep what was
     /// spent; others start fresh (ask [`Policy::starts_fresh`] before). Keys move over a few
-    /// hundred at a time, so nobody waits long.
+    /// hundred at a time, so that checks wait only briefly.
     pub fn set_policy(&self, policy: impl Into<Policy>) {
         // Nothing stands in the way of a policy that shares its keys with no other.
         _ = self.table.set_policy(Variant::BASE, &Arc::new(policy.into()), self.clock.now());

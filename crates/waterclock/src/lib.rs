@@ -9,7 +9,30 @@ mod budget;
 pub mod calendar;
 mod clock;
 pub mod fallback;
-pub mod guide;
+pub mod guide {
+    //! The chapters of the guide.
+
+    /// [which]: crate::guide::which_algorithm
+    /// [waiting]: crate::guide::waiting
+    /// [memory]: crate::guide::memory
+    ///
+    #[doc = include_str!("../docs/which-algorithm.md")]
+    pub mod which_algorithm {}
+
+    /// [which]: crate::guide::which_algorithm
+    /// [waiting]: crate::guide::waiting
+    /// [memory]: crate::guide::memory
+    ///
+    #[doc = include_str!("../docs/waiting.md")]
+    pub mod waiting {}
+
+    /// [which]: crate::guide::which_algorithm
+    /// [waiting]: crate::guide::waiting
+    /// [memory]: crate::guide::memory
+    ///
+    #[doc = include_str!("../docs/memory.md")]
+    pub mod memory {}
+}
 mod header_style;
 #[cfg(all(test, shuttle))]
 mod interleavings;

@@ -6,7 +6,7 @@ use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
-/// Those who wait for the one budget all stand in one queue.
+/// All waiters share one queue.
 const ONLY_KEY: u64 = 0;
 
 /// One policy, one budget, in this process.
@@ -79,7 +79,7 @@ impl<C: Clock> Limiter<C> {
         self.check_behind(cost)
     }
 
-    /// A check while somebody waits.
+    /// A check while others wait.
     #[cold]
     fn check_behind(&self, cost: u64) -> Decision {
         match self.line.backlog(ONLY_KEY) {
@@ -163,7 +163,7 @@ impl<C: Clock> Limiter<C> {
         self.line.nudge(ONLY_KEY);
     }
 
-    /// Forgets everything.
+    /// Clears the state.
     pub fn reset(&self) {
         self.apply(|policy, state, _| policy.clear(state));
         self.line.nudge(ONLY_KEY);
@@ -219,7 +219,7 @@ impl<C: Clock> Limiter<C> {
     }
 }
 
-/// Applies a pure function to the word, again if somebody else changed it meanwhile.
+/// Applies a pure function to the word, again if another thread changed it meanwhile.
 #[inline]
 fn swap_until_kept<R>(word: &AtomicU64, decide: impl Fn(&mut u64) -> R) -> R {
     let mut seen = word.load(Ordering::Relaxed);
@@ -243,7 +243,7 @@ impl<C: Clock> Settle for Limiter<C> {
     }
 
     fn settle(&self, _key: u64, held: &HeldUnder, used: u64) {
-        // The policy cannot have changed: whoever changes it holds the limiter alone.
+        // The policy cannot have changed: changing it takes `&mut self`.
         self.apply(|policy, state, now| policy.settle(state, now, &held.held, &used.into()));
         self.line.nudge(ONLY_KEY);
     }

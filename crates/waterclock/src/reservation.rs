@@ -1,4 +1,4 @@
-//! Holding an estimate now and settling the truth later, in this process.
+//! Reservations of a limiter: hold an estimate now, settle later what was used.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) trait Settle: Sync {
     fn now(&self) -> Timestamp;
     /// Makes what was held for this key what was used.
     fn settle(&self, key: u64, held: &HeldUnder, used: u64);
-    /// Frees what is held at once, and nothing else.
+    /// Frees the units of concurrency limits, and nothing else.
     fn release(&self, key: u64, held: &HeldUnder);
 }
 
@@ -27,9 +27,8 @@ pub(crate) struct HeldUnder {
 /// Units that are charged and not yet used: [`commit`](Self::commit) what was used, or
 /// [`cancel`](Self::cancel).
 ///
-/// Dropped without either, it stays charged at its estimate: whoever held it may have used it. What it
-/// holds of a limit of what is held at once ([`Concurrency`](crate::Concurrency)) is free again, however it
-/// ends.
+/// Dropped without either, it stays charged at its estimate: it may have been used. Units of a
+/// [`Concurrency`](crate::Concurrency) limit are free again, however it ends.
 ///
 /// ```
 /// use waterclock::{Limit, Limiter};

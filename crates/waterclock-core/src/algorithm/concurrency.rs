@@ -23,8 +23,8 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// At most `limit` (up to 65 536) held at the same time. Whoever is not heard of for `lease` holds
-    /// nothing any more.
+    /// At most `limit` (up to 65 536) held at the same time. A unit that is not settled within
+    /// `lease` is free again.
     pub fn new(limit: u64, lease: Duration) -> Result<Self, LimitError> {
         if limit > MAX_LOG {
             return Err(LimitError::ManyHolders);
@@ -93,7 +93,7 @@ impl Meter for Concurrency {
         last.map_or(0, |(ends, _)| ends.saturating_sub(now))
     }
 
-    /// What nobody could give back is not taken.
+    /// A check takes nothing: it could not give it back.
     fn charge(&self, _state: State<'_>, _now: u64, _units: u64) {}
 
     fn debit(&self, _state: State<'_>, _now: u64, _units: u64) {}

@@ -5,14 +5,14 @@
 //! closed, open, or probing. The report that makes them `min_samples` or more, of which errors are
 //! `threshold` or more, opens it. It refuses until `cool_down` has passed; the next check after that is the
 //! probe, and all others are refused until its report: ok closes the breaker and clears the log, an error
-//! opens it again. A probe that nobody reports within another `cool_down` is lost, and the next check is the
+//! opens it again. A probe without a report within another `cool_down` is lost, and the next check is the
 //! next probe. Reports that come while there is no probe to report on are late, and ignored.
 //!
-//! A breaker nobody probes does not stay open for ever: `per` after its cool-down, or its probe's, it is
-//! forgotten, as reports are.
+//! A breaker without probes does not stay open for ever: `per` after its cool-down, or its probe's, it
+//! expires, as reports do.
 //!
 //! Bound: none on what is admitted while it is closed. From the report that opens it, nothing is admitted for
-//! `cool_down`, and then one event in each `cool_down` until a probe succeeds or it is forgotten.
+//! `cool_down`, and then one event in each `cool_down` until a probe succeeds or it expires.
 
 use core::time::Duration;
 
@@ -22,16 +22,16 @@ use crate::store::Log;
 use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG, Timestamp};
 
-/// How something that was admitted ended.
+/// How an admitted request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// As it should.
+    /// It succeeded.
     Ok,
-    /// Badly.
+    /// It failed.
     Error,
 }
 
-/// True is ok.
+/// `true` is ok.
 impl From<bool> for Outcome {
     fn from(ok: bool) -> Self {
         if ok { Self::Ok } else { Self::Error }
@@ -136,7 +136,7 @@ impl ErrorRate {
         Tripped::load(word).map(|tripped| (since(tripped), tripped.is_probing))
     }
 
-    /// What it does at `now`, unless it is closed or would be forgotten by then.
+    /// What it does at `now`, unless it is closed or has expired by then.
     fn tripped(&self, words: &[u64], now: u64) -> Option<Tripped> {
         let forgotten_at = |tripped: &Tripped| tripped.since + self.cool_down + self.per;
         Tripped::load(words[1]).filter(|tripped| now < forgotten_at(tripped))
@@ -202,7 +202,7 @@ fn is_error(size: u64) -> bool {
     counts(size).1 > 0
 }
 
-/// Appends one report and forgets the oldest beyond what a log may have.
+/// Appends one report and drops the oldest beyond what a log may have.
 fn push(log: &mut Log, now: u64, one: u64) {
     match log.entries.back_mut() {
         Some((stamp, size)) if *stamp == now && is_error(*size) == is_error(one) => *size += one,
@@ -249,7 +249,7 @@ impl Meter for ErrorRate {
         newest.map_or(0, |(stamp, _)| (stamp + self.per).saturating_sub(now))
     }
 
-    /// Whoever is admitted after the cool-down is the probe.
+    /// The first request after the cool-down is the probe.
     fn charge(&self, state: State<'_>, now: u64, _units: u64) {
         if self.tripped(state.words, now).is_some() {
             state.words[1] = Tripped { since: now, is_probing: true }.save();

@@ -28,7 +28,7 @@ pub(super) const MAX_DEPTH_NS: u64 = 100 * YEAR_NS;
 /// With at most thirds of a nanosecond and 40 years of debt, `tat` fits one word until 2116.
 const ONE_WORD_SCALE: u64 = 3;
 const ONE_WORD_DEPTH_NS: u64 = 40 * YEAR_NS;
-/// How deep a debit may reach where nobody chose overdraft, unless the bucket itself is deeper. It is
+/// How deep a debit may reach without overdraft, unless the bucket itself is deeper. It is
 /// what one word holds, so that a debt is the same in one word and in two.
 pub(super) const DEBIT_DEPTH_NS: u64 = ONE_WORD_DEPTH_NS;
 
@@ -36,7 +36,9 @@ pub(super) const DEBIT_DEPTH_NS: u64 = ONE_WORD_DEPTH_NS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra {
     capacity: u64,
-    /// What the limit and the period were divided by to get the two below.
+    /// What the limit and the period were divided by to get the two below; 0 if it was defined as a leaky bucket
+    /// that drips one by one. One more `bool` would cost decisions two instructions: the compiler tells algorithms
+    /// apart by the values that `one_word` cannot have.
     common: u64,
     /// Nanoseconds × scale that one unit takes to return.
     step: NonZeroU64,
@@ -47,8 +49,6 @@ pub struct Gcra {
     narrow_depth: u64,
     overdraft: bool,
     one_word: bool,
-    /// It was defined as a leaky bucket that drips one by one.
-    leaky_bucket: bool,
 }
 
 impl Gcra {
@@ -77,13 +77,12 @@ impl Gcra {
             narrow_depth: 0,
             overdraft: false,
             one_word: true,
-            leaky_bucket: false,
         }
     }
 
     /// A bucket for `capacity` units that loses one every `every_ns`.
     pub(super) fn leaky_bucket(capacity: u64, every_ns: u64) -> Self {
-        let gcra = Self { leaky_bucket: true, ..Self::from_ratio(1, every_ns) };
+        let gcra = Self { common: 0, ..Self::from_ratio(1, every_ns) };
         gcra.with_capacity(capacity)
     }
 
@@ -92,8 +91,11 @@ impl Gcra {
     pub(crate) fn scaled(&self, factor: Factor) -> Result<Self, LimitError> {
         let per = factor.interval(self.period()).ok_or(LimitError::LongPeriod("per"))?;
         let capacity = factor.units(self.capacity).ok_or(LimitError::ManyUnits("capacity"))?;
-        let same = Self { leaky_bucket: self.leaky_bucket, ..Self::new(self.limit(), per)? };
-        let scaled = same.with_capacity(capacity).with_overdraft(self.overdraft);
+        let mut scaled = Self::new(self.limit(), per)?;
+        if self.is_leaky_bucket() {
+            scaled.common = 0;
+        }
+        let scaled = scaled.with_capacity(capacity).with_overdraft(self.overdraft);
         if scaled.capacity < capacity { Err(LimitError::SlowRefill) } else { Ok(scaled) }
     }
 
@@ -125,20 +127,20 @@ impl Gcra {
     /// How many units there are per period. A limit of zero is kept as 1 with a capacity of zero.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.scale.get().saturating_mul(self.common)
+        self.scale.get().saturating_mul(self.common.max(1))
     }
 
     /// The period.
     #[must_use]
     pub fn period(&self) -> Duration {
-        Duration::from_nanos(self.step.get().saturating_mul(self.common))
+        Duration::from_nanos(self.step.get().saturating_mul(self.common.max(1)))
     }
 
     /// Whether it was defined as a [`LeakyBucket`](crate::LeakyBucket) that drips one by one, which decides
     /// the same.
     #[must_use]
     pub fn is_leaky_bucket(&self) -> bool {
-        self.leaky_bucket
+        self.common == 0
     }
 
     /// The capacity.
@@ -306,7 +308,7 @@ impl<W: Width> Cells<'_, W> {
         W::load(view.words).minus(self.now(now))
     }
 
-    /// The deepest that a debt may get: one without end helps nobody.
+    /// The deepest that a debt may get.
     fn deepest(&self) -> W {
         let scale = self.gcra.scale.get();
         if self.gcra.overdraft {
@@ -386,7 +388,7 @@ impl<W: Width> Meter for Cells<'_, W> {
         (if tat <= self.now(now) { fresh } else { tat }).save(state.words);
     }
 
-    /// Any debt may be real: whoever can tell how far the clock stepped, shifts it.
+    /// Any debt may be real. A store that knows how far the clock stepped uses `Persist::rewind`.
     fn redate(&self, _state: State<'_>, _now: u64) {}
 
     #[inline]

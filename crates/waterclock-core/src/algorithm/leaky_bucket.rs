@@ -137,7 +137,7 @@ impl Meter for LeakyBucket {
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let (level, anchor) = self.at(state.words, now);
-        // A debt without end helps nobody.
+        // Debts are bounded.
         let drips = (self.deepest() + now.saturating_sub(anchor)) / self.every;
         let most = drips.saturating_mul(self.drip).min(MAX_UNITS);
         state.words.copy_from_slice(&[level.saturating_add(units).min(most), anchor]);

@@ -22,7 +22,7 @@ use crate::{
     MAX_PERIOD, MAX_UNITS, MinInterval, Quota, RollingWindow, SlidingWindow,
 };
 
-/// A wait that never ends. As the largest wait it wins every maximum, as it should.
+/// A wait that never ends; as the largest number it wins every maximum.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// What an algorithm answers. Times are nanoseconds, `now` at most `Timestamp::MAX`.
@@ -52,7 +52,7 @@ pub(crate) trait Meter {
     /// Gives back up to `units`, never beyond fresh.
     fn refund(&self, state: State<'_>, now: u64, units: u64);
     /// Gives back up to `units` of those that were charged at `charged_at`, as far as they still count.
-    /// What a bucket holds is one debt, whoever made it.
+    /// A bucket has one debt, whichever charge made it.
     fn give_back(&self, state: State<'_>, charged_at: u64, now: u64, units: u64) {
         _ = charged_at;
         self.refund(state, now, units);
@@ -263,14 +263,14 @@ pub(crate) fn units(name: &'static str, value: u64) -> Result<u64, LimitError> {
     }
 }
 
-/// A counter after so many more. Twice the limit is as bad as it gets: hammering in uniform mode stops
-/// counting there. What was counted under a higher limit stays.
+/// A counter after so many more units. It stops at twice the limit, which only refusals that count can reach.
+/// What was counted under a higher limit stays.
 pub(crate) fn count_up(count: u64, units: u64, limit: u64) -> u64 {
     count.saturating_add(units).min(count.max(2 * limit))
 }
 
 /// A counter after so many more that were used already. They are remembered for what they are, so that a
-/// refund gives back that much and no more; beyond what can be told apart nobody counts.
+/// refund gives back that much and no more, up to the largest number of units.
 pub(crate) fn count_debit(count: u64, units: u64) -> u64 {
     count.saturating_add(units).min(count.max(MAX_UNITS))
 }

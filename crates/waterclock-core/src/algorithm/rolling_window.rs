@@ -3,7 +3,7 @@
 //! State is one word, the handle of a log of (stamp, size). An entry counts while
 //! `now < stamp + P`. The exact log stamps an admission with its instant. With `buckets = b` it is
 //! stamped with the end of its cell on the grid of width P/b, so a log never has more than b + 1
-//! entries, and what it forgets it forgets late, never early.
+//! entries, and entries expire late, never early.
 //!
 //! Bound: take any half-open window of length D ≤ P and the last admission in it, at time a. When
 //! it was admitted, everything admitted in (a − P, a] still counted (stamps are never earlier than

@@ -66,8 +66,7 @@ pub trait Decide: super::Sealed {
     /// 40 years, or 100 with overdraft, counters at most 2^53 − 1 units.
     fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: &Cost);
 
-    /// Takes into account how something that was admitted ended, so many times. Only limits by the share of
-    /// errors care.
+    /// Counts the outcome of admitted requests, so many times. Only error-rate limits use it.
     fn report(&self, state: &mut State<'_>, now: Timestamp, outcome: Outcome, times: &Cost);
 
     /// Gives back up to so much.
@@ -77,7 +76,7 @@ pub trait Decide: super::Sealed {
     /// what was used is still used. Without it, such a key would wait until the clock caught up.
     fn redate(&self, state: &mut State<'_>, now: Timestamp);
 
-    /// Forgets the key: its words are zero again and its logs are freed.
+    /// Clears the key: its words are zero again and its logs are freed.
     fn clear(&self, state: &mut State<'_>);
 
     /// How long until the state answers as a fresh one if nothing else happens; at zero it may be

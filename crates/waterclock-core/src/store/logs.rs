@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use crate::algorithm::NEVER;
 
-/// The logs of rolling windows and of who holds what: the one kind of state that does not fit a few words.
+/// The logs of rolling windows, concurrency limits and breakers: state that does not fit a few words.
 ///
 /// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
 /// the words it guards, under the same lock.

@@ -8,7 +8,7 @@ use crate::{Decision, LimitSet, Timestamp};
 
 /// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
 /// and need no sets and no second look. Says the same as judge, record and answer do.
-#[inline]
+#[inline(always)]
 pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u64) -> Decision {
     let retry = if cost == 0 { 0 } else { meter.wait(state.view(), now, meter.need(cost)) };
     let allowed = retry == 0;
@@ -43,7 +43,8 @@ impl core::fmt::Debug for OneWord<'_> {
 
 impl OneWord<'_> {
     /// As [`Decide::check`](super::Decide::check).
-    #[inline]
+    // Whether the compiler inlines it by itself changes with every edit, and is worth 20 instructions.
+    #[inline(always)]
     pub fn check(&self, word: &mut u64, now: Timestamp, cost: u64) -> Decision {
         let mut no_logs = Logs::new();
         let state = State::new(core::slice::from_mut(word), &mut no_logs);

@@ -88,7 +88,7 @@ impl ReservedUnits {
         let counts_several = old.counts_several() || new.counts_several();
         let carry = |limit: &Limit| {
             let kept = old.limits().iter().position(|before| before.keeps_state_of(limit))?;
-            // What is held of another unit is no part of what will be said to be used.
+            // Units of another kind are not part of what will be committed.
             let is_same = !counts_several || old.limits()[kept].unit() == limit.unit();
             *self.parts.get(kept).filter(|_| is_same)?
         };

@@ -1,8 +1,8 @@
-//! What the limits said, before anything is recorded.
+//! The result of judging a cost, before anything is recorded.
 
 use crate::{Cost, Limit, LimitSet, Mode, Policy};
 
-/// What the limits of a policy said to a cost, before anything was recorded.
+/// What the limits of a policy make of a cost, before anything is recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
     pub(super) admits: bool,

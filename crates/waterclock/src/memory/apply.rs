@@ -96,7 +96,7 @@ impl<C: Clock> Shared<C> {
     }
 }
 
-/// What one key of one policy is asked for.
+/// One key of one policy, with the sum of its charges.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     table: Arc<Table>,
@@ -104,7 +104,7 @@ pub(super) struct Line {
     pub(super) cost: Cost,
 }
 
-/// A key's state, whichever member of a family it is asked under: its table, and its fingerprint.
+/// Where a key's state is, whichever variant it is checked under: its table, and its fingerprint.
 pub(super) type Spot = (usize, u64);
 
 /// A shard's name in the one order in which shards are locked.
@@ -129,8 +129,13 @@ impl Line {
         Arc::ptr_eq(&self.table, &other.table) && (self.key, &self.cost) == (other.key, &other.cost)
     }
 
-    pub(super) fn answer(&self, shards: &mut Shards<'_>, now: Timestamp, said: Verdict) -> Answer {
-        self.shard(shards).answer_in_full(self.key, now, &self.cost, said)
+    pub(super) fn answer(
+        &self,
+        shards: &mut Shards<'_>,
+        now: Timestamp,
+        verdict: Verdict,
+    ) -> Answer {
+        self.shard(shards).answer_in_full(self.key, now, &self.cost, verdict)
     }
 
     pub(super) fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {

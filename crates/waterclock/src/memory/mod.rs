@@ -64,7 +64,7 @@ impl Member {
         Ok(())
     }
 
-    /// A cost as the policy counts. Where one number must be right nobody asks what it counts.
+    /// A cost as the policy counts. Most policies take one number, and are not looked up for it.
     fn price(&self, verb: Verb, cost: &Cost) -> Result<Cost, StoreError> {
         match cost.plain() {
             Some(_) if !self.table.may_count_several() => Ok(cost.clone()),
@@ -94,8 +94,8 @@ struct Shared<C> {
     hasher: Hasher,
     clock: C,
     book: Mutex<Book>,
-    /// When a reservation must be given back that nobody settled, in nanoseconds; the largest number if
-    /// there is none.
+    /// When the next reservation expires that is to be released, in nanoseconds; the largest number if there
+    /// is none.
     next_release: AtomicU64,
 }
 

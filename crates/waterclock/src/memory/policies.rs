@@ -27,7 +27,7 @@ impl<C: Clock> Shared<C> {
                 }
             }
         };
-        // Keys move over shard by shard; nobody else needs to wait for all of them.
+        // Keys migrate shard by shard: a check never waits for all of them.
         let changed = known.table.set_policy(known.variant, &policy, self.clock.now());
         changed.map_err(StoreError::Unfit)
     }
@@ -64,7 +64,7 @@ impl<C: Clock> Shared<C> {
         if variant == Variant::BASE {
             members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
         } else {
-            // Keys move over shard by shard; nobody else needs to wait for all of them.
+            // Keys migrate shard by shard: a check never waits for all of them.
             drop(members);
             table.remove_variant(variant, self.clock.now());
         }

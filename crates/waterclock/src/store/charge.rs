@@ -36,7 +36,7 @@ impl<'a> Charge<'a> {
     }
 }
 
-/// What a store does with the charges of one call.
+/// What a store does with the charges of one call. Every store implements all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Decide, and charge all of them or none.
@@ -106,6 +106,7 @@ impl Answer {
 
 /// What decided: the store that holds the state, or a substitute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Source {
     /// The one place where the state lives.
     #[default]

@@ -1,7 +1,7 @@
 //! Policies that share their keys.
 //!
-//! Each shard knows the whole family, and each state says by which member it was written. So a key has
-//! one state, in one place, under one lock, whichever member it is asked under.
+//! Each shard knows the whole family, and each state is tagged with the variant that wrote it. So a key has
+//! one state, in one place, under one lock, whichever variant it is checked under.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl Variant {
     pub(crate) const BASE: Self = Self(0);
 }
 
-/// A key, and the member that it is asked under.
+/// A key, and the variant that it is checked under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) fingerprint: u64,
@@ -139,7 +139,7 @@ impl Family {
         self.variants.remove(&variant);
     }
 
-    /// States never get smaller words: whoever was removed may have been the widest.
+    /// States never get smaller: a removed variant may have been the widest.
     fn measure(&mut self) {
         let widest = self.variants.values().map(|policy| policy.words()).max().unwrap_or(0);
         self.words = if self.is_tagged() {
@@ -177,8 +177,8 @@ impl Family {
         (policy, &mut words[1..1 + policy.words()])
     }
 
-    /// What a state means to a member. What is fresh to whom it was written by is fresh to all: it may be
-    /// forgotten at any time.
+    /// What a state means to a member. A state that is fresh to the variant that wrote it is fresh to all: it may be
+    /// evicted at any time.
     pub(super) fn seen<T>(
         &self,
         under: Variant,
@@ -234,7 +234,7 @@ impl Family {
         policy.adopt(seen.view(), &mut State::new(to, logs));
     }
 
-    /// Gives units back. They are the same units whoever charged them; but a time is a member's own.
+    /// Gives units back. Units are the same for every variant; a time is the variant's own.
     pub(super) fn refund(
         &self,
         under: Variant,
@@ -272,7 +272,7 @@ impl Family {
         } else if stays == variant {
             policy.migrate(by, memory, &mut state, now);
         } else if self.migration == Migration::Units {
-            // It has been removed, so nobody will ask under the old limit again.
+            // The variant was removed: its limits will not be checked again.
             policy.migrate(by, memory, &mut state, now);
         } else {
             policy.migrate_variant(self.migration, by, memory, &mut state, now);

@@ -7,8 +7,10 @@
 mod family;
 mod layout;
 mod prefetch;
+mod rebuild;
 mod saved;
 mod shard;
+mod states;
 
 use waterclock_core::store::{
     Decide as _, Logs, Migration, Reserve as _, ReservedUnits, State, Verdict,
@@ -21,8 +23,8 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, loc
 use family::MOST_WORDS;
 pub(crate) use family::{Family, Key, Variant};
 use prefetch::{Hint, fetch};
+use rebuild::Rebuild;
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
-use shard::Rebuild;
 pub(crate) use shard::Shard;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
@@ -78,7 +80,7 @@ impl Table {
         usize::try_from(fingerprint >> self.shift).unwrap_or(0)
     }
 
-    /// The shard with this number. Whoever locks several does so in ascending order.
+    /// The shard with this number. Several are always locked in ascending order.
     #[inline]
     pub(crate) fn lock(&self, shard: usize) -> Locked<'_> {
         Locked { shard: lock(&self.cells[shard].0), number: shard, table: self }
@@ -222,7 +224,7 @@ impl Table {
         }
     }
 
-    /// Frees what is held at once, and nothing else.
+    /// Frees the units of concurrency limits, and nothing else.
     pub(crate) fn release(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         if let Some(policy) = &held.policy {
@@ -280,7 +282,7 @@ impl Table {
 
     /// Removes a policy that shares the keys; they go on under the one that the family is named by.
     pub(crate) fn remove_variant(&self, variant: Variant, now: Timestamp) {
-        // Nothing stands in the way of fewer members.
+        // Removing a variant cannot fail.
         _ = self.change(now, |family| {
             family.remove(variant);
             Ok(())
@@ -387,7 +389,7 @@ impl Locked<'_> {
         self.shard.debit(key, now, cost);
     }
 
-    /// Takes into account how what was admitted ended, so many times.
+    /// Counts the outcome of admitted requests.
     pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
         if !times.is_zero() && self.shard.policy(key.under).takes_reports() {
             self.find_place(key, now);
@@ -414,7 +416,7 @@ impl Locked<'_> {
         self.shard.hold(key, now, cost, verdict, until)
     }
 
-    /// Makes what was held under a policy, which may be another by now, what was used.
+    /// Settles what was held under a policy, which may have been replaced since.
     pub(crate) fn settle(
         &mut self,
         key: Key,
@@ -432,7 +434,7 @@ impl Locked<'_> {
         self.shard.settle(key, now, then, held, used);
     }
 
-    /// Sees to it that a key has a place, if there is one.
+    /// Gives a key a place, if there is one left.
     fn find_place(&mut self, key: Key, now: Timestamp) {
         if self.shard.knows(key.fingerprint) {
             return;
@@ -446,11 +448,11 @@ impl Locked<'_> {
 
     fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
         self.table.give_back(self.shard.rebuild(how, now));
-        self.tell_extent();
+        self.publish_extent();
     }
 
-    /// Says where the shard's memory is now.
-    fn tell_extent(&self) {
+    /// Publishes where the shard's memory is now, for prefetching.
+    fn publish_extent(&self) {
         self.table.hints[self.number].set(self.shard.extent());
     }
 }

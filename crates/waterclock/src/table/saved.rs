@@ -193,7 +193,7 @@ impl Table {
         for shard in shards {
             let mut locked = self.lock(shard);
             locked.shard.expect(usize::try_from(each).unwrap_or(0));
-            locked.tell_extent();
+            locked.publish_extent();
         }
     }
 

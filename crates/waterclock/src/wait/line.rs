@@ -1,4 +1,4 @@
-//! Who waits for what, in order of arrival: one queue per key, no timers, no checks.
+//! The waiters, in order of arrival: one queue per key, no timers, no checks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::task::{Context, Poll, Waker};
@@ -9,12 +9,12 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 /// The queues of a limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// How many wait in all, so that a limiter nobody waits on pays one load for the question.
+    /// How many wait in all, so that a limiter without waiters pays one load.
     waiting: AtomicUsize,
     queues: Mutex<HashMap<u64, Queue>>,
 }
 
-/// Those who wait for one key, by the order in which they came.
+/// The waiters for one key, in the order in which they came.
 #[derive(Debug, Default)]
 struct Queue {
     next: u64,
@@ -31,13 +31,13 @@ struct Waiting {
 }
 
 impl Line {
-    /// Whether nobody waits for any key.
+    /// Whether there are no waiters.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 
-    /// What those who wait for a key want together; zero when nobody does.
+    /// What the waiters for a key want together.
     pub(crate) fn backlog(&self, key: u64) -> u64 {
         lock(&self.queues).get(&key).map_or(0, |queue| queue.cost.max(1))
     }
@@ -57,7 +57,7 @@ impl Line {
         Ok(Place { line: self, key, number })
     }
 
-    /// Lets the first in line look again: something was given back.
+    /// Wakes the first in line: something was given back.
     pub(crate) fn nudge(&self, key: u64) {
         if self.is_empty() {
             return;
@@ -65,7 +65,7 @@ impl Line {
         wake(lock(&self.queues).get_mut(&key).and_then(Queue::nudge_first));
     }
 
-    /// Lets the first of every queue look again: the policy changed.
+    /// Wakes the first of every queue: the policy changed.
     pub(crate) fn nudge_all(&self) {
         let wakers: Vec<_> = lock(&self.queues).values_mut().map(Queue::nudge_first).collect();
         wakers.into_iter().for_each(wake);

@@ -60,7 +60,7 @@ pub(crate) struct Options {
 
 /// A wait that has not begun: `.await` it, or [`block`](Wait::block) on it.
 ///
-/// Those who wait for one key pass in the order in which they came; a check of that key does not
+/// Waiters for one key pass in the order in which they came; a check of that key does not
 /// overtake them. Dropping a wait frees its place for the next.
 #[must_use = "a wait does nothing until it is awaited or blocked on"]
 pub struct Wait<'a> {
@@ -81,7 +81,7 @@ impl<'a> Wait<'a> {
         Self { gate: Box::new(gate), cost, options }
     }
 
-    /// Give up when it would take longer than this; at once, if that can be told.
+    /// Give up when it would take longer than this; at once, if that is known.
     pub fn within(mut self, deadline: Duration) -> Self {
         self.options.within = Some(deadline);
         self

@@ -1,4 +1,4 @@
-//! What one waiter does next. No timers and no threads here: whoever drives it sleeps for it.
+//! What one waiter does next. No timers and no threads here: the caller sleeps.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl<'a> Waiter<'a> {
             if decision.is_allowed() {
                 return Ok(Step::Done(Ok(())));
             }
-            // Somebody else's check came between; a part of the cost is of no use here.
+            // Another check came between; a part of the cost is of no use here.
             self.gate.refund(decision.granted());
         }
         let wait = self.in_time(now, decision)?;

@@ -75,7 +75,7 @@ async fn one_number_is_no_cost_of_several_units() {
         "p",
         [Limit::per_second(1).with_name("a"), Limit::per_second(1).with_name("b").with_unit("b")],
     );
-    assert_eq!(nary.unwrap().with_mode(Mode::Partial).unwrap_err(), PolicyError::NotNary);
+    assert_eq!(nary.unwrap().with_mode(Mode::Partial).unwrap_err(), PolicyError::NotPartial);
 }
 
 #[tokio::test]

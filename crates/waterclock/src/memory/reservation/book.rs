@@ -1,7 +1,7 @@
-//! The reservations of a store: bounded, found by id, forgotten when their time is over.
+//! The reservations of a store: bounded, found by id, dropped when they expire.
 //!
-//! Nothing here runs by itself. What is merely forgotten is forgotten a few at a time, whenever somebody
-//! reserves or settles; what must be given back is found by its key before that key is asked about. Trees
+//! Nothing here runs by itself. Expired reservations are dropped a few at a time by calls that reserve
+//! or settle; those to be released are found by their key before that key is checked. Trees
 //! grow by a node at a time: no reservation waits until thousands of others were moved.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,8 +13,8 @@ use crate::memory::apply::{Line, Spot};
 use crate::store::{OnExpiry, ReservationIds, Settled};
 use crate::sync::Arc;
 
-/// How many reservations whose time is over are forgotten by the way.
-const A_FEW: usize = 8;
+/// How many expired reservations one call drops.
+const DROPPED_PER_CALL: usize = 8;
 
 /// When a reservation's time is over, and its number: what is sooner comes first.
 pub(super) type Due = (Timestamp, u64);
@@ -64,7 +64,7 @@ pub(in crate::memory) struct Book {
     by_id: BTreeMap<Arc<str>, u64>,
     reservations: BTreeMap<u64, Reservation>,
     by_expiry: BTreeSet<Due>,
-    /// Those that are given back if nobody settles them in time.
+    /// Those that are released if they are not settled in time.
     releases: BTreeSet<Due>,
     releases_of: BTreeSet<(Spot, Due)>,
     /// How many are held under each policy and not settled.
@@ -90,8 +90,8 @@ impl Book {
         self.max = max;
     }
 
-    /// How many are held under a policy and not settled, those included whose time is over and that
-    /// nobody has come by since.
+    /// How many are held under a policy and not settled, expired ones included that were not
+    /// dropped yet.
     pub(in crate::memory) fn held_under(&self, policy: &str) -> usize {
         self.held_under.get(policy).copied().unwrap_or(0)
     }
@@ -145,7 +145,7 @@ impl Book {
         }
     }
 
-    /// A reservation that holds no more is nobody's to release or to count.
+    /// A settled reservation is neither released nor counted.
     fn count_out(&mut self, number: u64) {
         let Some(reservation) = self.reservations.get(&number) else { return };
         if reservation.settled.is_some() {
@@ -175,9 +175,9 @@ impl Book {
         Some(removed)
     }
 
-    /// Forgets a few whose time is over and of which nothing is given back.
-    pub(super) fn forget_a_few(&mut self, now: Timestamp) {
-        for _ in 0..A_FEW {
+    /// Drops a few expired reservations that need no release.
+    pub(super) fn drop_expired(&mut self, now: Timestamp) {
+        for _ in 0..DROPPED_PER_CALL {
             match self.by_expiry.first() {
                 Some(&due) if due.0 <= now && !self.releases.contains(&due) => self.remove(due.1),
                 _ => return,
@@ -185,7 +185,7 @@ impl Book {
         }
     }
 
-    /// When the next one must be given back, if nobody settles it.
+    /// When the next one must be released, if it is not settled.
     pub(super) fn next_release(&self) -> Option<Timestamp> {
         self.releases.first().map(|(at, _)| *at)
     }

@@ -18,8 +18,8 @@ use crate::sync::{Arc, Ordering, lock};
 pub(super) use book::Book;
 use book::{HeldLine, Reservation};
 
-/// How many reservations of other keys are given back by whoever comes by: few enough not to be felt.
-const GIVEN_BACK_BY_THE_WAY: usize = 64;
+/// How many expired reservations of other keys a call releases: few enough not to be felt.
+const RELEASED_PER_CALL: usize = 64;
 
 impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
@@ -36,7 +36,7 @@ impl<C: Clock> Shared<C> {
         let mut book = lock(&self.book);
         let now = self.clock.now();
         self.release_due(&mut book, lines.iter().map(Line::spot), now);
-        book.forget_a_few(now);
+        book.drop_expired(now);
         if let Some(id) = hold.id {
             self.free_id(&mut book, id, now);
         }
@@ -109,7 +109,7 @@ impl<C: Clock> Shared<C> {
             known.lines.iter().map(|held| held.line.spot()).collect()
         };
         self.release_due(&mut book, spots.into_iter(), now);
-        book.forget_a_few(now);
+        book.drop_expired(now);
         let known = book.find(id, now).ok_or_else(unknown)?;
         let settled = known.settlement(with)?;
         known.apply(now, &settled.used);
@@ -118,8 +118,7 @@ impl<C: Clock> Shared<C> {
         Ok(settled)
     }
 
-    /// Gives back what nobody settled in time: everything that was held for these keys, and a little of
-    /// the rest.
+    /// Releases expired reservations: all for these keys, and a few of the others.
     fn release_due(&self, book: &mut Book, spots: impl Iterator<Item = Spot>, now: Timestamp) {
         if book.next_release().is_none_or(|at| at > now) {
             return;
@@ -129,7 +128,7 @@ impl<C: Clock> Shared<C> {
                 due.release();
             }
         }
-        for _ in 0..GIVEN_BACK_BY_THE_WAY {
+        for _ in 0..RELEASED_PER_CALL {
             match book.take_due(None, now) {
                 Some(due) => due.release(),
                 None => break,
@@ -139,7 +138,7 @@ impl<C: Clock> Shared<C> {
     }
 
     /// Makes an id free that one has whose time is over. So many may be due that this one was not yet given
-    /// back, and it may be for other keys: once another has its id, nobody would find it again.
+    /// back, and it may be for other keys: once another has its id, it would not be found again.
     fn free_id(&self, book: &mut Book, id: &str, now: Timestamp) {
         if let Some(over) = book.take_expired(id, now)
             && over.awaits_release()
@@ -149,15 +148,15 @@ impl<C: Clock> Shared<C> {
         }
     }
 
-    /// Lets checks know when they have to look. Only after the shards were changed: whoever is told that
+    /// Tells checks when the next release is due. Only after the shards were changed: a check that sees that
     /// nothing is due must find it done.
     fn note_next_release(&self, book: &Book) {
         let at = book.next_release().map_or(u64::MAX, Timestamp::as_nanos);
         self.next_release.store(at, Ordering::Release);
     }
 
-    /// To be called before a key is asked about, with no lock held: what somebody held of it and did not
-    /// settle in time may have to be given back first. Costs one load where nothing is.
+    /// To be called before a key is asked about, with no lock held: an expired reservation of it may
+    /// have to be released first. Costs one load where none is.
     #[inline]
     pub(super) fn release_before(&self, now: Timestamp, spot: impl FnOnce() -> Spot) {
         if now.as_nanos() >= self.next_release.load(Ordering::Acquire) {

@@ -17,13 +17,13 @@
 //! variants, the number of the one that it was last charged under, from 1, or 0; the words of its state;
 //! then, for each of its logs, the number of entries and the entries.
 
-mod error;
 mod parse;
 mod restore;
 mod words;
 mod write;
 
-pub use error::RestoreError;
+use std::{fmt, io};
+
 pub use restore::Restored;
 pub use write::Saved;
 
@@ -33,3 +33,56 @@ const VERSION: u64 = 1;
 const END: u64 = 0;
 const POLICY: u64 = 1;
 const SHARD: u64 = 2;
+
+/// Why a snapshot was not restored; the store is as it was.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// It could not be read.
+    Io(io::Error),
+    /// It is not a snapshot.
+    Foreign,
+    /// It was written in a version of the format that this program does not know.
+    Version(u64),
+    /// It is cut off, or was changed since it was written.
+    Damaged,
+    /// It was written by a program that hashes keys differently, so no key would be found.
+    Hash,
+    /// The store was used before with another seed of its hash.
+    InUse,
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "the snapshot cannot be read: {error}"),
+            Self::Foreign => f.write_str("this file is not a snapshot; give one that a store wrote"),
+            Self::Version(version) => write!(
+                f,
+                "the snapshot is of version {version}, which this program does not know; restore it with \
+                 the program that wrote it"
+            ),
+            Self::Damaged => f.write_str(
+                "the snapshot is cut off or was changed since it was written; take an older one",
+            ),
+            Self::Hash => f.write_str(
+                "the snapshot was written by a build that hashes keys differently; restore it with that build",
+            ),
+            Self::InUse => f.write_str(
+                "the store has been asked before the snapshot was restored; restore it before the first check",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Self::Io(error) = self { Some(error) } else { None }
+    }
+}
+
+impl From<io::Error> for RestoreError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -43,7 +43,7 @@ impl<C: Clock> MemoryStore<C> {
                 words.clear();
                 let locked = table.lock(number);
                 let family = locked.shard.family();
-                // Whoever changes a policy goes through the shards, too: both are found then.
+                // A policy changes shard by shard, too: then both families are written.
                 let variants = match &under {
                     Some((before, variants)) if Arc::ptr_eq(before, family) => variants,
                     _ => {
