@@ -95,25 +95,25 @@ impl Rule {
     /// The key of a descriptor that this rule matches.
     pub fn key(
         &self,
-        served: &ActivePolicy,
+        policy: &ActivePolicy,
         domain: &str,
         descriptor: &[Entry<'_>],
     ) -> Result<Key<'static>, BadKey> {
-        if !served.config().key.is_empty() {
+        if !policy.config().key.is_empty() {
             let field = |name: &str| {
                 let entry = descriptor.iter().find(|(key, _)| *key == name);
                 entry.map(|(_, value)| Cow::Borrowed(*value))
             };
-            return served.key_of_fields(field);
+            return policy.key_of_fields(field);
         }
         let shares = |key: &str| {
             match &self.key {
                 Some(names) => names.iter().any(|name| **name == *key),
                 // The key stays the same when the tier changes.
-                None => key != TIER || !served.has_tiers(),
+                None => key != TIER || !policy.has_tiers(),
             }
         };
-        served.key_of_entries(domain, descriptor.iter().copied().filter(|(key, _)| shares(key)))
+        policy.key_of_entries(domain, descriptor.iter().copied().filter(|(key, _)| shares(key)))
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Running {
     listening: JoinSet<()>,
     others: JoinSet<()>,
     connections: Arc<Semaphore>,
-    asked: mpsc::Sender<()>,
+    reload: mpsc::Sender<()>,
     timing: Timing,
     snapshot: Option<PathBuf>,
 }
@@ -88,12 +88,12 @@ impl Running {
             info!(face = face.name(), %address, "listening");
         }
         let mut others = JoinSet::new();
-        let (asked, told) = mpsc::channel(1);
+        let (reload, reloads) = mpsc::channel(1);
         if let Some(path) = config.path.clone() {
             let at_start = RestartSettings::of(&config);
             let server = Arc::clone(&server);
             let in_force = InForce { server, certificates, bound, at_start };
-            others.spawn(keep_reloading(in_force, path, (files, contents), told));
+            others.spawn(keep_reloading(in_force, path, (files, contents), reloads));
         }
         others.spawn(log_store_state(Arc::clone(&server)));
         others.spawn(halve_refusals(Arc::clone(&server)));
@@ -101,7 +101,7 @@ impl Running {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), path, every));
         }
-        Ok(Running { server, listening, others, connections, asked, timing, snapshot })
+        Ok(Running { server, listening, others, connections, reload, timing, snapshot })
     }
 
     /// What all connections share.
@@ -112,7 +112,7 @@ impl Running {
 
     /// Reads the file again, changed or not.
     pub fn reload(&self) {
-        _ = self.asked.try_send(());
+        _ = self.reload.try_send(());
     }
 
     /// Stops gracefully: reports not ready, stops accepting, drains connections, writes the snapshot.
@@ -130,9 +130,9 @@ impl Running {
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
         if let Some(path) = &self.snapshot {
-            self.server.engine.store().save(path);
+            self.server.engine.save(path);
         }
-        self.server.engine.store().close().await;
+        self.server.engine.close().await;
         info!("stopped");
     }
 }
@@ -142,7 +142,7 @@ async fn log_store_state(server: Arc<Server>) {
     let mut was = false;
     loop {
         sleep(POLL_STORE).await;
-        let is = server.engine.store().is_degraded();
+        let is = server.engine.is_degraded();
         match (was, is) {
             (false, true) => warn!("store unreachable; applying each policy's on_store_error"),
             (true, false) => info!("store reachable again"),
@@ -163,6 +163,6 @@ async fn keep_snapshots(server: Arc<Server>, path: PathBuf, every: Duration) {
     loop {
         sleep(every).await;
         let (server, path) = (Arc::clone(&server), path.clone());
-        _ = tokio::task::spawn_blocking(move || server.engine.store().save(&path)).await;
+        _ = tokio::task::spawn_blocking(move || server.engine.save(&path)).await;
     }
 }

@@ -57,7 +57,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Who checks, and how long they wait for the store.
+/// The protocol that checks, and its deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     /// The protocol, for the counters.
@@ -153,7 +153,7 @@ impl Engine {
         key: &Key<'_>,
         cost: u64,
     ) -> Option<Decision> {
-        let store = self.store.memory()?;
+        let store = self.memory.as_ref()?;
         if self.overrides.get(policy.name(), key).is_some() {
             return None;
         }
@@ -294,7 +294,7 @@ impl Engine {
         let answers = if charges.is_empty() {
             Vec::new()
         } else {
-            self.store.apply(deadline, verb, &charges, &self.metrics).await?
+            self.apply_charges(deadline, verb, &charges).await?
         };
         Ok(Charged { routes, answers, is_blocked })
     }
@@ -439,9 +439,7 @@ impl Engine {
     ) -> Round {
         let budgets = budgets(checks, in_shadow);
         let answers = join_all(
-            budgets
-                .iter()
-                .map(|budget| self.store.apply(deadline, verb, &budget.charges, &self.metrics)),
+            budgets.iter().map(|budget| self.apply_charges(deadline, verb, &budget.charges)),
         )
         .await;
         let mut round = Round::default();

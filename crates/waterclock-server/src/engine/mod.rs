@@ -3,7 +3,6 @@
 mod check;
 mod key;
 mod overrides;
-mod particular;
 mod plan;
 mod policy;
 mod rate;
@@ -17,13 +16,11 @@ mod throttle;
 pub use self::check::{Caller, Check};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::overrides::{NewOverride, Overrides};
-pub use self::particular::{Particular, Standing};
 pub use self::plan::Plan;
 pub use self::policy::{ActivePolicy, TIER};
 pub use self::rate::Rate;
 pub use self::reply::{Outcome, Reply};
 pub use self::reservation::{Holding, Terms};
-pub use self::store::EngineStore;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub use self::redis::redis_store;
@@ -34,6 +31,7 @@ pub(crate) use self::redis::certificate_authority;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use waterclock::{DynStore, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
 use self::throttle::Throttle;
@@ -41,7 +39,9 @@ use crate::observe::{Face, Metrics, Refused, Tally, Totals};
 
 /// Policies, overrides and the store behind them.
 pub struct Engine {
-    store: EngineStore,
+    store: DynStore,
+    /// The same store, if it is in memory.
+    memory: Option<MemoryStore<TscClock>>,
     plan: ArcSwap<Plan>,
     overrides: Overrides,
     /// Held while overrides change, so that the store and they agree.
@@ -64,10 +64,11 @@ pub(crate) struct PolicyCount {
 impl Engine {
     /// An engine with the policies of a configuration, on the store it names.
     pub async fn new(config: &Config, metrics: Arc<Metrics>) -> Result<Engine, Invalid> {
-        let store = EngineStore::open(&config.store)?;
+        let (store, memory) = store::open(&config.store)?;
         let plan = Plan::new(config, &metrics)?;
         let engine = Engine {
             store,
+            memory,
             plan: ArcSwap::from_pointee(Plan::empty()),
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
@@ -75,13 +76,13 @@ impl Engine {
             metrics,
             refused: Refused::new(config.server.show_keys),
         };
-        engine.store.probe().await?;
+        store::probe(&engine.store).await?;
         engine.activate(plan).await?;
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
         Throttle::set_up(&engine.store).await.map_err(invalid)?;
         reservation::set_up(&engine.store).await.map_err(invalid)?;
         if let Some(path) = &config.store.snapshot {
-            engine.store.restore(path);
+            engine.restore(path);
         }
         Ok(engine)
     }
@@ -92,7 +93,7 @@ impl Engine {
     }
 
     /// The store.
-    pub fn store(&self) -> &EngineStore {
+    pub fn store(&self) -> &DynStore {
         &self.store
     }
 
@@ -128,11 +129,11 @@ impl Engine {
     /// The counters of every policy by name, and those of `CL.THROTTLE` if it was used.
     pub(crate) fn policy_counts(&self) -> Vec<PolicyCount> {
         let plan = self.plan();
-        let reservations = self.store.reservations();
+        let reservations = self.reservations();
         let count = |name: &str, totals, limits| PolicyCount {
             name: name.to_owned(),
             totals,
-            keys: self.store.keys_of(name),
+            keys: self.keys_of(name),
             reservations: reservations.get(name).copied().unwrap_or_default(),
             limits,
         };
@@ -152,15 +153,13 @@ impl Engine {
 
     /// Brings the gauges up to date.
     pub(crate) fn update_gauges(&self) {
-        self.metrics.set_degraded(self.store.is_degraded());
-        for (kind, total) in self.store.failures() {
-            self.metrics.set_store_errors(kind, total);
-        }
-        let (plan, reservations) = (self.plan(), self.store.reservations());
+        self.metrics.set_degraded(self.is_degraded());
+        self.store_failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
+        let (plan, reservations) = (self.plan(), self.reservations());
         let mut gauges = self.metrics.of_policies();
         for active in plan.policies() {
             let name = active.name();
-            gauges.keys(name, self.store.keys_of(name));
+            gauges.keys(name, self.keys_of(name));
             gauges.reservations(name, reservations.get(name).copied().unwrap_or_default());
             for limit in active.scope().policy().limits() {
                 if let Some(most) = limit.max_cost() {
@@ -168,6 +167,6 @@ impl Engine {
                 }
             }
         }
-        self.metrics.set_overflowed(self.store.overflowed());
+        self.metrics.set_overflowed(self.overflowed());
     }
 }

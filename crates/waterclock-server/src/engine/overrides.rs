@@ -126,7 +126,7 @@ impl Engine {
     async fn remove_override(&self, policy: &ActivePolicy, key: &Key<'_>) {
         let cleared = self.overrides.clear(policy.name(), key);
         if let Some(Override::Limits(limits)) = cleared {
-            self.store.remove(limits.name()).await;
+            self.remove_policy(limits.name()).await;
         }
     }
 }

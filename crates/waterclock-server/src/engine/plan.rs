@@ -77,7 +77,7 @@ impl Engine {
                 continue;
             }
             changed.push(policy);
-            if let Err(error) = self.store.set(policy).await {
+            if let Err(error) = self.set_policy(policy).await {
                 self.roll_back(&before, &changed).await;
                 return Err(Invalid::from(error.to_string()));
             }
@@ -91,13 +91,13 @@ impl Engine {
         self.plan.store(Arc::new(plan));
         for policy in changed {
             if let Some(old) = before.policy(policy.name()) {
-                self.store.remove_old_variants(old, &policy).await;
+                self.remove_old_variants(old, &policy).await;
             }
         }
         for name in gone {
             self.overrides.clear_policy(&name);
             self.refused.forget(&name);
-            self.store.remove(&name).await;
+            self.remove_policy(&name).await;
         }
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Engine {
     async fn roll_back(&self, before: &Plan, changed: &[&Arc<ActivePolicy>]) {
         for policy in changed {
             match before.policy(policy.name()) {
-                Some(old) => _ = self.store.set(old).await,
-                None => self.store.remove(policy.name()).await,
+                Some(old) => _ = self.set_policy(old).await,
+                None => self.remove_policy(policy.name()).await,
             }
         }
     }

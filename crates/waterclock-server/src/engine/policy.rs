@@ -6,11 +6,12 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use waterclock::{
-    Cost, CostError, HeaderStyle, Limit, Migration, Policy, PolicyError, Scope, StoreError, Verb,
+    Cost, CostError, DynStore, HeaderStyle, Limit, Migration, Policy, PolicyError, Scope, Store,
+    StoreError, Verb,
 };
 use waterclock_config::PolicyConfig;
 
-use super::{EngineStore, Key, Rate};
+use super::{Key, Rate};
 use crate::observe::Tally;
 
 /// Different rates that calls of one policy may bring.
@@ -94,7 +95,7 @@ impl ActivePolicy {
     pub(super) async fn with_rate(
         &self,
         rate: Rate,
-        store: &EngineStore,
+        store: &DynStore,
     ) -> Result<Arc<Policy>, StoreError> {
         if let Some(policy) = self.by_rate.read().get(&rate) {
             return Ok(Arc::clone(policy));
@@ -122,7 +123,7 @@ impl ActivePolicy {
     pub(super) async fn in_shadow(
         &self,
         policy: &Policy,
-        store: &EngineStore,
+        store: &DynStore,
     ) -> Result<Arc<Policy>, StoreError> {
         if let Some(known) = self.shadows.read().get(policy.name()) {
             return Ok(Arc::clone(known));
@@ -143,7 +144,7 @@ impl ActivePolicy {
         &self,
         key: &Key<'_>,
         limits: &[Limit],
-        store: &EngineStore,
+        store: &DynStore,
     ) -> Result<Arc<Policy>, StoreError> {
         // Names get into logs; keys must not.
         let name = format!("{}@admin:{:x}", self.name(), Sha256::digest(key.bytes()));

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterclock::{
-    Charge, Clock, Hold, Limit, OnExpiry, Policy, Settled, Settlement, StoreError, Verb,
+    Charge, Clock, DynStore, Hold, Limit, OnExpiry, Policy, Settled, Settlement, Store, StoreError,
+    Verb,
 };
 use waterclock_http::compose_key;
 
 use super::check::{Route, Variants};
-use super::{Check, Engine, EngineStore, Outcome, Reply, missing_answer};
+use super::{Check, Engine, Outcome, Reply, missing_answer};
 use crate::observe::Face;
 
 /// The policy of charges that nothing limits. Names in files have no dot.
@@ -42,9 +43,9 @@ pub struct Holding {
 }
 
 /// Gives the store the policy of charges that nothing limits.
-pub(super) async fn set_up(store: &EngineStore) -> Result<(), StoreError> {
+pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
     let policy = Policy::new(UNLIMITED, Vec::<Limit>::new());
-    store.set_plain(policy.map_err(|error| StoreError::Unfit(error.to_string()))?).await
+    store.set_policy(policy.map_err(|error| StoreError::Unfit(error.to_string()))?).await
 }
 
 /// What holds the units of one check.
@@ -80,7 +81,7 @@ impl Engine {
 
     /// Settles a reservation, once. Settling it again answers the same and changes nothing.
     pub async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        self.store.settle(id, with, &self.metrics).await
+        self.timed(self.store.settle(id, with)).await
     }
 
     async fn hold(
@@ -105,7 +106,7 @@ impl Engine {
             .collect();
         let Terms { id, ttl, on_expiry } = terms;
         let hold = Hold { id, ttl, charges: &charges, on_expiry };
-        let reserved = self.store.reserve(&hold, &self.metrics).await?;
+        let reserved = self.timed(self.store.reserve(&hold)).await?;
         let mut answers = reserved.answers.into_iter();
         let mut replies = Vec::with_capacity(checks.len());
         for held in held {

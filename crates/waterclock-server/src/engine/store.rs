@@ -1,4 +1,4 @@
-//! The store of this server: in memory or on Redis.
+//! The engine's store: any [`Store`], and the memory store itself where only that can help.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,67 +6,57 @@ use std::time::Duration;
 
 use tracing::warn;
 use waterclock::{
-    Answer, Charge, Clock, DynStore, Failure, Hold, MemoryStore, Migration, Policy, Reserved,
-    Settled, Settlement, Store, StoreError, Timestamp, TscClock, Verb,
+    Answer, Charge, Clock, DynStore, Failure, MemoryStore, Migration, Policy, Store, StoreError,
+    TscClock, Verb,
 };
 use waterclock_config::{Address, Invalid, StoreConfig};
 
 use super::redis::redis_store;
-use super::{ActivePolicy, snapshot};
-use crate::observe::Metrics;
+use super::{ActivePolicy, Engine, snapshot};
 
-/// The store, and what only a store in this process can do.
-pub struct EngineStore {
-    store: DynStore,
-    /// The same store, if it is in this process: it decides without a future, and can be counted and saved.
-    memory: Option<MemoryStore<TscClock>>,
+/// The store that a configuration names. A memory store is also returned as itself: it decides without a future, counts
+/// its keys and writes snapshots.
+pub(super) fn open(
+    config: &StoreConfig,
+) -> Result<(DynStore, Option<MemoryStore<TscClock>>), Invalid> {
+    match config.address()? {
+        Address::Memory => {
+            let max_keys = usize::try_from(config.max_keys).unwrap_or(usize::MAX);
+            let memory = MemoryStore::new(max_keys, TscClock::default());
+            Ok((DynStore::new(memory.clone()), Some(memory)))
+        }
+        Address::Redis(url) => {
+            let store = redis_store(config, &url)?.start();
+            let store = store.map_err(|error| Invalid::from(error.to_string()))?;
+            Ok((DynStore::new(store), None))
+        }
+    }
 }
 
-impl EngineStore {
-    pub(super) fn open(config: &StoreConfig) -> Result<EngineStore, Invalid> {
-        match config.address()? {
-            Address::Memory => {
-                let max_keys = usize::try_from(config.max_keys).unwrap_or(usize::MAX);
-                let memory = MemoryStore::new(max_keys, TscClock::default());
-                Ok(EngineStore { store: DynStore::new(memory.clone()), memory: Some(memory) })
-            }
-            Address::Redis(url) => redis_store(config, &url)?
-                .start()
-                .map(|store| EngineStore { store: DynStore::new(store), memory: None })
-                .map_err(|error| Invalid::from(error.to_string())),
+/// Logs what an operator should know about the servers of a shared store. A server that is too old is an error; one that
+/// does not answer may come back.
+pub(super) async fn probe(store: &DynStore) -> Result<(), Invalid> {
+    match store.probe().await {
+        Ok(warnings) => warnings.iter().for_each(|warning| warn!("{warning}")),
+        Err(error) if error.failure() == Some(Failure::Version) => {
+            return Err(Invalid::from(error.to_string()));
         }
+        Err(error) => warn!("store unreachable; applying each policy's on_store_error: {error}"),
     }
+    Ok(())
+}
 
-    /// Logs what an operator should know about the servers of a shared store. A server that is too old is an error;
-    /// one that does not answer may come back.
-    pub(super) async fn probe(&self) -> Result<(), Invalid> {
-        match self.store.probe().await {
-            Ok(warnings) => warnings.iter().for_each(|warning| warn!("{warning}")),
-            Err(error) if error.failure() == Some(Failure::Version) => {
-                return Err(Invalid::from(error.to_string()));
-            }
-            Err(error) => {
-                warn!("store unreachable; applying each policy's on_store_error: {error}");
-            }
-        }
-        Ok(())
-    }
-
-    /// The memory store, if it is one: it decides without a future.
+impl Engine {
+    /// The memory store, if it is one.
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Option<&MemoryStore<TscClock>> {
         self.memory.as_ref()
     }
 
-    /// How often the store failed so far, by kind.
-    pub(crate) fn failures(&self) -> Vec<(Failure, u64)> {
-        self.store.failures()
-    }
-
-    /// As configurations spell it.
+    /// The kind of store, as configurations spell it.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn store_name(&self) -> &'static str {
         if self.memory.is_some() { "memory" } else { "redis" }
     }
 
@@ -74,6 +64,11 @@ impl EngineStore {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.store.is_degraded()
+    }
+
+    /// How often the store failed so far, by kind.
+    pub(crate) fn store_failures(&self) -> impl Iterator<Item = (Failure, u64)> {
+        self.store.failures().into_iter()
     }
 
     /// How many keys of a policy are in memory; 0 for a shared store.
@@ -91,113 +86,82 @@ impl EngineStore {
         self.memory().map_or(0, MemoryStore::overflowed)
     }
 
-    /// Adds or replaces a policy with all its variants.
-    pub(super) async fn set(&self, active: &ActivePolicy) -> Result<(), StoreError> {
+    /// Gives the store a policy with all its variants.
+    pub(super) async fn set_policy(&self, active: &ActivePolicy) -> Result<(), StoreError> {
         let policy = Policy::clone(active.scope().policy());
         self.store.set_policy_as(policy, active.config().serving).await?;
-        for policy in active.scope().variants() {
-            self.set_variant(active.name(), Policy::clone(policy), Migration::Units).await?;
+        for variant in active.scope().variants() {
+            let variant = Policy::clone(variant);
+            self.store.set_variant(active.name(), variant, Migration::Units).await?;
         }
         // Another server may have made a reservation under it that is settled here. If there is no room for it,
         // the reservation itself reports that.
         if !active.scope().rollout().is_everybody() {
-            _ = active.in_shadow(active.scope().policy(), self).await;
+            _ = active.in_shadow(active.scope().policy(), &self.store).await;
         }
         Ok(())
-    }
-
-    /// Adds a policy that shares its keys with another.
-    pub(super) async fn set_variant(
-        &self,
-        of: &str,
-        policy: Policy,
-        migration: Migration,
-    ) -> Result<(), StoreError> {
-        self.store.set_variant(of, policy, migration).await
-    }
-
-    /// Adds a policy that is not in the configuration.
-    pub(super) async fn set_plain(&self, policy: Policy) -> Result<(), StoreError> {
-        self.store.set_policy(policy).await
     }
 
     /// Removes the variants that the new configuration of a policy does not have.
     pub(super) async fn remove_old_variants(&self, old: &ActivePolicy, new: &ActivePolicy) {
         for policy in old.scope().variants() {
             if new.scope().variants().all(|other| other.name() != policy.name()) {
-                self.remove(policy.name()).await;
+                self.remove_policy(policy.name()).await;
             }
         }
     }
 
-    /// Removes a policy and its keys.
-    pub(crate) async fn remove(&self, policy: &str) {
+    /// Removes a policy and its keys from the store.
+    pub(super) async fn remove_policy(&self, policy: &str) {
         if let Err(error) = self.store.remove_policy(policy).await {
             warn!(policy, "cannot remove the policy from the store: {error}");
         }
     }
 
+    /// Applies charges atomically, within the caller's deadline if it is shorter than the store's.
+    pub(super) async fn apply_charges(
+        &self,
+        deadline: Option<Duration>,
+        verb: Verb,
+        charges: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        // Not through `DynStore`, which would box the future.
+        if let Some(memory) = &self.memory {
+            return memory.apply(verb, charges).await;
+        }
+        match deadline {
+            Some(deadline) => self.timed(self.store.apply_within(deadline, verb, charges)).await,
+            None => self.timed(self.store.apply(verb, charges)).await,
+        }
+    }
+
+    /// Measures a call of a shared store.
+    pub(super) async fn timed<T>(&self, call: impl Future<Output = T>) -> T {
+        if self.memory.is_some() {
+            return call.await;
+        }
+        let started = self.metrics.clock().now();
+        let answer = call.await;
+        self.metrics.store_took(started);
+        answer
+    }
+
     /// Writes a snapshot of the memory store.
     pub(crate) fn save(&self, path: &Path) {
-        if let Some(store) = self.memory() {
-            snapshot::save(store, path);
+        if let Some(memory) = &self.memory {
+            snapshot::save(memory, path);
         }
     }
 
     /// Restores a snapshot into the memory store.
     pub(super) fn restore(&self, path: &Path) {
-        if let Some(store) = self.memory() {
-            snapshot::restore(store, path);
+        if let Some(memory) = &self.memory {
+            snapshot::restore(memory, path);
         }
     }
 
     /// Returns leased units to a shared store.
     pub(crate) async fn close(&self) {
         self.store.close().await;
-    }
-
-    /// Applies charges atomically, within the caller's deadline if it is shorter than the store's.
-    pub(super) async fn apply(
-        &self,
-        deadline: Option<Duration>,
-        verb: Verb,
-        charges: &[Charge<'_>],
-        metrics: &Metrics,
-    ) -> Result<Vec<Answer>, StoreError> {
-        let started = self.start(metrics);
-        let answers = match deadline {
-            Some(deadline) => self.store.apply_within(deadline, verb, charges).await,
-            None => self.store.apply(verb, charges).await,
-        };
-        started.into_iter().for_each(|started| metrics.store_took(started));
-        answers
-    }
-
-    pub(super) async fn reserve(
-        &self,
-        hold: &Hold<'_>,
-        metrics: &Metrics,
-    ) -> Result<Reserved, StoreError> {
-        let started = self.start(metrics);
-        let reserved = self.store.reserve(hold).await;
-        started.into_iter().for_each(|started| metrics.store_took(started));
-        reserved
-    }
-
-    pub(super) async fn settle(
-        &self,
-        id: &str,
-        with: Settlement<'_>,
-        metrics: &Metrics,
-    ) -> Result<Settled, StoreError> {
-        let started = self.start(metrics);
-        let settled = self.store.settle(id, with).await;
-        started.into_iter().for_each(|started| metrics.store_took(started));
-        settled
-    }
-
-    /// When a call of a shared store begins; calls in memory are not measured.
-    fn start(&self, metrics: &Metrics) -> Option<Timestamp> {
-        self.memory.is_none().then(|| metrics.clock().now())
     }
 }

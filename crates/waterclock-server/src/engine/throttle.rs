@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock::{
-    Charge, Decision, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, StoreError,
-    TscClock, Verb,
+    Charge, Decision, DynStore, Gcra, Limit, MAX_UNITS, MemoryStore, Migration, Policy,
+    PolicyHandle, Store, StoreError, TscClock, Verb,
 };
 
-use super::{Engine, EngineStore, Outcome, missing_answer};
+use super::{Engine, Outcome, missing_answer};
 use crate::observe::{Face, Tally, Totals};
 
 /// The name of all these policies in metrics. Names in files have no dot.
@@ -66,8 +66,12 @@ pub struct ThrottlePolicy {
 }
 
 impl ThrottlePolicy {
-    fn new(numbers: ThrottleNumbers, policy: Policy, store: &EngineStore) -> ThrottlePolicy {
-        let handle = store.memory().and_then(|store| store.policy(policy.name()));
+    fn new(
+        numbers: ThrottleNumbers,
+        policy: Policy,
+        memory: Option<&MemoryStore<TscClock>>,
+    ) -> ThrottlePolicy {
+        let handle = memory.and_then(|store| store.policy(policy.name()));
         let capacity = u128::from(numbers.max_burst) + 1;
         let ns = capacity * u128::from(numbers.period_s) * 1_000_000_000;
         let ns = ns.div_ceil(u128::from(numbers.count).max(1));
@@ -92,12 +96,12 @@ pub(crate) struct Throttle {
 impl Throttle {
     /// Gives the store the family, before keys are restored to it. No key is checked with the numbers of its first
     /// two members; the second one tells the store how keys move between variants.
-    pub(super) async fn set_up(store: &EngineStore) -> Result<(), StoreError> {
+    pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
         let member = |name: &str| {
             let policy = Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
             policy.map_err(|error| StoreError::Unfit(error.to_string()))
         };
-        store.set_plain(member(FAMILY)?).await?;
+        store.set_policy(member(FAMILY)?).await?;
         store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Migration::Time).await
     }
 
@@ -132,7 +136,7 @@ impl Engine {
             return Err(StoreError::Unfit(reason));
         }
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
-        let variant = Arc::new(ThrottlePolicy::new(numbers, policy, &self.store));
+        let variant = Arc::new(ThrottlePolicy::new(numbers, policy, self.memory()));
         // The first one stays: other connections may have it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))
     }
@@ -169,7 +173,7 @@ impl Engine {
         cost: u64,
     ) -> Result<Decision, StoreError> {
         let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
-        let answers = self.store.apply(None, verb, &[charge], &self.metrics).await;
+        let answers = self.apply_charges(None, verb, &[charge]).await;
         match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(answer)) => {
                 if verb == Verb::Check {
@@ -194,10 +198,10 @@ impl Engine {
     /// Resets a key, whatever numbers it was checked with. Returns whether it had spent anything.
     pub async fn reset_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
         let charges = [Charge { policy: FAMILY, key, cost: 0.into() }];
-        let found = self.store.apply(None, Verb::Peek, &charges, &self.metrics).await?;
+        let found = self.apply_charges(None, Verb::Peek, &charges).await?;
         let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
         if known {
-            self.store.apply(None, Verb::Reset, &charges, &self.metrics).await?;
+            self.apply_charges(None, Verb::Reset, &charges).await?;
         }
         Ok(known)
     }

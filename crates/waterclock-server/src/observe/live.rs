@@ -1,5 +1,4 @@
-//! What is going on just now, for dashboards: counters that only grow, so that whoever reads them twice
-//! knows the rates in between.
+//! The live feed for dashboards: counters that only grow, so that two readings give the rates in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::engine::PolicyCount;
 use crate::reload::ReloadStatus;
 use crate::server::Server;
 
-/// As `/v1/live` tells it.
+/// What `/v1/live` shows.
 #[derive(Serialize)]
 pub(crate) struct Live {
     /// When, in microseconds since the Unix epoch.
@@ -81,14 +80,14 @@ impl Live {
 
 impl LiveStore {
     fn of(server: &Server) -> LiveStore {
-        let place = server.engine.store();
+        let engine = &server.engine;
         let mut errors: BTreeMap<_, _> = Failure::ALL.map(|kind| (kind.name(), 0)).into();
-        errors.extend(place.failures().into_iter().map(|(kind, total)| (kind.name(), total)));
+        errors.extend(engine.store_failures().map(|(kind, total)| (kind.name(), total)));
         LiveStore {
-            name: place.name(),
-            degraded: place.is_degraded(),
+            name: engine.store_name(),
+            degraded: engine.is_degraded(),
             errors,
-            overflowed: place.overflowed(),
+            overflowed: engine.overflowed(),
         }
     }
 }
@@ -101,7 +100,7 @@ impl From<PolicyCount> for LivePolicy {
     }
 }
 
-/// When there is something new to tell, and what was told last.
+/// The clock of all live feeds, and their last event.
 pub(crate) struct Ticks {
     every: Duration,
     last: Mutex<Option<(u64, Bytes)>>,
@@ -112,20 +111,19 @@ impl Ticks {
         Ticks { every: every.max(Duration::from_micros(1)), last: Mutex::default() }
     }
 
-    /// The tick that the server has come to.
+    /// The current tick.
     pub(crate) fn at(&self, uptime: Duration) -> u64 {
         u64::try_from(uptime.as_nanos() / self.every.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How long it takes until a tick has begun.
+    /// How long until a tick begins.
     pub(crate) fn until(&self, tick: u64, uptime: Duration) -> Duration {
         let begins = self.every.as_nanos().saturating_mul(tick.into());
         let wait = begins.saturating_sub(uptime.as_nanos());
         Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// The event of a tick, as the first who asked for it has made it; or of a later one, if somebody was
-    /// told of that already. Says of which.
+    /// The event of a tick, made by its first reader; or of a later tick, if that was made already. Returns its tick.
     pub(crate) fn event(
         &self,
         tick: u64,

@@ -113,7 +113,7 @@ impl Default for Metrics {
         let degraded = Family::<OfMode, Gauge>::default();
         registry.register(
             "degraded",
-            "1 while something stands in for the store",
+            "1 while each policy's on_store_error applies",
             degraded.clone(),
         );
         let keys = Family::<OfPolicy, Gauge>::default();

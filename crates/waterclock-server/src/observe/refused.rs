@@ -3,7 +3,7 @@
 //! This is Space-Saving (Metwally, Agrawal, El Abbadi, 2005): a fixed number of counters; a key without
 //! one takes over the smallest, and with it the count of the key before, which is remembered as an error.
 //! So after `n` refusals a key that was refused more than `n / COUNTERS` times has a counter, whatever
-//! the order; and no key was refused less often than its count without the error, which is what is told.
+//! the order; and no key was refused less often than its count without the error, which is what is reported.
 //!
 //! Counts are halved every now and then: they speak of the last minutes, not of last week.
 
@@ -14,12 +14,12 @@ use serde::Serialize;
 
 /// Keys that are counted at a time.
 const COUNTERS: usize = 128;
-/// Keys that are told of.
-const MOST_TOLD: usize = 20;
+/// Keys that are reported.
+const MAX_SHOWN: usize = 20;
 
 /// The keys that were refused most in the last minutes.
 pub(crate) struct Refused {
-    /// Random for each process, so that nobody can try out which key a hash belongs to.
+    /// Random for each process, so that a hash cannot be matched with keys by trying.
     secret: RandomState,
     sketch: Mutex<Sketch>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Refused {
 struct Sketch {
     /// Whether keys are kept as they are. Otherwise only their hashes are.
     shows_keys: bool,
-    /// The highest count first, so that those who are refused all the time are found at once.
+    /// The highest count first, so that the most refused keys are found first.
     counters: Vec<Counter>,
 }
 
@@ -70,8 +70,7 @@ impl Refused {
         Refused { secret: RandomState::new(), sketch: Mutex::new(sketch) }
     }
 
-    /// Counts a refusal. Where many threads refuse at the same time, some of them are not counted here:
-    /// nobody waits for this.
+    /// Counts a refusal, unless another thread is counting one: this must not wait.
     #[cold]
     pub(crate) fn note(&self, policy: &str, key: &[u8]) {
         let hash = self.secret.hash_one(key);
@@ -85,7 +84,7 @@ impl Refused {
         self.sketch.lock().halve();
     }
 
-    /// Whether keys are shown as they are from now on. What was kept under the other rule is forgotten.
+    /// Whether keys are shown as they are from now on. Keys kept so far are dropped.
     pub(crate) fn show_keys(&self, shows_keys: bool) {
         let mut sketch = self.sketch.lock();
         if sketch.shows_keys != shows_keys {
@@ -93,12 +92,12 @@ impl Refused {
         }
     }
 
-    /// Forgets the keys of a policy that is gone.
+    /// Drops the keys of a removed policy.
     pub(crate) fn forget(&self, policy: &str) {
         self.sketch.lock().counters.retain(|counter| counter.policy != policy);
     }
 
-    /// Who was refused most.
+    /// The most refused keys.
     pub(crate) fn top(&self) -> TopRefused {
         self.sketch.lock().top()
     }
@@ -116,7 +115,7 @@ impl Sketch {
         self.counters[front].count += 1;
     }
 
-    /// Gives the key a counter that was nobody's, or the one with the smallest count; its place.
+    /// Gives the key a free counter, or the one with the smallest count; returns its place.
     fn take_smallest(&mut self, hash: u64, policy: &str, key: &[u8]) -> usize {
         if self.counters.len() < COUNTERS {
             self.counters.push(Counter::default());
@@ -135,7 +134,7 @@ impl Sketch {
         self.counters.len() - 1
     }
 
-    /// The error is rounded up: what is told stays true.
+    /// The error is rounded up, so that the reported count stays a lower bound.
     fn halve(&mut self) {
         for counter in &mut self.counters {
             counter.count /= 2;
@@ -148,14 +147,14 @@ impl Sketch {
         let mut counters: Vec<&Counter> =
             self.counters.iter().filter(|counter| counter.surely() > 0).collect();
         counters.sort_by_key(|counter| std::cmp::Reverse(counter.surely()));
-        counters.truncate(MOST_TOLD);
-        let told = |counter: &&Counter| {
+        counters.truncate(MAX_SHOWN);
+        let shown_key = |counter: &&Counter| {
             let (key, escaped) = self.shown(counter);
             let policy = counter.policy.clone();
             RefusedKey { policy, key, escaped, refusals: counter.surely() }
         };
         let shown = if self.shows_keys { "raw" } else { "hashed" };
-        TopRefused { shown, keys: counters.iter().map(told).collect() }
+        TopRefused { shown, keys: counters.iter().map(shown_key).collect() }
     }
 
     /// What stands for a key, and whether it is escaped.
@@ -225,7 +224,7 @@ mod tests {
             (0..times).for_each(|_| refused.note("p", &key(times)));
         }
         let top = refused.top();
-        assert_eq!(top.keys.len(), MOST_TOLD);
+        assert_eq!(top.keys.len(), MAX_SHOWN);
         let first =
             RefusedKey { policy: "p".into(), key: "key-50".into(), escaped: false, refusals: 50 };
         assert_eq!(top.keys[0], first);

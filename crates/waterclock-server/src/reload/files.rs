@@ -85,17 +85,17 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new() -> (Watch, mpsc::Receiver<()>) {
-        let (tell, told) = mpsc::channel(1);
+        let (send, changes) = mpsc::channel(1);
         let on_event = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !event.kind.is_access()) {
                 // One event is enough until it is received.
-                _ = tell.try_send(());
+                _ = send.try_send(());
             }
         };
         let watcher = notify::recommended_watcher(on_event).inspect_err(|error| {
             warn!("cannot watch files, so changes are noticed by polling: {error}");
         });
-        (Watch { watcher: watcher.ok(), watched: BTreeSet::new() }, told)
+        (Watch { watcher: watcher.ok(), watched: BTreeSet::new() }, changes)
     }
 
     /// Replaces the watches. All are set anew, because a directory may have been removed and created again.

@@ -35,7 +35,7 @@ pub(crate) async fn keep_reloading(
     (mut files, mut known): (Files, Contents),
     mut asked: mpsc::Receiver<()>,
 ) {
-    let (mut watch, mut told) = Watch::new();
+    let (mut watch, mut changes) = Watch::new();
     watch.only(files.directories());
     // They may have changed before they were watched.
     let mut look = files.contents() != known;
@@ -43,10 +43,10 @@ pub(crate) async fn keep_reloading(
         let must = !std::mem::take(&mut look)
             && tokio::select! {
                 Some(()) = asked.recv() => true,
-                Some(()) = told.recv() => {
+                Some(()) = changes.recv() => {
                     let asked =
                         timeout(DEBOUNCE, asked.recv()).await.is_ok_and(|asked| asked.is_some());
-                    _ = told.try_recv();
+                    _ = changes.try_recv();
                     asked
                 }
                 () = sleep(POLL_EVERY) => false,

@@ -51,7 +51,7 @@ where
         request.extensions_mut().insert(Arc::clone(&pace));
         async move {
             let response = router.oneshot(request).await;
-            // A client that is told does not send its next request to a connection that is about to close.
+            // Announced, so that the client does not send its next request to a connection about to close.
             let closes = match rest {
                 Some(rest) => !rest.is_drained().await || *draining.borrow() >= Phase::LameDuck,
                 None => false,
@@ -116,7 +116,7 @@ const MAX_DRAINED: usize = 64 * 1_024;
 /// The part of a body that the handler has not read, shared by a connection and its request.
 ///
 /// In HTTP/1 it is in the way of the next request. What has arrived is discarded; if more is to come, hyper closes the
-/// connection, and the peer should be told before it sends the next request.
+/// connection, and the answer should announce that before the peer sends the next request.
 #[derive(Clone, Default)]
 struct UnreadBody(Arc<Mutex<Option<Incoming>>>);
 

@@ -24,8 +24,8 @@ pub(super) async fn readyz(State(server): State<Arc<Server>>) -> Response {
     let is_serving = *server.phase().borrow() == Phase::Serving;
     let body = json!({
         "ready": is_serving,
-        "store": server.engine.store().name(),
-        "degraded": server.engine.store().is_degraded(),
+        "store": server.engine.store_name(),
+        "degraded": server.engine.is_degraded(),
     });
     json(if is_serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
 }

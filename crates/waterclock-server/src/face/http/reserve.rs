@@ -58,7 +58,7 @@ async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result
             let field = match terms.on_expiry {
                 _ if is_long => "ttl",
                 // Memory accepts `release`; for Redis it is the only possible error.
-                OnExpiry::Release if engine.store().memory().is_none() => "on_expiry",
+                OnExpiry::Release if engine.memory().is_none() => "on_expiry",
                 _ => "id",
             };
             Problem::bad(field, reason)

@@ -1,4 +1,4 @@
-//! The commands there are, who may run them, and where each is handled.
+//! The commands, the permission each needs, and where it is handled.
 
 use waterclock::Verb;
 

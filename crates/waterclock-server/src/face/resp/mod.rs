@@ -138,7 +138,7 @@ impl Connection {
         self.session.revalidate(server, started);
         let permit = server.admit(Face::Resp);
         let plan = Arc::clone(&engine.plan());
-        let is_shared = engine.store().memory().is_none();
+        let is_shared = engine.memory().is_none();
 
         let bytes = self.received.unread();
         let (mut consumed, mut commands, mut decided) = (0, 0, false);

@@ -309,7 +309,7 @@ fn is_name(name: &[u8]) -> bool {
 
 pub(super) fn info(server: &Server, replies: &mut Replies) {
     let uptime = server.uptime().as_secs();
-    let store = server.engine.store().name();
+    let store = server.engine.store_name();
     let version = env!("CARGO_PKG_VERSION");
     replies.text(&format!(
         "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\

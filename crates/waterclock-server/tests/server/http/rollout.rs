@@ -132,7 +132,7 @@ async fn a_tier_that_has_just_gone_charges_nothing_twice() {
     let server = AtWork::serving(&rolled_out("50%", rest)).await;
     let engine = &server.running.server().engine;
     let tier = engine.plan().policy("login").unwrap().config().tiers[0].policy.name().to_owned();
-    let store = engine.store().memory().expect("in memory");
+    let store = engine.memory().expect("in memory");
     store.remove_policy(&tier).await.unwrap();
     let lines = json!([
         { "policy": "other", "key": "x" },
