@@ -11,10 +11,10 @@
 //! ```
 //! use waterclock_config::Config;
 //! use waterclock_rehearse::trace::Event;
-//! use waterclock_rehearse::{Rehearsed, Stage};
+//! use waterclock_rehearse::Stage;
 //!
 //! let mut config = Config::read("example", "policies.login.limits = [\"2/m\"]")?;
-//! let login = Rehearsed::new(config.choose(Some("login"))?)?;
+//! let login = config.choose(Some("login"))?;
 //! let stage = Stage::new(&login)?;
 //! let allowed = |t_us| stage.play(&Event::check(t_us, "alice")).map(|(_, decision)| decision.is_allowed());
 //! assert!(allowed(0)? && allowed(1)? && !allowed(2)?);
@@ -38,4 +38,4 @@ pub mod trace;
 
 pub use self::error::Error;
 pub use self::picture::Picture;
-pub use self::stage::{Rehearsed, Resolved, Stage, warning_about};
+pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about};

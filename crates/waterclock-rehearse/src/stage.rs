@@ -2,83 +2,61 @@
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, Cost, CostError, Decision, ManualClock, MemoryStore, Migration, Origin, Resolution,
-    Scope, Store, StoreError, Subject, Timestamp, Verb,
+    Charge, Cost, CostError, Decision, ManualClock, MemoryStore, Migration, Origin, Policy,
+    Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
 
-use crate::Error;
 use crate::trace::{Event, Op};
 
 /// Keys that have state at the same time. More than one machine's log has, and few enough that the table starts small.
 const MOST_KEYS: usize = 1 << 23;
 
-/// A policy to rehearse, with everything its file says about tiers and single keys.
-pub struct Rehearsed {
-    config: PolicyConfig,
-    scope: Scope,
+/// Gives a store the variants of a policy, which share its keys.
+pub async fn register_variants(
+    policy: &PolicyConfig,
+    store: &impl Store,
+) -> Result<(), StoreError> {
+    for variant in policy.scope.variants() {
+        store.set_variant(policy.name(), Policy::clone(variant), Migration::Units).await?;
+    }
+    Ok(())
 }
 
-impl Rehearsed {
-    /// Prepares a policy.
-    pub fn new(config: PolicyConfig) -> Result<Rehearsed, Error> {
-        let scope = config.scope.clone();
-        Ok(Rehearsed { config, scope })
-    }
+/// Which of a policy's numbers apply to a check of a key.
+#[must_use]
+pub fn resolve<'r>(
+    policy: &'r PolicyConfig,
+    key: &'r str,
+    tier: Option<&'r str>,
+    cost: Cost,
+) -> Resolved<'r> {
+    let (scope, key) = (&policy.scope, key.as_bytes());
+    let subject = Subject::new(key).with_tier(tier).with_address(scope.address_in(key));
+    Resolved { resolution: scope.resolve(&subject), cost }
+}
 
-    /// The policy as its file describes it.
-    #[must_use]
-    pub fn config(&self) -> &PolicyConfig {
-        &self.config
-    }
+/// Which of a policy's numbers apply to an event, and at which cost.
+pub(crate) fn resolve_event<'r>(
+    policy: &'r PolicyConfig,
+    event: &'r Event<'_>,
+) -> Result<Resolved<'r>, CostError> {
+    let cost = event.cost_under(policy.policy())?;
+    Ok(resolve(policy, &event.key, event.tier.as_deref(), cost))
+}
 
-    /// The policy as its file describes it.
-    #[must_use]
-    pub fn into_config(self) -> PolicyConfig {
-        self.config
-    }
-
-    /// Gives a store the policy and its variants, which share their keys.
-    pub async fn register(&self, store: &impl Store) -> Result<(), StoreError> {
-        for policy in self.scope.variants() {
-            let variant = waterclock::Policy::clone(policy);
-            store.set_variant(self.config.name(), variant, Migration::Units).await?;
-        }
-        Ok(())
-    }
-
-    /// Which policy applies to an event, and at which cost.
-    pub(crate) fn resolve<'r>(&'r self, event: &'r Event<'_>) -> Result<Resolved<'r>, CostError> {
-        let cost = event.cost_under(self.config.policy())?;
-        Ok(self.resolve_check(&event.key, event.tier.as_deref(), cost))
-    }
-
-    /// Which policy applies to a check of a key.
-    #[must_use]
-    pub fn resolve_check<'r>(
-        &'r self,
-        key: &'r str,
-        tier: Option<&'r str>,
-        cost: Cost,
-    ) -> Resolved<'r> {
-        let key = key.as_bytes();
-        let subject = Subject::new(key).with_tier(tier).with_address(self.scope.address_in(key));
-        Resolved { resolution: self.scope.resolve(&subject), cost }
-    }
-
-    /// The charge of an event. Refunds and resets apply to the key's budget under the policy itself.
-    pub(crate) fn charge<'e>(
-        &'e self,
-        resolved: &'e Resolved<'_>,
-        event: &'e Event<'_>,
-    ) -> Charge<'e> {
-        let key = event.key.as_bytes();
-        let policy = match event.op.gives_back() {
-            true => self.scope.resolve_base(key).policy,
-            false => resolved.resolution.policy,
-        };
-        Charge::new(policy.name(), key, resolved.cost.clone())
-    }
+/// The charge of an event. Refunds and resets apply to the key's budget under the policy itself.
+pub(crate) fn charge<'e>(
+    policy: &'e PolicyConfig,
+    resolved: &'e Resolved<'_>,
+    event: &'e Event<'_>,
+) -> Charge<'e> {
+    let key = event.key.as_bytes();
+    let decides = match event.op.gives_back() {
+        true => policy.scope.resolve_base(key).policy,
+        false => resolved.resolution.policy,
+    };
+    Charge::new(decides.name(), key, resolved.cost.clone())
 }
 
 /// What a rehearsal of this policy does differently from a server, if anything.
@@ -105,7 +83,7 @@ impl<'r> Resolved<'r> {
 
     /// The policy that decides.
     #[must_use]
-    pub fn policy(&self) -> &'r waterclock::Policy {
+    pub fn policy(&self) -> &'r Policy {
         self.resolution.policy
     }
 
@@ -134,19 +112,19 @@ impl<'r> Resolved<'r> {
 
 /// A policy in virtual time: events are decided about at the time they carry.
 pub struct Stage<'a> {
-    rehearsed: &'a Rehearsed,
+    policy: &'a PolicyConfig,
     store: MemoryStore<ManualClock>,
     clock: ManualClock,
 }
 
 impl<'a> Stage<'a> {
     /// An empty stage, on which no key has state yet.
-    pub fn new(rehearsed: &'a Rehearsed) -> Result<Stage<'a>, StoreError> {
+    pub fn new(policy: &'a PolicyConfig) -> Result<Stage<'a>, StoreError> {
         let clock = ManualClock::default();
         let store = MemoryStore::new(MOST_KEYS, clock.clone());
-        at_once(store.set_policy(waterclock::Policy::clone(rehearsed.config.policy())))?;
-        at_once(rehearsed.register(&store))?;
-        Ok(Stage { rehearsed, store, clock })
+        at_once(store.set_policy(Policy::clone(policy.policy())))?;
+        at_once(register_variants(policy, &store))?;
+        Ok(Stage { policy, store, clock })
     }
 
     /// A note on decisions that a server might make differently, if there were any.
@@ -163,7 +141,7 @@ impl<'a> Stage<'a> {
         &'e self,
         event: &'e Event<'_>,
     ) -> Result<(Resolved<'e>, Decision), StoreError> {
-        let resolved = self.rehearsed.resolve(event)?;
+        let resolved = resolve_event(self.policy, event)?;
         let decision = self.decide(&resolved, event)?;
         let reported = resolved.report(decision);
         Ok((resolved, reported))
@@ -176,7 +154,7 @@ impl<'a> Stage<'a> {
             return Ok(decision);
         }
         self.clock.set(now);
-        let (verb, charge) = (event.verb(), self.rehearsed.charge(resolved, event));
+        let (verb, charge) = (event.verb(), charge(self.policy, resolved, event));
         if gives_back && !resolved.resolution.is_usual() {
             at_once(self.store.apply(verb, &[charge]))?;
             let peek = Event { op: Op::Peek, ..event.under(0) };

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use waterclock_config::{Address, Config, not_an_address};
+use waterclock_config::{Address, Config, PolicyConfig, not_an_address};
 use waterclock_rehearse::replay::{
     DecisionLines, Observer, Replayed, through_memory, through_redis,
 };
 use waterclock_rehearse::report::{Ledger, Reader, Report};
 use waterclock_rehearse::trace::{Input, Trace};
-use waterclock_rehearse::{Rehearsed, warning_about};
+use waterclock_rehearse::warning_about;
 
 use super::block_on;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
@@ -70,44 +70,44 @@ impl Replay {
         let policy =
             Config::load_or_default(self.config.as_deref())?.choose(self.policy.as_deref())?;
         warning_about(&policy).iter().for_each(|warning| warn(warning));
-        let rehearsed = Arc::new(Rehearsed::new(policy)?);
+        let policy = Arc::new(policy);
         match self.format {
-            Format::Jsonl => self.line_by_line(&store, &rehearsed)?,
-            Format::Summary | Format::Json => self.report(&store, &rehearsed)?,
+            Format::Jsonl => self.line_by_line(&store, &policy)?,
+            Format::Summary | Format::Json => self.report(&store, &policy)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn line_by_line(&self, store: &Address, rehearsed: &Arc<Rehearsed>) -> Result<(), Failure> {
+    fn line_by_line(&self, store: &Address, policy: &Arc<PolicyConfig>) -> Result<(), Failure> {
         if self.plot.is_some() || self.html.is_some() {
             return Err("--plot and --html show a report; leave out --format jsonl for them".into());
         }
         let reading = self.reading.reading()?;
         // Without a progress bar: the lines may go to the same terminal.
         let input = Input::open(self.trace.as_deref())?;
-        let trace = reading.open(input, &[rehearsed.config()], &[rehearsed.config()])?;
+        let trace = reading.open(input, &[policy], &[policy])?;
         let mut lines = DecisionLines::new(io::stdout().lock());
-        let replayed = replay(store, rehearsed, trace, &mut lines)?;
+        let replayed = replay(store, policy, trace, &mut lines)?;
         lines.flush()?;
         replayed.notes.iter().for_each(|note| warn(note));
         replayed.error.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn report(&self, store: &Address, rehearsed: &Arc<Rehearsed>) -> Result<(), Failure> {
+    fn report(&self, store: &Address, policy: &Arc<PolicyConfig>) -> Result<(), Failure> {
         let is_json = self.json || self.format == Format::Json;
         let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
         let text = TextOutput::beside(&files, is_json)?;
         let reading = self.reading.reading()?;
         let input = open_with_progress(self.trace.as_deref())?;
-        let trace = reading.open(input, &[rehearsed.config()], &[rehearsed.config()])?;
-        let mut ledger = Ledger::new(rehearsed.config().policy());
-        let replayed = replay(store, rehearsed, trace, &mut ledger)?;
+        let trace = reading.open(input, &[policy], &[policy])?;
+        let mut ledger = Ledger::new(policy.policy());
+        let replayed = replay(store, policy, trace, &mut ledger)?;
         let source = match &self.trace {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
         };
         let reader = if is_json { Reader::Program } else { Reader::Person };
-        let report = Report::new(rehearsed.config(), &source, ledger, replayed.notes, reader);
+        let report = Report::new(policy, &source, ledger, replayed.notes, reader);
         if is_json {
             print_json(&report.json())?;
         } else {
@@ -127,15 +127,13 @@ impl Replay {
 /// Replays a trace. An error before the first decision is all there is to report.
 fn replay(
     store: &Address,
-    rehearsed: &Arc<Rehearsed>,
+    policy: &Arc<PolicyConfig>,
     trace: Trace,
     observer: &mut impl Observer,
 ) -> Result<Replayed, Failure> {
     let mut replayed = match store {
-        Address::Memory => through_memory(rehearsed, trace, observer)?,
-        Address::Redis(url) => {
-            block_on(through_redis(url, rehearsed, trace, observer, interrupted))??
-        }
+        Address::Memory => through_memory(policy, trace, observer)?,
+        Address::Redis(url) => block_on(through_redis(url, policy, trace, observer, interrupted))??,
     };
     replayed.warnings.iter().for_each(|warning| warn(warning));
     match replayed.error.take_if(|_| replayed.is_empty) {

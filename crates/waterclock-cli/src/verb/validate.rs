@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -63,7 +62,7 @@ struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn new(config: &'a Config, warnings: &'a [String]) -> Account<'a> {
-        let policy = |spec: &'a PolicyConfig| (spec.name(), Policy::new(spec));
+        let policy = |config: &'a PolicyConfig| (config.name(), Policy::new(config));
         Account {
             policies: InOrder(config.policies.iter().map(policy).collect()),
             rules: config.rules.iter().map(|rule| Rule::new(rule, &config.policies)).collect(),
@@ -118,20 +117,20 @@ struct Override {
 }
 
 impl<'a> Policy<'a> {
-    fn new(spec: &'a PolicyConfig) -> Policy<'a> {
+    fn new(config: &'a PolicyConfig) -> Policy<'a> {
         let own = |(key, own): &'a (String, Arc<waterclock::Policy>)| {
             (&**key, Override { limits: own.limits().iter().map(LimitFields::from).collect() })
         };
         Policy {
-            numbers: serde_json::to_value(PolicyJson::from(spec)).unwrap_or_default(),
-            key: &spec.key,
-            headers: Some(spec.headers.name()).filter(|headers| *headers != "retry-after"),
-            on_store_error: Some(spec.serving.on_store_error.name())
+            numbers: serde_json::to_value(PolicyJson::from(config)).unwrap_or_default(),
+            key: &config.key,
+            headers: Some(config.headers.name()).filter(|headers| *headers != "retry-after"),
+            on_store_error: Some(config.serving.on_store_error.name())
                 .filter(|then| *then != "local"),
-            factor: (!spec.factor.is_one()).then(|| spec.factor.to_string()),
-            exempt: &spec.exempt,
-            block: &spec.block,
-            overrides: InOrder(spec.overrides.iter().map(own).collect()),
+            factor: (!config.factor.is_one()).then(|| config.factor.to_string()),
+            exempt: &config.exempt,
+            block: &config.block,
+            overrides: InOrder(config.overrides.iter().map(own).collect()),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Counts of what changes for which keys, and what two files say differently.
 
+use waterclock::Lease;
 use waterclock_config::english::describe;
-use waterclock_config::{Config, PolicyConfig};
+use waterclock_config::{Config, Micros, PolicyConfig};
 
 use crate::report::{Checked, Distinct, KeyCount, Keys, Record, Refusals};
 use crate::timeline::Timeline;
@@ -158,8 +159,8 @@ pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
 /// A policy in plain English.
 fn lines_of(policy: &PolicyConfig) -> Vec<String> {
     let mut lines: Vec<String> = describe(policy).lines().map(str::to_owned).collect();
-    if let Some(waterclock::Lease { size, ttl }) = policy.serving.lease {
-        lines.push(format!("  leases of {size} for {}", waterclock_config::Micros::from(ttl)));
+    if let Some(Lease { size, ttl }) = policy.serving.lease {
+        lines.push(format!("  leases of {size} for {}", Micros::from(ttl)));
     }
     lines
 }

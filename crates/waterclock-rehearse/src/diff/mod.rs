@@ -13,7 +13,7 @@ use waterclock_config::{Config, PolicyConfig};
 use self::changes::{Changes, Side};
 use crate::Error;
 use crate::report::{Checked, EVICTED};
-use crate::stage::{Rehearsed, Stage};
+use crate::stage::Stage;
 use crate::trace::{Input, Op, Reading};
 
 /// An old and a new policy after the same traffic.
@@ -91,14 +91,13 @@ impl Comparison {
         reading: &Reading,
         input: Input,
     ) -> Result<Comparison, Error> {
-        let (old, new) = (Rehearsed::new(old)?, Rehearsed::new(new)?);
         let (mut was, mut is, mut changes) = (Side::new(), Side::new(), Changes::default());
-        let is_same_key = old.config().key == new.config().key;
-        let both = [new.config(), old.config()];
+        let is_same_key = old.key == new.key;
+        let both = [&new, &old];
         let policies = if is_same_key { &both[..1] } else { &both[..] };
         let mut trace = reading.open(input, policies, &both)?;
         let other_key = (reading.has_keys_by_policy() && !is_same_key).then(|| {
-            let (was, is) = (fields_of(old.config()), fields_of(new.config()));
+            let (was, is) = (fields_of(&old), fields_of(&new));
             format!("the old policy forms its keys from {was}, the new one from {is}, and keys here are those of the new one; --key makes them the same")
         });
         let (old_stage, new_stage) = (Stage::new(&old)?, Stage::new(&new)?);
@@ -137,8 +136,17 @@ impl Comparison {
             .chain(changes.keys.has_evicted().then(|| EVICTED.to_owned()))
             .collect();
         drop((old_stage, new_stage));
-        let (source, old, new) = (source.to_owned(), old.into_config(), new.into_config());
-        Ok(Comparison { source, old, new, was, is, changes, notes, is_empty, error })
+        Ok(Comparison {
+            source: source.to_owned(),
+            old,
+            new,
+            was,
+            is,
+            changes,
+            notes,
+            is_empty,
+            error,
+        })
     }
 
     /// Whether there was no traffic, for no reason that the notes name.

@@ -7,11 +7,11 @@ pub use self::redis::through_redis;
 use std::io::{self, BufWriter, Write};
 
 use waterclock::Decision;
-use waterclock_config::DecisionLine;
+use waterclock_config::{DecisionLine, PolicyConfig};
 
 use crate::Error;
 use crate::report::{Checked, Ledger};
-use crate::stage::{Rehearsed, Resolved, Stage};
+use crate::stage::{Resolved, Stage};
 use crate::trace::{Event, Op, Trace};
 
 /// Receives every event with its decision.
@@ -41,11 +41,11 @@ pub struct Replayed {
 
 /// Replays a trace through a store in memory.
 pub fn through_memory(
-    rehearsed: &Rehearsed,
+    policy: &PolicyConfig,
     mut trace: Trace,
     observer: &mut impl Observer,
 ) -> Result<Replayed, Error> {
-    let stage = Stage::new(rehearsed)?;
+    let stage = Stage::new(policy)?;
     let mut is_empty = true;
     let error = loop {
         match trace.next_event() {

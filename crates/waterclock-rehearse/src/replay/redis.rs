@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use waterclock::{Decision, Store, StoreError, Timestamp};
+use waterclock::{Decision, Policy, Store, StoreError, Timestamp};
+use waterclock_config::PolicyConfig;
 use waterclock_redis::RedisStore;
 
 use super::{Observer, Replayed};
 use crate::Error;
-use crate::stage::{Rehearsed, no_answer};
+use crate::stage::{charge, no_answer, register_variants, resolve_event};
 use crate::trace::{Event, Op, Trace};
 
 /// How long an exchange with the store may take: no client waits for a rehearsal.
@@ -29,12 +30,12 @@ const CLEARING: Duration = Duration::from_secs(120);
 /// to stop clearing.
 pub async fn through_redis<I: Future<Output = ()>>(
     url: &str,
-    rehearsed: &Arc<Rehearsed>,
+    policy: &Arc<PolicyConfig>,
     trace: Trace,
     observer: &mut impl Observer,
     interrupt: impl Fn() -> I,
 ) -> Result<Replayed, Error> {
-    let stage = RedisStage::new(url, rehearsed).await.map_err(|error| Error::store(url, error))?;
+    let stage = RedisStage::new(url, policy).await.map_err(|error| Error::store(url, error))?;
     let played = stage.play(read_ahead(trace)?, observer, pin!(interrupt())).await;
     match (played, stage.clear(interrupt()).await) {
         (Err(error), Err(also)) => Err(error.and(also)),
@@ -54,20 +55,20 @@ pub async fn through_redis<I: Future<Output = ()>>(
 struct RedisStage<'a> {
     url: &'a str,
     prefix: String,
-    rehearsed: Arc<Rehearsed>,
+    policy: Arc<PolicyConfig>,
     store: RedisStore,
     warnings: Vec<String>,
 }
 
 impl<'a> RedisStage<'a> {
-    async fn new(url: &'a str, rehearsed: &Arc<Rehearsed>) -> Result<RedisStage<'a>, StoreError> {
+    async fn new(url: &'a str, policy: &Arc<PolicyConfig>) -> Result<RedisStage<'a>, StoreError> {
         let prefix = private_prefix();
         let store = RedisStore::builder(url).prefix(&prefix).deadline(DEADLINE).start()?;
         // Such as: a server that evicts records may decide differently from memory.
         let warnings = store.probe().await?.iter().map(ToString::to_string).collect();
-        store.set_policy(waterclock::Policy::clone(rehearsed.config().policy())).await?;
-        rehearsed.register(&store).await?;
-        Ok(RedisStage { url, prefix, rehearsed: Arc::clone(rehearsed), store, warnings })
+        store.set_policy(Policy::clone(policy.policy())).await?;
+        register_variants(policy, &store).await?;
+        Ok(RedisStage { url, prefix, policy: Arc::clone(policy), store, warnings })
     }
 
     async fn play(
@@ -90,10 +91,10 @@ impl<'a> RedisStage<'a> {
                 break None;
             }
             let window = Window::new(next);
-            let (decisions, failure) = window.decide(&self.store, &self.rehearsed).await;
+            let (decisions, failure) = window.decide(&self.store, &self.policy).await;
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
-                let resolved = self.rehearsed.resolve(event)?;
+                let resolved = resolve_event(&self.policy, event)?;
                 observer.observe(event, &resolved, &resolved.report(*decision))?;
             }
             if let Some(error) = failure.map(|error| Error::store(self.url, error)).or(window.error)
@@ -188,16 +189,11 @@ impl Window {
     async fn decide(
         &self,
         store: &RedisStore,
-        rehearsed: &Arc<Rehearsed>,
+        policy: &Arc<PolicyConfig>,
     ) -> (Vec<Decision>, Option<StoreError>) {
         let mut under_way = JoinSet::new();
         for places in self.by_key() {
-            under_way.spawn(follow(
-                store.clone(),
-                Arc::clone(rehearsed),
-                self.events.clone(),
-                places,
-            ));
+            under_way.spawn(follow(store.clone(), Arc::clone(policy), self.events.clone(), places));
         }
         let mut decisions = vec![None; self.events.len()];
         let mut trouble = None;
@@ -222,13 +218,13 @@ impl Window {
 /// Decides the events at these places one after the other, as long as the store does.
 async fn follow(
     store: RedisStore,
-    rehearsed: Arc<Rehearsed>,
+    policy: Arc<PolicyConfig>,
     events: Arc<[Event<'static>]>,
     places: Vec<usize>,
 ) -> (Vec<(usize, Decision)>, Option<StoreError>) {
     let mut decided = Vec::with_capacity(places.len());
     for place in places {
-        match decide(&store, &rehearsed, &events[place]).await {
+        match decide(&store, &policy, &events[place]).await {
             Ok(decision) => decided.push((place, decision)),
             Err(error) => return (decided, Some(error)),
         }
@@ -238,19 +234,19 @@ async fn follow(
 
 async fn decide(
     store: &RedisStore,
-    rehearsed: &Rehearsed,
+    policy: &PolicyConfig,
     event: &Event<'static>,
 ) -> Result<Decision, StoreError> {
-    let (resolved, now) = (rehearsed.resolve(event)?, Timestamp::from_micros(event.t_us));
+    let (resolved, now) = (resolve_event(policy, event)?, Timestamp::from_micros(event.t_us));
     let gives_back = event.op.gives_back();
     if !gives_back && let Some(decision) = resolved.decision() {
         return Ok(decision);
     }
-    let charge = rehearsed.charge(&resolved, event);
+    let charge = charge(policy, &resolved, event);
     if gives_back && !resolved.resolution().is_usual() {
         store.apply_at(now, event.verb(), &[charge]).await?;
         let peek = Event { op: Op::Peek, ..event.under(0).into_owned() };
-        return Box::pin(decide(store, rehearsed, &peek)).await;
+        return Box::pin(decide(store, policy, &peek)).await;
     }
     let answers = store.apply_at(now, event.verb(), &[charge]).await?;
     answers.into_iter().next().map(|answer| answer.decision).ok_or_else(no_answer)

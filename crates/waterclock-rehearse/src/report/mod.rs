@@ -94,21 +94,20 @@ impl Report<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{Rehearsed, Stage};
+    use crate::stage::Stage;
     use crate::trace::Event;
 
     /// How many limits other numbers were searched for, after so many checks at once under 5/s.
     fn searched(checks: u64, reader: Reader) -> usize {
-        let rehearsed =
-            Rehearsed::new(PolicyConfig::of_shorthand("example", "5/s").unwrap()).unwrap();
-        let stage = Stage::new(&rehearsed).unwrap();
-        let mut ledger = Ledger::new(rehearsed.config().policy());
+        let policy = PolicyConfig::of_shorthand("example", "5/s").unwrap();
+        let stage = Stage::new(&policy).unwrap();
+        let mut ledger = Ledger::new(policy.policy());
         for t_us in 0..checks {
             let event = Event::check(t_us, "k");
             let (resolved, decision) = stage.play(&event).unwrap();
             ledger.add(&Checked { resolved: &resolved, t_us, key: "k", decision: &decision });
         }
-        Report::new(rehearsed.config(), "a test", ledger, Vec::new(), reader).smallest.len()
+        Report::new(&policy, "a test", ledger, Vec::new(), reader).smallest.len()
     }
 
     #[test]

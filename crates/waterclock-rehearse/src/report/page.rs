@@ -1,8 +1,7 @@
 //! A report as a picture, as a page, and for programs.
 
 use serde_json::{Map, Value, json};
-use waterclock::Limit;
-use waterclock::Policy;
+use waterclock::{Limit, Policy};
 use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
 
@@ -114,7 +113,7 @@ impl Report<'_> {
             return;
         }
         page.section(title);
-        let limits = self.policy.policy().limits().iter().zip(counts);
+        let limits = self.policy.limits().iter().zip(counts);
         let row = |(limit, count): (&waterclock::Limit, &u64)| {
             vec![limit.name().to_owned(), grouped(*count), share(*count, self.ledger.checks)]
         };

@@ -65,7 +65,7 @@ impl Report<'_> {
             return Ok(());
         }
         writeln!(out, "{}", styled(STRONG, title))?;
-        for (limit, count) in self.policy.policy().limits().iter().zip(counts) {
+        for (limit, count) in self.policy.limits().iter().zip(counts) {
             if *count > 0 {
                 writeln!(out, "  {:>12}  {}", grouped(*count), limit.name())?;
             }

@@ -95,7 +95,7 @@ impl Contender {
     }
 }
 
-/// A policy of one limit in a few words. The error advises what can be typed.
+/// A policy of this name with one limit in a few words. The error advises what can be typed.
 pub fn limit_of_words(name: &str, text: &str) -> Result<PolicyConfig, Error> {
     PolicyConfig::of_shorthand(name, text).map_err(|invalid| {
         let sentence = invalid.to_string();
@@ -130,7 +130,7 @@ impl Rate {
     /// Reads a rate such as `15/s` or `100 per minute`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Rate> {
-        PolicyConfig::of_shorthand("rate", text).ok()?.limits().first().and_then(Rate::of)
+        PolicyConfig::of_shorthand("example", text).ok()?.limits().first().and_then(Rate::of)
     }
 
     /// The rate of a limit, if it limits one.
@@ -145,8 +145,7 @@ impl Rate {
             CalendarUnit::Month => 30,
             CalendarUnit::Year => 365,
         };
-        let calendar = limit.calendar().and_then(|calendar| calendar.unit());
-        let per = match calendar {
+        let per = match limit.calendar().and_then(|calendar| calendar.unit()) {
             Some(unit) => Micros(days(unit) * 86_400_000_000),
             None => Micros::from(limit.period().or(limit.every())?),
         };

@@ -14,7 +14,6 @@ use waterclock::StoreError;
 
 use self::play::{Play, Played};
 use crate::Error;
-use crate::stage::Rehearsed;
 
 /// What became of the same traffic under each of several policies.
 pub struct Simulation {
@@ -38,15 +37,12 @@ impl Simulation {
     ) -> Result<Simulation, Error> {
         let (from_us, until_us) = traffic.span_us;
         let window = contenders::pace(&contenders)?.per.duration();
-        let play =
-            |(contender, callers): (Contender, &usize)| {
-                let Contender { name, config } = contender;
-                let callers = &traffic.callers[*callers];
-                let rehearsed = Rehearsed::new(config)?;
-                let played = Play { callers, tiers: &traffic.tiers, from_us, until_us, retries }
-                    .run(&rehearsed, &traffic.arrivals, window)?;
-                Ok((Contender { name, config: rehearsed.into_config() }, played))
-            };
+        let play = |(contender, callers): (Contender, &usize)| {
+            let callers = &traffic.callers[*callers];
+            let play = Play { callers, tiers: &traffic.tiers, from_us, until_us, retries };
+            let played = play.run(&contender.config, &traffic.arrivals, window)?;
+            Ok((contender, played))
+        };
         let played = contenders.into_iter().zip(&traffic.callers_of);
         let played = played.map(play).collect::<Result<_, Error>>()?;
         let watched = match &*traffic.callers {

@@ -6,12 +6,12 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
 use waterclock::{Limit, Origin, StoreError};
-use waterclock_config::micros_up;
+use waterclock_config::{PolicyConfig, micros_up};
 
 use super::arrivals::{Arrival, MOST};
 use super::traffic::Callers;
 use crate::report::{Checked, LongestWait, Refusals};
-use crate::stage::{Rehearsed, Stage};
+use crate::stage::Stage;
 use crate::timeline::Timeline;
 use crate::trace::{Event, Op};
 
@@ -59,12 +59,12 @@ pub(super) struct Play<'a> {
 impl Play<'_> {
     pub(super) fn run(
         &self,
-        rehearsed: &Rehearsed,
+        policy: &PolicyConfig,
         arrivals: &[Arrival],
         window: Duration,
     ) -> Result<Played, StoreError> {
-        let stage = Stage::new(rehearsed)?;
-        let mut played = Played::new(rehearsed.config().policy().limits(), window);
+        let stage = Stage::new(policy)?;
+        let mut played = Played::new(policy.limits(), window);
         let mut samples = (0..=SAMPLES)
             .map(|sample| self.from_us + (self.until_us - self.from_us) * sample / SAMPLES)
             .peekable();

@@ -1,6 +1,7 @@
 //! A simulation in numbers and as a picture, for people and for programs.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use comfy_table::{Cell, Color};
 use serde_json::{Value, json};
@@ -72,9 +73,9 @@ fn bound(contender: &Contender, played: &Played) -> Option<u64> {
         return None;
     }
     let binds = |limit: &&Limit| !limit.is_shadow() && *limit.unit() == *played.unit;
-    let window = Micros(played.most.window_us());
+    let window = Duration::from_micros(played.most.window_us());
     let limits = policy.limits().iter().filter(binds);
-    limits.filter_map(|limit| limit.most_within(window.duration(), played.largest_cost)).min()
+    limits.filter_map(|limit| limit.most_within(window, played.largest_cost)).min()
 }
 
 fn json_of(contender: &Contender, played: &Played) -> Value {

@@ -10,6 +10,8 @@ pub use self::event::{Event, Op};
 pub use self::lines::Input;
 pub use self::log::TimeUnit;
 
+use std::sync::Arc;
+
 use waterclock_config::PolicyConfig;
 
 use self::log::ReadAhead;
@@ -71,10 +73,7 @@ impl Reading {
         counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Error> {
         let source = if self.format == Format::Trace {
-            let policies = counted_by
-                .iter()
-                .map(|policy| waterclock::Policy::clone(policy.policy()))
-                .collect();
+            let policies = counted_by.iter().map(|policy| Arc::clone(policy.policy())).collect();
             Source::Own(OwnTrace::new(input, policies))
         } else {
             self.open_log(input, policies, counted_by)?.map_or(Source::Empty, Source::Log)

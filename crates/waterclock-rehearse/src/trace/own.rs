@@ -1,5 +1,7 @@
 //! Waterclock's own traces: events as JSON lines, in the order of time.
 
+use std::sync::Arc;
+
 use waterclock::Policy;
 use waterclock_config::cannot_read;
 
@@ -14,12 +16,12 @@ pub(super) struct OwnTrace {
     lines: Lines,
     latest_us: u64,
     /// The policies that the events are for.
-    policies: Vec<Policy>,
+    policies: Vec<Arc<Policy>>,
 }
 
 impl OwnTrace {
     /// Reports need a first policy that takes them, and costs must make sense to all policies.
-    pub(super) fn new(input: Input, policies: Vec<Policy>) -> OwnTrace {
+    pub(super) fn new(input: Input, policies: Vec<Arc<Policy>>) -> OwnTrace {
         OwnTrace { lines: Lines::new(input), latest_us: 0, policies }
     }
 
@@ -39,11 +41,14 @@ impl OwnTrace {
             let column = error.column().max(1);
             format!("{name}:{number}:{column}: {}{hint}", problem(line, &error))
         })?;
-        if let Some(error) = misunderstood(self.policies.iter(), event.verb(), event.cost.as_ref())
-        {
+        if let Some(error) = misunderstood(
+            self.policies.iter().map(|policy| &**policy),
+            event.verb(),
+            event.cost.as_ref(),
+        ) {
             return Err(format!("{name}:{number}:1: {error}").into());
         }
-        let takes_reports = self.policies.first().is_some_and(Policy::takes_reports);
+        let takes_reports = self.policies.first().is_some_and(|policy| policy.takes_reports());
         if matches!(event.op, Op::Report(_)) && !takes_reports {
             return Err(format!(
                 "{name}:{number}:1: `report` needs a policy with an error-rate limit"

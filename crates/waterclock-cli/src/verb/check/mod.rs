@@ -14,7 +14,7 @@ use waterclock::{
 use waterclock_config::{Address, Config, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
 use waterclock_core::store::{Decide as _, Logs, State};
 use waterclock_redis::RedisStoreBuilder;
-use waterclock_rehearse::{Error, Rehearsed, warning_about};
+use waterclock_rehearse::{Error, register_variants, resolve, warning_about};
 use waterclock_server::redis_store;
 
 use self::answer::{Question, Summary};
@@ -90,18 +90,17 @@ impl Check {
         let mut config = Config::load_or_default(self.config.as_deref())?;
         let chosen = config.choose(Some(&self.policy))?;
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
-        let rehearsed = Rehearsed::new(chosen)?;
-        self.warn_of_tier(rehearsed.config());
-        let cost = Verb::Check.price(rehearsed.config().policy(), cost.as_ref());
+        self.warn_of_tier(&chosen);
+        let cost = Verb::Check.price(chosen.policy(), cost.as_ref());
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
-        let resolved = rehearsed.resolve_check(&self.key, self.tier.as_deref(), cost.clone());
+        let resolved = resolve(&chosen, &self.key, self.tier.as_deref(), cost.clone());
         let policy = resolved.policy();
         let mut answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
             (Some(answer), _) => answer,
             // A policy without limits needs no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
                 let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone());
-                in_redis(&url, &config.store, &rehearsed, charge)?
+                in_redis(&url, &config.store, &chosen, charge)?
             }
             (None, _) => in_memory(policy, &cost)?,
         };
@@ -110,8 +109,7 @@ impl Check {
         if !self.json {
             return print(&summary);
         }
-        let name = rehearsed.config().name();
-        let line = DecisionLine::in_full(name, policy, &self.key, &cost, &answer);
+        let line = DecisionLine::in_full(chosen.name(), policy, &self.key, &cost, &answer);
         code_after(print_json(&line), &summary)
     }
 }
@@ -172,10 +170,10 @@ fn in_memory(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
 fn in_redis(
     url: &str,
     store: &StoreConfig,
-    rehearsed: &Rehearsed,
+    policy: &PolicyConfig,
     charge: Charge<'_>,
 ) -> Result<Answer, Failure> {
-    let asked = block_on(ask(redis_store(store, url)?, rehearsed, charge))?;
+    let asked = block_on(ask(redis_store(store, url)?, policy, charge))?;
     let (answer, failure) = asked.map_err(|error| why(url, error))?;
     warn_of_fallback(url, answer.source, failure);
     Ok(answer)
@@ -184,15 +182,14 @@ fn in_redis(
 /// The answer, and the failure of the store if there was one.
 async fn ask(
     settings: RedisStoreBuilder,
-    rehearsed: &Rehearsed,
+    policy: &PolicyConfig,
     charge: Charge<'_>,
 ) -> Result<(Answer, Option<StoreError>), StoreError> {
     let store = settings.start()?;
-    let config = rehearsed.config();
     // One decision needs no lease.
-    let serving = Serving { lease: None, ..config.serving };
-    store.set_policy_as(waterclock::Policy::clone(config.policy()), serving).await?;
-    rehearsed.register(&store).await?;
+    let serving = Serving { lease: None, ..policy.serving };
+    store.set_policy_as(Policy::clone(policy.policy()), serving).await?;
+    register_variants(policy, &store).await?;
     // The deadline is for an answer, and connecting takes longer. So a peek, which writes nothing, connects first; and
     // it reports what is wrong, which a fallback's answer does not.
     let now = MonotonicClock::default().now();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::Value;
+use waterclock::{Limit, Policy};
 use waterclock_config::english::{bound, describe, sentence};
 use waterclock_config::{Config, Invalid, Micros, PoliciesJson, PolicyConfig};
 use waterclock_rehearse::simulate::limit_of_words;
@@ -42,7 +43,7 @@ impl Explain {
         } else {
             limit_of_words("example", &self.limit.join(" "))?
         };
-        let story = Story::of(waterclock::Policy::clone(policy.policy()));
+        let story = Story::of(Policy::clone(policy.policy()));
         if self.json {
             print_json(&Account::new(policy, story)?)?;
         } else {
@@ -125,7 +126,7 @@ struct Meaning {
 
 impl Account {
     fn new(policy: PolicyConfig, story: Story) -> Result<Account, Invalid> {
-        let meaning = |limit: &waterclock::Limit| Meaning {
+        let meaning = |limit: &Limit| Meaning {
             name: limit.name().to_owned(),
             means: sentence(limit),
             bound: bound(limit),

@@ -68,13 +68,13 @@ pub(super) fn smallest(policy: &PolicyConfig, sample: Sample) -> Vec<Smallest> {
 type Search<'scope> = std::thread::ScopedJoinHandle<'scope, Option<Limit>>;
 
 /// The smallest numbers at which at most so many checks are refused.
-fn search(policy: &PolicyConfig, knob: &Knob, demand: &Demand, most: u64) -> Option<Limit> {
-    let mode = policy.policy().mode();
+fn search(config: &PolicyConfig, knob: &Knob, demand: &Demand, most: u64) -> Option<Limit> {
+    let mode = config.policy().mode();
     let suffices = |turn: u64| -> Option<bool> {
         let limit = knob.turned(turn)?;
         let never_refuses = limit.never_refuses();
-        let varied = Policy::new(policy.name(), [limit]).and_then(|varied| varied.with_mode(mode));
-        Some(demand.refuses_at_most(&varied.ok()?, most, never_refuses))
+        let policy = Policy::new(config.name(), [limit]).and_then(|policy| policy.with_mode(mode));
+        Some(demand.refuses_at_most(&policy.ok()?, most, never_refuses))
     };
     // Twice as far until it suffices, then halfway until it is exact.
     let mut enough = 1;
@@ -99,8 +99,8 @@ struct Knob {
 }
 
 impl Knob {
-    /// `None` for limits that bound no amount (error-rate, concurrency), and for even slots, which are closed half of
-    /// the time however many there are.
+    /// `None` for limits that do not bound an amount (error-rate, concurrency), and for even slots, which are closed
+    /// half of the time however many there are.
     fn of(limit: &Limit, span_us: u64) -> Option<Knob> {
         let counts_units = limit.max_cost().is_some() && limit.lease().is_none();
         let has_one = counts_units || limit.every().is_some();
@@ -109,7 +109,7 @@ impl Knob {
 
     /// How far it can be turned.
     fn most(&self) -> u64 {
-        // Intervals end with the shortest there is.
+        // Up to the shortest interval there is.
         if self.counts_units() { MAX_UNITS } else { self.span_us.max(1) }
     }
 
@@ -118,7 +118,7 @@ impl Knob {
         if self.counts_units() {
             return self.limit.with_limit(turn).ok();
         }
-        // The shorter, the more.
+        // A shorter interval admits more.
         let every = Duration::from_micros((self.most() + 1).saturating_sub(turn).max(1));
         let turned = Limit::from(MinInterval::new(every).ok()?);
         let turned = turned.with_name(self.limit.name()).with_unit(self.limit.unit());
