@@ -12,6 +12,7 @@ use waterclock_config::Token;
 
 /// What a token is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// Ask for decisions.
     Check,
@@ -35,6 +36,7 @@ impl Role {
 
 /// The outcome of an attempt to use a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Attempt {
     /// The token has the role.
     Granted,

@@ -19,6 +19,7 @@ use waterclock_config::{Config, Invalid};
 
 /// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Phase {
     /// Ready.
     Serving,

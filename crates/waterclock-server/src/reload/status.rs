@@ -16,6 +16,7 @@ pub struct Reloads {
 
 /// What `/v1/config` shows.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct ReloadStatus {
     /// The file of the configuration.
     pub file: String,
@@ -29,6 +30,7 @@ pub struct ReloadStatus {
 
 /// The outcome of the last reload.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct LastReload {
     /// Whether the configuration is in force.
     pub success: bool,
