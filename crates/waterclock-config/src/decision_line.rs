@@ -64,8 +64,8 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// What a policy, under the name that callers know it by, answered about a key: with who decided and
-    /// each limit's own numbers.
+    /// The answer of a policy, under the name that callers know, for a key: with its source and each limit's own
+    /// numbers.
     #[must_use]
     pub fn in_full(
         name: &'a str,
@@ -144,7 +144,7 @@ impl<'a> LimitLine<'a> {
     }
 }
 
-/// Rounded up: whoever waits as long as told has waited long enough.
+/// Rounded up, so that waiting this long is long enough.
 pub fn micros_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
 }

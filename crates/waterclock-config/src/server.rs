@@ -50,7 +50,7 @@ pub(crate) const KEYS: &[Key] = &[
     )
     .default("false"),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
-    Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Who may ask, and what."),
+    Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Tokens and their roles."),
 ];
 
 /// Half a sentence.
@@ -114,7 +114,7 @@ pub struct TlsConfig {
     pub cert: PathBuf,
     /// The private key.
     pub key: PathBuf,
-    /// The authority of clients, who then need a certificate.
+    /// The authority of client certificates; if set, clients need one.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -123,7 +123,7 @@ struct AuthConfig {
     roles: Vec<&'static str>,
 }
 
-/// A token somebody may show, and what for.
+/// A token and its roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// `sha256:…` of the token, or the token itself where it was kept elsewhere.
@@ -173,7 +173,7 @@ impl ServerConfig {
         Ok(address)
     }
 
-    /// Whether whoever reaches this address may be answered; `subject` is what has it.
+    /// Whether a listener on this address needs no authentication; `subject` names it in errors.
     pub fn may_listen(&self, subject: &str, address: SocketAddr) -> Result<(), Invalid> {
         if address.ip().is_loopback() || self.knows_its_clients() || self.allow_unauthenticated {
             Ok(())
@@ -264,7 +264,7 @@ fn read_auth(source: &Source, entry: &Field<'_>) -> Option<AuthConfig> {
     })
 }
 
-/// A hash of another length is what is left of an example: nobody can know its token.
+/// A hash of another length is left over from an example: no token matches it.
 fn odd_hash(token: &str) -> Option<String> {
     let hash = token.strip_prefix("sha256:")?;
     let is_whole = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -144,7 +144,7 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
             .verified("snapshot_every", Field::micros)
             .unwrap_or(otherwise.snapshot_every),
     };
-    // Whoever names an authority counts on TLS.
+    // An authority without TLS is a mistake.
     if let (Some(field), Ok(Address::Redis(url))) = (table.field("ca"), spec.address())
         && !url.starts_with("rediss")
     {

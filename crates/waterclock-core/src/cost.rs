@@ -13,7 +13,7 @@ const REQUESTS: &str = "requests";
 
 /// How much is asked for.
 ///
-/// One number goes for every limit. A policy that counts several units takes a number for each of them:
+/// A plain number applies to every limit. A policy that counts several units takes a number for each of them:
 ///
 /// ```
 /// use waterclock_core::Cost;
@@ -82,7 +82,7 @@ impl Cost {
         }
     }
 
-    /// The one number that goes for every limit, if it is one.
+    /// The plain number that applies to every limit, if it is one.
     #[inline]
     #[must_use]
     pub fn plain(&self) -> Option<u64> {
@@ -112,7 +112,7 @@ impl Cost {
         self.most() == 0
     }
 
-    /// Both together, of each unit. One number goes for every unit that the other names.
+    /// The sum, unit by unit. A plain number is added to every unit that the other names.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         match (&self.0, &other.0) {
@@ -428,7 +428,7 @@ mod tests {
         let error = two.price(&Cost::from(5), 1).unwrap_err().to_string();
         assert_eq!(error, "policy `llm` counts `requests` and `tokens`; name them in the cost");
         let other = policy(&["tokens", "bytes"]);
-        assert!(other.price(&other.requests(1), 1).is_err(), "nobody said how much");
+        assert!(other.price(&other.requests(1), 1).is_err(), "no cost was named");
         assert!(two.counts_as(&policy(&["tokens", "requests"])) && !two.counts_as(&other));
         assert!(policy(&["a"]).counts_as(&policy(&["b"])) && !policy(&["a"]).counts_as(&two));
     }

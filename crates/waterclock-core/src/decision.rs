@@ -382,7 +382,7 @@ mod parts_tests {
     use crate::store::{Decide as _, Logs, State};
     use crate::{FixedWindow, Gcra, Limit, MinInterval, Mode, Policy, SlidingWindow, Timestamp};
 
-    /// What a decision says to those who hear it.
+    /// Everything a decision reports.
     fn said(decision: &Decision) -> DecisionParts {
         DecisionParts {
             allowed: decision.is_allowed(),

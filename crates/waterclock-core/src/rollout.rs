@@ -145,7 +145,7 @@ mod tests {
         assert!((9_300..10_700).contains(&chi), "{chi}");
     }
 
-    /// Who is in one policy's half is no likelier to be in another's.
+    /// The draws of two policies are independent.
     #[test]
     fn policies_draw_on_their_own() {
         let names = ["login", "logim", "search", "l", "ogin"];

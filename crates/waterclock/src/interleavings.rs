@@ -47,7 +47,7 @@ fn table(policy: impl Into<Policy>, max_keys: usize) -> Arc<Table> {
     Arc::new(Table::new(&policy, &Arc::new(Budget::new(max_keys))))
 }
 
-/// A store of one key that somebody held all of and did not settle in time.
+/// A store with one key whose units were all reserved and not settled in time.
 fn abandoned(clock: &ManualClock) -> Arc<MemoryStore<ManualClock>> {
     let store = MemoryStore::new(4, clock.clone());
     let policy = FixedWindow::new(3, Duration::from_secs(1)).expect("valid");
@@ -61,7 +61,7 @@ fn abandoned(clock: &ManualClock) -> Arc<MemoryStore<ManualClock>> {
     Arc::new(store)
 }
 
-/// Whoever asks first after its time gives it back; the others wait for that, and nobody gives it twice.
+/// The first call after the expiry gives it back; the others wait for that, and it is given back once.
 #[test]
 fn what_was_held_too_long_is_given_back_once_and_before_anybody_asks() {
     let test = || {
@@ -182,7 +182,7 @@ fn policies_that_share_a_key_share_its_budget() {
             admitted
         };
         let admitted = admitted(3, each);
-        // Each member was asked three times. Whoever comes first: the base admits all it is asked for
+        // Each member was checked three times. In any order, the base admits all its checks
         // unless four were admitted before.
         assert!((3..=4).contains(&admitted), "{admitted}");
     };
@@ -209,7 +209,7 @@ fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
     shuttle::check_random(test, schedules());
 }
 
-/// Tasks that wait their turn, of which every third gives up; who passed, in order.
+/// Tasks that wait their turn, of which every third gives up; returns those that passed, in order.
 fn pass_in_turn(tasks: u64, leave: fn(crate::wait::Place<'_>)) -> (Vec<u64>, Vec<u64>) {
     let line = Arc::new(Line::default());
     let joined = Arc::new(Mutex::new(Vec::new()));
@@ -235,7 +235,7 @@ fn pass_in_turn(tasks: u64, leave: fn(crate::wait::Place<'_>)) -> (Vec<u64>, Vec
     for handle in handles {
         handle.join().expect("no thread panics");
     }
-    assert_eq!(line.backlog(KEY), 0, "somebody is left in line");
+    assert_eq!(line.backlog(KEY), 0, "a waiter is left in the queue");
     let stayed = joined.lock().unwrap().iter().filter(|i| **i % 3 != 2).copied().collect();
     let passed = passed.lock().unwrap().clone();
     (stayed, passed)

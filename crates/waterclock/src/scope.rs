@@ -361,7 +361,7 @@ impl Resolution<'_> {
         }
     }
 
-    /// What the caller is told of the store's decision: the same, or in shadow.
+    /// The store's decision as reported to the caller: the same, or in shadow.
     pub fn report(&self, decision: Decision, cost: &Cost) -> Decision {
         if self.action == Action::Shadow { decision.in_shadow(cost) } else { decision }
     }

@@ -20,7 +20,7 @@ pub fn describe(policy: &PolicyConfig) -> String {
     lines.join("\n")
 }
 
-/// What goes for single keys.
+/// The exceptions for single keys.
 fn of_keys(policy: &PolicyConfig) -> impl Iterator<Item = String> {
     let exempt = policy.exempt.iter().map(|key| format!("  exempt: {key:?}."));
     let blocked = policy.block.iter().map(|key| format!("  blocked: {key:?}."));
@@ -31,7 +31,7 @@ fn of_keys(policy: &PolicyConfig) -> impl Iterator<Item = String> {
     exempt.chain(blocked).chain(own)
 }
 
-/// What goes for one tier.
+/// The limits of one tier.
 fn of_tier(tier: &TierConfig) -> Vec<String> {
     let opening = |rest: &str| format!("  tier {}: {rest}", tier.name);
     if tier.factor.is_one() {
@@ -72,10 +72,10 @@ fn opening(policy: &PolicyConfig) -> String {
         opening.push_str(&format!(" One key for each {}.", policy.key.join(" and ")));
     }
     opening.push_str(match policy.headers {
-        HeaderStyle::None => " Clients are told nothing.",
-        HeaderStyle::Ietf => " Clients are told in IETF RateLimit headers.",
-        HeaderStyle::Draft03 => " Clients are told in X-RateLimit headers of draft 03.",
-        HeaderStyle::Legacy => " Clients are told in old X-RateLimit headers.",
+        HeaderStyle::None => " Responses carry no rate limit headers.",
+        HeaderStyle::Ietf => " Responses carry IETF RateLimit headers.",
+        HeaderStyle::Draft03 => " Responses carry X-RateLimit headers of draft 03.",
+        HeaderStyle::Legacy => " Responses carry legacy X-RateLimit headers.",
         _ => "",
     });
     opening.push_str(match policy.serving.on_store_error {

@@ -46,7 +46,7 @@ impl Link {
                 }
             };
             exchanged.id = id;
-            // Dialling may have taken longer than a caller waits: one who has left is not charged.
+            // Dialling may have taken longer than a caller waits: one that has left is not charged.
             let has_left = |pending: &Pending| pending.reply.is_closed();
             commands.iter_mut().for_each(|command| command.pending.retain(|one| !has_left(one)));
             commands.retain(|command| !command.pending.is_empty());

@@ -247,7 +247,7 @@ impl Link {
         }
     }
 
-    /// A turn for a caller who is alone: it exchanges in its own task. Dialling takes a task of its own, which goes on
+    /// A turn for a single caller: it exchanges in its own task. Dialling takes a task of its own, which goes on
     /// when the caller has left.
     fn alone(self: &Arc<Self>) -> Option<Turn<'_>> {
         if !self.is_connected.load(Ordering::Relaxed) {
@@ -287,7 +287,7 @@ impl Link {
         loop {
             let turn = self.turn.lock().await;
             self.deliver(exchanged).await;
-            // Callers who just got their replies may send the next requests in the same batch.
+            // Callers that just got their replies may send the next requests in the same batch.
             yield_now().await;
             let batch = {
                 let mut queue = self.queue.lock();
@@ -362,7 +362,7 @@ impl Drop for Turn<'_> {
 
 fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
     let n = waiting.len().min(TOGETHER);
-    // A caller who has left is not charged.
+    // A caller that has left is not charged.
     waiting.drain(..n).filter(|pending| !pending.reply.is_closed()).collect()
 }
 

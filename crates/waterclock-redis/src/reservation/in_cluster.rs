@@ -1,7 +1,7 @@
 //! Reservations in a cluster, where the record of a reservation and those of its keys are in different slots.
 //!
 //! To reserve, the reservation is written first, as pending; then its keys are charged; then it is written as made. A
-//! crash in between leaves either only the pending record, or units that are charged and that nobody can settle, as
+//! crash in between leaves either only the pending record, or charged units that cannot be settled, as
 //! those of a reservation that was dropped. Nothing is charged again: the pending record blocks its id until it
 //! expires.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Beside the keys' records there is one per reservation, found by its id. It says how to settle the reservation and,
 //! once that is done, how it was settled. One script charges the keys and writes the reservation, and one refunds or
-//! debits the difference and writes that: a caller who lost the reply repeats the call, and nothing is done twice.
+//! debits the difference and writes that: a caller that lost the reply repeats the call, and nothing is done twice.
 //! [`in_cluster`] is for slots that no one script can reach.
 
 mod in_cluster;

@@ -145,7 +145,7 @@ impl Note {
     fn parse_held(&self, from: &mut Reader<'_>) -> Option<Vec<HeldUnits>> {
         let mut held = Vec::with_capacity(self.keys.len());
         for (i, key) in self.keys.iter().enumerate() {
-            // Of several units none is told apart above what a script sees.
+            // With several units, numbers above what a script can represent are equal.
             let cost = self.cost_of(i).plain();
             let units = |n: u64| if n == MOST { cost.unwrap_or(n) } else { n };
             let at = Timestamp::from_micros(from.number()?);

@@ -38,7 +38,7 @@ end
 function breaker.room(p, s)
   return s.since > 0 and now - (s.since - 1) < p.cool_down and 0 or EXACT
 end
--- Whoever is admitted after the cool-down is the probe.
+-- The first admitted check after the cool-down is the probe.
 function breaker.charge(_, s)
   if s.since > 0 then s.since, s.probes = now + 1, 1 end
 end

@@ -27,7 +27,7 @@ function concurrency.arrive(p, s)
   return true
 end
 function concurrency.room(p, s) return max(0, p.limit - s.total) end
--- What nobody could give back is not taken.
+-- A check takes nothing, because it could never give it back.
 function concurrency.charge(p, s, n)
   if not held_until then return end
   local from, size = #s.log - 13, 0

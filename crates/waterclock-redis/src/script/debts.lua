@@ -1,8 +1,8 @@
 
--- What is told afterwards: units that were used already are charged whatever there is room for, and units
--- that were held and not used are given back as far as they still count.
+-- Debits and refunds: units that were used already are charged whether or not there is room, and units that were held
+-- and not used are given back as far as they still count.
 
--- A counter after n more: remembered for what they are, up to what can be told apart.
+-- A counter after n more: remembered for what they are, up to the largest exact number.
 local function count_debit(count, n) return min(count + n, EXACT - 1) end
 
 function gcra.debit(p, s, n) add(p, s, bearable(p, s, n)) end

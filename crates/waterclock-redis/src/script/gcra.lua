@@ -39,7 +39,7 @@ for i = 3, #ARGV, 3 do
       if not full_at then
         local ours
         full_at, ours = owing(key, found, latest)
-        -- Somebody else's value: this check fails, its neighbours do not.
+        -- Another application's value: this check fails, its neighbours do not.
         found = ours and found or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
       end
     end

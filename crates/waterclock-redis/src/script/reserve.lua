@@ -1,5 +1,5 @@
 
--- Reserving. What is held under this id already is told, and nothing is charged again.
+-- Reserving. An existing reservation with this id is returned, and nothing is charged again.
 --
 -- The record of a reservation: the instant at which its time is over; how many numbers follow; of each key
 -- when it was charged, how much is held, and of each of its limits how much that was and until when it

@@ -163,7 +163,7 @@ impl Shape {
         used: Costs<'_>,
     ) {
         let at = held.at().as_nanos() / 1_000;
-        // Above what a script sees nothing is told apart.
+        // Numbers above what a script can represent are equal.
         let used = used.each().map(|used| used.min(EXACT));
         for ((limit, part), used) in self.limits.iter().zip(held.parts()).zip(used) {
             let part = part.map(|(units, ends)| (units.min(EXACT), ends));

@@ -25,7 +25,7 @@ pub(crate) const TOP: usize = 10;
 pub(crate) const EVICTED: &str =
     "there were too many keys to count them all: keys with few checks are counted too low";
 
-/// Who reads a report. For people, other limits are searched for only if a check was refused.
+/// The reader of a report. For people, other limits are searched for only if a check was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// A person: text, a page or a picture.

@@ -1,4 +1,4 @@
-//! One check: what applies to each key, what the store decides, and what the caller is told.
+//! One check: what applies to each key, what the store decides, and the reply.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -207,7 +207,7 @@ impl Engine {
                 check.policy.scope().resolve(&subject).is_usual()
             };
             if !checks.iter().all(is_usual) {
-                // Refunds change the policy's own state; the caller is told the numbers that apply to the key. If
+                // Refunds change the policy's own state; the reply has the numbers that apply to the key. If
                 // the peek fails, the refund has happened all the same.
                 let peeked = self.charge(caller.deadline, Verb::Peek, checks).await;
                 replies = peeked.or(replies);

@@ -7,7 +7,7 @@ use super::snapshot::RestoreError;
 /// The numbers that a hash depends on beside its key.
 pub(super) type Seed = [u64; 4];
 
-/// By what this key's hash is two builds are told apart that hash differently.
+/// The hash of this key tells apart two builds that hash differently.
 const KNOWN_KEY: &[u8] = b"a key that everybody knows";
 
 #[derive(Debug, Default)]

@@ -164,7 +164,7 @@ pub trait Store: Send + Sync {
         self.set_policy(policy)
     }
 
-    /// As [`apply`](Self::apply), for a caller who waits at most `patience`. A store that takes time answers, falls
+    /// As [`apply`](Self::apply), for a caller that waits at most `patience`. A store that takes time answers, falls
     /// back or fails by then.
     fn apply_within(
         &self,

@@ -87,8 +87,8 @@ impl<'a> Wait<'a> {
         self
     }
 
-    /// Give up at once when more than so many wait for this key already. 65 536 by default; 0 lets
-    /// nobody wait behind another.
+    /// Fails at once if more than this many waits for the key are queued. 65,536 by default; with 0 no wait queues
+    /// behind another.
     pub fn backlog(mut self, most: usize) -> Self {
         self.options.backlog = most;
         self

@@ -23,7 +23,7 @@ pub(super) struct Summary {
     refused_by: Vec<String>,
     #[serde(default)]
     shadow_refused_by: Vec<String>,
-    /// Who decided.
+    /// The source of the decision.
     #[serde(default)]
     pub(super) source: String,
 }
@@ -150,7 +150,7 @@ fn read(response: &Response) -> Option<ServerAnswer> {
     Some(ServerAnswer { json: json.to_owned(), summary: summary.made_visible() })
 }
 
-/// Who decided instead of the store.
+/// What decided instead of the store.
 fn fallback(source: &str) -> Option<&'static str> {
     match source {
         "local" => Some("decided by the server's share of the limits"),
