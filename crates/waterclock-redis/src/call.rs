@@ -225,8 +225,10 @@ impl Direct {
                     self.route.note_clock(slot, instant(*now)?);
                 }
                 [Value::Int(now), Value::Array(elsewhere)]
-                    if let Some((key, generation, record)) = read_elsewhere(elsewhere) =>
+                    if read_elsewhere(elsewhere).is_some() =>
                 {
+                    let (key, generation, record) =
+                        read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
                     let (key, known) =
                         keys.get(key).zip(carried.get_mut(key)).ok_or_else(bad_reply)?;
                     let there = key.entry.elsewhere().nth(generation - 1);
@@ -234,11 +236,8 @@ impl Direct {
                     known.retain(|other| other.generation != generation);
                     known.push(carry(&key.entry, there, generation, record, instant(*now)?)?);
                 }
-                [Value::Int(now), Value::Array(known)]
-                    if other.is_some()
-                        && let [known] = &**known =>
-                {
-                    return Ok(Reply::Known(instant(*now)?, bytes(known)?));
+                [Value::Int(now), Value::Array(known)] if other.is_some() && known.len() == 1 => {
+                    return Ok(Reply::Known(instant(*now)?, bytes(&known[0])?));
                 }
                 _ => return read_found(keys, &values).map(Reply::Found),
             }
@@ -358,7 +357,7 @@ fn read_found(keys: &[KeyCharge], values: &[Value]) -> Result<Vec<Found>, StoreE
     let now = instant(*now)?;
     let read = |(key, record): (&KeyCharge, &Value)| {
         let (before, after) = match record {
-            Value::Array(both) if let [before, after] = &**both => (bytes(before)?, bytes(after)?),
+            Value::Array(both) if both.len() == 2 => (bytes(&both[0])?, bytes(&both[1])?),
             before => (bytes(before)?, None),
         };
         let state = KeyState::read(&key.entry.policy, &key.entry.shape, before.as_deref(), now);

@@ -204,8 +204,9 @@ fn migrate_algorithm(
         }
         // Counters hold whatever the limit is now, where the window is the same or can be moved.
         (Algorithm::FixedWindow(a), Algorithm::FixedWindow(b))
-            if let Some(end) = b.same_start(a, own.words[0]) =>
+            if b.same_start(a, own.words[0]).is_some() =>
         {
+            let end = b.same_start(a, own.words[0]).unwrap_or(0);
             state.words.copy_from_slice(&[end, own.words[1]]);
         }
         (Algorithm::SlidingWindow(a), Algorithm::SlidingWindow(b)) if a.per == b.per => {
