@@ -284,7 +284,7 @@ fn several_units() {
         ),
         (
             "lease = { size = 1, ttl = \"1s\" }\n",
-            "2:9: `lease` takes units of one kind out of the store, and these limits count several",
+            "2:9: `lease` takes units of one kind from the store, but these limits count several; remove one of them",
         ),
         (
             "overrides = { vip = [\"5/s\"] }\n",

@@ -324,5 +324,5 @@ fn complaints_are_sentences() {
     // What was found out is not lost with the picture.
     let run = place.run(&["simulate", "10/s", "--plot", "no/such/place.svg"]);
     assert_eq!(run.code, Some(2));
-    assert!(run.stdout.contains("admitted") && run.stderr.contains("place.svg: cannot be written"));
+    assert!(run.stdout.contains("allowed") && run.stderr.contains("place.svg: cannot be written"));
 }
