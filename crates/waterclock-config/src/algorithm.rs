@@ -15,14 +15,14 @@ pub(crate) struct AlgorithmWord {
 }
 
 impl AlgorithmWord {
-    /// What complaints call a limit of it.
+    /// A limit of it in messages: "a `gcra` limit".
     pub(crate) fn a_limit(&self) -> String {
         let article = if self.word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         format!("{article} `{}` limit", self.word)
     }
 }
 
-/// The complaint about a word that is none of these algorithms.
+/// The message about a word that is none of these algorithms.
 pub(crate) fn unknown(text: &str, words: &[&str]) -> String {
     let hint = match nearest(text, words.iter().copied()) {
         Some(word) => format!("did you mean `{word}`?"),

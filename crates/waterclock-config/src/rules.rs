@@ -156,7 +156,7 @@ fn descriptor(table: &Table<'_>) -> Option<Vec<EntryConfig>> {
             value: entry.verified("value", Field::text).map_or(Pattern::Any, Pattern::parse),
         })
     };
-    // Every entry is looked at, so that every complaint is heard.
+    // Every entry is read, so that one run shows all faults.
     let entries: Vec<Option<EntryConfig>> = elements.iter().map(entry).collect();
     entries.into_iter().collect()
 }

@@ -50,7 +50,7 @@ pub(crate) enum Shape {
     Factor,
     /// Any string.
     Text,
-    /// A string that this function accepts, or complains about in half a sentence.
+    /// A string that this function accepts; its error is half a sentence.
     Syntax(fn(&str) -> Result<(), String>),
     /// One of these strings.
     Word(&'static [&'static str]),

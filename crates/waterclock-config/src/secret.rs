@@ -10,7 +10,7 @@ use super::table::Field;
 
 /// A setting as the file has it, to be looked up when it is needed.
 pub(crate) struct Setting {
-    /// `waterclock.toml:2:7: ` and the setting's name: how complaints about it begin.
+    /// `waterclock.toml:2:7: ` and the setting's name: how errors about it begin.
     subject: String,
     text: String,
     /// Relative paths start from the directory of the configuration, wherever the command is run.
@@ -24,7 +24,7 @@ impl Setting {
         Setting { subject, text, directory: source.beside("") }
     }
 
-    /// The value, wherever it is. It may be a secret: complaints do not repeat it.
+    /// The value, wherever it is. It may be a secret, so errors do not repeat it.
     pub(crate) fn look_up(&self) -> Result<String, Invalid> {
         match self.text.strip_prefix("file:") {
             Some(path) => self.read(path),
@@ -94,7 +94,7 @@ impl Setting {
     }
 }
 
-/// Whether every variable in it can be told; the complaint is half a sentence.
+/// Whether every variable in it has a name; an error is half a sentence.
 pub(crate) fn accept(text: &str) -> Result<(), String> {
     let is_name = |name: &str| {
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
-use waterclock::{Algorithm, Answer, Failure, Lease, Mode, Policy, Source, StoreError, Verb};
+use waterclock::{Answer, Failure, Lease, Mode, Policy, Source, StoreError, Verb};
 
 use crate::call::{Action, Call, KeyCharge};
 use crate::direct::Direct;
@@ -224,7 +224,6 @@ impl Leases {
 
 /// Whether units can be given back whenever they were charged.
 fn returns(policy: &Policy) -> bool {
-    let bucket =
-        |algorithm: &Algorithm| matches!(algorithm, Algorithm::Gcra(_) | Algorithm::LeakyBucket(_));
-    policy.limits().iter().all(|limit| bucket(limit.algorithm()))
+    // Buckets have a capacity; what a window has forgotten cannot be returned to it.
+    policy.limits().iter().all(|limit| limit.capacity().is_some())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 use waterclock::store::{Migrate as _, Persist as _};
-use waterclock::{Algorithm, Migration, Mode, Policy, Serving, StoreError};
+use waterclock::{Migration, Mode, Policy, Serving, StoreError};
 
 use crate::call::bad_reply;
 use crate::direct::Direct;
@@ -344,14 +344,8 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
         return unfit("leases need `mode = \"binary\"` and a policy that is not in shadow");
     }
     for limit in policy.limits() {
-        let event = matches!(
-            limit.algorithm(),
-            Algorithm::EvenSlots(_)
-                | Algorithm::MinInterval(_)
-                | Algorithm::Concurrency(_)
-                | Algorithm::ErrorRate(_)
-        );
-        if event || limit.min_interval().is_some() || limit.is_shadow() {
+        let counts_units = limit.max_cost().is_some() && limit.lease().is_none();
+        if !counts_units || limit.min_interval().is_some() || limit.is_shadow() {
             return unfit(
                 "leases cannot enforce `min_interval`, even slots, concurrency, error rates or shadow limits; remove one of them",
             );
