@@ -104,7 +104,6 @@ impl<'r> Resolved<'r> {
     }
 
     /// The decision for the client: keys that the policy is not rolled out to are never refused.
-    #[must_use]
     pub fn report(&self, decision: Decision) -> Decision {
         self.resolution.report(decision, &self.cost)
     }
