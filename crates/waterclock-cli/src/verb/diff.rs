@@ -1,6 +1,6 @@
 //! `waterclock diff`: what a change of the configuration changes, and for which keys.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use waterclock_config::{Config, PolicyConfig};
@@ -71,7 +71,7 @@ impl Diff {
 
     fn compare(
         &self,
-        path: &PathBuf,
+        path: &Path,
         old: PolicyConfig,
         new: PolicyConfig,
     ) -> Result<Comparison, Failure> {
