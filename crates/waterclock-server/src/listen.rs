@@ -177,7 +177,9 @@ const HANDSHAKE_TIME: Duration = Duration::from_millis(100);
 /// elsewhere a client that connects in that instant is reset.
 fn drop_new_connections(listener: &TcpListener) {
     if let Err(error) = drop_first_segments(listener) {
-        debug!("cannot attach the SYN filter; connection limits are less precise: {error}");
+        debug!(
+            "cannot drop new connections while draining; clients that connect now may be reset: {error}"
+        );
     }
 }
 

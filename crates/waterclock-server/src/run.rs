@@ -117,7 +117,7 @@ impl Running {
 
     /// Stops gracefully: reports not ready, stops accepting, drains connections, writes the snapshot.
     pub async fn stop(mut self) {
-        info!("stopping: no longer ready");
+        info!("stopping: /readyz answers 503");
         self.server.enter(Phase::LameDuck);
         sleep(self.timing.lame_duck).await;
         self.server.enter(Phase::Draining);
@@ -125,7 +125,7 @@ impl Running {
         let all = u32::try_from(self.timing.room.connections).unwrap_or(u32::MAX);
         if timeout(self.timing.drain, self.connections.acquire_many(all)).await.is_err() {
             let left = self.timing.room.connections - self.connections.available_permits();
-            warn!("{left} connections did not finish in time and are closed");
+            warn!("closing {left} connections that did not finish in time");
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;

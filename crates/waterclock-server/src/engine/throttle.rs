@@ -131,8 +131,9 @@ impl Engine {
         }
         let policy = numbers.policy().map_err(StoreError::Unfit)?;
         if self.throttle.variants.read().len() >= MAX_VARIANTS {
-            let reason =
-                format!("{MAX_VARIANTS} different combinations of numbers are in use already");
+            let reason = format!(
+                "more than {MAX_VARIANTS} different combinations of max_burst, count and period"
+            );
             return Err(StoreError::Unfit(reason));
         }
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;

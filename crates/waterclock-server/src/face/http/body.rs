@@ -255,7 +255,7 @@ fn explain(body: &[u8], verbs: Verbs) -> Problem {
     let is_wrong = |charge: &&Value| Charge::deserialize(*charge).is_err();
     match charges.iter().enumerate().find(|(_, charge)| is_wrong(charge)) {
         Some((at, charge)) => explain_charge(charge, &format!("checks[{at}]."), &[]),
-        None => Problem::bad("checks", "in `checks` a name is given twice"),
+        None => Problem::bad("checks", "a field in `checks` is given twice"),
     }
 }
 
@@ -301,7 +301,7 @@ fn explain_charge(charge: &Value, before: &str, options: &[&str]) -> Problem {
         return must("cost", "a whole number from 0, or a map of units to such numbers");
     }
     // A JSON map keeps the last of two, and then nothing is wrong with it.
-    Problem::bad("body", "a name is given twice")
+    Problem::bad("body", "a field is given twice")
 }
 
 #[cfg(test)]

@@ -80,6 +80,6 @@ fn different_numbers_at_a_time() {
         assert_eq!(client.numbers(&format!("CL.THROTTLE k{n} {n} 1 60"))[1], n + 1);
     }
     let text = client.error("CL.THROTTLE k 1000 1 60");
-    assert_eq!(text, "ERR 1000 different combinations of numbers are in use already");
+    assert_eq!(text, "ERR more than 1000 different combinations of max_burst, count and period");
     assert_eq!(client.numbers("CL.THROTTLE k 999 1 60")[0], 0, "known numbers still go");
 }
