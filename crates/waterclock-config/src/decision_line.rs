@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use waterclock::{Answer, Cost, Decision, LimitDecision, LimitSet, Policy};
 
-/// The fields in the order that scripts have come to know.
+/// The fields, in an order that does not change.
 #[derive(Serialize)]
 pub struct DecisionLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,9 +17,9 @@ pub struct DecisionLine<'a> {
     granted: Cost,
     limit: Option<u64>,
     remaining: Option<u64>,
-    /// `null` is never.
+    /// `null`: never.
     retry_after_us: Option<u64>,
-    /// `null` is full.
+    /// `null`: full.
     next_unit_us: Option<u64>,
     reset_after_us: u64,
     refused_by: Names<'a>,
@@ -36,7 +36,7 @@ pub struct DecisionLine<'a> {
 }
 
 impl<'a> DecisionLine<'a> {
-    /// A line without a time.
+    /// A line without the time of an event.
     #[must_use]
     pub fn new(
         policy: &'a Policy,
@@ -115,7 +115,7 @@ struct LimitLines<'a> {
 impl Serialize for LimitLines<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let lines = self.policy.limits().iter().zip(self.limits);
-        serializer.collect_seq(lines.map(|(limit, said)| LimitLine::new(limit.name(), said)))
+        serializer.collect_seq(lines.map(|(limit, numbers)| LimitLine::new(limit.name(), numbers)))
     }
 }
 

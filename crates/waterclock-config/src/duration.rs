@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_write() {
-        let complaints = [
+        let cases = [
             ("", "must be a duration"),
             ("s", "must be a duration"),
             ("1 fortnight", "must be a duration"),
@@ -183,9 +183,9 @@ mod tests {
             ("36526d", "at most 100 years"),
             ("99999999999999999w", "at most 100 years"),
         ];
-        for (text, complaint) in complaints {
+        for (text, expected) in cases {
             let error = Micros::parse(text).unwrap_err();
-            assert!(error.contains(complaint), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

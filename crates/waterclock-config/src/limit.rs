@@ -52,7 +52,7 @@ fn twin_names(limits: &[&LimitRead]) -> impl Iterator<Item = Fault> {
     })
 }
 
-/// What the mode cannot do with these limits. The core refuses the same, but without a place.
+/// Limits that the mode does not support. The core rejects them too, but without a position in the file.
 fn unfit_for(mode: Mode, limits: &[&LimitRead]) -> Vec<Fault> {
     let built = || limits.iter().filter_map(|read| Some((read, read.limit.as_ref()?)));
     match mode {
@@ -62,7 +62,7 @@ fn unfit_for(mode: Mode, limits: &[&LimitRead]) -> Vec<Fault> {
             let fault = odd.map(|(read, odd)| {
                 let (first, other) = (first.unit(), odd.unit());
                 let message = format!(
-                    "limits of different units (`{first}` and `{other}`) cannot be used with mode = \"nary\": a part of a cost would have no unit; use mode = \"binary\""
+                    "limits of different units (`{first}` and `{other}`) cannot be used with mode = \"partial\" (\"nary\"): a part of a cost would have no unit; use mode = \"binary\""
                 );
                 Fault::at(read.at, message)
             });
@@ -72,7 +72,7 @@ fn unfit_for(mode: Mode, limits: &[&LimitRead]) -> Vec<Fault> {
             .filter(|(_, limit)| !limit.algorithm().records_refusals())
             .map(|(read, _)| {
                 let message = format!(
-                    "`{}` cannot be used with mode = \"uniform\"; only `fixed-window`, `sliding-window` and `rolling-window` record what they refuse",
+                    "`{}` cannot be used with mode = \"count-refusals\" (\"uniform\"); only `fixed-window`, `sliding-window` and `rolling-window` count refused attempts",
                     read.word
                 );
                 Fault::at(read.at, message)
@@ -108,12 +108,12 @@ fn free_name(word: &str, taken: &HashSet<String>) -> String {
 fn read(field: &Field<'_>) -> Option<LimitRead> {
     match field.value.get_ref() {
         DeValue::String(text) => {
-            let said = shorthand::parse(text).map_err(|message| Fault::at(field.at(), message));
-            let said = field.faults.keep(said)?;
-            let limit = said.fields().limit();
+            let parsed = shorthand::parse(text).map_err(|message| Fault::at(field.at(), message));
+            let parsed = field.faults.keep(parsed)?;
+            let limit = parsed.fields().limit();
             let limit = limit.map_err(|error| Fault::at(field.at(), error.to_string()));
             let limit = Some(field.faults.keep(limit)?);
-            Some(LimitRead { at: field.at(), name: None, word: said.algorithm, limit })
+            Some(LimitRead { at: field.at(), name: None, word: parsed.algorithm, limit })
         }
         DeValue::Table(_) => read_table(field.faults.keep(field.table("a limit", KEYS))?),
         _ => {

@@ -1,4 +1,4 @@
-//! Policies of the file: what decides about which keys, and how it is served.
+//! The policies of the file: limits, exceptions for some keys, and how the policy is served.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "mode",
         Shape::Word(&["binary", "nary", "uniform", "partial", "count-refusals"]),
-        "The whole cost or nothing; what fits; or every attempt recorded.",
+        "`binary`: the whole cost or nothing. `partial` (or `nary`): as much as fits. `count-refusals` (or `uniform`): refused attempts count too.",
     )
     .default("\"binary\""),
     Key::new(
@@ -38,7 +38,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "rollout",
         Shape::Percent,
-        "The share of keys that is limited; the others are in shadow.",
+        "The share of keys that the policy applies to; the others run in shadow.",
     )
     .default("\"100%\""),
     Key::new(
@@ -47,43 +47,47 @@ pub(crate) const KEYS: &[Key] = &[
         "What happens while the store is unreachable.",
     )
     .default("\"local\""),
-    Key::new("factor", Shape::Factor, "Multiplies its limits: below 1 loosens, 0 disables.")
+    Key::new("factor", Shape::Factor, "2: twice as strict, 0.5: half as strict, 0: no limit.")
         .default("1"),
     Key::new(
         "tiers",
         Shape::MapOf(&Shape::Table(TIER)),
-        "Multipliers that the request's `tier` field picks from.",
+        "Further factors, chosen by the request's `tier`.",
     ),
     Key::new(
         "exempt",
         Shape::List(&Shape::Text),
-        "Keys, or prefixes of address keys, that are never limited.",
+        "Keys that are never limited; for address keys also networks.",
     ),
     Key::new(
         "block",
         Shape::List(&Shape::Text),
-        "Keys, or prefixes of address keys, that are always refused.",
+        "Keys that are always refused; for address keys also networks.",
     ),
     Key::new(
         "overrides",
         Shape::MapOf(&Shape::List(&Shape::Limit)),
-        "Limits of their own for single keys.",
+        "Other limits for single keys.",
     ),
     Key::new("lease", Shape::Table(LEASE), "Lease mode on a shared store."),
     Key::new(
         "limits",
         Shape::List(&Shape::Limit),
-        "One to sixteen limits that admit together or not at all.",
+        "1 to 16 limits; all admit, or nothing is charged.",
     )
     .such_as("[\"10/s\"]"),
 ];
 
-const TIER: &[Key] =
-    &[Key::new("factor", Shape::Factor, "Below 1 loosens, 0 disables.").such_as("0.5")];
+const TIER: &[Key] = &[Key::new(
+    "factor",
+    Shape::Factor,
+    "Multiplies the policy's factor. 2: twice as strict, 0.5: half as strict, 0: no limit.",
+)
+.such_as("0.5")];
 
 const LEASE: &[Key] = &[
     Key::new("size", UNITS, "Units taken from the store at a time.").such_as("100"),
-    Key::new("ttl", Shape::Duration, "How long they may be held.").such_as("\"1s\""),
+    Key::new("ttl", Shape::Duration, "How long a lease may be spent.").such_as("\"1s\""),
 ];
 
 /// A policy and how it is served.
@@ -97,7 +101,7 @@ pub struct PolicyConfig {
     pub headers: HeaderStyle,
     /// What a shared store leases, and what happens while it is unreachable.
     pub serving: Serving,
-    /// The factor that the limits have been multiplied by already.
+    /// The factor by which the limits have been scaled already.
     pub factor: Factor,
     /// The tiers, in the order of the file.
     pub tiers: Vec<TierConfig>,
@@ -116,9 +120,9 @@ pub struct PolicyConfig {
 pub struct TierConfig {
     /// The name that requests use.
     pub name: String,
-    /// What the policy's limits are multiplied by, on top of the policy's own factor.
+    /// The tier's factor; it multiplies the policy's own.
     pub factor: Factor,
-    /// The policy with its limits multiplied; the policy itself if the factor is 1.
+    /// The policy with its limits scaled; the policy itself if the factor is 1.
     pub policy: Arc<Policy>,
 }
 
@@ -335,7 +339,8 @@ fn read_overrides(table: &Table<'_>, policy: &Policy) -> Vec<(String, Arc<Policy
     entries.iter().filter_map(own).collect()
 }
 
-/// Why limits of a single key cannot replace those of the policy: callers name costs in the policy's units.
+/// Why the limits of an override cannot replace those of the policy: they must count the same units, because callers
+/// state costs in the policy's units.
 #[must_use]
 pub fn other_units(limits: &[Limit], instead_of: &[Limit]) -> Option<String> {
     let units = |limits: &[Limit]| -> BTreeSet<String> {
@@ -348,7 +353,7 @@ pub fn other_units(limits: &[Limit], instead_of: &[Limit]) -> Option<String> {
             units.iter().map(|unit| format!("`{unit}`")).collect::<Vec<_>>().join(" and ")
         };
         format!(
-            "limits of a key's own must count what those of the policy count, {}; found {}",
+            "the limits of an override must count the same units as the policy, {}; found {}",
             list(of_policy),
             list(own)
         )

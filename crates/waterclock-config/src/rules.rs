@@ -27,15 +27,19 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "key",
         Shape::List(&Shape::Text),
-        "The entries whose values share a budget; without it all of them.",
+        "The entries that form the key, by name; without it all of them.",
     ),
-    Key::new("unlimited", Shape::Flag, "Admit everything, instead of a policy.").default("false"),
-    Key::new("refuse", Shape::Flag, "Refuse everything, instead of a policy.").default("false"),
-    Key::new("name", Shape::Syntax(accept_name), "What other rules call this one."),
+    Key::new("unlimited", Shape::Flag, "Admit everything, in place of a policy.").default("false"),
+    Key::new("refuse", Shape::Flag, "Refuse everything, in place of a policy.").default("false"),
+    Key::new(
+        "name",
+        Shape::Syntax(accept_name),
+        "The name by which `replaces` of other rules refers to this one.",
+    ),
     Key::new(
         "replaces",
         Shape::List(&Shape::Syntax(accept_name)),
-        "Rules, by name, that do not apply to a request that this one applies to.",
+        "Names of rules that do not apply to a request if this one matches it.",
     ),
 ];
 
@@ -55,13 +59,13 @@ pub struct RuleConfig {
     pub domain: String,
     /// Every entry of the descriptor, in order.
     pub descriptor: Vec<EntryConfig>,
-    /// The entries whose values share a budget; all of them if the file does not say.
+    /// The entries that form the key; `None` is all of them.
     pub key: Option<Vec<String>>,
-    /// What happens then.
+    /// What the rule does with a descriptor that matches.
     pub then: Then,
-    /// What other rules call it.
+    /// The name by which `replaces` of other rules refers to it.
     pub name: Option<String>,
-    /// Rules that do not apply where this one does.
+    /// Names of rules that do not apply to a request if this one matches it.
     pub replaces: Vec<String>,
 }
 
@@ -81,7 +85,7 @@ pub enum Then {
     Policy(String),
     /// Everything is admitted.
     Unlimited,
-    /// Nothing is.
+    /// Everything is refused.
     Refuse,
 }
 
@@ -165,12 +169,12 @@ fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
     let policy = table.field("policy");
     let flag = |name| table.verified(name, Field::flag).unwrap_or(false);
     let (unlimited, refuse) = (flag("unlimited"), flag("refuse"));
-    let said: Vec<&str> =
+    let given: Vec<&str> =
         [("policy", policy.is_some()), ("unlimited", unlimited), ("refuse", refuse)]
             .into_iter()
             .filter_map(|(name, is_said)| is_said.then_some(name))
             .collect();
-    match (said.len(), policy) {
+    match (given.len(), policy) {
         (1, Some(policy)) => {
             let name = policy.text().ok()?;
             if !written.contains(&name) {
@@ -188,9 +192,9 @@ fn then(table: &Table<'_>, written: &[&str]) -> Option<Then> {
             None
         }
         _ => {
-            let said = all_of(&said);
+            let given = all_of(&given);
             table.fault(format!(
-                "a rule has one of `policy`, `unlimited` and `refuse`; found {said}"
+                "a rule has one of `policy`, `unlimited` and `refuse`; found {given}"
             ));
             None
         }
@@ -248,7 +252,7 @@ fn accept_value(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `edge [remote_address, path="/login*"]`: how sentences call it.
+/// `edge [remote_address, path="/login*"]`, as messages show it.
 impl fmt::Display for RuleConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [", self.domain)?;
@@ -284,7 +288,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it is about every value that the other one is about.
+    /// Whether it matches every value that the other one matches.
     #[must_use]
     pub fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
@@ -297,8 +301,7 @@ impl Pattern {
         }
     }
 
-    /// The more specific one is the greater: one value before a long beginning before a short one
-    /// before anything.
+    /// The more specific pattern is greater: exact value, longer prefix, shorter prefix, any value.
     #[must_use]
     pub fn specificity(&self, other: &Pattern) -> Ordering {
         let rank = |pattern: &Pattern| match pattern {
@@ -326,7 +329,7 @@ pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<S
     for rule in rules {
         if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
             warnings.push(format!(
-                "rule {rule} can never match: {other} is more specific and matches all that it would"
+                "rule {rule} can never match: {other} is more specific and matches the same descriptors"
             ));
         }
         let is_held = |policy: &&PolicyConfig| {
@@ -334,13 +337,13 @@ pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<S
         };
         if let Some(policy) = policies.iter().find(is_held) {
             warnings.push(format!(
-                "rule {rule} decides nothing: policy `{}` has a concurrency limit, which only a reservation can hold",
+                "rule {rule} always fails: policy `{}` has a concurrency limit, and Envoy's protocol has no reservations",
                 policy.name()
             ));
         }
         for name in &rule.replaces {
             if rules.iter().all(|other| other.name.as_ref() != Some(name)) {
-                warnings.push(format!("rule {rule} replaces `{name}`, which no rule is named"));
+                warnings.push(format!("rule {rule} replaces `{name}`, but no rule has that name"));
             }
         }
         for entry in &rule.descriptor {
@@ -348,7 +351,7 @@ pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<S
                 && text.contains('*')
             {
                 warnings.push(format!(
-                    "rule {rule}: the `*` in {text:?} stands for itself; only one at the end is a wildcard"
+                    "rule {rule}: the `*` in {text:?} is not a wildcard; only one at the end is"
                 ));
             }
         }
@@ -356,7 +359,7 @@ pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<S
     warnings
 }
 
-/// Whether `first` matches whatever `second` would, and goes before it.
+/// Whether `first` matches every descriptor that `second` matches, and takes precedence.
 fn is_always_before(first: &RuleConfig, second: &RuleConfig) -> bool {
     if first.domain != second.domain || first.descriptor.len() != second.descriptor.len() {
         return false;

@@ -17,12 +17,12 @@ pub(crate) struct Key {
     pub(crate) default: Option<&'static str>,
     /// A value as a file would have it, for keys that must be there.
     pub(crate) example: Option<&'static str>,
-    pub(crate) says: &'static str,
+    pub(crate) description: &'static str,
 }
 
 impl Key {
-    pub(crate) const fn new(name: &'static str, shape: Shape, says: &'static str) -> Key {
-        Key { name, shape, default: None, example: None, says }
+    pub(crate) const fn new(name: &'static str, shape: Shape, description: &'static str) -> Key {
+        Key { name, shape, default: None, example: None, description }
     }
 
     pub(crate) const fn default(self, default: &'static str) -> Key {
@@ -102,7 +102,7 @@ fn table(keys: &[Key]) -> Value {
 
 fn property(key: &Key) -> Value {
     let mut property = shape(&key.shape);
-    merge(&mut property, json!({ "description": key.says }));
+    merge(&mut property, json!({ "description": key.description }));
     if let Some(default) =
         key.default.and_then(|default| serde_json::from_str::<Value>(default).ok())
     {
@@ -159,11 +159,11 @@ fn limit_property(key: &Key, word: &str) -> Value {
     match (word, key.name) {
         (_, "algorithm") => merge(&mut property, json!({ "enum": [word] })),
         ("fixed-window", "per") => {
-            property = json!({ "anyOf": [{ "$ref": "#/$defs/duration" }, { "enum": CALENDAR }], "description": key.says });
+            property = json!({ "anyOf": [{ "$ref": "#/$defs/duration" }, { "enum": CALENDAR }], "description": key.description });
         }
         ("legacy", "min_interval") => {
             property = shape(&Shape::Milliseconds);
-            merge(&mut property, json!({ "description": key.says }));
+            merge(&mut property, json!({ "description": key.description }));
         }
         _ => {}
     }

@@ -1,5 +1,5 @@
-//! Settings that a file need not hold itself: `${NAME}` in a setting stands for an environment
-//! variable, and a setting `file:PATH` for what that file holds.
+//! Settings whose values are kept outside the configuration: `${NAME}` in a setting is replaced by an environment
+//! variable, and a setting `file:PATH` by the content of that file.
 
 use std::env::{self, VarError};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::error::Source;
 use super::error::{Invalid, cannot_read};
 use super::table::Field;
 
-/// A setting as the file has it, to be looked up when it is needed.
+/// A setting as written in the file; its value is looked up when it is needed.
 pub(crate) struct Setting {
     /// `waterclock.toml:2:7: ` and the setting's name: how errors about it begin.
     subject: String,
@@ -24,7 +24,7 @@ impl Setting {
         Setting { subject, text, directory: source.beside("") }
     }
 
-    /// The value, wherever it is. It may be a secret, so errors do not repeat it.
+    /// Looks up the value. It may be a secret, so errors do not repeat it.
     pub(crate) fn look_up(&self) -> Result<String, Invalid> {
         match self.text.strip_prefix("file:") {
             Some(path) => self.read(path),
@@ -47,7 +47,7 @@ impl Setting {
         &self.text
     }
 
-    /// Whether the value is outside the file.
+    /// Whether the value is kept outside the configuration.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.text.starts_with("file:") || self.text.contains("${")
     }
@@ -63,7 +63,7 @@ impl Setting {
         let text = std::fs::read_to_string(&path).map_err(|error| {
             self.error(format!("is read from a file: {}", cannot_read(&name, &error)))
         })?;
-        // Editors end a file with a line's end.
+        // Editors end a file with a newline, which is not part of the value.
         let value = text.trim_end_matches(['\r', '\n']);
         if value.is_empty() {
             return Err(self.error(format!("is read from {name}, which is empty")));
@@ -75,7 +75,7 @@ impl Setting {
         let mut parts = self.text.split("${");
         let mut value = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            // `accept` has made sure of the brace.
+            // `accept` has checked that the brace is closed.
             let (name, rest) = part.split_once('}').unwrap_or((part, ""));
             value += &self.variable(name)?;
             value += rest;

@@ -40,13 +40,13 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "trusted_proxies",
         Shape::List(&Shape::Syntax(accept_network)),
-        "Networks whose forwarded headers are believed.",
+        "Networks of proxies whose forwarded headers are trusted.",
     )
     .default("[]"),
     Key::new(
         "show_keys",
         Shape::Flag,
-        "The dashboard shows keys that are refused as they are, not as hashes.",
+        "Show refused keys in clear on the dashboard, not as hashes.",
     )
     .default("false"),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
@@ -82,13 +82,13 @@ const AUTH: &[Key] = &[
     .such_as("[\"check\"]"),
 ];
 
-/// What the section says.
+/// The settings of the section.
 pub struct ServerConfig {
     /// Where each face listens, as the file has it.
     pub listen: Listen,
-    /// Networks whose forwarded headers are believed.
+    /// Networks of proxies whose forwarded headers are trusted.
     pub trusted_proxies: Vec<String>,
-    /// Whether keys that are refused are kept and shown as they are.
+    /// Whether refused keys are kept and shown in clear.
     pub show_keys: bool,
     /// Certificates to serve.
     pub tls: Option<TlsConfig>,
@@ -133,7 +133,7 @@ pub struct Token {
 }
 
 impl ServerConfig {
-    /// What a file without the section says.
+    /// The defaults, for a file without the section.
     pub(super) fn unsaid() -> ServerConfig {
         let on = |port| Some(SocketAddr::from(([127, 0, 0, 1], port)));
         ServerConfig {
@@ -146,7 +146,7 @@ impl ServerConfig {
         }
     }
 
-    /// Where to listen. The environment has the last word; what it opens needs `auth` as well.
+    /// Where to listen. Environment variables override the file; a public address from there needs `auth` as well.
     pub fn listen(&self) -> Result<Listen, Invalid> {
         let Listen { http, grpc, resp } = self.listen;
         Ok(Listen {
@@ -182,7 +182,7 @@ impl ServerConfig {
         }
     }
 
-    /// By tokens or by certificates.
+    /// Whether clients must authenticate, by tokens or by certificates.
     fn knows_its_clients(&self) -> bool {
         !self.auth.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
     }
@@ -204,13 +204,13 @@ impl ServerConfig {
         self.auth.iter().map(token).collect()
     }
 
-    /// What is valid but cannot be meant.
+    /// Warnings about settings that are valid but probably not meant.
     pub(super) fn warnings(&self) -> Vec<String> {
         self.auth.iter().filter_map(|auth| odd_hash(auth.token.text())).collect()
     }
 }
 
-/// Complains about everything in the section that is wrong; what it says.
+/// Reads the section, and records every fault in it.
 pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
     table.verify();
     let otherwise = ServerConfig::unsaid();
@@ -274,7 +274,7 @@ fn odd_hash(token: &str) -> Option<String> {
     })
 }
 
-/// A limiter that anyone can ask is a limiter that anyone can drain.
+/// A public listener needs authentication: any client that can check a key can also use up its limits.
 fn refuse_open_listeners(table: &Table<'_>) {
     for face in ["http", "grpc", "resp"] {
         let Some(field) = table.field(face) else { continue };
@@ -289,7 +289,7 @@ fn accept_listener(text: &str) -> Result<(), String> {
     read_listener(text).map(drop)
 }
 
-/// The complaint is half a sentence.
+/// The error is half a sentence.
 fn read_listener(text: &str) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -331,7 +331,7 @@ fn accept_token(text: &str) -> Result<(), String> {
     {
         Ok(())
     } else {
-        // The value is a secret by mistake: it is not repeated.
+        // The value is a secret in the wrong place, so the error does not repeat it.
         Err("must be \"sha256:…\", \"${ENV}\" or \"file:…\", so that the file holds no secret"
             .to_owned())
     }

@@ -7,7 +7,7 @@ use super::schema::MAX_UNITS;
 use super::suggest::did_you_mean;
 use super::suggest::quoted;
 
-/// What a shorthand says.
+/// A parsed shorthand.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shorthand {
     pub(crate) limit: u64,
@@ -105,9 +105,9 @@ fn algorithm_of(words: &[&str], text: &str) -> Result<&'static str, String> {
     match (known.map(|algorithm| algorithm.word), extra.first()) {
         (None, _) => Err(unknown(&words.join(" "), &rates)),
         (Some(_), Some(extra)) => Err(format!(
-            "{} says {} too much; use a table for more than a rate and an algorithm",
-            quoted(text),
-            quoted(extra)
+            "unexpected {} in {}; write the limit as a table for more than a rate and an algorithm",
+            quoted(extra),
+            quoted(text)
         )),
         (Some(word), None) if rates.contains(&word) => Ok(word),
         (Some(word), None) => {
@@ -140,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn complains_clearly() {
-        let complaints = [
+    fn errors_say_what_to_write() {
+        let cases = [
             ("ten a second", "is not a limit"),
             ("ten/s", "must be a whole number"),
             ("1.5/s", "must be a whole number"),
@@ -158,11 +158,11 @@ mod tests {
             ("10/s sliding", "did you mean `sliding-window`?"),
             ("10/s sliding window", "\"sliding window\"; did you mean `sliding-window`?"),
             ("10/s leaky-bucket", "as a table"),
-            ("10/s gcra fast", "\"fast\" too much"),
+            ("10/s gcra fast", "unexpected \"fast\" in"),
         ];
-        for (text, complaint) in complaints {
+        for (text, expected) in cases {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(complaint), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::table::{Field, Table};
 /// How many policies can share their keys in one Redis.
 pub const MAX_SHARING: usize = 8;
 
-/// Says where state lives, whatever the file says.
+/// The environment variable that overrides `url`.
 const OVERRIDE: &str = "WATERCLOCK_STORE_URL";
 
 pub(crate) const KEYS: &[Key] = &[
@@ -48,7 +48,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
 ];
 
-/// What the section says.
+/// The settings of the section.
 pub struct StoreConfig {
     url: Option<Setting>,
     ca: Option<Setting>,
@@ -57,16 +57,16 @@ pub struct StoreConfig {
     pub deadline: Micros,
     /// How many servers share the store.
     pub nodes: u64,
-    /// memory: keys held at most.
+    /// memory: the most keys to keep.
     pub max_keys: u64,
-    /// memory: the file that state is kept in between two runs.
+    /// memory: the file that preserves state over a restart.
     pub snapshot: Option<PathBuf>,
-    /// memory: how often it is written besides shutdown.
+    /// memory: how often it is written; it is also written at shutdown.
     pub snapshot_every: Micros,
 }
 
 impl StoreConfig {
-    /// What a file without the section says.
+    /// The defaults, for a file without the section.
     pub fn unsaid() -> StoreConfig {
         StoreConfig {
             url: None,
@@ -80,7 +80,7 @@ impl StoreConfig {
         }
     }
 
-    /// Where state lives. The environment has the last word.
+    /// Where state lives. The environment variable overrides the file.
     pub fn address(&self) -> Result<Address, Invalid> {
         match env::var(OVERRIDE) {
             Ok(url) if !url.is_empty() => Address::parse(&url)
@@ -123,7 +123,7 @@ impl StoreConfig {
     }
 }
 
-/// Complains about what is wrong; what the section says.
+/// Reads the section, and records every fault in it.
 pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
     table.verify();
     let setting = |name| {
@@ -193,7 +193,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Nothing if it is the address of no store.
+    /// `None` if it is not the address of a store.
     pub fn parse(url: &str) -> Option<Address> {
         let has_host =
             |scheme: &&str| url.strip_prefix(*scheme).is_some_and(|rest| !rest.is_empty());
@@ -205,11 +205,11 @@ impl Address {
     }
 }
 
-/// What is wrong with an address that is none, in half a sentence. What was looked up elsewhere may
-/// be a secret that got into the wrong place, and is not repeated.
+/// Half a sentence about an invalid address. A value from a variable or a file may be a secret in the wrong place,
+/// so it is not repeated.
 pub fn not_an_address(url: &str, looked_up: bool) -> String {
     if looked_up {
-        return format!("{MUST_BE}; the value that was looked up does neither");
+        return format!("{MUST_BE}; the value of the variable or file does neither");
     }
     format!("{MUST_BE}; found {}", quoted(&without_login(url)))
 }

@@ -46,7 +46,7 @@ fn files() {
         ),
         (
             "[policies.p]\nlimits = [\"1/s\"]\nmode = \"uniform\"",
-            "2:11: `gcra` cannot be used with mode = \"uniform\"; only `fixed-window`, `sliding-window` and `rolling-window` record what they refuse",
+            "2:11: `gcra` cannot be used with mode = \"count-refusals\" (\"uniform\"); only `fixed-window`, `sliding-window` and `rolling-window` count refused attempts",
         ),
         (
             "[policies.p]\nlimits = [\"1/s\"]\nrollout = \"101%\"",
@@ -280,7 +280,7 @@ fn several_units() {
     for (more, expected) in [
         (
             "mode = \"nary\"\n",
-            "3:18: limits of different units (`requests` and `bytes`) cannot be used with mode = \"nary\": a part of a cost would have no unit; use mode = \"binary\"",
+            "3:18: limits of different units (`requests` and `bytes`) cannot be used with mode = \"partial\" (\"nary\"): a part of a cost would have no unit; use mode = \"binary\"",
         ),
         (
             "lease = { size = 1, ttl = \"1s\" }\n",
@@ -288,7 +288,7 @@ fn several_units() {
         ),
         (
             "overrides = { vip = [\"5/s\"] }\n",
-            "2:21: limits of a key's own must count what those of the policy count, `bytes` and `requests`; found `requests`",
+            "2:21: the limits of an override must count the same units as the policy, `bytes` and `requests`; found `requests`",
         ),
     ] {
         assert_eq!(complaint(&format!("[policies.p]\n{more}{limits}")), expected);

@@ -206,7 +206,7 @@ fn overrides_are_compared_whole() {
     let run = place.run(&["diff", "old.toml", "new.toml"]);
     assert_eq!(run.code, Some(1), "{}", run.stdout);
     assert!(
-        run.stdout.contains("+   instead for \"c\": up to 100 requests per 1s"),
+        run.stdout.contains("+   override for \"c\": up to 100 requests per 1s"),
         "{}",
         run.stdout
     );

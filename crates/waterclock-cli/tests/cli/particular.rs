@@ -166,7 +166,8 @@ fn simulate_and_diff_know_them_too() {
 #[test]
 fn validate_tells_them() {
     let run = Place::with_config(CONFIG).run(&["validate"]);
-    for part in ["exempt: \"vip\".", "blocked: \"eve\".", "instead for \"alice\": 1 request per 1h"]
+    for part in
+        ["exempt: \"vip\".", "blocked: \"eve\".", "override for \"alice\": 1 request per 1h"]
     {
         assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
     }

@@ -112,7 +112,7 @@ fn settings_that_are_nowhere() {
         ),
         (
             "url = \"${SECRET}\"",
-            "waterclock.toml:2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; the value that was looked up does neither\n",
+            "waterclock.toml:2:7: `url` must be \"memory:\", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; the value of the variable or file does neither\n",
         ),
         (
             "url = \"redis://h\"\nkey_secret = \"${NO_SUCH_SECRET}\"",

@@ -117,8 +117,8 @@ fn in_plain_english() {
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     for sentence in [
         "rule edge: descriptors of any `address`, then `path` beginning with \"/login\" go to policy login, one budget for each address and path.",
-        "rule edge: descriptors of `address` \"::1\" go to policy login, with one budget for all of them. It is called here.",
-        "rule edge: descriptors of any `user`, then any `x` go to policy own, one budget for each user. Where it applies, here does not.",
+        "rule edge: descriptors of `address` \"::1\" go to policy login, with one budget for all of them. Its name is here.",
+        "rule edge: descriptors of any `user`, then any `x` go to policy own, one budget for each user. If it matches, here does not apply.",
         "rule edge: descriptors of any `x` are not limited.",
         "rule edge: descriptors of any `y` are always refused.",
     ] {
@@ -134,15 +134,15 @@ fn surprises() {
     let cases = [
         (
             rule("{ key = \"a\" }", "") + &rule("{ key = \"a\", value = \"*\" }", ""),
-            "warning: rule d [a] can never match: d [a=\"*\"] is more specific and matches all that it would\n",
+            "warning: rule d [a] can never match: d [a=\"*\"] is more specific and matches the same descriptors\n",
         ),
         (
             rule("{ key = \"a\" }", "replaces = [\"b\"]"),
-            "warning: rule d [a] replaces `b`, which no rule is named\n",
+            "warning: rule d [a] replaces `b`, but no rule has that name\n",
         ),
         (
             rule("{ key = \"a\", value = \"x*y\" }", ""),
-            "warning: rule d [a=\"x*y\"]: the `*` in \"x*y\" stands for itself; only one at the end is a wildcard\n",
+            "warning: rule d [a=\"x*y\"]: the `*` in \"x*y\" is not a wildcard; only one at the end is\n",
         ),
         (rule("{ key = \"a\" }", "") + &rule("{ key = \"a\", value = \"b*\" }", ""), ""),
     ];

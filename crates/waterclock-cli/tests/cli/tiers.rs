@@ -35,9 +35,9 @@ fn validate_says_it_in_english() {
     let run = file(&format!("factor = 2\nrollout = \"25%\"\n{TIERS}")).run(&["validate"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     for said in [
-        "Its limits are those of the file by a factor of 2.",
-        "Rolled out to 25% of keys; for the others it is in shadow, reports and never refuses.",
-        "  tier pro: the same budget by a factor of 0.5.\n    fixed-window: ",
+        "Its limits are those of the file, scaled by factor 2.",
+        "Rolled out to 25% of keys; for the others it runs in shadow: it reports and never refuses.",
+        "  tier pro: the same budget, scaled by factor 0.5.\n    fixed-window: ",
         "  tier same: the same limits.\n",
         "  tier staff: no limits; everything is admitted and nothing charged.",
     ] {

@@ -24,7 +24,7 @@ fn the_sample_of_the_manual() {
     );
     assert!(run.stdout.contains("bound: at most 1000 in any 1h."), "{}", run.stdout);
     assert!(
-        run.stdout.contains("  tier pro: the same budget by a factor of 0.5."),
+        run.stdout.contains("  tier pro: the same budget, scaled by factor 0.5."),
         "{}",
         run.stdout
     );
@@ -194,7 +194,7 @@ fn surprises() {
     let cases = [
         (
             "\"10/1h fixed-window\"",
-            "limit `fixed-window` can admit 20 within moments, around the edge of two windows of 1h; gcra and rolling-window cannot",
+            "limit `fixed-window` can admit 20 in a moment, at the edge between two windows of 1h; gcra and rolling-window cannot",
         ),
         (
             "\"1/s\"",
@@ -202,9 +202,9 @@ fn surprises() {
         ),
         (
             "\"10/s\", \"36010/h rolling-window\"",
-            "limit `rolling-window` can never bind: `gcra` never admits that much",
+            "limit `rolling-window` never refuses: `gcra` is always at least as strict",
         ),
-        ("\"10/s\", \"10/s\"", "limit `gcra-2` can never bind: `gcra` never admits that much"),
+        ("\"10/s\", \"10/s\"", "limit `gcra-2` never refuses: `gcra` is always at least as strict"),
         (
             "\"10/s\", { algorithm = \"legacy\", max = 5 }",
             "old limit `legacy` is disabled: it needs `max` and `duration`, or `min_interval`",

@@ -56,7 +56,7 @@ fn words(limit: &Limit) -> Words {
             let (limit, per) = (window.limit(), micros(window.period()));
             (
                 format!(
-                    "up to {} per {per}, judged by this window and a share of the one before.",
+                    "up to {} per {per}, estimated from this window and a share of the previous one.",
                     units(limit)
                 ),
                 format!("{limit} per {per}"),
@@ -70,7 +70,7 @@ fn words(limit: &Limit) -> Words {
                 None => ", counted exactly".to_owned(),
                 Some(buckets) => {
                     format!(
-                        "; each counts up to {} longer, to bound memory",
+                        "; to bound memory, a unit counts up to {} longer",
                         share(per, 1, buckets)
                     )
                 }
@@ -112,7 +112,7 @@ fn words(limit: &Limit) -> Words {
         Algorithm::MinInterval(gap) => {
             let every = micros(gap.period());
             (
-                format!("two admissions, of any cost, at least {every} apart."),
+                format!("admissions at least {every} apart, of any cost."),
                 format!("one every {every}"),
                 format!("at most ⌈D/{every}⌉ admissions in any window of length D"),
                 None,
@@ -123,7 +123,7 @@ fn words(limit: &Limit) -> Words {
             let (least, cool_down) = (breaker.min_samples(), micros(breaker.cool_down()));
             (
                 format!(
-                    "everything, until {threshold} or more of at least {least} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one ends well."
+                    "everything, until {threshold} or more of at least {least} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one succeeds."
                 ),
                 format!("{threshold} errors within {per}"),
                 format!(
@@ -172,7 +172,7 @@ fn leaky(limit: &Limit, capacity: u64, drip: u64, every: Duration) -> Words {
 
 fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
     let (units, per) = (counted(most, limit.unit()), micros(per));
-    let at_an_edge = "a limit just before an edge and one just after";
+    let at_an_edge = "the whole limit just before an edge, and again just after it";
     let (admits, short, within, windows) = match align {
         Align::Calendar(calendar) => {
             let unit = calendar.unit().map_or("window", CalendarUnit::name);
@@ -203,12 +203,12 @@ fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
         short: format!("{most} per {short}"),
         bound: format!("at most {twice} in any {within}: {at_an_edge}"),
         surprise: Some(format!(
-            "can admit {twice} within moments, around the edge of two {windows}; gcra and rolling-window cannot"
+            "can admit {twice} in a moment, at the edge between two {windows}; gcra and rolling-window cannot"
         )),
     }
 }
 
-/// What the limit admits.
+/// What the limit admits, in plain English.
 #[must_use]
 pub fn sentence(limit: &Limit) -> String {
     let mut sentence = words(limit).admits;
@@ -217,7 +217,7 @@ pub fn sentence(limit: &Limit) -> String {
         sentence.push_str(&format!(" Two admissions are at least {interval} apart."));
     }
     if limit.overdraft() {
-        sentence.push_str(" Any cost passes whenever one unit would, and puts the key into debt.");
+        sentence.push_str(" Any cost passes if one unit would, and may put the key into debt.");
     }
     if limit.is_shadow() {
         sentence.push_str(" In shadow: it reports and never refuses.");
@@ -257,7 +257,7 @@ fn counted(count: u64, unit: &str) -> String {
     format!("{count} {}", one.filter(|_| count == 1).unwrap_or(unit))
 }
 
-/// `per · times / parts`, rounded to the microsecond and marked `≈` if that changes it.
+/// `per · times / parts`; marked `≈` and rounded for people if it is not a whole number of microseconds.
 fn share(per: Micros, times: u64, parts: u64) -> String {
     let product = u128::from(per.0) * u128::from(times);
     let parts = u128::from(parts.max(1));
@@ -265,7 +265,32 @@ fn share(per: Micros, times: u64, parts: u64) -> String {
     match product % parts {
         0 => rounded.to_string(),
         _ if rounded.0 == 0 => "less than 1us".to_owned(),
-        _ => format!("≈{rounded}"),
+        _ => format!("≈{}", rounded_for_people(rounded)),
+    }
+}
+
+/// Three digits, or the two largest units: `333ms`, `1.43s`, `1m43s`, `4d7h`.
+fn rounded_for_people(time: Micros) -> String {
+    const SECOND: u64 = 1_000_000;
+    const MINUTE: u64 = 60 * SECOND;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    let step = match time.0 {
+        ..1_000 => 1,
+        ..MINUTE => 10_u64.pow(time.0.ilog10() - 2),
+        ..HOUR => SECOND,
+        ..DAY => MINUTE,
+        _ => HOUR,
+    };
+    let rounded = time.0.saturating_add(step / 2) / step * step;
+    let decimal = |unit: u64, digits: usize, name: &str| {
+        let number = format!("{}.{:0digits$}", rounded / unit, rounded % unit);
+        format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'))
+    };
+    match rounded {
+        1_000..SECOND => decimal(1_000, 3, "ms"),
+        SECOND..MINUTE => decimal(SECOND, 6, "s"),
+        _ => Micros(rounded).to_string(),
     }
 }
 
@@ -276,7 +301,24 @@ mod tests {
     #[test]
     fn shares_say_when_they_are_rounded() {
         assert_eq!(share(Micros(1_000_000), 1, 10), "100ms");
-        assert_eq!(share(Micros(1_000_000), 1, 3), "≈333ms333us");
+        assert_eq!(share(Micros(1_000_000), 1, 3), "≈333ms");
         assert_eq!(share(Micros(1), 1, 3), "less than 1us");
+    }
+
+    #[test]
+    fn rounded_shares_are_short() {
+        for (per, parts, shown) in [
+            (1_000, 3, "≈333us"),
+            (10_000, 7, "≈1.43ms"),
+            (699_999, 7, "≈100ms"),
+            (10_000_000, 7, "≈1.43s"),
+            (6_999_999, 7, "≈1s"),
+            (179_999_999, 3, "≈1m"),
+            (720_000_000, 7, "≈1m43s"),
+            (86_400_000_000, 7, "≈3h26m"),
+            (30 * 86_400_000_000, 7, "≈4d7h"),
+        ] {
+            assert_eq!(share(Micros(per), 1, parts), shown);
+        }
     }
 }

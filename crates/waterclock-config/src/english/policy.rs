@@ -26,7 +26,7 @@ fn of_keys(policy: &PolicyConfig) -> impl Iterator<Item = String> {
     let blocked = policy.block.iter().map(|key| format!("  blocked: {key:?}."));
     let own = policy.overrides.iter().map(|(key, own)| {
         let limits: Vec<String> = own.limits().iter().map(sentence).collect();
-        format!("  instead for {key:?}: {}", limits.join(" "))
+        format!("  override for {key:?}: {}", limits.join(" "))
     });
     exempt.chain(blocked).chain(own)
 }
@@ -40,7 +40,7 @@ fn of_tier(tier: &TierConfig) -> Vec<String> {
     if tier.policy.limits().is_empty() {
         return vec![opening("no limits; everything is admitted and nothing charged.")];
     }
-    let mut lines = vec![opening(&format!("the same budget by a factor of {}.", tier.factor))];
+    let mut lines = vec![opening(&format!("the same budget, scaled by factor {}.", tier.factor))];
     let limit = |limit: &Limit| format!("    {}: {}", limit.name(), sentence(limit));
     lines.extend(tier.policy.limits().iter().map(limit));
     lines
@@ -48,17 +48,17 @@ fn of_tier(tier: &TierConfig) -> Vec<String> {
 
 /// What it does; settings are mentioned where they are not the default.
 fn opening(policy: &PolicyConfig) -> String {
-    // Those in shadow take no part, unless all are.
+    // Shadow limits do not count, unless all limits are in shadow.
     let live = policy.limits().iter().filter(|limit| !limit.is_shadow()).count();
     let limits = if live == 0 { policy.limits().len() } else { live };
     let mut opening = match (limits, policy.policy().mode()) {
         (0, _) if policy.factor.is_zero() => {
             "admits everything: its factor of 0 disables its limits.".to_owned()
         }
-        (0, _) => "admits everything: none of its limits limits anything.".to_owned(),
+        (0, _) => "admits everything: none of its limits has any effect.".to_owned(),
         (_, Mode::Partial) => "admits as much of a cost as fits.".to_owned(),
         (_, Mode::CountRefusals) => {
-            "admits a cost whole or not at all, and records refused attempts too: hammering keeps a caller out.".to_owned()
+            "admits a cost whole or not at all, and counts refused attempts too: a client that keeps retrying stays refused.".to_owned()
         }
         (1, _) => "admits a cost whole or not at all.".to_owned(),
         (2, _) => "admits a cost whole or not at all, when both limits agree.".to_owned(),
@@ -66,7 +66,7 @@ fn opening(policy: &PolicyConfig) -> String {
     };
     if policy.policy().counts_several() {
         let units: Vec<&str> = policy.policy().units().collect();
-        opening.push_str(&format!(" A cost names its units: {}.", units.join(", ")));
+        opening.push_str(&format!(" Costs are given per unit: {}.", units.join(", ")));
     }
     if !policy.key.is_empty() {
         opening.push_str(&format!(" One key for each {}.", policy.key.join(" and ")));
@@ -80,19 +80,19 @@ fn opening(policy: &PolicyConfig) -> String {
     });
     opening.push_str(match policy.serving.on_store_error {
         OnStoreError::Allow => " While the store is unreachable, everything is admitted.",
-        OnStoreError::Deny => " While the store is unreachable, everything is refused.",
+        OnStoreError::Deny => " While the store is unreachable, every check is an error.",
         _ => "",
     });
     if !policy.factor.is_zero() && !policy.factor.is_one() {
         opening.push_str(&format!(
-            " Its limits are those of the file by a factor of {}.",
+            " Its limits are those of the file, scaled by factor {}.",
             policy.factor
         ));
     }
     if !policy.scope.rollout().is_everybody() {
         let share = percent(policy.scope.rollout());
         opening.push_str(&format!(
-            " Rolled out to {share} of keys; for the others it is in shadow, reports and never refuses."
+            " Rolled out to {share} of keys; for the others it runs in shadow: it reports and never refuses."
         ));
     }
     if policy.policy().is_shadow() {
@@ -113,7 +113,7 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
             Pattern::Prefix(prefix) => format!("`{}` beginning with {prefix:?}", entry.key),
         })
         .collect();
-    let whose = format!("rule {}: descriptors of {}", rule.domain, entries.join(", then "));
+    let descriptors = format!("rule {}: descriptors of {}", rule.domain, entries.join(", then "));
     let what = match &rule.then {
         Then::Unlimited => "are not limited.".to_owned(),
         Then::Refuse => "are always refused.".to_owned(),
@@ -121,14 +121,14 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
             format!("go to policy {name}, {}.", in_words(&budgets(rule, name, policies)))
         }
     };
-    let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" It is called {name}."));
+    let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" Its name is {name}."));
     let replaces = if rule.replaces.is_empty() {
         String::new()
     } else {
         let names = rule.replaces.join(" and ");
-        format!(" Where it applies, {names} does not.")
+        format!(" If it matches, {names} does not apply.")
     };
-    format!("{whose} {what}{name}{replaces}")
+    format!("{descriptors} {what}{name}{replaces}")
 }
 
 fn in_words(names: &[&str]) -> String {
@@ -138,7 +138,7 @@ fn in_words(names: &[&str]) -> String {
     }
 }
 
-/// The entries whose values have budgets of their own.
+/// The entries that form the key: each combination of their values has its own budget.
 #[must_use]
 pub fn budgets<'a>(
     rule: &'a RuleConfig,

@@ -1,4 +1,4 @@
-//! What a configuration does that its author may not expect.
+//! Warnings about valid configurations that may not do what their author expects.
 
 use waterclock::{Limit, Mode};
 
@@ -29,9 +29,9 @@ fn about_policy(policy: &PolicyConfig) -> Vec<String> {
     warnings.into_iter().map(|warning| format!("policy `{}`: {warning}", policy.name())).collect()
 }
 
-/// Limits that refuse nothing beside another one. Of two equal limits, the later one.
+/// Limits that never refuse, because another limit is always at least as strict. Of two equal limits, the later one.
 fn idle_limits(policy: &PolicyConfig) -> Vec<String> {
-    // In this mode limits also count what the others refuse.
+    // In this mode, limits also count attempts that other limits refuse.
     if policy.policy().mode() == Mode::CountRefusals {
         return Vec::new();
     }
@@ -44,7 +44,7 @@ fn idle_limits(policy: &PolicyConfig) -> Vec<String> {
         .filter_map(|idle| {
             let other = (0..limits.len()).find(|other| makes_idle(*other, idle))?;
             Some(format!(
-                "limit `{}` can never bind: `{}` never admits that much",
+                "limit `{}` never refuses: `{}` is always at least as strict",
                 limits[idle].name(),
                 limits[other].name()
             ))
