@@ -158,7 +158,10 @@ impl Cluster {
     /// Takes the map from the reply to `CLUSTER SLOTS`.
     fn set_owners(&self, asked: &str, ranges: &[Value]) -> Result<(), StoreError> {
         if ranges.is_empty() {
-            return Err(StoreError::failed(Failure::Unreachable, "the node knows no slots"));
+            return Err(StoreError::failed(
+                Failure::Unreachable,
+                "CLUSTER SLOTS is empty: the node has not joined a cluster, or no slots are assigned",
+            ));
         }
         let mut owners = vec![None; SLOTS.into()];
         for range in ranges {

@@ -78,7 +78,7 @@ impl Direct {
         self.start_sweeping(lease);
         let Some(leased) = self.leases.leased(key) else { return Ok(None) };
         let busy =
-            || StoreError::failed(Failure::Timeout, "other callers wait for this key's lease");
+            || StoreError::failed(Failure::Timeout, "too many callers wait for this key's lease");
         let locked = timeout_at(by, leased.lock()).await;
         let mut leased = locked.map_err(|_| busy().before_charging())?;
         let now = Instant::now();

@@ -284,21 +284,21 @@ impl Direct {
         let known = self.known(name);
         if known.as_ref().is_some_and(|known| name == of || !known.is_kin_of(base)) {
             return unfit(format!(
-                "there is a policy `{name}` that is no variant of `{of}`; give the variant another name"
+                "policy `{name}` exists and is not a variant of `{of}`; give the variant another name"
             ));
         }
         if let Some(family) = &base.family {
             if family.migration != migration {
                 return unfit(format!(
                     "policy `{name}` migrates by {migration:?}, but the other variants of `{of}` by {:?}; all variants \
-                     of a policy migrate the same way",
+                     of a policy must migrate the same way",
                     family.migration
                 ));
             }
             if family.siblings.len() + 1 >= MOST_BY_UNITS && known.is_none() {
                 return unfit(format!(
-                    "policy `{name}` would be one too many: in Redis {MOST_BY_UNITS} policies can share \
-                     their keys by units; remove one, or share by time"
+                    "policy `{name}`: on Redis at most {MOST_BY_UNITS} policies can share their keys by units; \
+                     remove one, or share by time"
                 ));
             }
         }
@@ -347,7 +347,7 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
         let counts_units = limit.max_cost().is_some() && limit.lease().is_none();
         if !counts_units || limit.min_interval().is_some() || limit.is_shadow() {
             return unfit(
-                "leases cannot enforce `min_interval`, even slots, concurrency, error rates or shadow limits; remove one of them",
+                "leases cannot enforce `min_interval`, even slots, concurrency, error rates or shadow limits; remove those, or `lease`",
             );
         }
     }
@@ -356,8 +356,9 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
 
 fn same_mark(entry: &Entry, twin: &Entry) -> StoreError {
     let (name, twin) = (entry.policy.name(), twin.policy.name());
-    let reason =
-        format!("its records cannot be told from those of policy `{twin}`; rename one of them");
+    let reason = format!(
+        "its records cannot be distinguished from those of policy `{twin}`; rename one of them"
+    );
     StoreError::Unfit(format!("policy `{name}`: {reason}"))
 }
 

@@ -191,6 +191,6 @@ fn what_redis_cannot_decide_exactly_is_said() {
     );
     let run = jsonl(&place, "p", &server.url(), "{\"t_us\":0}\n");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
-    let expected = "limit `fixed-window` of policy `p`: Redis counts attempts up to 2^51; lower 9007199254740991\n";
+    let expected = "limit `fixed-window` of policy `p`: in count-refusals mode, Redis counts up to 2^51; found 9007199254740991\n";
     assert_eq!(run.stderr, expected);
 }

@@ -107,8 +107,8 @@ fn read_info(info: Value) -> Result<Vec<String>, StoreError> {
     let mut warnings = Vec::new();
     if let Some(policy) = field("maxmemory_policy").filter(|policy| policy.starts_with("allkeys")) {
         warnings.push(format!(
-            "maxmemory-policy is {policy}: the server may drop records that still count, and each \
-             key it drops may spend its limit once more; use noeviction or volatile-ttl"
+            "maxmemory-policy is {policy}: the server may evict records that are still in use, and a client \
+             whose record is evicted gets its whole limit again; use noeviction or volatile-ttl"
         ));
     }
     Ok(warnings)

@@ -129,7 +129,10 @@ impl Link {
         by: Instant,
     ) -> Result<Vec<Value>, CallError> {
         let Some(permit) = self.breaker.enter_closed(self.clock.now()) else {
-            return Err(CallError::failed(Failure::Open, "the server's breaker is open"));
+            return Err(CallError::failed(
+                Failure::Open,
+                "the circuit breaker of this server is open",
+            ));
         };
         let (reply, replied) = oneshot::channel();
         let pending = Pending { request, delivery, reply };
@@ -232,7 +235,7 @@ impl Link {
         }
         let dialled = timeout(DIAL, self.dialer.dial()).await;
         let (connection, _) = dialled.unwrap_or_else(|_| {
-            Err(StoreError::failed(Failure::Timeout, "the connection takes too long"))
+            Err(StoreError::failed(Failure::Timeout, "connecting timed out"))
         })?;
         let id = self.keep(&mut slot, connection.clone());
         Ok((id, connection))
@@ -265,7 +268,10 @@ impl Link {
         {
             let mut queue = self.queue.lock();
             if queue.waiting.len() >= MOST_WAITING {
-                return Err(CallError::failed(Failure::Overloaded, "too many calls wait already"));
+                return Err(CallError::failed(
+                    Failure::Overloaded,
+                    "too many calls are queued for this server",
+                ));
             }
             queue.waiting.push_back(pending);
             if queue.running >= MOST_RUNNING {

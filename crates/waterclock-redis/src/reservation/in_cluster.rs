@@ -73,7 +73,7 @@ impl Direct {
         if self.replace(&wanted.key, &pending, made, by).await? {
             Ok(wanted.reserved(&answers))
         } else {
-            let reason = format!("reservation `{}` expired before it was made", wanted.id);
+            let reason = format!("reservation `{}` expired before it was recorded", wanted.id);
             Err(StoreError::failed(Failure::Timeout, reason))
         }
     }

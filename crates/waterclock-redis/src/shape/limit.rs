@@ -6,10 +6,10 @@ use waterclock::{Algorithm, Align, Gcra, Limit, RollingWindow, Timestamp};
 
 use super::{EXACT, Plain};
 
-/// How far the clock there may be from where it is expected before edges are asked for again.
+/// How far Redis's clock may be from the expected time before the edges of calendar windows are sent again.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// Days, weeks, months and years need three; only a calendar of minutes needs more.
+/// The most edges sent with a call. Days, weeks, months and years need three; shorter calendars need more.
 const MOST_EDGES: usize = 16;
 
 /// A limit in the scripts' terms.
@@ -27,7 +27,7 @@ pub(super) struct LimitShape {
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
     Gcra(Cells),
-    /// Everything that is only a row of numbers.
+    /// An algorithm that is defined by a list of numbers.
     Row(Vec<u64>),
     /// A fixed window: its limit, and its period unless a calendar says where it ends.
     Fixed(u64, u64),
@@ -38,21 +38,24 @@ pub(super) enum Numbers {
 pub(super) struct Cells {
     pub(super) step: u64,
     pub(super) den: u64,
-    /// Core counts in 1/scale ns; 1/den µs is so many of those.
+    /// How many of the core's ticks (1/scale ns) are in one of the script's (1/den µs).
     pub(super) grain: u64,
     pub(super) scale: u64,
     depth: (u64, u64),
     pub(super) overdraft: bool,
     pub(super) capacity: u64,
-    /// Whether records say by which numbers they were written.
+    /// Whether records include the numbers of the limit that wrote them.
     pub(super) shared: bool,
-    /// Whether records always say when they were written; else only those that owe more than a full bucket.
+    /// Whether all records include the time of writing; if not, only those that owe more than a full bucket.
     pub(super) dated: bool,
 }
 
 impl Cells {
     fn of(gcra: &Gcra) -> Result<Self, String> {
-        let too_fine = || "its rate is too fine a ratio for Redis to add exactly".to_owned();
+        let too_fine = || {
+            "Redis cannot compute this rate exactly; choose `limit` and `per` with a simpler ratio"
+                .to_owned()
+        };
         let (step_ns, scale) = gcra.unit_ns();
         let exact = |(step, den): &(u64, u64)| *step < EXACT && *den < EXACT;
         let (step, den) = gcra.unit_ticks(1_000).filter(exact).ok_or_else(too_fine)?;
@@ -65,7 +68,7 @@ impl Cells {
         Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared, dated })
     }
 
-    /// Microseconds that a full bucket takes, if it is whole ones.
+    /// The time to refill a full bucket, rounded down to microseconds.
     pub(super) fn depth_us(&self) -> u64 {
         self.depth.0
     }
@@ -98,7 +101,7 @@ impl LimitShape {
         }
     }
 
-    /// Its records are to say when they were written.
+    /// Makes all records include the time of writing.
     pub(super) fn date(&mut self) {
         if let Numbers::Gcra(cells) = &mut self.numbers {
             cells.dated = true;
@@ -167,7 +170,7 @@ impl LimitShape {
         }
     }
 
-    /// How long a state may count at most, and a second more.
+    /// The longest time that a state can matter, plus one second.
     pub(super) fn remembers_for(&self) -> Duration {
         const CENTURY: u64 = 36_525 * 86_400 * 1_000_000;
         let longest_us = match (&self.algorithm, &self.numbers) {
@@ -192,7 +195,7 @@ impl LimitShape {
         matches!(self.algorithm, Algorithm::Concurrency(_) | Algorithm::ErrorRate(_))
     }
 
-    /// The one-letter name the script knows the algorithm by.
+    /// The script's one-letter code for the algorithm.
     pub(super) fn code(&self) -> &'static str {
         match self.algorithm {
             Algorithm::Gcra(_) => "g",
@@ -209,7 +212,7 @@ impl LimitShape {
         }
     }
 
-    /// What tells two calendars apart.
+    /// Identifies the calendar of a calendar window.
     pub(super) fn calendar(&self) -> Option<String> {
         match &self.algorithm {
             Algorithm::FixedWindow(window) => match window.align() {
@@ -241,7 +244,8 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
         }
         Algorithm::EvenSlots(slots) => {
             let halves = Some(2 * slots.limit()).filter(|halves| *halves < EXACT);
-            let halves = halves.ok_or("more slots than Redis can tell apart")?;
+            let halves =
+                halves.ok_or("Redis cannot count that many slots exactly; lower `limit`")?;
             Numbers::Row(vec![halves, micros("per", slots.period())?])
         }
         Algorithm::MinInterval(gap) => Numbers::Row(vec![micros("every", gap.period())?]),
@@ -253,7 +257,12 @@ fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
             let cool_down = micros("cool_down", breaker.cool_down())?;
             Numbers::Row(vec![breaker.threshold(), per, breaker.min_samples(), cool_down])
         }
-        other => return Err(format!("Redis does not know the algorithm {}", other.name())),
+        other => {
+            return Err(format!(
+                "the Redis scripts do not support the algorithm `{}`",
+                other.name()
+            ));
+        }
     })
 }
 
@@ -266,9 +275,7 @@ fn rolling(window: &RollingWindow) -> Result<Numbers, String> {
 fn micros(name: &str, time: Duration) -> Result<u64, String> {
     let nanos = nanos(time);
     if !nanos.is_multiple_of(1_000) {
-        return Err(format!(
-            "`{name}` is {nanos} ns, but the clock of Redis counts whole microseconds"
-        ));
+        return Err(format!("`{name}` is {nanos} ns; Redis needs a whole number of microseconds"));
     }
     Ok(nanos / 1_000)
 }

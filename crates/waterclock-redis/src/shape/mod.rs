@@ -14,7 +14,7 @@ use limit::LimitShape;
 
 /// What Lua adds and subtracts without loss: whole numbers below 2^53.
 const EXACT: u64 = 1 << 53;
-/// In uniform mode sums reach four times the limit.
+/// In count-refusals mode, sums reach four times the limit.
 const UNIFORM_MOST: u64 = EXACT / 4;
 
 /// A policy in the scripts' terms.
@@ -75,7 +75,7 @@ pub(crate) struct Plain {
 }
 
 impl Shape {
-    /// Refuses what the scripts could not decide exactly.
+    /// Fails if the scripts cannot decide the policy exactly.
     pub(crate) fn of(policy: &Policy) -> Result<Self, StoreError> {
         let mode = match policy.mode() {
             Mode::Binary => "binary",
@@ -90,7 +90,10 @@ impl Shape {
         for limit in policy.limits() {
             let shape = LimitShape::of(limit).map_err(|reason| unfit(limit.name(), reason))?;
             if policy.mode() == Mode::CountRefusals && shape.holds() > UNIFORM_MOST {
-                let reason = format!("Redis counts attempts up to 2^51; lower {}", shape.holds());
+                let reason = format!(
+                    "in count-refusals mode, Redis counts up to 2^51; found {}",
+                    shape.holds()
+                );
                 return Err(unfit(limit.name(), reason));
             }
             limits.push(shape);

@@ -62,7 +62,10 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
     // By the hundred thousand, some policies share a mark with a neighbour; one is renamed, as told.
     let mut name = name.to_owned();
     while let Err(error) = store.set_policy(named(spec, &name)).await {
-        assert!(error.to_string().contains("cannot be told from") && name.len() < 20, "{error}");
+        assert!(
+            error.to_string().contains("cannot be distinguished from") && name.len() < 20,
+            "{error}"
+        );
         name.push('x');
     }
     let name = &*name;

@@ -46,7 +46,7 @@ impl<C: Clock> Shared<C> {
         {
             let name = policy.name();
             return Err(StoreError::Unfit(format!(
-                "there is a policy `{name}` that is no variant of `{of}`; give the variant another name"
+                "policy `{name}` exists and is not a variant of `{of}`; give the variant another name"
             )));
         }
         let added = table.set_variant(&policy, migration, self.clock.now());

@@ -76,7 +76,7 @@ async fn compare(store: RedisStore, family: Family, seed: u64) -> u64 {
     let here = run(&memory, &steps, |at_ns| clock.set(Timestamp::from_nanos(at_ns))).await;
     let mut traced = Traced { store, name: format!("p{seed}"), now_ns: AtomicU64::new(0) };
     while let Err(error) = traced.set_policy(named(&spec, &traced.name)).await {
-        assert!(error.to_string().contains("cannot be told from"), "{error}");
+        assert!(error.to_string().contains("cannot be distinguished from"), "{error}");
         traced.name.push('x');
     }
     let there = run(&traced, &steps, |at_ns| traced.now_ns.store(at_ns, Ordering::Relaxed)).await;
