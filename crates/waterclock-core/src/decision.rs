@@ -143,8 +143,8 @@ impl Decision {
         self.allowed
     }
 
-    /// How much was admitted: all or nothing in binary mode, what fitted in nary, and always the
-    /// cost (as recorded) in uniform. Of a cost in several units, the largest number; [`Cost::granted`]
+    /// How much was admitted: all or nothing in binary mode, what fitted in partial mode, and always the
+    /// cost (as recorded) in count-refusals mode. Of a cost in several units, the largest number; [`Cost::granted`]
     /// tells the rest.
     #[must_use]
     #[inline]
@@ -219,7 +219,7 @@ impl Decision {
         self
     }
 
-    /// In uniform mode, limit minus everything recorded: negative while hammering.
+    /// In count-refusals mode, the limit minus everything recorded: negative while a refused client keeps retrying.
     #[must_use]
     pub fn counter(&self) -> Option<i64> {
         (self.counter != i64::MIN).then_some(self.counter)
@@ -281,7 +281,7 @@ pub struct DecisionParts {
     pub next_unit: Option<Duration>,
     /// Time until every answer equals a fresh key's.
     pub reset_after: Duration,
-    /// In uniform mode, limit minus everything recorded; `None` in other modes, or where it was not sent.
+    /// In count-refusals mode, the limit minus everything recorded; `None` in other modes, or if it was not sent.
     pub counter: Option<i64>,
     /// The limits that refused; [`Policy::limits_named`](crate::Policy::limits_named) finds them.
     pub refused_by: LimitSet,

@@ -101,25 +101,25 @@ pub enum PolicyError {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ManyLimits(n) => write!(f, "a policy holds at most 16 limits, not {n}"),
+            Self::ManyLimits(n) => write!(f, "a policy can have at most 16 limits; found {n}"),
             Self::TwinName(name) => {
                 write!(f, "two limits of one policy are named `{name}`; give each its own `name`")
             }
             Self::NotPartial => f.write_str(
-                "limits that count different units cannot be nary: a part of a cost has no meaning there; \
+                "limits that count different units cannot use partial mode: a part of a cost would have no unit; \
                  split the policy, or use another mode",
             ),
             Self::NotCountRefusals(name) => write!(
                 f,
-                "limit `{name}` cannot be uniform: only fixed-window, sliding-window and rolling-window \
-                 record what they refuse"
+                "limit `{name}` cannot use count-refusals mode: only fixed-window, sliding-window and \
+                 rolling-window count refused attempts"
             ),
             Self::NotScalable { limit, factor, reason } => {
                 write!(f, "limit `{limit}` cannot be scaled by {factor}: {reason}")
             }
             Self::NotByTime(policy) => write!(
                 f,
-                "policy `{policy}`: it must be one gcra limit without a min_interval to migrate by time"
+                "policy `{policy}` cannot migrate by time: that needs a single gcra limit without min_interval"
             ),
             Self::NotDivisible { limit, nodes, reason } => {
                 write!(f, "limit `{limit}` cannot be divided by {nodes} nodes: {reason}")

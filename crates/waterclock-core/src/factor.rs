@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{Decimal, DecimalError, MAX_PERIOD, MAX_UNITS};
 
-/// Digits before and after the point together, and places after it: more than anyone means.
+/// The most digits, before and after the point together; also the most digits after it.
 const MOST_DIGITS: u32 = 18;
 
 /// How much stricter a policy is for a caller, as an exact decimal: 2 halves what is admitted, 0.5 doubles
@@ -12,13 +12,13 @@ const MOST_DIGITS: u32 = 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Factor(Decimal);
 
-/// Why something is no factor. Displays as one sentence.
+/// Why a text is not a valid factor. Displays as one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FactorError {
     /// It is below zero.
     Negative,
-    /// It is no number, or none that ends.
+    /// It is not a finite decimal number.
     NoNumber,
     /// It has more than 18 digits.
     ManyDigits,
@@ -41,17 +41,17 @@ impl fmt::Display for FactorError {
 impl core::error::Error for FactorError {}
 
 impl Factor {
-    /// No limit at all.
+    /// Factor 0: no limits.
     pub const ZERO: Self = Self(Decimal::ZERO);
-    /// Everything as it is.
+    /// Factor 1: limits stay as they are.
     pub const ONE: Self = Self(Decimal::ONE);
 
-    /// One factor after the other, without rounding.
+    /// The exact product of two factors.
     pub fn times(self, other: Self) -> Result<Self, FactorError> {
         self.0.times(other.0).ok_or(FactorError::ManyDigits)?.try_into()
     }
 
-    /// Whether it disables.
+    /// Whether it disables the limits.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self == Self::ZERO

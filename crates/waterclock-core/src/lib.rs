@@ -1,4 +1,4 @@
-//! The idea of Waterclock: a rate-limit decision is a pure function of (limit, state, now, cost).
+//! The algorithms of Waterclock: a rate-limit decision is a pure function of (limit, state, now, cost).
 //!
 //! This crate owns that function and nothing else. It reads no clock, does no I/O, uses integers
 //! only, and never panics. Stores (in the `waterclock` crate and its companions) only decide where
@@ -15,9 +15,9 @@
 //! | [`EvenSlots`] | 1 word | ⌈limit·D / P + 1/2⌉ events |
 //! | [`MinInterval`] | 1 word | ⌈D / every⌉ events |
 //! | [`Concurrency`] | a log | limit held at any instant |
-//! | [`ErrorRate`] | 1 word and a log | while open, one event in each cool-down; closed, anything |
+//! | [`ErrorRate`] | 2 words and a log | while open, one event in each cool-down; closed, anything |
 //!
-//! The argument for each bound stands at the top of the algorithm's file.
+//! The proof of each bound is at the top of the algorithm's file.
 #![no_std]
 
 extern crate alloc;

@@ -60,14 +60,14 @@ impl Limit {
         Self { algorithm, gap, own_words, ..self.clone() }
     }
 
-    /// The name by which refusals call it. By default the algorithm's.
+    /// Sets the name, which `refused_by` reports. The default is the algorithm's name.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What it counts: `requests` (the default), `bytes`, `cents`, …
+    /// Sets the unit it counts: `requests` (the default), `bytes`, `cents`, …
     #[must_use]
     pub fn with_unit(mut self, unit: &str) -> Self {
         self.unit = unit.into();
@@ -81,7 +81,7 @@ impl Limit {
         self
     }
 
-    /// Also keep two admissions at least this far apart.
+    /// Also requires this much time between two admissions.
     pub fn with_min_interval(mut self, every: Duration) -> Result<Self, LimitError> {
         self.gap = match MinInterval::new(every) {
             Ok(gap) => Some(gap),
@@ -91,19 +91,19 @@ impl Limit {
         Ok(self)
     }
 
-    /// The name by which refusals call it.
+    /// The name, which `refused_by` reports.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it counts.
+    /// The unit it counts.
     #[must_use]
     pub fn unit(&self) -> &str {
         &self.unit
     }
 
-    /// Whether it only decides and reports.
+    /// Whether it runs in shadow: it decides and reports, and never refuses.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.shadow
@@ -115,7 +115,7 @@ impl Limit {
         &self.algorithm
     }
 
-    /// The least time between two admissions, if there is one.
+    /// The shortest time between two admissions, if there is one.
     #[must_use]
     pub fn min_interval(&self) -> Option<Duration> {
         self.gap.map(|gap| gap.period())
@@ -125,7 +125,7 @@ impl Limit {
         self.gap
     }
 
-    /// State words: the algorithm's, then one for the gap if there is one.
+    /// State words: the algorithm's, then one for the minimum interval if there is one.
     #[inline]
     #[must_use]
     pub fn words(&self) -> usize {
@@ -165,7 +165,7 @@ impl Limit {
         remaining(&self.algorithm, own, now)
     }
 
-    /// limit − used, signed: below zero when uniform attempts pile up.
+    /// `limit − used`; negative if refused attempts were counted beyond the limit (count-refusals mode).
     pub(crate) fn counter(&self, view: View<'_>, now: u64) -> Option<i64> {
         let used = i64::try_from(self.algorithm.used(self.split(view).0, now)).ok()?;
         let limit = i64::try_from(self.max_cost()?).ok()?;
@@ -186,14 +186,14 @@ impl Limit {
                 next_unit: room.next_unit(limit),
                 reset,
             },
-            // While the gap holds nothing is admitted, whatever there is room for.
+            // Nothing is admitted before the minimum interval has passed, even if there is room.
             _ => {
                 Room::Counted { remaining: 0, next_unit: self.wait_for_units(view, now, 1), reset }
             }
         }
     }
 
-    /// How long until it answers as a fresh one.
+    /// How long until the state equals a fresh one.
     pub(crate) fn reset(&self, view: View<'_>, now: u64) -> u64 {
         let (own, last) = self.split(view);
         self.algorithm.reset(own, now).max(self.gap.map_or(0, |gap| gap.reset(last, now)))
@@ -210,7 +210,7 @@ impl Limit {
         gap.charge(state.part(own, 1), now, units);
     }
 
-    /// As `charge`, for what is held until then at most; until when it counts, where that ends by itself.
+    /// Like `charge`, for units held until `until` at most. Returns when they expire by themselves; 0 if they do not.
     pub(crate) fn hold(&self, mut state: State<'_>, now: u64, units: u64, until: u64) -> u64 {
         self.charge(state.reborrow(), now, units);
         let Algorithm::Concurrency(slots) = &self.algorithm else { return 0 };
@@ -221,14 +221,14 @@ impl Limit {
         ends
     }
 
-    /// Frees what ends by itself before it does; whether there is such a thing.
+    /// Releases held units before they expire. Returns false for limits that hold nothing.
     pub(crate) fn free(&self, mut state: State<'_>, now: u64, units: u64, ends: u64) -> bool {
         let Algorithm::Concurrency(slots) = &self.algorithm else { return false };
         slots.free(state.part(0, self.own_words), now, units, ends);
         true
     }
 
-    /// The gap is between events, and a debit is none.
+    /// A debit is not an event, so the minimum interval ignores it.
     pub(crate) fn debit(&self, mut state: State<'_>, now: u64, units: u64) {
         if units > 0 {
             self.algorithm.debit(state.part(0, self.own_words), now, units);
@@ -243,7 +243,7 @@ impl Limit {
         self.algorithm.give_back(state.part(0, self.own_words), at, now, units);
     }
 
-    /// Only what counts outcomes cares.
+    /// Only error-rate limits use reports.
     pub(crate) fn report(&self, mut state: State<'_>, now: u64, outcome: Outcome, times: u64) {
         if let Algorithm::ErrorRate(breaker) = &self.algorithm {
             breaker.report(state.part(0, self.own_words), now, outcome, times);
@@ -257,7 +257,7 @@ impl Limit {
         }
     }
 
-    /// The algorithm's state and the gap's.
+    /// The state of the algorithm, and that of the minimum interval.
     #[inline]
     fn split<'a>(&self, view: View<'a>) -> (View<'a>, View<'a>) {
         if self.gap.is_none() {
@@ -276,7 +276,7 @@ pub(crate) fn ends(wait: u64) -> Option<u64> {
 macro_rules! named {
     ($($algorithm:ident),*) => {$(
         impl $algorithm {
-            /// A limit by this algorithm, under the name by which refusals call it.
+            /// A limit with this algorithm and this name, which `refused_by` reports.
             #[must_use]
             pub fn with_name(self, name: &str) -> Limit {
                 Limit::from(self).with_name(name)

@@ -217,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said() {
+    fn errors_name_the_limit_and_the_reason() {
         let century = us(100 * 31_557_600_000_000);
         let policy = |limit: Limit| Policy::new("p", [limit.with_name("x")]).unwrap();
-        for (limit, factor, complaint) in [
+        for (limit, factor, expected) in [
             (
                 Quota::new(MAX_UNITS, us(1)).unwrap().into(),
                 "0.5",
@@ -243,7 +243,7 @@ mod tests {
             (EvenSlots::new(5, us(1)).unwrap().into(), "5000000000000000", "`per` must be at most"),
         ] {
             let sentence = policy(limit).scaled("q", by(factor)).unwrap_err().to_string();
-            let start = alloc::format!("limit `x` cannot be scaled by {factor}: {complaint}");
+            let start = alloc::format!("limit `x` cannot be scaled by {factor}: {expected}");
             assert!(sentence.starts_with(&start), "{sentence}");
         }
     }

@@ -109,7 +109,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.reserve_n(key, 1)
     }
 
-    /// Holds `estimate` units of this key, to be settled later; the error is the refusal. In nary mode it
+    /// Holds `estimate` units of this key, to be settled later; the error is the refusal. In partial mode it
     /// holds what fits.
     pub fn reserve_n<Q: ?Sized + Hash>(
         &self,

@@ -109,7 +109,7 @@ impl<C: Clock> Limiter<C> {
         self.reserve_n(1)
     }
 
-    /// Holds `estimate` units, to be settled later; the error is the refusal. In nary mode it holds what
+    /// Holds `estimate` units, to be settled later; the error is the refusal. In partial mode it holds what
     /// fits.
     pub fn reserve_n(&self, estimate: u64) -> Result<Reservation<'_>, Decision> {
         let backlog = if self.line.is_empty() { 0 } else { self.line.backlog(ONLY_KEY) };

@@ -15,8 +15,8 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Locks. There is no poison: what the locks guard is changed by pure functions that do not panic
-/// half-way, and a panic elsewhere is no reason to stop limiting.
+/// Locks, and ignores poisoning: guarded state is only changed by pure functions that do not panic half-way, so a panic
+/// elsewhere is no reason to stop limiting.
 #[cfg(not(shuttle))]
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

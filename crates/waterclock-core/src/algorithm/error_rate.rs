@@ -1,8 +1,8 @@
-//! The breaker: refuses while too many of what was admitted ended badly.
+//! The circuit breaker: refuses while too many admitted requests failed.
 //!
 //! Checks consume nothing; reports do. State is two words: the handle of a log of the reports in
-//! `(now − per, now]`, the newest 65 536 at most, and what the breaker does since when: nothing while it is
-//! closed, open, or probing. The report that makes them `min_samples` or more, of which errors are
+//! `(now − per, now]`, the newest 65 536 at most, and the breaker's state with the time of its last change: closed
+//! (0), open, or probing. The report that makes them `min_samples` or more, of which errors are
 //! `threshold` or more, opens it. It refuses until `cool_down` has passed; the next check after that is the
 //! probe, and all others are refused until its report: ok closes the breaker and clears the log, an error
 //! opens it again. A probe without a report within another `cool_down` is lost, and the next check is the
@@ -41,7 +41,7 @@ impl From<bool> for Outcome {
 /// All of a ratio: hundredths of a percent.
 const WHOLE: u64 = 10_000;
 /// An entry's size counts reports in its lower half and errors in its upper half. All of an entry are of one
-/// kind, so that the oldest can be told apart.
+/// kind, so that the kind of the oldest report is known.
 const ONE_OK: u64 = 1;
 const ONE_ERROR: u64 = 1 << 32 | 1;
 
@@ -54,7 +54,7 @@ pub struct ErrorRate {
     cool_down: u64,
 }
 
-/// What a breaker that is not closed does, and since when.
+/// The state of a breaker that is not closed, and since when.
 #[derive(Clone, Copy)]
 struct Tripped {
     since: u64,
@@ -119,7 +119,7 @@ impl ErrorRate {
         Duration::from_nanos(self.cool_down)
     }
 
-    /// The word that says since when a breaker is open or, if so said, probing; for stores that keep it
+    /// The word for a breaker that has been open, or probing, since an instant; for stores that keep it
     /// elsewhere.
     #[must_use]
     pub fn tripped_word(tripped: Option<(Timestamp, bool)>) -> u64 {

@@ -40,7 +40,7 @@ impl EvenSlots {
         Duration::from_nanos(self.per)
     }
 
-    /// What the state of a key is whose last event was at `now`: the end of that half-slot.
+    /// The state of a key whose last event was at `now`: the end of that half-slot.
     #[must_use]
     pub fn taken_until(&self, now: Timestamp) -> u64 {
         self.half_end(now.as_nanos())

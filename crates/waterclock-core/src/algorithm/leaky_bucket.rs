@@ -49,13 +49,13 @@ impl LeakyBucket {
         self.capacity
     }
 
-    /// How many units leave at once.
+    /// How many units leave per drip.
     #[must_use]
     pub fn drip(&self) -> u64 {
         self.drip
     }
 
-    /// How often.
+    /// The time between two drips.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.every)
@@ -67,7 +67,7 @@ impl LeakyBucket {
         self.overdraft
     }
 
-    /// Whether both lose the same at the same time.
+    /// Whether both drip the same amount at the same interval.
     pub(crate) fn drips_like(&self, other: &Self) -> bool {
         (self.drip, self.every) == (other.drip, other.every)
     }

@@ -105,7 +105,7 @@ impl Meter for RollingWindow {
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let log = state.logs.open(&mut state.words[0]);
         log.prune(now, self.per);
-        // Only the newest units can still matter: hammering in uniform mode costs no memory.
+        // Only the newest units can still matter: refused attempts in count-refusals mode take bounded memory.
         let most = log.total.max(2 * self.limit);
         log.push(self.stamp_ns(now), units.min(2 * self.limit));
         log.keep_newest(most);

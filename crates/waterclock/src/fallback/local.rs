@@ -11,13 +11,13 @@ use crate::memory::MemoryStore;
 use crate::store::{Answer, Charge, Source, Store, StoreError, Verb};
 use crate::sync::{Mutex, lock};
 
-/// Keys whose use is remembered until the store can be charged for it.
+/// The most keys whose usage is remembered until the store can be charged for it.
 const MAX_KEYS: usize = 100_000;
 
 /// A policy's name and a key.
 type Spender = (Box<str>, Box<[u8]>);
 
-/// Decides by this node's share, and remembers what it admitted.
+/// Decides by this node's share of each limit, and remembers what it admitted.
 #[derive(Debug)]
 pub(super) struct LocalShare {
     nodes: u64,
@@ -137,7 +137,7 @@ impl LocalShare {
         debits.for_each(|charge| spending.add(charge, &charge.cost));
     }
 
-    /// The charges as the policies count them.
+    /// The charges in the units that their policies count.
     fn priced<'a>(
         &self,
         verb: Verb,
@@ -163,14 +163,14 @@ impl LocalShare {
             charges.iter().filter(is_new).filter_map(emptying).collect()
         };
         for emptied in new_keys {
-            // Noted only then: a concurrent check finds the key empty, or empties it once more in vain.
+            // Recorded last: a concurrent check finds the key empty, or empties it again without effect.
             self.store.apply(Verb::Check, std::slice::from_ref(&emptied)).await?;
             lock(&self.spending).add(&emptied, &emptied.cost.granted(0));
         }
         Ok(())
     }
 
-    /// Takes out what the store has to be charged for: what is still in use of what was admitted here.
+    /// Takes the charges that the store has missed: units admitted here that have not drained yet.
     pub(super) async fn take_unreconciled(&self) -> Vec<Unreconciled> {
         let spent = std::mem::take(&mut lock(&self.spending).spent);
         let mut all = Vec::new();
@@ -188,19 +188,19 @@ impl LocalShare {
         all
     }
 
-    /// The store counts `charged` from now on. What it had no room for stays used here: otherwise every return of
-    /// the store would be worth another share.
+    /// The store has been charged for `charged`. Units it had no room for stay used here: otherwise every outage would
+    /// grant another share.
     pub(super) async fn reconciled(&self, unreconciled: &Unreconciled, charged: Cost) {
         _ = self.store.apply(Verb::Refund, &[unreconciled.charge(charged)]).await;
     }
 
-    /// The store could not be charged; another time.
+    /// The store could not be charged; the charges are kept for the next attempt.
     pub(super) fn put_back(&self, unreconciled: &Unreconciled) {
         lock(&self.spending).add(&unreconciled.charge(Cost::from(0)), &unreconciled.cost);
     }
 }
 
-/// What is still in use of what was admitted here: what has drained since is not.
+/// Units admitted here that have not drained since.
 fn in_use(policy: &Policy, answer: &Answer, spent: &Cost) -> Cost {
     let used = |counted: &dyn Fn(&str) -> bool| {
         let limits = policy.limits().iter().zip(&answer.limits);
@@ -222,7 +222,7 @@ impl Spending {
             && !self.spent.contains_key(&(charge.policy.into(), charge.key.into()))
     }
 
-    /// Adds to what a key used. Keys beyond the most are not charged to the store later.
+    /// Adds to the usage of a key. Keys beyond the maximum are not charged to the store later.
     fn add(&mut self, charge: &Charge<'_>, cost: &Cost) {
         let full = self.spent.len() >= MAX_KEYS;
         let spender = (charge.policy.into(), charge.key.into());

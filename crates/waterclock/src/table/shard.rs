@@ -14,7 +14,7 @@ use crate::sync::Arc;
 /// What every decision needs; with the lock beside it, it fills one cache line.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// The family's base, which is all there is of most.
+    /// The family's base policy; most families have no other member.
     pub(super) policy: Arc<Policy>,
     pub(super) buckets: Buckets,
     pub(super) layout: Layout,
@@ -33,7 +33,7 @@ pub(super) struct Rest {
     /// No slot becomes fresh before this.
     pub(super) frees_at: Timestamp,
     pub(super) logs: Logs,
-    /// What keys that found no place share; empty until the first does.
+    /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Shard {
         &self.rest.family
     }
 
-    /// Whether states say by which member they were written.
+    /// Whether each state's first word names the member that wrote it.
     #[inline]
     pub(super) fn is_tagged(&self) -> bool {
         self.layout.tagged()
@@ -109,8 +109,7 @@ impl Shard {
     fn find_home(&self, layout: Layout, fingerprint: u64) -> Option<usize> {
         let start = home(fingerprint, self.buckets.count()) * layout.words();
         let bucket = self.buckets.words().get(start..start + layout.slots())?;
-        // Which slot it is cannot be predicted: no branch, or the processor stops guessing and the
-        // next key's memory is not fetched meanwhile.
+        // The slot is unpredictable, so this avoids a branch: a misprediction would delay fetching the next key's memory.
         let slots = bucket
             .iter()
             .enumerate()
@@ -148,7 +147,7 @@ impl Shard {
         if variant == family.find(key.under).0 {
             return false;
         }
-        // A state that is fresh to this variant is no loss.
+        // Dropping a state that is fresh under this variant loses nothing.
         self.read(key, now, |policy, view| {
             let is_lost = || verdict.grants() == 0 && !policy.fresh_in(view, now).is_zero();
             !policy.charges(view, now, cost, verdict) || is_lost()
@@ -182,7 +181,7 @@ impl Shard {
         Some(policy.check(&mut State::new(words, logs), now, cost))
     }
 
-    /// Adds a new key, with what it may have spent in the overflow entry. There is room.
+    /// Adds a new key, which inherits the usage of the overflow entry. The caller has made sure that there is room.
     pub(super) fn insert(&mut self, fingerprint: u64, now: Timestamp) {
         self.clear_fresh_overflow(now);
         let Some(slot) = probe(self.layout, &self.buckets, fingerprint) else { return };
