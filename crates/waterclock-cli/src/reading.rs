@@ -16,7 +16,7 @@ use crate::output::Failure;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access logs")]
 pub(crate) struct ReadingFlags {
-    /// What the input is: a trace, or an access log of this format; gzip is recognised
+    /// The format of the input: a trace or an access log; gzip is detected
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = InputFormat::Trace)]
     input: InputFormat,
     /// The key of a line, such as `client_ip + " " + segments(path, 1)` [default: the fields of the policy's key, or
@@ -57,7 +57,7 @@ pub(crate) struct ReadingFlags {
 enum InputFormat {
     /// Waterclock's own JSON lines: {"t_us": 0, "key": "alice", "cost": 1}
     Trace,
-    /// What Apache and nginx write: combined or common, with more fields or without
+    /// Apache's and nginx's combined or common format, optionally with more fields
     Combined,
     /// Any JSON object per line; fields by path, such as user.id
     Jsonl,
@@ -118,10 +118,10 @@ impl ReadingFlags {
         })
     }
 
-    /// The cost of made-up requests.
+    /// The cost of generated requests.
     pub(crate) fn cost_of_made_up(&self) -> Result<Option<Cost>, Failure> {
         if self.input != InputFormat::Trace {
-            return Err("--input is about a file to read; name one with --arrivals".into());
+            return Err("--input is for a file; name one with --arrivals".into());
         }
         self.refuse_flags_of_logs(false)?;
         if self.cost.is_empty() {
@@ -130,7 +130,8 @@ impl ReadingFlags {
         let text = self.cost.join(",");
         let is_valid = |cost: &Cost| (1..=MAX_UNITS).contains(&cost.most());
         text.parse().ok().filter(is_valid).map(Some).ok_or_else(|| {
-            format!("--cost of made-up requests must be a whole number from 1; found {text}").into()
+            format!("--cost of generated requests must be a whole number from 1; found {text}")
+                .into()
         })
     }
 
@@ -149,7 +150,7 @@ impl ReadingFlags {
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(format!(
-                "{flag} is about access logs; name their format with --input combined, jsonl or csv"
+                "{flag} is for access logs; name their format with --input combined, jsonl or csv"
             )
             .into()),
             None => Ok(()),
@@ -161,11 +162,11 @@ impl ReadingFlags {
         let is_csv = self.input == InputFormat::Csv;
         let is_in_brackets = self.input == InputFormat::Combined && self.time.is_none();
         let refused = [
-            (self.delimiter.is_some() && !is_csv, "--delimiter is about --input csv"),
-            (self.no_header && !is_csv, "--no-header is about --input csv"),
+            (self.delimiter.is_some() && !is_csv, "--delimiter is for --input csv"),
+            (self.no_header && !is_csv, "--no-header is for --input csv"),
             (
                 self.time_unit.is_some() && is_in_brackets,
-                "--time-unit is about times that are numbers, and the time in brackets is not one; name another field with --time",
+                "--time-unit is for times that are numbers, but the time in brackets is not; name another field with --time",
             ),
         ];
         match refused.iter().find(|(is_given, _)| *is_given) {

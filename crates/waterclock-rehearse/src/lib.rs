@@ -5,7 +5,7 @@
 //! | read a trace or an access log | [`trace::Reading`] |
 //! | decide about events at the time they carry | [`Stage`] |
 //! | replay a trace through one policy and report on it | [`replay`], [`report::Report`] |
-//! | compare policies under made-up or recorded traffic | [`simulate::Simulation`] |
+//! | compare policies under generated or recorded traffic | [`simulate::Simulation`] |
 //! | compare two versions of a policy | [`diff::Comparison`] |
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! `waterclock simulate`: made-up or recorded traffic meets limits, side by side, with a picture.
+//! `waterclock simulate`: generated or recorded traffic meets limits, side by side, with a picture.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::reading::{ReadingFlags, open_with_progress};
 /// The limit without arguments.
 const DEFAULT: &str = "10/s";
 
-/// See what limits do to made-up or recorded traffic, side by side, with a picture.
+/// See what limits do to generated or recorded traffic, side by side, with a picture.
 ///
 /// waterclock simulate "100 per minute" "100 per minute sliding-window" --arrivals bursty --plot out.svg
 ///
@@ -37,7 +37,7 @@ pub(crate) struct Simulate {
     /// How requests come: steady, poisson, bursty, diurnal, herd, or as in this trace or access log
     #[arg(long, value_name = "SHAPE|FILE", default_value = "bursty")]
     arrivals: String,
-    /// How many come on average, such as "15/s" [default: half as many again as the first limit
+    /// Requests on average, such as "15/s" [default: half as many again as the first limit
     /// allows, for each key]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -109,7 +109,7 @@ impl Simulate {
             ([], None) => Ok(Contender::of_every_algorithm(DEFAULT)?),
             ([only], _) if self.all => Ok(Contender::of_every_algorithm(only)?),
             (_, _) if self.all => {
-                Err("--all takes one LIMIT, whose rate every algorithm gets".into())
+                Err("--all takes a single LIMIT; every algorithm gets its rate".into())
             }
             (limits, _) => {
                 Ok(limits.iter().map(|text| Contender::of_words(text)).collect::<Result<_, _>>()?)
@@ -146,7 +146,9 @@ impl Simulate {
             ("--seed", self.seed.is_some()),
         ];
         if let Some((flag, _)) = of_made_up.iter().find(|(_, is_given)| *is_given) {
-            return Err(format!("{flag} is about made-up traffic; a file has its own").into());
+            return Err(
+                format!("{flag} is for generated traffic; it cannot be used with a file").into()
+            );
         }
         if path.as_os_str() != "-" && !path.exists() {
             let known = Shape::ALL.iter().map(|shape| shape.name());

@@ -1,4 +1,4 @@
-//! Simulation: made-up or recorded traffic meets several policies, side by side.
+//! Simulation: generated or recorded traffic meets several policies, side by side.
 
 mod arrivals;
 mod contenders;

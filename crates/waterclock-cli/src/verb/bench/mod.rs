@@ -26,52 +26,52 @@ use crate::server::{Token, Trust};
 ///
 /// Every connection sends its next request when it has an answer. With --rate, requests are due at fixed times instead,
 /// and latency counts from the time a request was due, so that a server that stalls cannot hide it. Checks are real and
-/// charge real keys (bench-0, bench-1, …) of the policy. Ctrl-C ends it early, with a report. Numbers per second are of
-/// the time until the last answer.
+/// charge real keys (bench-0, bench-1, …) of the policy. Ctrl-C stops early and still reports. Rates are computed up
+/// to the last answer.
 ///
-/// In the Redis protocol a partial grant (mode nary) counts as refused: the replies do not tell one from the other.
+/// In the Redis protocol a partial grant (mode partial) counts as refused, because the reply cannot express it.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// The server's address; the scheme says which protocol to speak
+    /// The server's address; the scheme chooses the protocol
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     /// The protocol, if the address has no scheme
     #[arg(long, value_enum)]
     face: Option<load::Protocol>,
-    /// The policy to ask about (HTTP and Redis protocol)
+    /// The policy to check (HTTP and Redis protocol)
     #[arg(short, long, value_name = "NAME", default_value = "demo")]
     policy: String,
-    /// Ask about so many keys, each as often as the others
+    /// How many keys to check, chosen uniformly
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: u64,
-    /// What each check costs; where a policy counts several units: requests=1,tokens=800 [default: 1]
+    /// The cost of each check; for a policy that counts several units: requests=1,tokens=800 [default: 1]
     #[arg(long, value_name = "N")]
     cost: Option<Cost>,
-    /// Connections that ask at the same time
+    /// Concurrent connections
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     connections: u64,
-    /// Redis protocol: so many checks at once on each connection, answered together
+    /// Redis protocol: checks in flight per connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     pipeline: u64,
-    /// HTTP: so many checks in each request, decided on their own
+    /// HTTP: checks per request, each decided on its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=512))]
     batch: u64,
     /// gRPC: the domain of the descriptors
     #[arg(long, value_name = "NAME")]
     domain: Option<String>,
-    /// gRPC: an entry of the descriptor, such as user={key}, where {key} is the key; may be given again
+    /// gRPC: an entry of the descriptor, such as user={key}, where {key} stands for the key; can be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     descriptor: Vec<String>,
-    /// Requests per second, due at fixed times; without it, as many as are answered
+    /// Requests per second, due at fixed times; without it, as fast as the server answers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     rate: Option<u64>,
-    /// How long, such as 30s [default: 5s, or until --requests are done]
+    /// How long to run, such as 30s [default: 5s, or until --requests are done]
     #[arg(long, value_name = "TIME")]
     duration: Option<String>,
-    /// How many requests; the first of --duration and --requests ends it
+    /// How many requests to send; stops at --duration or --requests, whichever comes first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Load a server that is not at a loopback address: make sure that you may
+    /// Allow an address that is not loopback; make sure that you may load that server
     #[arg(long)]
     remote: bool,
     #[command(flatten)]

@@ -22,7 +22,7 @@ use super::block_on;
 use crate::output::{Failure, print_json, warn};
 use crate::server::{Server, ServerAddress, Token, Trust};
 
-/// Decide once about a key: exit code 0 allowed, 1 refused, 2 error.
+/// Make one decision: exit code 0 allowed, 1 refused, 2 error.
 ///
 /// If the configuration or WATERCLOCK_STORE_URL names a Redis store, the key is charged there. With memory: nothing is
 /// kept, and the key is fresh on every run.
@@ -33,19 +33,19 @@ use crate::server::{Server, ServerAddress, Token, Trust};
 pub(crate) struct Check {
     /// A policy of the configuration
     policy: String,
-    /// Whose budget to charge
+    /// The key to charge
     key: String,
-    /// Units to charge; 0 only peeks. Where a policy counts several units: requests=1,tokens=800 [default: 1]
+    /// Units to charge; 0 only peeks. For a policy that counts several units: requests=1,tokens=800 [default: 1]
     // Parsed by `whole`, whose error is one line.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cost: Option<String>,
-    /// The caller's tier, one of the policy's
+    /// Check as a caller of this tier
     #[arg(long, value_name = "NAME")]
     tier: Option<String>,
     /// The configuration [default: ./waterclock.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A running server that decides instead, such as http://127.0.0.1:8080, or https://… for TLS
+    /// Ask a running server instead, such as http://127.0.0.1:8080, or https://… for TLS
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     server: Option<String>,
     #[command(flatten)]

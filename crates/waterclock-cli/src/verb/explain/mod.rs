@@ -62,10 +62,10 @@ fn lines(story: &Story) -> Vec<String> {
         return vec![line.to_owned()];
     };
     let one = if story.counts_several { "one of each unit" } else { "one unit" };
-    let mut lines = vec![format!("a fresh key, asked for {one} after another:")];
+    let mut lines = vec![format!("a fresh key, checked for {one} after another:")];
     lines.push(format!("  at 0s: {}", passed(first)));
     if story.unbounded {
-        lines.push("  and so does any number more".to_owned());
+        lines.push("  and any number more".to_owned());
         lines.extend(story.errors.as_ref().map(errors));
         return lines;
     }
@@ -80,10 +80,10 @@ fn lines(story: &Story) -> Vec<String> {
         format!("  at {}: {}, the next in {next}", Micros(step.at_us), passed(step))
     }));
     if let Some(fresh) = story.fresh_at_us {
-        lines.push(format!("  at {}, after silence: as fresh", Micros(fresh)));
+        lines.push(format!("  at {}, without further requests: fresh again", Micros(fresh)));
     }
     if let Some(most) = story.most_at_once {
-        lines.push(format!("a cost above {most} never passes in one piece"));
+        lines.push(format!("a cost above {most} never passes whole"));
     }
     lines
 }

@@ -1,4 +1,4 @@
-//! What happens to a fresh key that takes all it can get, and retries after the advised wait.
+//! What happens to a fresh key that is checked until it is refused and retries after the advised wait.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ pub(super) struct Story {
     pub(super) counts_several: bool,
     /// What passed and when; the first is the fresh key at 0.
     pub(super) steps: Vec<Step>,
-    /// When, after silence, the key is as fresh again; nothing if that is beyond the end of time.
+    /// When the key is fresh again without further requests; `None` if that is out of range.
     pub(super) fresh_at_us: Option<u64>,
-    /// The largest cost that ever passes in one piece, where there is one.
+    /// The largest cost that can ever pass whole, if there is one.
     pub(super) most_at_once: Option<u64>,
     /// What reports of errors lead to, where the policy takes them.
     pub(super) errors: Option<Errors>,

@@ -13,10 +13,10 @@ use super::snapshot::{LimitSize, Now, PolicyTotals, Rates, rate};
 /// Below this width, tables stand above each other.
 const WIDE: u16 = 110;
 const HELP: [&str; 6] = [
-    "q, Esc, Ctrl-C   end",
+    "q, Esc, Ctrl-C   quit",
     "↑ ↓, k j         select a policy",
     "s                sort: refused, allowed, keys, name",
-    "p, space         pause, and go on",
+    "p, space         pause, resume",
     "?                this help",
     "any key          back",
 ];
@@ -138,7 +138,7 @@ fn selected(view: &View) -> String {
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
     let line = match &view.away {
-        Some(sentence) => Line::styled(format!("AWAY, trying again: {sentence}"), palette.bad()),
+        Some(sentence) => Line::styled(format!("UNREACHABLE, retrying: {sentence}"), palette.bad()),
         None => Line::styled("q end   ↑↓ select   s sort   p pause   ? help", palette.faint()),
     };
     frame.render_widget(line, area);

@@ -24,10 +24,10 @@ pub(crate) struct Top {
     /// The server's HTTP address; https://… for TLS
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
-    /// How often to ask
+    /// Time between two samples
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: String,
-    /// Ask twice, an interval apart, print one table and end
+    /// Take two samples, one interval apart, print one table and exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ impl Top {
                 News::Away(sentence) if self.once => return Err(sentence.into()),
                 News::Away(sentence) => {
                     if !std::mem::replace(&mut is_away, true) {
-                        warn(&format!("{sentence}; trying again"));
+                        warn(&format!("{sentence}; retrying"));
                     }
                 }
                 News::Failed(sentence) => return Err(sentence.into()),

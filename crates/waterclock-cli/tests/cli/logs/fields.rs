@@ -201,27 +201,27 @@ fn mistakes_are_told_before_a_line_is_read() {
         (&["--input", "csv", "--time", "dat"], "--time: there is no column `dat` in this log"),
         (
             &["--key", "user"],
-            "--key is about access logs; name their format with --input combined, jsonl or csv",
+            "--key is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--spread"],
-            "--spread is about access logs; name their format with --input combined, jsonl or csv",
+            "--spread is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--strict"],
-            "--strict is about access logs; name their format with --input combined, jsonl or csv",
+            "--strict is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--delimiter", ","],
-            "--delimiter is about access logs; name their format with --input combined, jsonl or csv",
+            "--delimiter is for access logs; name their format with --input combined, jsonl or csv",
         ),
-        (&["--input", "combined", "--delimiter", ";"], "--delimiter is about --input csv\n"),
-        (&["--input", "jsonl", "--delimiter", ","], "--delimiter is about --input csv\n"),
-        (&["--input", "combined", "--no-header"], "--no-header is about --input csv\n"),
-        (&["--input", "jsonl", "--no-header"], "--no-header is about --input csv\n"),
+        (&["--input", "combined", "--delimiter", ";"], "--delimiter is for --input csv\n"),
+        (&["--input", "jsonl", "--delimiter", ","], "--delimiter is for --input csv\n"),
+        (&["--input", "combined", "--no-header"], "--no-header is for --input csv\n"),
+        (&["--input", "jsonl", "--no-header"], "--no-header is for --input csv\n"),
         (
             &["--input", "combined", "--time-unit", "ms"],
-            "--time-unit is about times that are numbers, and the time in brackets is not one; name another field with --time\n",
+            "--time-unit is for times that are numbers, but the time in brackets is not; name another field with --time\n",
         ),
         (
             &["--input", "csv", "--delimiter", ";;"],

@@ -41,9 +41,9 @@ fn numbers_move_and_q_ends_it() {
     terminal.press("s");
     terminal.until("sorted otherwise", |screen| screen.contains("policies by allowed"));
     terminal.press("?");
-    terminal.until("help", |screen| screen.contains("pause, and go on"));
+    terminal.until("help", |screen| screen.contains("pause, resume"));
     terminal.press("x");
-    terminal.until("no help", |screen| !screen.contains("pause, and go on"));
+    terminal.until("no help", |screen| !screen.contains("pause, resume"));
     drop(traffic);
     terminal.until("it is quiet", |screen| screen.number_after("allowed ") == Some(0.0));
     assert!(terminal.is_raw());
@@ -131,7 +131,7 @@ fn a_server_that_is_not_there_yet() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let arguments = ["top", &*format!("http://{address}"), "--interval", "200ms"];
     let mut terminal = Terminal::run(Place::new(), &arguments, &[]);
-    terminal.until("it waits", |screen| screen.contains("AWAY, trying again: http://127.0.0.1"));
+    terminal.until("it waits", |screen| screen.contains("UNREACHABLE, retrying: http://127.0.0.1"));
     let place = Place::with_config(CONFIG);
     let environment = [("WATERCLOCK_HTTP", &*address.to_string())];
     let _serving = Serving::start_with(place, &["serve", "-c", "waterclock.toml"], &environment);
@@ -145,7 +145,7 @@ fn a_server_that_turns_out_to_be_closed() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let arguments = ["top", &*format!("http://{address}"), "--interval", "200ms"];
     let mut terminal = Terminal::run(Place::new(), &arguments, &[]);
-    terminal.until("it waits", |screen| screen.contains("AWAY, trying again: http://127.0.0.1"));
+    terminal.until("it waits", |screen| screen.contains("UNREACHABLE, retrying: http://127.0.0.1"));
     let auth = "auth = [{ token = \"${MY_TOKEN}\", roles = [\"read\"] }]\n";
     let place = Place::with_config(&CONFIG.replace("show_keys = true\n", auth));
     let environment = [("WATERCLOCK_HTTP", &*address.to_string()), ("MY_TOKEN", "t0ken")];
