@@ -14,10 +14,10 @@ use crate::script::{ADJUST, CHECK, CHECK_ANY, REPLACE, REPORT, Script};
 use crate::shape::{Carried, Costs, Elsewhere};
 use crate::state::{KeyState, Question, answer_all};
 
-/// How often a call is repeated because it met other edges of a calendar.
+/// How often a call is repeated because the edges of a calendar window that were sent do not fit the server's clock.
 const CLOCK_ROUNDS: usize = 8;
-/// How often a call is repeated because the record is under another definition. Where others change the record in
-/// between, each round lets one of them proceed.
+/// How often a call is repeated because the record was written under another definition. If other callers change the
+/// record in between, each round lets one of them proceed.
 const ROUNDS: usize = 256;
 /// Records of a rehearsal are kept this long; the trace's time decides when they expire.
 const REHEARSAL_MS: &str = "3600000";
@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
             && !key.entry.has_older_records()
             && !key.entry.has_siblings();
         let plain = key.entry.shape.decided_in_short().filter(|_| is_eligible)?;
-        // More than ever fits is refused whatever it takes.
+        // A cost above the capacity is always refused.
         let span = key.cost.most().saturating_mul(plain.unit_us);
         let span_us = span.min(plain.depth_us + 1);
         let (key, depth_us, at) = (key.record.clone(), plain.depth_us, trace(self.at));
@@ -190,15 +190,16 @@ impl Direct {
         reply
     }
 
-    /// Closes the connection after something else than a reply.
+    /// Closes a connection that sent an unexpected reply.
     async fn distrust_bad_reply(&self, slot: u16, by: Instant, error: Option<&StoreError>) {
         if error.is_some_and(|error| error.failure() == Some(Failure::BadReply)) {
-            // Another task may be dialling, for longer than this caller waits.
+            // Another task may be connecting, for longer than this caller waits.
             _ = timeout_at(by, self.route.distrust(slot)).await;
         }
     }
 
-    /// Repeats a call that needs to know more: the edges of a calendar, or what a record of another definition means.
+    /// Repeats a call for which the script asked for more: edges of a calendar window, or the translation of a record
+    /// that was written under another definition.
     async fn run_rounds(
         &self,
         slot: u16,
@@ -245,7 +246,7 @@ impl Direct {
         Err(StoreError::failed(Failure::Overloaded, "other callers keep changing this key"))
     }
 
-    /// Refunds units under the policies that the keys were last charged under: a smaller limit would forget what a
+    /// Refunds units under the policies that the keys were last charged under: a smaller limit would drop usage that a
     /// larger one counted.
     pub(crate) async fn refund_where_charged(&self, call: Call<'_>) -> Result<(), StoreError> {
         for key in call.keys {
@@ -281,7 +282,7 @@ impl Direct {
         }
     }
 
-    /// Replaces a record if it still is what was `expected`; whether it was.
+    /// Replaces a record if it still equals `expected`; returns whether it did.
     pub(crate) async fn replace(
         &self,
         key: &RecordKey,
@@ -331,7 +332,7 @@ fn read_elsewhere(question: &[Value]) -> Option<(usize, usize, &[u8])> {
     Some((usize::try_from(key - 1).ok()?, generation, record))
 }
 
-/// What a record of another definition means to this one.
+/// Translates a record that was written under another definition.
 fn carry(
     to: &Entry,
     from: &Entry,

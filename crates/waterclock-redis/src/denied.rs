@@ -1,8 +1,8 @@
 //! A cache of refusals that still hold.
 //!
 //! A refused key stays refused until its wait is over, unless units are given back; other callers can only use it up
-//! further. Meanwhile the state that was refused answers instead of Redis, for at most a second: after that, what was
-//! given back elsewhere must show.
+//! further. Meanwhile this cache answers from the refused state, without calling Redis, for at most a second: so units that
+//! were given back elsewhere count after a second at the latest.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::state::KeyState;
 
 /// How long a refusal is used at most.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Two clocks differ by less than a thousandth.
+/// Two clocks are assumed to run at rates that differ by less than a thousandth.
 const DRIFT: u32 = 1_000;
 
 #[derive(Debug)]

@@ -22,10 +22,10 @@ use crate::link::connection_error;
 use crate::policies::{Entries, Entry};
 use crate::route::Route;
 
-/// How long a server may take to answer what is no check.
+/// The deadline of commands other than checks.
 pub(crate) const PATIENT: Duration = Duration::from_secs(5);
 
-/// Cheap to clone.
+/// The store and its settings. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Direct(Arc<Inner>);
 
@@ -214,7 +214,7 @@ impl Direct {
 
     /// Removes every record under the prefix, from every server.
     pub(crate) async fn clear(&self) -> Result<(), StoreError> {
-        // What means something in a pattern means itself in a prefix.
+        // Escape the prefix: it is not a pattern.
         let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\' | '^');
         let escape = |c: char| special(c).then_some('\\').into_iter().chain([c]);
         let prefix: String = self.keyspace.prefix.chars().flat_map(escape).collect();
@@ -325,7 +325,7 @@ impl Store for Direct {
     }
 }
 
-/// What is held at once can only be reserved.
+/// Concurrency limits can only be reserved.
 fn checkable(keys: &[KeyCharge]) -> Result<(), StoreError> {
     let held_only = |key: &&KeyCharge| !key.cost.is_zero() && key.entry.policy.reserves_only();
     match keys.iter().find(held_only) {

@@ -7,7 +7,7 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// 24 bits: among 100 policies two share a mark once in 3 000 configurations, and that is noticed.
-/// With one letter more a key takes 16 bytes more: it would no longer fit 32.
+/// One more letter would cost 16 bytes per key, which then would no longer fit into 32.
 const MARK_LETTERS: usize = 4;
 pub(crate) const KEY_LETTERS: usize = 22;
 /// What a reservation's key ends with; no mark has a colon.
@@ -59,7 +59,7 @@ impl Keyspace {
         Mark(mark)
     }
 
-    /// Where the definitions of a policy are kept, in words an operator can read.
+    /// The key of a policy's definitions, which operators can read.
     pub(crate) fn definitions(&self, policy: &str) -> RecordKey {
         let bytes = format!("{}:policy:{policy}", self.prefix).into_bytes();
         let slot = crc16(&bytes) % SLOTS;

@@ -18,9 +18,9 @@ use crate::call::{Action, Call, KeyCharge};
 use crate::direct::Direct;
 use crate::state::KeyState;
 
-/// Keys watched for becoming hot.
+/// The most keys that are watched for becoming hot.
 const MOST_KEYS: usize = 100_000;
-/// Leases that are returned at once.
+/// How many leases are returned concurrently.
 const AT_ONCE: usize = 64;
 /// How often leases that ran out are returned: about as often as they do, within these bounds.
 const SWEEPS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -150,7 +150,7 @@ impl Direct {
         let refund = [KeyCharge { cost: units.into(), ..leased.key.clone() }];
         let refunded = self.run(Call::now(Verb::Refund, &refund, by)).await;
         if refunded.is_err_and(|error| !error.may_have_charged()) {
-            // Not to be spent any more, but to be returned later.
+            // No longer to be spent; returned later.
             (leased.left, leased.until) = (units, Instant::now());
         }
     }
@@ -217,13 +217,13 @@ impl Leases {
             let lease = leased.key.entry.serving.lease;
             leased.left > 0 || lease.is_some_and(|lease| leased.was_seen_within(2 * lease.ttl, now))
         };
-        // A key that is locked is wanted.
+        // A locked key is in use.
         self.keys.lock().retain(|_, key| key.try_lock().map_or(true, |leased| is_wanted(&leased)));
     }
 }
 
 /// Whether units can be given back whenever they were charged.
 fn returns(policy: &Policy) -> bool {
-    // Buckets have a capacity; what a window has forgotten cannot be returned to it.
+    // Only buckets: units charged to a window that has ended cannot be returned to it.
     policy.limits().iter().all(|limit| limit.capacity().is_some())
 }

@@ -18,7 +18,7 @@ use crate::shape::Shape;
 
 /// Policies that can share their keys by units: their records are looked for in one call.
 pub const MOST_BY_UNITS: usize = 8;
-/// Older definitions of a policy whose records are still looked for.
+/// How many older definitions of a policy are searched for records.
 const REMEMBERED: usize = 4;
 /// Definitions are kept this long after a process last used them.
 const A_YEAR_MS: &str = "31536000000";
@@ -58,7 +58,7 @@ pub(crate) struct Older {
     until: Instant,
 }
 
-/// So much later, as far as instants go.
+/// Adds a duration to an instant, saturating.
 fn later(time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(365 * 86_400);
     Instant::now() + time.min(FAR)
@@ -206,8 +206,8 @@ impl Direct {
         Ok(())
     }
 
-    /// Adds the definitions by which other processes wrote. While Redis is unreachable, what another process spent
-    /// under other numbers is not known.
+    /// Adds the definitions that other processes used. While Redis is unreachable, usage under other numbers by another
+    /// process is not known.
     async fn add_known_definitions(&self, entry: &mut Entry) {
         if let Ok((second, definitions)) = self.remember(entry).await {
             entry.remember(second, &definitions);
@@ -230,7 +230,7 @@ impl Direct {
         }
     }
 
-    /// Another policy whose records would be taken for this one's.
+    /// Another policy whose records could not be distinguished from this one's.
     fn same_marked(&self, entry: &Entry) -> Option<Arc<Entry>> {
         let entries = self.entries.read();
         let mut others =
@@ -308,7 +308,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Removes a policy here. Its records stay until they expire: other processes may have it still.
+    /// Removes a policy from this process. Its records stay until they expire, because other processes may still use them.
     pub(crate) async fn remove_entry(&self, name: &str) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
         let removed = self.entry(name)?;

@@ -10,7 +10,7 @@ use waterclock_http::ClientIp;
 
 use waterclock_config::Token;
 
-/// What a token is good for.
+/// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -113,7 +113,7 @@ impl Guesses {
         }
         // One client may have a whole group of IPv6 addresses.
         let from = ClientIp::default().group(from).to_string();
-        // A request without a token is no guess.
+        // A request without a token does not count as a wrong token.
         if token.is_some() {
             let left = self.wrong.peek(&*from);
             if !left.is_allowed() {
@@ -134,7 +134,7 @@ pub(crate) fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// An invalid hash becomes one that no token has.
+/// An invalid hash becomes one that no token matches.
 fn hash_of(text: &str) -> [u8; 32] {
     let Some(hex) = text.strip_prefix("sha256:") else { return Sha256::digest(text).into() };
     let mut hash = [0; 32];

@@ -44,7 +44,7 @@ impl Rules {
 /// What applies to the descriptors that a rule matches.
 pub struct Rule {
     effect: Effect,
-    /// The entries whose values share a budget; all of them if it does not say.
+    /// The entries that form the key; `None` is all of them.
     key: Option<Vec<Box<str>>>,
     name: Option<Box<str>>,
     replaces: Vec<Box<str>>,

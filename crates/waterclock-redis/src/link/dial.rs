@@ -12,7 +12,7 @@ use waterclock::{Failure, StoreError};
 use super::connection_error;
 use crate::address::{Access, address_of};
 
-/// Scripts with flags came with this version.
+/// The oldest major version that supports script flags.
 const OLDEST: u32 = 7;
 /// How long one sentinel may take to answer before the next is asked.
 const EACH_SENTINEL: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ impl Connection {
 }
 
 impl Dialer {
-    /// A new connection to a primary that runs our scripts, and what an operator should know of it.
+    /// A new connection to a primary that can run the scripts, and warnings for the operator.
     pub(crate) async fn dial(&self) -> Result<(Connection, Vec<String>), StoreError> {
         let found;
         let client = match self {
@@ -81,7 +81,7 @@ async fn watched(
     connected.map_err(|error| connection_error(&error))
 }
 
-/// Refuses a server that cannot decide; otherwise what an operator should know of it.
+/// Fails if the server cannot run the scripts; otherwise returns warnings for the operator.
 fn read_info(info: Value) -> Result<Vec<String>, StoreError> {
     let info: String = redis::from_redis_value(info)
         .map_err(|_| StoreError::failed(Failure::BadReply, "unexpected reply to INFO"))?;

@@ -17,7 +17,7 @@ struct Command {
     pending: Vec<Pending>,
 }
 
-/// What came of the commands of a batch.
+/// The outcome of the commands of a batch.
 #[derive(Default)]
 pub(super) struct Exchanged {
     replies: Vec<(Command, Result<Value, StoreError>)>,
@@ -46,7 +46,7 @@ impl Link {
                 }
             };
             exchanged.id = id;
-            // Dialling may have taken longer than a caller waits: one that has left is not charged.
+            // Connecting may have taken longer than a caller waits: a caller that gave up is not charged.
             let has_left = |pending: &Pending| pending.reply.is_closed();
             commands.iter_mut().for_each(|command| command.pending.retain(|one| !has_left(one)));
             commands.retain(|command| !command.pending.is_empty());
@@ -206,7 +206,7 @@ impl Command {
             Ok(Value::ServerError(error)) => {
                 let error = server_error(&error);
                 self.fail(&error);
-                // A replica by now: find the primary anew.
+                // It has become a replica: find the primary again.
                 return !matches!(error, CallError::Again(Failure::ReadOnly, _));
             }
             Ok(reply) => reply,
@@ -273,7 +273,7 @@ impl CallError {
         Self::Store(StoreError::failed(kind, reason))
     }
 
-    /// Whether the server is to blame.
+    /// Whether the failure counts against the server.
     pub(super) fn trips_breaker(&self) -> bool {
         match self {
             Self::Again(kind, _) => kind.trips_breaker(),
@@ -329,7 +329,7 @@ fn server_error(error: &ServerError) -> CallError {
         "OOM" => Failure::OutOfMemory,
         "NOAUTH" | "WRONGPASS" => Failure::Auth,
         "WRONGTYPE" | "WATERCLOCK" => Failure::Foreign,
-        // What a script raises comes wrapped.
+        // Errors raised by a script are wrapped.
         _ if detail.contains("WATERCLOCK") || detail.contains("WRONGTYPE") => Failure::Foreign,
         _ if detail.contains("data string too short") => Failure::Foreign,
         _ => Failure::BadReply,

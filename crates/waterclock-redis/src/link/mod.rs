@@ -36,7 +36,7 @@ const MOST_RUNNING: usize = 4;
 const TOGETHER: usize = 32;
 /// Requests that may wait; beyond that the next is rejected at once.
 const MOST_WAITING: usize = 8_192;
-/// How long a dial may take. Longer than a call: a slow handshake helps the calls after it.
+/// The deadline for connecting. Longer than that of a call: a slow handshake helps later calls.
 const DIAL: Duration = Duration::from_millis(250);
 /// Half-open probes: the first soon, none further apart than this.
 const FIRST_PROBE: Duration = Duration::from_millis(10);
@@ -165,7 +165,7 @@ impl Link {
                     self.watch();
                 }
             }
-            // The server did not say it.
+            // This did not come from the server.
             Some(CallError::Store(error)) if error.failure() == Some(Failure::Overloaded) => {}
             _ => permit.succeeded(),
         }
@@ -195,7 +195,7 @@ impl Link {
         self.breaker.is_open()
     }
 
-    /// Connects anew, and returns what an operator should know of the server.
+    /// Reconnects, and returns warnings for the operator.
     pub(crate) async fn connect(&self) -> Result<Vec<String>, StoreError> {
         let (connection, warnings) = self.dialer.dial().await?;
         let mut slot = self.connection.lock().await;
@@ -210,7 +210,7 @@ impl Link {
         id
     }
 
-    /// Closes the present connection, which sent something else than a reply.
+    /// Closes the current connection, which sent an unexpected reply.
     pub(crate) async fn distrust(self: &Arc<Self>) {
         let now = self.clock.now();
         if self.breaker.enter_closed(now).is_some_and(|permit| permit.failed(now)) {
@@ -283,7 +283,7 @@ impl Link {
         Ok(())
     }
 
-    /// Exchanges what waits, until nothing does.
+    /// Runs exchanges until the queue is empty.
     ///
     /// Replies are delivered by one exchange at a time, and the next only begins when what it led to has been written:
     /// so the server decides on one batch while the client is busy with another. Without that, exchanges that end
@@ -321,7 +321,7 @@ impl Link {
         tokio::spawn(async move {
             let mut longest = FIRST_PROBE;
             loop {
-                // Full jitter: nodes that lost the same server do not come back in step.
+                // Full jitter: nodes that lost the same server do not probe at the same time.
                 sleep(longest.mul_f64(fastrand::f64())).await;
                 longest = (longest * 2).min(LAST_PROBE);
                 let Some(link) = watched.upgrade() else { return };
@@ -335,7 +335,7 @@ impl Link {
 
     async fn probe(&self) -> bool {
         let Ok((id, mut connection)) = self.connected().await else { return false };
-        // A script, which fails where the server is loading or a replica by now.
+        // A script: it fails if the server is loading or has become a replica.
         let mut script = redis::cmd("EVAL");
         script.arg("#!lua\nreturn 1").arg(0);
         let answer =
@@ -368,7 +368,7 @@ impl Drop for Turn<'_> {
 
 fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
     let n = waiting.len().min(TOGETHER);
-    // A caller that has left is not charged.
+    // A caller that gave up is not charged.
     waiting.drain(..n).filter(|pending| !pending.reply.is_closed()).collect()
 }
 

@@ -23,7 +23,7 @@ const MAX_CONCURRENT: usize = 64;
 pub struct Check<'a> {
     /// The policy, from the [`Plan`](super::Plan).
     pub policy: &'a ActivePolicy,
-    /// What shares a budget.
+    /// The key to charge.
     pub key: Key<'a>,
     /// How much, already [priced](ActivePolicy::price); 0 is a peek.
     pub cost: Cost,
@@ -166,7 +166,7 @@ impl Engine {
             Verb::Peek => now_or_never(store.peek_n(policy.name(), key.bytes(), cost))?,
             Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
-        // If the store does not know the policy, `apply` makes the error.
+        // If the store does not know the policy, `apply` returns the error.
         let decision = decision.ok()?;
         if verb == Verb::Check {
             let outcome = Outcome::of(resolution.policy, &decision);
@@ -392,9 +392,9 @@ struct Round {
     error: Option<StoreError>,
 }
 
-/// Shadow checks charge the policy's own state, so that a larger rollout finds what was spent. They are asked about
-/// apart from the others and after them: they take no part in all or nothing, and no failure of theirs may undo or
-/// repeat what the others were charged.
+/// Shadow checks charge the policy's own state, so that a larger rollout finds what was spent. They run
+/// after the other checks, in separate calls: they are not part of all or nothing, and their failures must not undo or
+/// repeat the charges of the others.
 impl Engine {
     /// The replies by the place of their checks. A check without a reply is admitted, as all in shadow are.
     async fn charge_shadows(

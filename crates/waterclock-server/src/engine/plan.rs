@@ -1,4 +1,4 @@
-//! What a configuration means while it is in force, and how another one takes its place.
+//! The configuration in force, and its replacement by a reload.
 
 use std::collections::HashMap;
 use std::sync::Arc;

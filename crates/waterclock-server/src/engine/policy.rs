@@ -14,13 +14,13 @@ use waterclock_config::PolicyConfig;
 use super::{Key, Rate};
 use crate::observe::Tally;
 
-/// Different rates that calls of one policy may bring.
+/// The most different rates that calls of one policy can bring.
 const MAX_RATES: usize = 1_000;
 
 /// The field of a request, or the entry of a descriptor, that picks a tier.
 pub const TIER: &str = "tier";
 
-/// A policy with everything the configuration says about it.
+/// A policy with its whole configuration.
 pub struct ActivePolicy {
     config: PolicyConfig,
     /// Variants with rates that came with calls.
@@ -41,7 +41,7 @@ impl ActivePolicy {
         self.config.name()
     }
 
-    /// What the configuration says.
+    /// The policy's configuration.
     #[must_use]
     pub fn config(&self) -> &PolicyConfig {
         &self.config

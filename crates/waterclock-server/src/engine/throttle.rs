@@ -19,7 +19,7 @@ const FAMILY: &str = "cl.throttle";
 /// The name of every variant's limit: only limits of one name share what was spent.
 const LIMIT: &str = "gcra";
 
-/// Different numbers in use at a time.
+/// The most combinations of numbers until a restart.
 const MAX_VARIANTS: usize = 1_000;
 
 /// The numbers of one call.

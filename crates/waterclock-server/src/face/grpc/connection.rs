@@ -26,7 +26,7 @@ use super::proto::METHOD;
 use crate::pace::{Pace, UnderWay};
 use crate::server::{Phase, Server};
 
-/// Requests at once on one connection.
+/// The most concurrent requests on one connection.
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together, in bytes.
 const MAX_HEAD: u32 = 16 * 1_024;

@@ -16,10 +16,10 @@ use crate::server::Server;
 
 /// How long the store may take: Envoy waits 20 ms by default.
 const STORE_DEADLINE: Duration = Duration::from_millis(15);
-/// How long a request may take, whatever has held it up.
+/// The deadline of a whole request.
 const REQUEST_DEADLINE: Duration = Duration::from_millis(18);
 
-/// What came of one descriptor.
+/// The outcome of one descriptor.
 pub(super) enum Outcome<'p> {
     /// No rule limits it.
     Unlimited,
@@ -34,7 +34,7 @@ pub(super) struct Decided<'p> {
     pub(super) rule: &'p Rule,
     pub(super) policy: &'p ActivePolicy,
     pub(super) rate: Option<Rate>,
-    /// A refund is never refused; the reply says what a charge of the same cost would be told.
+    /// A refund is never refused; its reply is that of a peek with the same cost.
     pub(super) is_refund: bool,
     pub(super) reply: Reply,
 }

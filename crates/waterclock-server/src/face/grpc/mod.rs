@@ -1,6 +1,6 @@
 //! Envoy's rate limit service v3, with health and reflection beside it.
 //!
-//! A request names a domain and descriptors; the configuration's rules say which policy each descriptor is charged to.
+//! A request names a domain and descriptors; the configuration's rules map each descriptor to a policy.
 //! All of them are decided together: a refused request changes nothing.
 //!
 //! - `hits_addend` of the request applies to every descriptor without its own; 0 counts as 1.
