@@ -9,7 +9,7 @@ use crate::sync::{Mutex, lock};
 
 /// Consecutive failures that open it.
 const IN_A_ROW: u32 = 5;
-/// Half of so many calls failing opens it, too.
+/// It also opens if half of this many calls failed.
 const REMEMBERED: u32 = 20;
 /// The pause before the first trial; it doubles after each trial that fails.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -110,7 +110,7 @@ impl Permit<'_> {
         self.open(&mut history, opens, now)
     }
 
-    /// Nothing listens at the server's address, which needs no second call to know. True if that opened the breaker.
+    /// Nothing listens at the server's address: opens at once. True if that opened the breaker.
     pub fn refused(self, now: Timestamp) -> bool {
         let mut history = lock(&self.breaker.history);
         self.open(&mut history, true, now)
@@ -148,7 +148,7 @@ impl History {
         self.in_a_row >= IN_A_ROW || half
     }
 
-    /// Half of the pause is random: nodes that lost the same server do not come back in step.
+    /// Half of the pause is random: nodes that lost the same server do not retry at the same time.
     fn pause(&mut self, now: Timestamp) {
         let doubled = SHORTEST_PAUSE * 2_u32.saturating_pow(self.failed_trials.min(8));
         let pause = doubled.min(LONGEST_PAUSE).mul_f64(0.5 + fastrand::f64() / 2.0);

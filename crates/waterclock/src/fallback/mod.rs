@@ -24,7 +24,7 @@ pub use breaker::{Breaker, Permit};
 use local::{LocalShare, Unreconciled};
 pub use serving::{Lease, OnStoreError, Serving};
 
-/// Keys that the store is charged for at once after an outage.
+/// How many keys are charged to the store concurrently after an outage.
 #[cfg(feature = "tokio")]
 const RECONCILED_AT_ONCE: usize = 64;
 /// How long a store may be silent before its breaker opens, by default.
@@ -238,7 +238,7 @@ impl<S> Shared<S> {
         let now = self.clock.now();
         match error.failure() {
             _ if matches!(error, StoreError::Denied { .. }) => permit.succeeded(),
-            // A client that may check need not be one that may reset.
+            // A token that allows checks may not allow resets.
             Some(Failure::Auth) if verb == Some(Verb::Reset) => permit.succeeded(),
             Some(Failure::Unreachable) if !error.may_have_charged() => _ = permit.refused(now),
             Some(kind) if kind.trips_breaker() => _ = permit.failed(now),
@@ -280,7 +280,7 @@ impl<S> Shared<S> {
 }
 
 impl<S: Store + 'static> Fallback<S> {
-    /// What becomes of the store's answers, or of their absence.
+    /// Passes on the store's answers, or falls back.
     async fn answered(
         &self,
         verb: Verb,

@@ -7,10 +7,10 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::sync::Arc;
 use crate::table::Key;
 
-/// One policy of a [`MemoryStore`](crate::MemoryStore), found once and then asked without looking it
+/// One policy of a [`MemoryStore`](crate::MemoryStore), found once and then checked without looking it
 /// up: as fast as a [`KeyedLimiter`](crate::KeyedLimiter), on the store's keys.
 ///
-/// It follows when the store gets another policy of that name.
+/// If the policy is replaced in the store, the handle uses the new one.
 ///
 /// ```
 /// use waterclock::{Limit, MemoryStore, Policy, Store};
@@ -43,8 +43,8 @@ impl<C: Clock> PolicyHandle<C> {
     }
 
     /// Decides about one key, and charges what is allowed. Allocates nothing for a key it knows. A policy
-    /// with a concurrency limit, which only a reservation can hold, refuses for ever; one that counts several
-    /// units is charged so many of each.
+    /// with a concurrency limit, which only a reservation can hold, always refuses; one that counts several
+    /// units is charged this many of each.
     #[inline]
     pub fn check(&self, key: &[u8], cost: u64) -> Decision {
         self.store.make_room();

@@ -7,7 +7,7 @@ use super::snapshot::RestoreError;
 /// The numbers that a hash depends on beside its key.
 pub(super) type Seed = [u64; 4];
 
-/// The hash of this key tells apart two builds that hash differently.
+/// The hash of this key shows whether two builds hash alike.
 const KNOWN_KEY: &[u8] = b"a key that everybody knows";
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Hasher {
         self.seeded().seed
     }
 
-    /// What the hash makes of a known key.
+    /// The hash of a known key.
     pub(super) fn probe(&self) -> u64 {
         self.hash(KNOWN_KEY)
     }

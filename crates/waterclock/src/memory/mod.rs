@@ -26,7 +26,7 @@ use hasher::Hasher;
 use reservation::Book;
 pub use snapshot::{RestoreError, Restored, Saved};
 
-/// There is room for one reservation in so many keys, and for a number that no small store regrets.
+/// By default there is room for one reservation per this many keys, and for a minimum number.
 const KEYS_PER_RESERVATION: usize = 10;
 const LEAST_RESERVATIONS: usize = 1_024;
 
@@ -55,7 +55,7 @@ impl Member {
         self.table.policy(self.variant)
     }
 
-    /// One number is no cost for a policy that counts several units.
+    /// A policy that counts several units rejects a plain number as a cost.
     #[inline]
     fn takes(&self, cost: u64) -> Result<(), StoreError> {
         if self.table.may_count_several() {
@@ -64,7 +64,7 @@ impl Member {
         Ok(())
     }
 
-    /// A cost as the policy counts. Most policies take one number, and are not looked up for it.
+    /// A cost in the policy's units. Most policies take one number, which needs no lookup.
     fn price(&self, verb: Verb, cost: &Cost) -> Result<Cost, StoreError> {
         match cost.plain() {
             Some(_) if !self.table.may_count_several() => Ok(cost.clone()),
@@ -89,7 +89,7 @@ struct Shared<C> {
     /// Held while policies change, which takes several steps.
     changing: Mutex<()>,
     budget: Arc<Budget>,
-    /// The table to sweep a little next when a key found no place.
+    /// The table that is swept next when a key finds no free slot.
     sweep: AtomicUsize,
     hasher: Hasher,
     clock: C,
@@ -151,13 +151,13 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.members().get(policy).map_or(0, |member| member.table.len())
     }
 
-    /// How many charges were made to what keys without a place share, because all places were taken.
+    /// How many charges went to overflow entries, because no slot was free.
     #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.shared.budget.overflowed()
     }
 
-    /// How many reservations may be remembered at once, held or settled, until their time is over; a tenth
+    /// How many reservations may be remembered at once, held or settled, until they expire; a tenth
     /// of `max_keys` by default, and at least 1 024. Beyond it [`Store::reserve`] fails as overloaded.
     pub fn set_max_reservations(&self, max: usize) {
         lock(&self.shared.book).set_max(max);
@@ -199,7 +199,7 @@ impl<C: Clock> MemoryStore<C> {
         self.len() == 0
     }
 
-    /// Drops every key that answers as a fresh one would. Happens by itself when room is needed.
+    /// Drops every key whose state equals a fresh one. Happens by itself when room is needed.
     pub fn sweep(&self) {
         self.shared.tables().for_each(|table| table.sweep(self.shared.clock.now()));
     }
@@ -274,8 +274,8 @@ impl<C: Clock> Shared<C> {
         member.table.peek(key, now, cost)
     }
 
-    /// All policies share the places: when none is left, each of them in turn is looked through for
-    /// some. Takes locks: not to be called under any.
+    /// Sweeps one table after the other when no slot is left: all policies share the bound. Takes locks, so it must not
+    /// be called while one is held.
     #[inline]
     fn make_room(&self) {
         if self.budget.is_full() {

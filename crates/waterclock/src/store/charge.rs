@@ -1,4 +1,4 @@
-//! The question and the answer: what a store is asked, and what it says.
+//! Charges and answers: what a store is asked, and what it returns.
 
 use waterclock_core::store::{Decide as _, Logs, View};
 use waterclock_core::{Cost, CostError, Decision, LimitDecision, Outcome, Policy, Timestamp};

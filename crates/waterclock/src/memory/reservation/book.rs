@@ -16,7 +16,7 @@ use crate::sync::Arc;
 /// How many expired reservations one call drops.
 const DROPPED_PER_CALL: usize = 8;
 
-/// When a reservation's time is over, and its number: what is sooner comes first.
+/// When a reservation expires, and its number: ordered by expiry.
 pub(super) type Due = (Timestamp, u64);
 
 /// One charge of a reservation, or several for the same key.
@@ -42,7 +42,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Whether it is given back when its time is over.
+    /// Whether its units are given back when it expires.
     pub(super) fn awaits_release(&self) -> bool {
         self.on_expiry == OnExpiry::Release && self.settled.is_none()
     }
@@ -104,20 +104,20 @@ impl Book {
         self.max
     }
 
-    /// The reservation of an id, unless its time is over.
+    /// The reservation of an id, unless it has expired.
     pub(super) fn find(&mut self, id: &str, now: Timestamp) -> Option<&mut Reservation> {
         let number = self.by_id.get(id)?;
         self.reservations.get_mut(number).filter(|found| now < found.expires_at)
     }
 
-    /// Takes out the reservation of an id whose time is over, so that the id is free.
+    /// Removes the expired reservation of an id, so that the id is free.
     pub(super) fn take_expired(&mut self, id: &str, now: Timestamp) -> Option<Reservation> {
         let number = *self.by_id.get(id)?;
         let is_over = self.reservations.get(&number)?.expires_at <= now;
         if is_over { self.remove(number) } else { None }
     }
 
-    /// Writes one down. Its id has to be free.
+    /// Adds a reservation. Its id must be free.
     pub(super) fn add(&mut self, reservation: Reservation) {
         self.next += 1;
         let (number, id) = (self.next, Arc::clone(&reservation.id));
@@ -136,7 +136,7 @@ impl Book {
         self.reservations.insert(number, reservation);
     }
 
-    /// Notes how a reservation was settled. It is remembered until its time is over.
+    /// Records how a reservation was settled. It is remembered until it expires.
     pub(super) fn note_settled(&mut self, id: &str, settled: &Settled) {
         let Some(&number) = self.by_id.get(id) else { return };
         self.count_out(number);
@@ -190,7 +190,7 @@ impl Book {
         self.releases.first().map(|(at, _)| *at)
     }
 
-    /// Takes out the first reservation that must be given back by now: of this key, or of any.
+    /// Removes the first reservation that must be released by now: of this key, or of any.
     pub(super) fn take_due(&mut self, of: Option<Spot>, now: Timestamp) -> Option<Reservation> {
         let (at, number) = match of {
             Some(spot) => {

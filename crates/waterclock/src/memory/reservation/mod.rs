@@ -18,7 +18,7 @@ use crate::sync::{Arc, Ordering, lock};
 pub(super) use book::Book;
 use book::{HeldLine, Reservation};
 
-/// How many expired reservations of other keys a call releases: few enough not to be felt.
+/// How many expired reservations of other keys a call releases: few, so that no call becomes slow.
 const RELEASED_PER_CALL: usize = 64;
 
 impl<C: Clock> Shared<C> {
@@ -137,8 +137,8 @@ impl<C: Clock> Shared<C> {
         self.note_next_release(book);
     }
 
-    /// Makes an id free that one has whose time is over. So many may be due that this one was not yet given
-    /// back, and it may be for other keys: once another has its id, it would not be found again.
+    /// Releases the expired reservation of an id, so that the id can be used again. It may not have been released yet,
+    /// if many are due, and it may be for other keys: once its id is reused, it could not be found any more.
     fn free_id(&self, book: &mut Book, id: &str, now: Timestamp) {
         if let Some(over) = book.take_expired(id, now)
             && over.awaits_release()
@@ -178,7 +178,7 @@ impl<C: Clock> Shared<C> {
     }
 }
 
-/// What every line says, all or nothing, and whether it is all.
+/// Decides all lines, all or nothing; returns the decisions and whether all were admitted.
 fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
     let judge = |line: &Line| line.shard(shards).judge(line.key, now, &line.cost);
     let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
@@ -188,7 +188,7 @@ fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdic
     (verdicts, holds)
 }
 
-/// A reservation that is there already, with the numbers of now.
+/// The answer for a reservation that already exists, with current numbers.
 fn again(known: &Reservation, now: Timestamp) -> Reserved {
     let mut shards = lock_all(known.lines.iter().map(|held| &held.line));
     let now = one_instant(&mut shards, now);
@@ -204,7 +204,7 @@ fn again(known: &Reservation, now: Timestamp) -> Reserved {
 }
 
 impl Reservation {
-    /// What settling it with this comes to.
+    /// The result of settling it this way.
     fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
         let used = match with {
             Settlement::Cancel => self.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
@@ -229,7 +229,7 @@ impl Reservation {
         Ok(Settled { is_cancelled: matches!(with, Settlement::Cancel), held, used })
     }
 
-    /// Makes what was held what was used, of each charge.
+    /// Replaces the held units of each charge by those that were used.
     fn apply(&self, now: Timestamp, used: &[Cost]) {
         let mut of_lines = vec![Cost::from(0); self.lines.len()];
         for ((_, i), used) in self.charges.iter().zip(used) {
@@ -242,7 +242,7 @@ impl Reservation {
         }
     }
 
-    /// Gives everything back, as of the instant at which its time is over.
+    /// Gives everything back, as of the instant at which it expired.
     fn release(&self) {
         self.apply(self.expires_at, &vec![Cost::from(0); self.charges.len()]);
     }

@@ -1,9 +1,9 @@
-//! What a memory store remembers, in a file.
+//! Snapshots: the state of a memory store, in a file.
 //!
 //! A snapshot is a row of 64-bit words, little-endian:
 //!
 //! ```text
-//! magic, version, when it was written, seed of the hash (4), what the hash makes of a known key
+//! magic, version, when it was written, seed of the hash (4), the hash of a known key
 //! sections, each of one kind:
 //!   1  a policy: its name and definition, how many variants it has, and their names and definitions;
 //!      the shards that follow are written under these

@@ -1,4 +1,4 @@
-//! From the words of a snapshot to what they say. Everything is looked at before anything is restored.
+//! Parses a snapshot. Everything is validated before anything is restored.
 
 use waterclock_core::store::Persist as _;
 use waterclock_core::{Policy, Timestamp};
@@ -8,11 +8,11 @@ use super::{END, MAGIC, POLICY, RestoreError, SHARD, VERSION};
 use crate::memory::hasher::Seed;
 use crate::table::{Saved, ShardRange};
 
-/// A snapshot that holds together.
+/// A valid snapshot.
 pub(super) struct Parsed<'a> {
     pub(super) written_at: Timestamp,
     pub(super) seed: Seed,
-    /// What its writer's hash made of a known key.
+    /// The hash of a known key, by the writer's hasher.
     pub(super) probe: u64,
     pub(super) families: Vec<SavedFamily<'a>>,
 }
