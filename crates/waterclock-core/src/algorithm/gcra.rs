@@ -308,6 +308,20 @@ impl<W: Width> Cells<'_, W> {
         W::load(view.words).minus(self.now(now))
     }
 
+    /// How long `units` must wait for a key with this debt.
+    #[inline]
+    fn wait_in(&self, debt: W, units: u64) -> u64 {
+        if units > self.gcra.capacity {
+            return NEVER;
+        }
+        let after = debt.plus(W::product(units, self.gcra.step.get()));
+        if after <= self.depth {
+            return 0;
+        }
+        // However deep the debt: it ends.
+        after.minus(self.depth).div_ceil(self.gcra.scale).min(NEVER - 1)
+    }
+
     /// The deepest that a debt may get.
     fn deepest(&self) -> W {
         let scale = self.gcra.scale.get();
@@ -324,6 +338,28 @@ impl<W: Width> Cells<'_, W> {
         let debt = tat.minus(self.now(now));
         let deeper = self.deepest().minus(debt).div_floor(step);
         units.min(deeper).min(MAX_UNITS.saturating_sub(debt.div_ceil(step)))
+    }
+}
+
+impl Cells<'_, u64> {
+    /// Wait, charge and room in one: how long `cost` must wait, and what is left then. It is what most checks
+    /// are. The debt is computed once, and overdraft is not asked about: it never fits one word.
+    #[inline(always)]
+    pub(crate) fn spend(&self, tat: &mut u64, now: u64, cost: u64) -> (u64, Room) {
+        let Gcra { step, scale, .. } = *self.gcra;
+        let at = self.now(now);
+        let debt = tat.minus(at);
+        let after = debt.plus(u64::product(cost, step.get()));
+        // More than the capacity is deeper than the depth too.
+        if cost > 0 && after > self.depth {
+            let wait = self.wait_in(debt, cost);
+            return (wait, Room::Draining { level: debt, step, scale });
+        }
+        if cost > 0 {
+            // It fits: see `ONE_WORD_SCALE`.
+            *tat = at + after;
+        }
+        (0, Room::Draining { level: after, step, scale })
     }
 }
 
@@ -344,15 +380,7 @@ impl<W: Width> Meter for Cells<'_, W> {
 
     #[inline]
     fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
-        if units > self.gcra.capacity {
-            return NEVER;
-        }
-        let after = self.debt(view, now).plus(W::product(units, self.gcra.step.get()));
-        if after <= self.depth {
-            return 0;
-        }
-        // However deep the debt: it ends.
-        after.minus(self.depth).div_ceil(self.gcra.scale).min(NEVER - 1)
+        self.wait_in(self.debt(view, now), units)
     }
 
     #[inline]

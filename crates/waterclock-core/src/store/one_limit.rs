@@ -2,8 +2,8 @@
 
 use crate::algorithm::Meter;
 use crate::algorithm::gcra::Cells;
-use crate::decision::UNBOUNDED;
-use crate::store::{Logs, State};
+use crate::decision::{Room, UNBOUNDED};
+use crate::store::State;
 use crate::{Decision, LimitSet, Timestamp};
 
 /// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
@@ -11,10 +11,16 @@ use crate::{Decision, LimitSet, Timestamp};
 #[inline(always)]
 pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u64) -> Decision {
     let retry = if cost == 0 { 0 } else { meter.wait(state.view(), now, meter.need(cost)) };
-    let allowed = retry == 0;
-    if allowed && cost > 0 {
+    if retry == 0 && cost > 0 {
         meter.charge(state.reborrow(), now, cost);
     }
+    decision(meter, cost, retry, meter.room(state.view(), now))
+}
+
+/// The decision of a limit that stands alone, once it is known how long the cost must wait.
+#[inline(always)]
+fn decision<M: Meter>(meter: &M, cost: u64, retry: u64, room: Room) -> Decision {
+    let allowed = retry == 0;
     let mut refused_by = LimitSet::default();
     if !allowed {
         refused_by.insert(0);
@@ -27,7 +33,7 @@ pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u
         limit: meter.max_cost().unwrap_or(UNBOUNDED),
         retry,
         counter: i64::MIN,
-        room: meter.room(state.view(), now),
+        room,
     }
 }
 
@@ -46,8 +52,68 @@ impl OneWord<'_> {
     // Whether the compiler inlines it by itself changes with every edit, and is worth 20 instructions.
     #[inline(always)]
     pub fn check(&self, word: &mut u64, now: Timestamp, cost: u64) -> Decision {
-        let mut no_logs = Logs::new();
-        let state = State::new(core::slice::from_mut(word), &mut no_logs);
-        alone(&self.0, state, now.as_nanos(), cost)
+        let (retry, room) = self.0.spend(word, now.as_nanos(), cost);
+        decision(&self.0, cost, retry, room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::store::{Decide as _, Logs};
+    use crate::{Cost, Gcra, Limit, Policy};
+
+    /// Everything that a decision says, and the word after it.
+    fn assert_same(policy: &Policy, word: u64, now: Timestamp, cost: u64) {
+        let mut short = word;
+        let decision = policy.one_word().unwrap().check(&mut short, now, cost);
+
+        let (mut words, mut logs, units) = ([word], Logs::new(), Cost::from(cost));
+        let mut state = State::new(&mut words, &mut logs);
+        let verdict = policy.judge(state.view(), now, &units);
+        policy.record(&mut state, now, &units, verdict);
+        let expected = policy.answer(state.view(), now, &units, verdict);
+
+        let asked = (policy.limits(), word, now, cost);
+        assert_eq!(decision, expected, "{asked:?}");
+        assert_eq!(short, words[0], "{asked:?}");
+    }
+
+    #[test]
+    fn one_word_says_what_the_long_way_says() {
+        let second = Duration::from_secs(1);
+        let years = Duration::from_secs(31_557_600);
+        let limits = [
+            Gcra::new(1, second).unwrap(),
+            Gcra::new(5, second).unwrap(),
+            // Thirds of a nanosecond.
+            Gcra::new(3, Duration::from_nanos(10)).unwrap(),
+            Gcra::new(3, Duration::from_nanos(10)).unwrap().with_capacity(0),
+            // As deep as one word can be.
+            Gcra::new(1, years).unwrap().with_capacity(40),
+            Gcra::new(10, second).unwrap().with_capacity(1_000),
+        ];
+        for gcra in limits {
+            let policy = Policy::from(Limit::from(gcra));
+            let (step, scale) = gcra.unit_ns();
+            let full = gcra.capacity() * step;
+            let last = Timestamp::MAX.as_nanos();
+            for now in [0, 1, 1_000_000_007, 1_700_000_000_123_456_789, last - 1, last] {
+                let at = now * scale;
+                let debts = [1, step - 1, step, full - full.min(step), full - full.min(1), full];
+                // Fresh, stale, with some debt, full, and deeper than full after a debit.
+                let deep =
+                    [full + 1, full + step, full + 7 * step].map(|debt| at.saturating_add(debt));
+                let states = [0, at.saturating_sub(1), at];
+                for word in states.into_iter().chain(debts.map(|debt| at + debt)).chain(deep) {
+                    let most = gcra.capacity();
+                    for cost in [0, 1, 2, most.saturating_sub(1), most, most + 1, u64::MAX] {
+                        assert_same(&policy, word, Timestamp::from_nanos(now), cost);
+                    }
+                }
+            }
+        }
     }
 }
