@@ -109,7 +109,7 @@ impl Simulate {
             ([], None) => Ok(Contender::of_every_algorithm(DEFAULT)?),
             ([only], _) if self.all => Ok(Contender::of_every_algorithm(only)?),
             (_, _) if self.all => {
-                Err("--all takes a single LIMIT; every algorithm gets its rate".into())
+                Err("--all takes one LIMIT; every algorithm gets its rate".into())
             }
             (limits, _) => {
                 Ok(limits.iter().map(|text| Contender::of_words(text)).collect::<Result<_, _>>()?)
