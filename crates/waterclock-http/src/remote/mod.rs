@@ -80,14 +80,25 @@ impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
         }
         Ok(())
     }
+
+    /// A policy that is not known may be new on the server.
+    async fn refresh_unless_held(&self, policy: &Policy) -> Result<(), StoreError> {
+        if self.store.store().policies.holds(policy.name()) {
+            return Ok(());
+        }
+        self.refresh().await
+    }
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
-        if !self.store.store().policies.holds(policy.name()) {
-            self.refresh().await?;
-        }
+        self.refresh_unless_held(&policy).await?;
         self.store.set_policy(policy).await
+    }
+
+    async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        self.refresh_unless_held(&policy).await?;
+        self.store.set_policy_as(policy, serving).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
@@ -111,12 +122,20 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
         self.store.settle(id, with).await
     }
 
+    async fn probe(&self) -> Result<Vec<String>, StoreError> {
+        self.store.probe().await
+    }
+
     fn is_degraded(&self) -> bool {
         self.store.is_degraded()
     }
 
     fn failures(&self) -> Vec<(Failure, u64)> {
         self.store.failures()
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
     }
 }
 

@@ -238,6 +238,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for Server<C> {
         };
         self.within(self.deadline, asked).await
     }
+
+    async fn probe(&self) -> Result<Vec<String>, StoreError> {
+        self.describe().await?;
+        Ok(Vec::new())
+    }
 }
 
 /// What is behind an error: the layers above it only say that there is one.

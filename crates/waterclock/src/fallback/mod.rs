@@ -174,11 +174,16 @@ impl<S> Fallback<S> {
         &self.shared.store
     }
 
-    /// Prepares for a policy that the store already has.
+    /// Prepares for a policy that the store already has. One that was set before is served as it was.
     pub async fn adopt_policy(&self, policy: &Policy) -> Result<(), StoreError> {
         let share = self.shared.local.share_of(policy)?;
         self.shared.local.set_policy(share).await?;
-        self.shared.know(policy, self.shared.serving.on_store_error, None);
+        let known = self.shared.policies.read().get(policy.name()).cloned();
+        let (on_store_error, of) = match known {
+            Some(known) => (known.on_store_error, known.of),
+            None => (self.shared.serving.on_store_error, None),
+        };
+        self.shared.know(policy, on_store_error, of);
         Ok(())
     }
 

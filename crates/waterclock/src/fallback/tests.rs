@@ -238,3 +238,14 @@ async fn an_unknown_policy_stays_an_error() {
     let error = store.apply(Verb::Check, &[charge]).await.unwrap_err();
     assert_eq!(error, StoreError::UnknownPolicy("q".to_owned()));
 }
+
+#[tokio::test]
+async fn a_policy_that_is_adopted_again_is_served_as_it_was_set() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    let policy = || Policy::new("p", [Limit::per_day(10)]).unwrap();
+    let strict = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    store.set_policy_as(policy(), strict).await.unwrap();
+    store.adopt_policy(&policy()).await.unwrap();
+    flaky.fail(failed(Failure::Timeout));
+    assert!(apply(&store, Verb::Check, 1).await.is_err());
+}

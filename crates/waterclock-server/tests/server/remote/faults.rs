@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use waterclock::{Charge, Failure, OnStoreError, Source, Store, StoreError, Verb};
+use waterclock::{
+    Charge, DynStore, Failure, OnStoreError, Serving, Source, Store, StoreError, Verb,
+};
 
 use super::impostor::Impostor;
 use super::{PATIENT, check, patient};
@@ -60,6 +62,28 @@ async fn allow_and_deny_do_as_they_say() {
         failures.extend(failure().await);
     }
     assert!(failures.contains(&Failure::Open), "{failures:?}");
+}
+
+#[tokio::test]
+async fn a_policy_is_served_as_it_was_set() {
+    let silent = Impostor::saying("").await;
+    let store = patient(&silent.url()).deadline(SHORT).connect().await.unwrap();
+    let strict = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    let erased = DynStore::new(store.clone());
+    erased.set_policy_as(store.policy("p").unwrap(), strict).await.unwrap();
+    assert!(check(&store, "p", b"k", 1).await.is_err());
+    store.refresh().await.unwrap();
+    assert!(check(&store, "p", b"k", 1).await.is_err());
+}
+
+#[tokio::test]
+async fn a_probe_asks_the_server() {
+    let silent = Impostor::saying("").await;
+    let store = DynStore::new(patient(&silent.url()).connect().await.unwrap());
+    store.probe().await.unwrap();
+    drop(silent);
+    let gone = async || store.probe().await.is_err();
+    crate::patience::eventually("the probe fails", gone).await;
 }
 
 #[tokio::test]
