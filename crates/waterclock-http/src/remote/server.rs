@@ -113,17 +113,17 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
             return Ok(Vec::new());
         }
         let (charges, policies) = self.priced(verb, charges)?;
-        let calls = calls(verb, &charges)?;
+        let mut calls = calls(verb, &charges)?;
         let asked = async {
-            let mut reply = None;
+            let last = calls.pop();
             for call in calls {
-                if let Some(earlier) = reply.replace(self.send(call).await?)
-                    && earlier.status != StatusCode::OK
-                {
-                    return Err(earlier.error(&self.base, &charges));
+                let reply = self.send(call).await?;
+                if reply.status != StatusCode::OK {
+                    return Err(reply.error(&self.base, &charges));
                 }
             }
-            let reply = reply.ok_or_else(|| reply::malformed(&self.base, "nothing was asked"))?;
+            let last = last.ok_or_else(|| reply::malformed(&self.base, "nothing was asked"))?;
+            let reply = self.send(last).await?;
             match reply.status {
                 StatusCode::OK | StatusCode::TOO_MANY_REQUESTS => {
                     reply.answers(&self.base, &charges, &policies)

@@ -127,6 +127,15 @@ async fn what_must_reach_the_server_fails_without_it() {
     }
 }
 
+#[tokio::test]
+async fn a_reset_ends_with_the_first_failure() {
+    let broken = Impostor::saying(http("500 Internal Server Error", "")).await;
+    let store = patient(&broken.url()).connect().await.unwrap();
+    let charges = [b"a", b"b", b"c"].map(|key| Charge { policy: "p", key, cost: 1.into() });
+    assert!(store.apply(Verb::Reset, &charges).await.is_err());
+    assert_eq!(broken.asked(), 1);
+}
+
 /// A debit counts against this node's share, as it does for a store on Redis.
 #[tokio::test]
 async fn a_debit_falls_back_like_a_check() {
