@@ -211,23 +211,21 @@ impl<S> Shared<S> {
         charges.iter().map(|charge| known(charge).ok_or_else(|| unknown(charge))).collect()
     }
 
-    /// Permission to call the store, or why not.
+    /// Permission to call the store, or why not, which is counted.
     fn enter(&self) -> Result<Option<Permit<'_>>, StoreError> {
-        let Some(breaker) = &self.breaker else { return Ok(None) };
-        let permit = breaker.enter(self.clock.now()).ok_or_else(|| {
-            let reason = "it failed repeatedly and is not called until the next trial";
-            let error = StoreError::failed(Failure::Open, reason);
-            self.count(&error);
-            error
-        })?;
-        Ok(Some(permit))
+        self.permit().inspect_err(|error| self.count(error))
     }
 
-    /// Notes how a call went.
+    fn permit(&self) -> Result<Option<Permit<'_>>, StoreError> {
+        let Some(breaker) = &self.breaker else { return Ok(None) };
+        let reason = "it failed repeatedly and is not called until the next trial";
+        let permit = breaker.enter(self.clock.now());
+        permit.map(Some).ok_or_else(|| StoreError::failed(Failure::Open, reason))
+    }
+
+    /// Notes how a call went, and counts it if it failed.
     fn leave(&self, permit: Option<Permit<'_>>, verb: Option<Verb>, error: Option<&StoreError>) {
-        if let Some(permit) = permit {
-            self.report(permit, verb, error);
-        }
+        self.report(permit, verb, error);
         error.into_iter().for_each(|error| self.count(error));
     }
 
@@ -238,7 +236,8 @@ impl<S> Shared<S> {
     }
 
     /// Tells the breaker how a call went.
-    fn report(&self, permit: Permit<'_>, verb: Option<Verb>, error: Option<&StoreError>) {
+    fn report(&self, permit: Option<Permit<'_>>, verb: Option<Verb>, error: Option<&StoreError>) {
+        let Some(permit) = permit else { return };
         let Some(error) = error else { return permit.succeeded() };
         let now = self.clock.now();
         match error.failure() {
@@ -347,10 +346,11 @@ impl<S: Store + 'static> Fallback<S> {
         let Shared { store, local, .. } = &*self.shared;
         let Some(policy) = local.policy(&unreconciled.policy) else { return };
         let charge = unreconciled.charge(unreconciled.cost.clone());
-        let filled = match self.shared.enter() {
+        // No caller waits for it, so its failures are not counted.
+        let filled = match self.shared.permit() {
             Ok(permit) => {
                 let filled = store.fill(&policy, &charge).await;
-                self.shared.leave(permit, Some(Verb::Check), filled.as_ref().err());
+                self.shared.report(permit, Some(Verb::Check), filled.as_ref().err());
                 filled
             }
             Err(error) => Err(error),

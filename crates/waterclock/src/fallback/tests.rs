@@ -249,3 +249,17 @@ async fn a_policy_that_is_adopted_again_is_served_as_it_was_set() {
     flaky.fail(failed(Failure::Timeout));
     assert!(apply(&store, Verb::Check, 1).await.is_err());
 }
+
+#[tokio::test]
+async fn reconciling_in_vain_counts_no_failures() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    let counted = || store.failures().iter().map(|(_, count)| count).sum::<u64>();
+    flaky.fail(failed(Failure::Loading));
+    apply(&store, Verb::Check, 1).await.unwrap();
+    assert_eq!(counted(), 1);
+    for _ in 0..10 {
+        store.reconcile().await;
+    }
+    assert!(store.is_degraded(), "the breaker knows");
+    assert_eq!(counted(), 1);
+}
