@@ -308,9 +308,10 @@ impl<S: Store + 'static> Fallback<S> {
         #[cfg(feature = "tokio")]
         if self.shared.local.is_unreconciled()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(reconciling) = Reconciling::start(&self.shared)
         {
             let this = self.clone();
-            runtime.spawn(async move { this.reconcile().await });
+            runtime.spawn(async move { this.reconcile_all(reconciling).await });
         }
     }
 
@@ -319,10 +320,12 @@ impl<S: Store + 'static> Fallback<S> {
     /// With the `tokio` feature this happens by itself when the store answers again; without it, call it from time
     /// to time. Where it runs already, it returns at once.
     pub async fn reconcile(&self) {
-        if self.shared.is_reconciling.swap(true, Ordering::Relaxed) {
-            return;
+        if let Some(reconciling) = Reconciling::start(&self.shared) {
+            self.reconcile_all(reconciling).await;
         }
-        let _done = Reconciling(&self.shared.is_reconciling);
+    }
+
+    async fn reconcile_all(&self, _until_dropped: Reconciling<S>) {
         let unreconciled = self.shared.local.take_unreconciled().await;
         #[cfg(feature = "tokio")]
         {
@@ -365,11 +368,19 @@ impl<S: Store + 'static> Fallback<S> {
 }
 
 /// Reconciling ends when this is dropped, also if its future is.
-struct Reconciling<'a>(&'a AtomicBool);
+struct Reconciling<S>(Arc<Shared<S>>);
 
-impl Drop for Reconciling<'_> {
+impl<S> Reconciling<S> {
+    /// Begins, unless it runs already.
+    fn start(shared: &Arc<Shared<S>>) -> Option<Self> {
+        let is_running = shared.is_reconciling.swap(true, Ordering::Relaxed);
+        (!is_running).then(|| Self(Arc::clone(shared)))
+    }
+}
+
+impl<S> Drop for Reconciling<S> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.is_reconciling.store(false, Ordering::Relaxed);
     }
 }
 

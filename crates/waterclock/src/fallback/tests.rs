@@ -263,3 +263,21 @@ async fn reconciling_in_vain_counts_no_failures() {
     assert!(store.is_degraded(), "the breaker knows");
     assert_eq!(counted(), 1);
 }
+
+#[tokio::test]
+async fn one_task_reconciles_at_a_time() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    flaky.fail(failed(Failure::Loading));
+    apply(&store, Verb::Check, 1).await.unwrap();
+    flaky.heal();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..10 {
+        apply(&store, Verb::Peek, 1).await.unwrap();
+    }
+    assert_eq!(tasks() - before, 1);
+    while store.shared.is_reconciling.load(Ordering::Relaxed) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(flaky.remaining().await, Some(9));
+}
