@@ -102,6 +102,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.store.store().accepts(verb, charges)?;
         self.store.apply(verb, charges).await
     }
 
@@ -111,10 +112,16 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
+        self.store.store().accepts(verb, charges)?;
         self.store.apply_within(patience, verb, charges).await
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
+        if hold.charges.is_empty() {
+            let reason = "a reservation holds nothing; give it at least one charge";
+            return Err(StoreError::BadReservation(reason.to_owned()));
+        }
+        self.store.store().accepts(Verb::Check, hold.charges)?;
         self.store.reserve(hold).await
     }
 

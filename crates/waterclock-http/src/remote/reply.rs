@@ -89,8 +89,9 @@ impl Reply {
                 StoreError::failed(Failure::Auth, reason)
             }
             (StatusCode::TOO_MANY_REQUESTS, _) => {
+                // After too many wrong tokens.
                 let reason = format!("{base} rejects this client ({status}): {why}");
-                StoreError::failed(Failure::Overloaded, reason)
+                StoreError::failed(Failure::Auth, reason)
             }
             // Its own store failed, and its policy denies then. A fallback here would undo that.
             (StatusCode::SERVICE_UNAVAILABLE, Some(Problem { failure: Some(kind), .. })) => {

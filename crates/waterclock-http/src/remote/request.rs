@@ -77,13 +77,19 @@ pub(super) fn settle_call(id: &str, with: Settlement<'_>) -> Result<Call, StoreE
     }
 }
 
-/// The call that resets a key, which administrators may do.
-fn reset_call(charge: &Charge<'_>) -> Result<Call, StoreError> {
+/// Whether a key can be reset.
+pub(super) fn resettable(charge: &Charge<'_>) -> Result<(), StoreError> {
     if charge.key.is_empty() {
         let reason = "the empty key cannot be reset over HTTP, because it has no path; refund its units \
                       instead";
         return Err(StoreError::Unfit(reason.to_owned()));
     }
+    Ok(())
+}
+
+/// The call that resets a key, which administrators may do.
+fn reset_call(charge: &Charge<'_>) -> Result<Call, StoreError> {
+    resettable(charge)?;
     let key = key_text(charge.key);
     let policy = utf8_percent_encode(charge.policy, NON_ALPHANUMERIC);
     let key = utf8_percent_encode(&key, NON_ALPHANUMERIC);

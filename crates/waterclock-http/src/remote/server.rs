@@ -19,7 +19,7 @@ use waterclock::{
 
 use super::known::KnownPolicies;
 use super::reply::{self, Reply};
-use super::request::{Call, calls, reserve_call, settle_call};
+use super::request::{Call, calls, reserve_call, resettable, settle_call};
 use waterclock_config::DescribedPolicies;
 
 /// A server closes connections that are idle for a minute; this side does so before.
@@ -134,6 +134,15 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
         self.within(patience, asked).await
     }
 
+    /// Whether a call is one for the server. Asked before the breaker is: an error of the call is a sign that the server
+    /// answers only if the server said so.
+    pub(super) fn accepts(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<(), StoreError> {
+        if verb == Verb::Reset {
+            charges.iter().try_for_each(resettable)?;
+        }
+        self.priced(verb, charges).map(|_| ())
+    }
+
     /// The charges as the server's policies count them, so that its answers can be compared with them; and these
     /// policies.
     fn priced<'a>(
@@ -202,10 +211,6 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for Server<C> {
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        if hold.charges.is_empty() {
-            let reason = "a reservation holds nothing; give it at least one charge";
-            return Err(StoreError::BadReservation(reason.to_owned()));
-        }
         let (charges, policies) = self.priced(Verb::Check, hold.charges)?;
         let call = reserve_call(&Hold { charges: &charges, ..*hold })?;
         let asked = async {

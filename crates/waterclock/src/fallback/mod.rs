@@ -72,6 +72,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// | `Foreign` | yes | no | yes |
 /// | `Open`, `Overloaded` | no | no | yes |
 /// | any in [`StoreError::Denied`] | unless `Open` or `Overloaded` | no | no |
+/// | none: the call was wrong | | no; the store answers | no |
 ///
 /// "May have charged" matters to debits and to reconciling, which are repeated only if it is "no": what was
 /// admitted is then counted at most once.
@@ -246,8 +247,10 @@ impl<S> Shared<S> {
             Some(Failure::Auth) if verb == Some(Verb::Reset) => permit.succeeded(),
             Some(Failure::Unreachable) if !error.may_have_charged() => _ = permit.refused(now),
             Some(kind) if kind.trips_breaker() => _ = permit.failed(now),
-            Some(Failure::Open | Failure::Overloaded) | None => {}
-            Some(_) => permit.succeeded(),
+            // It was not called.
+            Some(Failure::Open | Failure::Overloaded) => {}
+            // It answers, if only that it is full or that the call is wrong.
+            Some(_) | None => permit.succeeded(),
         }
     }
 

@@ -281,3 +281,21 @@ async fn one_task_reconciles_at_a_time() {
     }
     assert_eq!(flaky.remaining().await, Some(9));
 }
+
+/// A store that finds a call wrong is a store that answers.
+#[tokio::test]
+async fn a_trial_that_is_answered_with_an_error_of_the_call_closes_the_breaker() {
+    let wrong = || StoreError::Unfit("the key is too long".to_owned());
+    for (error, closes) in
+        [(wrong(), true), (failed(Failure::Auth), false), (failed(Failure::Overloaded), false)]
+    {
+        let (flaky, store) = scene(OnStoreError::Local).await;
+        flaky.fail(failed(Failure::Unreachable));
+        apply(&store, Verb::Check, 1).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(110)).await;
+        flaky.fail(error.clone());
+        _ = apply(&store, Verb::Check, 1).await;
+        assert_eq!(flaky.calls(), 2);
+        assert_eq!(!store.is_degraded(), closes, "{error:?}");
+    }
+}

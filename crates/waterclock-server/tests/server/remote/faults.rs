@@ -100,6 +100,23 @@ async fn one_bad_answer_is_not_the_end_of_good_ones() {
 }
 
 #[tokio::test]
+async fn a_server_that_rejects_this_client_is_not_asked_again_and_again() {
+    let problem = r#"{"detail":"too many wrong tokens"}"#;
+    let rejecting = Impostor::saying(http("429 Too Many Requests", problem)).await;
+    let store = patient(&rejecting.url()).connect().await.unwrap();
+    for _ in 0..5 {
+        check(&store, "p", b"k", 1).await.unwrap();
+    }
+    assert!(store.is_degraded());
+    // The pause before the first trial is over, and the one after it begins.
+    tokio::time::sleep(Duration::from_millis(110)).await;
+    check(&store, "p", b"k", 1).await.unwrap();
+    assert_eq!(rejecting.asked(), 6);
+    check(&store, "p", b"k", 1).await.unwrap();
+    assert_eq!(rejecting.asked(), 6);
+}
+
+#[tokio::test]
 async fn a_server_that_lets_nobody_pass_is_believed() {
     for (failure, kind) in [("oom", Failure::OutOfMemory), ("of tomorrow", Failure::BadReply)] {
         let problem = format!(r#"{{"detail":"the store failed","failure":"{failure}"}}"#);
@@ -163,7 +180,7 @@ fn decision(from: &str, to: &str) -> String {
 
 #[tokio::test]
 async fn nonsense_is_never_an_answer() {
-    use Failure::{Auth, BadReply, Overloaded};
+    use Failure::{Auth, BadReply};
     for (answer, kind) in [
         ("SSH-2.0-OpenSSH_9.9\r\n\r\n".to_owned(), BadReply),
         ("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{".to_owned(), BadReply),
@@ -180,7 +197,7 @@ async fn nonsense_is_never_an_answer() {
         (http("404 Not Found", "<html>"), BadReply),
         (http("500 Internal Server Error", r#"{"detail":"it fell over"}"#), BadReply),
         (http("503 Service Unavailable", r#"{"detail":"overloaded"}"#), BadReply),
-        (http("429 Too Many Requests", r#"{"detail":"too many wrong tokens"}"#), Overloaded),
+        (http("429 Too Many Requests", r#"{"detail":"too many wrong tokens"}"#), Auth),
         (http("401 Unauthorized", r#"{"detail":"who are you"}"#), Auth),
         (http("403 Forbidden", ""), Auth),
     ] {
