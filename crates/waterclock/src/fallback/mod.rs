@@ -426,6 +426,9 @@ impl<S: Store + 'static> Store for Fallback<S> {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
         let answers = match self.shared.enter() {
             Ok(permit) => {
                 let answers = self.shared.store.apply(verb, charges).await;
@@ -443,6 +446,9 @@ impl<S: Store + 'static> Store for Fallback<S> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
         let answers = match self.shared.enter() {
             Ok(permit) => {
                 let answers = self.shared.store.apply_within(patience, verb, charges).await;

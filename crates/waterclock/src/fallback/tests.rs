@@ -299,3 +299,16 @@ async fn a_trial_that_is_answered_with_an_error_of_the_call_closes_the_breaker()
         assert_eq!(!store.is_degraded(), closes, "{error:?}");
     }
 }
+
+#[tokio::test]
+async fn no_charges_are_no_trial() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    flaky.fail(failed(Failure::Unreachable));
+    apply(&store, Verb::Check, 1).await.unwrap();
+    flaky.heal();
+    tokio::time::sleep(Duration::from_millis(110)).await;
+    assert_eq!(store.apply(Verb::Check, &[]).await, Ok(Vec::new()));
+    assert_eq!(store.apply_within(Duration::MAX, Verb::Check, &[]).await, Ok(Vec::new()));
+    assert!(store.is_degraded());
+    assert_eq!(flaky.calls(), 1);
+}
