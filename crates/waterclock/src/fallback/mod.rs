@@ -74,8 +74,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// | any in [`StoreError::Denied`] | unless `Open` or `Overloaded` | no | no |
 /// | none: the call was wrong | | no; the store answers | no |
 ///
-/// "May have charged" matters to debits and to reconciling, which are repeated only if it is "no": what was
-/// admitted is then counted at most once.
+/// "May have charged" matters to debits and to reconciling, which are repeated only if it is "no": these are counted
+/// at most once. A check that may have charged and was then admitted here may be counted twice: the store refuses
+/// earlier then, never later.
 pub struct Fallback<S> {
     shared: Arc<Shared<S>>,
 }
