@@ -100,6 +100,11 @@ impl Reply {
                 let kind = known.unwrap_or(Failure::BadReply);
                 StoreError::Denied { kind, reason: format!("{base} denies: {why}") }
             }
+            // It has too much to do, and says so before it decides.
+            (StatusCode::SERVICE_UNAVAILABLE, Some(_)) => {
+                let reason = format!("{base} answers {status}: {why}");
+                StoreError::failed(Failure::BadReply, reason).before_charging()
+            }
             // The call itself is wrong, and a fallback cannot know better.
             (StatusCode::NOT_FOUND, Some(_)) => match charges {
                 [charge] => StoreError::UnknownPolicy(charge.policy.to_owned()),
@@ -297,6 +302,20 @@ mod tests {
         assert_eq!(answer.decision.next_unit(), None);
         assert_eq!(answer.limits[0], UNLIMITED);
         assert_eq!((answer.limits[1].allowed, answer.limits[1].retry_after), (false, None));
+    }
+
+    #[test]
+    fn a_server_that_is_overloaded_charged_nothing() {
+        let error = |status, body: &'static str| {
+            let body = Bytes::from_static(body.as_bytes());
+            Reply { status, body }.error("http://server", &[])
+        };
+        let overloaded = error(StatusCode::SERVICE_UNAVAILABLE, r#"{"detail":"overloaded"}"#);
+        assert_eq!(overloaded.failure(), Some(Failure::BadReply));
+        assert!(!overloaded.may_have_charged());
+        // What stands between may have passed the call on.
+        assert!(error(StatusCode::SERVICE_UNAVAILABLE, "<html>").may_have_charged());
+        assert!(error(StatusCode::BAD_GATEWAY, r#"{"detail":"?"}"#).may_have_charged());
     }
 
     #[test]
