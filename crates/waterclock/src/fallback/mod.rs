@@ -322,7 +322,8 @@ impl<S: Store + 'static> Fallback<S> {
     /// Charges the store for what was admitted locally and is still in use, as far as it has room for it.
     ///
     /// With the `tokio` feature this happens by itself when the store answers again; without it, call it from time
-    /// to time. Where it runs already, it returns at once.
+    /// to time. Where it runs already, it returns at once. If its future is dropped, calls under way count as made,
+    /// and the rest waits for another time.
     pub async fn reconcile(&self) {
         if let Some(reconciling) = Reconciling::start(&self.shared) {
             self.reconcile_all(reconciling).await;
@@ -330,13 +331,15 @@ impl<S: Store + 'static> Fallback<S> {
     }
 
     async fn reconcile_all(&self, _until_dropped: Reconciling<S>) {
-        let unreconciled = self.shared.local.take_unreconciled().await;
+        let unreconciled = self.shared.local.take_unreconciled().await.into_iter();
+        let untried: Vec<Untried<S>> =
+            unreconciled.map(|one| Untried(Arc::clone(&self.shared), Some(one))).collect();
         #[cfg(feature = "tokio")]
         {
             let mut running = tokio::task::JoinSet::new();
-            for unreconciled in unreconciled {
+            for untried in untried {
                 let this = self.clone();
-                running.spawn(async move { this.reconcile_one(&unreconciled).await });
+                running.spawn(async move { this.reconcile_one(untried).await });
                 if running.len() >= RECONCILED_AT_ONCE {
                     running.join_next().await;
                 }
@@ -344,13 +347,14 @@ impl<S: Store + 'static> Fallback<S> {
             running.join_all().await;
         }
         #[cfg(not(feature = "tokio"))]
-        for unreconciled in unreconciled {
-            self.reconcile_one(&unreconciled).await;
+        for untried in untried {
+            self.reconcile_one(untried).await;
         }
     }
 
-    async fn reconcile_one(&self, unreconciled: &Unreconciled) {
+    async fn reconcile_one(&self, mut untried: Untried<S>) {
         let Shared { store, local, .. } = &*self.shared;
+        let Some(unreconciled) = untried.1.take() else { return };
         let Some(policy) = local.policy(&unreconciled.policy) else { return };
         let charge = unreconciled.charge(unreconciled.cost.clone());
         // No caller waits for it, so its failures are not counted.
@@ -363,10 +367,21 @@ impl<S: Store + 'static> Fallback<S> {
             Err(error) => Err(error),
         };
         match filled {
-            Ok(charged) => local.reconciled(unreconciled, charged).await,
-            Err(error) if !error.may_have_charged() => local.put_back(unreconciled),
+            Ok(charged) => local.reconciled(&unreconciled, charged).await,
+            Err(error) if !error.may_have_charged() => local.put_back(&unreconciled),
             // It may have been charged, so it is not charged again. It stays used here.
             Err(_) => {}
+        }
+    }
+}
+
+/// What the store was not yet called for. It is put back when this is dropped.
+struct Untried<S>(Arc<Shared<S>>, Option<Unreconciled>);
+
+impl<S> Drop for Untried<S> {
+    fn drop(&mut self) {
+        if let Some(unreconciled) = &self.1 {
+            self.0.local.put_back(unreconciled);
         }
     }
 }

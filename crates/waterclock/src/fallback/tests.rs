@@ -11,6 +11,8 @@ struct Flaky {
     store: MemoryStore,
     failing: Arc<parking_lot::Mutex<Option<StoreError>>>,
     calls: Arc<AtomicU64>,
+    /// Calls never end while it is set.
+    hanging: Arc<AtomicBool>,
 }
 
 impl Flaky {
@@ -38,6 +40,9 @@ impl Store for Flaky {
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.hanging.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         let failing = self.failing.lock().clone();
         match failing {
             Some(error) => Err(error),
@@ -264,6 +269,7 @@ async fn reconciling_in_vain_counts_no_failures() {
     assert_eq!(counted(), 1);
 }
 
+#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn one_task_reconciles_at_a_time() {
     let (flaky, store) = scene(OnStoreError::Local).await;
@@ -311,4 +317,31 @@ async fn no_charges_are_no_trial() {
     assert_eq!(store.apply_within(Duration::MAX, Verb::Check, &[]).await, Ok(Vec::new()));
     assert!(store.is_degraded());
     assert_eq!(flaky.calls(), 1);
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn what_a_dropped_reconciliation_did_not_try_is_charged_another_time() {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    flaky.fail(failed(Failure::OutOfMemory));
+    let keys: Vec<[u8; 4]> = (0..100_u32).map(u32::to_be_bytes).collect();
+    for key in &keys {
+        assert!(store.check("p", key).await.unwrap().is_allowed());
+    }
+    flaky.heal();
+    let before = flaky.calls();
+    flaky.hanging.store(true, Ordering::Relaxed);
+    let dropped = tokio::time::timeout(Duration::from_millis(50), store.reconcile()).await;
+    assert!(dropped.is_err());
+    flaky.hanging.store(false, Ordering::Relaxed);
+    let tried = usize::try_from(flaky.calls() - before).unwrap();
+    assert_eq!(tried, RECONCILED_AT_ONCE);
+    // What was dropped with it is put back when its task ends.
+    tokio::task::yield_now().await;
+    store.reconcile().await;
+    let mut charged = 0;
+    for key in &keys {
+        charged += usize::from(flaky.store.peek("p", key).await.unwrap().remaining() == Some(9));
+    }
+    assert_eq!(charged, keys.len() - tried);
 }
