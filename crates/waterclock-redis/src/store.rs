@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use waterclock::{
-    Answer, Charge, Failure, Fallback, Hold, Migration, Policy, Reserved, Serving, Settled,
+    Answer, Charge, Cost, Failure, Fallback, Hold, Migration, Policy, Reserved, Serving, Settled,
     Settlement, Store, StoreError, Timestamp, Verb,
 };
 
@@ -116,6 +116,10 @@ impl Store for RedisStore {
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         Box::pin(self.store.settle(id, with)).await
+    }
+
+    async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
+        Box::pin(self.store.fill(policy, charge)).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

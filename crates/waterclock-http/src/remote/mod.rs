@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use waterclock::{
-    Answer, Charge, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement, Store,
-    StoreError, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement,
+    Store, StoreError, Verb,
 };
 
 pub use builder::RemoteStoreBuilder;
@@ -127,6 +127,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         self.store.settle(id, with).await
+    }
+
+    async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
+        self.store.store().accepts(Verb::Check, std::slice::from_ref(charge))?;
+        self.store.fill(policy, charge).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

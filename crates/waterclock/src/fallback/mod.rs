@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use waterclock_core::Policy;
 use waterclock_core::store::Migration;
+use waterclock_core::{Cost, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
@@ -488,6 +488,14 @@ impl<S: Store + 'static> Store for Fallback<S> {
         let settled = self.shared.store.settle(id, with).await;
         self.shared.leave(permit, None, settled.as_ref().err());
         settled
+    }
+
+    /// Fails while the store is unreachable: nothing else can be charged in its place.
+    async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
+        let permit = self.shared.enter()?;
+        let filled = self.shared.store.fill(policy, charge).await;
+        self.shared.leave(permit, Some(Verb::Check), filled.as_ref().err());
+        filled
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

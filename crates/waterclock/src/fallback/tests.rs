@@ -1,6 +1,6 @@
 //! What [`Fallback`] does while a store fails, and after.
 
-use waterclock_core::{Cost, Limit, Outcome};
+use waterclock_core::{Limit, Outcome};
 
 use super::*;
 use crate::memory::MemoryStore;
@@ -344,4 +344,123 @@ async fn what_a_dropped_reconciliation_did_not_try_is_charged_another_time() {
         charged += usize::from(flaky.store.peek("p", key).await.unwrap().remaining() == Some(9));
     }
     assert_eq!(charged, keys.len() - tried);
+}
+
+/// Notes which of its methods are called. What it returns is not what the defaults return.
+#[derive(Clone, Default)]
+struct Recorder(Arc<parking_lot::Mutex<Vec<&'static str>>>);
+
+impl Recorder {
+    fn note(&self, method: &'static str) {
+        self.0.lock().push(method);
+    }
+
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl Store for Recorder {
+    async fn set_policy(&self, _: Policy) -> Result<(), StoreError> {
+        self.note("set_policy");
+        Ok(())
+    }
+
+    async fn set_policy_as(&self, _: Policy, _: Serving) -> Result<(), StoreError> {
+        self.note("set_policy_as");
+        Ok(())
+    }
+
+    async fn set_variant(&self, _: &str, _: Policy, _: Migration) -> Result<(), StoreError> {
+        self.note("set_variant");
+        Ok(())
+    }
+
+    async fn remove_policy(&self, _: &str) -> Result<(), StoreError> {
+        self.note("remove_policy");
+        Ok(())
+    }
+
+    async fn apply(&self, _: Verb, _: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
+        self.note("apply");
+        Ok(Vec::new())
+    }
+
+    async fn apply_within(
+        &self,
+        _: Duration,
+        _: Verb,
+        _: &[Charge<'_>],
+    ) -> Result<Vec<Answer>, StoreError> {
+        self.note("apply_within");
+        Ok(Vec::new())
+    }
+
+    async fn reserve(&self, _: &Hold<'_>) -> Result<Reserved, StoreError> {
+        self.note("reserve");
+        Err(failed(Failure::OutOfMemory))
+    }
+
+    async fn settle(&self, _: &str, _: Settlement<'_>) -> Result<Settled, StoreError> {
+        self.note("settle");
+        Err(failed(Failure::OutOfMemory))
+    }
+
+    async fn fill(&self, _: &Policy, _: &Charge<'_>) -> Result<Cost, StoreError> {
+        self.note("fill");
+        Ok(Cost::from(7))
+    }
+
+    async fn probe(&self) -> Result<Vec<String>, StoreError> {
+        self.note("probe");
+        Ok(vec!["probed".to_owned()])
+    }
+
+    fn is_degraded(&self) -> bool {
+        true
+    }
+
+    async fn close(&self) {
+        self.note("close");
+    }
+}
+
+async fn call_every_method(store: &impl Store, recorder: &Recorder) {
+    let policy = |name| Policy::new(name, [Limit::per_day(10).with_name("l")]).unwrap();
+    let (charge, long) = (Charge::new("p", b"k", 1), Duration::from_secs(60));
+    let charges = std::slice::from_ref(&charge);
+    store.set_policy_as(policy("p"), Serving::default()).await.unwrap();
+    assert_eq!(recorder.take(), ["set_policy_as"]);
+    store.set_variant("p", policy("q"), Migration::Units).await.unwrap();
+    assert_eq!(recorder.take(), ["set_variant"]);
+    store.apply(Verb::Check, charges).await.unwrap();
+    assert_eq!(recorder.take(), ["apply"]);
+    store.apply_within(long, Verb::Check, charges).await.unwrap();
+    assert_eq!(recorder.take(), ["apply_within"]);
+    let on_expiry = crate::OnExpiry::Keep;
+    assert!(store.reserve(&Hold { id: None, ttl: None, charges, on_expiry }).await.is_err());
+    assert_eq!(recorder.take(), ["reserve"]);
+    assert!(store.settle("id", Settlement::Cancel).await.is_err());
+    assert_eq!(recorder.take(), ["settle"]);
+    assert_eq!(store.fill(&policy("p"), &charge).await, Ok(Cost::from(7)));
+    assert_eq!(recorder.take(), ["fill"]);
+    assert_eq!(store.probe().await, Ok(vec!["probed".to_owned()]));
+    assert_eq!(recorder.take(), ["probe"]);
+    store.remove_policy("p").await.unwrap();
+    assert_eq!(recorder.take(), ["remove_policy"]);
+    store.close().await;
+    assert_eq!(recorder.take(), ["close"]);
+    assert!(store.is_degraded());
+}
+
+#[tokio::test]
+async fn every_method_reaches_the_store_inside() {
+    let recorder = Recorder::default();
+    call_every_method(&crate::DynStore::new(recorder.clone()), &recorder).await;
+    let fallback = Fallback::builder(recorder.clone()).build().unwrap();
+    call_every_method(&fallback, &recorder).await;
+    assert!(fallback.failures().contains(&(Failure::OutOfMemory, 2)));
+    let erased = crate::DynStore::new(fallback);
+    call_every_method(&erased, &recorder).await;
+    assert!(erased.failures().contains(&(Failure::OutOfMemory, 4)));
 }
