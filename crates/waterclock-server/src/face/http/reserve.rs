@@ -6,6 +6,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use waterclock::store::check_reservation_id;
 use waterclock::{
     Cost, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Settled,
     Settlement, StoreError, Verb,
@@ -92,13 +93,12 @@ fn checked_ttl(text: &str) -> Result<Duration, Problem> {
 }
 
 fn checked_id(id: &str) -> Result<&str, Problem> {
-    let fits = (1..=MAX_RESERVATION_ID).contains(&id.len());
-    if fits && id.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Ok(id);
-    }
-    let detail =
-        format!("`id` must be 1 to {MAX_RESERVATION_ID} printable ASCII characters without spaces");
-    Err(Problem::bad("id", detail))
+    check_reservation_id(id).map(|()| id).map_err(|_| {
+        let detail = format!(
+            "`id` must be 1 to {MAX_RESERVATION_ID} printable ASCII characters without spaces"
+        );
+        Problem::bad("id", detail)
+    })
 }
 
 /// One decision or several, and the reservation.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use waterclock::store::check_reservation_id;
 use waterclock::{
     Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
     Outcome, Verb,
@@ -146,8 +147,8 @@ fn parse_ttl(argument: &[u8]) -> Result<Duration, String> {
 
 fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
     let id = command.get(1).unwrap_or_default();
-    let fits = (1..=MAX_RESERVATION_ID).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
-    std::str::from_utf8(id).ok().filter(|_| fits).ok_or_else(|| {
+    let text = std::str::from_utf8(id).ok();
+    text.filter(|id| check_reservation_id(id).is_ok()).ok_or_else(|| {
         format!(
             "ERR the id of a reservation is 1 to {MAX_RESERVATION_ID} printable ASCII characters without \
              spaces, not '{}'",
