@@ -19,6 +19,17 @@ async fn leasing(server: &RedisServer, policy: Policy, size: u64, ttl: Duration)
     store(builder, policy).await
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_does_not_answer_what_fills() {
+    let server = RedisServer::start();
+    let policy = still_bucket(100);
+    let store = leasing(&server, policy.clone(), 50, PATIENT).await;
+    for _ in 0..3 {
+        check(&store, one("hot")).await;
+    }
+    assert_eq!(store.fill(&policy, &one("hot")).await, Ok(1.into()));
+}
+
 /// Two nodes on one hot key. Beyond the limit's bound there is what both may hold at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_stay_within_the_bound() {
