@@ -189,7 +189,7 @@ impl<S: Store + 'static> Gate<S> {
                 Some(answer) => charged.push(Charged::new(found, answer)),
                 // Keys in shadow are not part of the others' all or nothing, and a store that fails to
                 // answer about them does not refuse the request.
-                None => _ = self.ask(Verb::Check, vec![found], &mut charged, &mut due).await,
+                None => _ = self.ask(verb, vec![found], &mut charged, &mut due).await,
             }
         }
         let checked = Checked::new(charged);

@@ -171,6 +171,18 @@ async fn blocked_and_exempt_keys_of_a_scope() {
     assert_eq!(send(&app, of("staff")).await.status, StatusCode::TOO_MANY_REQUESTS);
 }
 
+/// Nor is it charged in shadow.
+#[tokio::test]
+async fn a_blocked_key_charges_no_rule_in_shadow() {
+    let watched = Rule::new(policy("api", 3)).rollout(Rollout::NOBODY).key(Key::everyone());
+    let scope = Scope::new(policy("listed", 9)).with_block(["mallory"]);
+    let app = layered(vec![watched, Rule::new(scope)]).await;
+    for _ in 0..5 {
+        assert_eq!(send(&app, of("mallory")).await.status, StatusCode::TOO_MANY_REQUESTS);
+    }
+    assert_eq!(send(&app, of("alice")).await.body, "Some(2)");
+}
+
 /// A blocked key takes no place of a concurrency limit, either.
 #[tokio::test]
 async fn a_blocked_key_reserves_nothing() {
