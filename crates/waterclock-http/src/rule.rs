@@ -12,7 +12,7 @@ use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
 
 use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
-use crate::key::{Key, KeyInput};
+use crate::key::{FoundKey, Key, KeyInput};
 use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
@@ -240,14 +240,15 @@ impl Rule {
     }
 
     /// What applies to a key, at which cost.
-    pub(crate) fn resolve(&self, key: Vec<u8>, parts: &Parts) -> Match<'_> {
+    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Match<'_> {
+        let FoundKey { key, address } = found;
         let cost = match &self.cost {
             Cost::Units(units) => *units,
             Cost::Of(cost) => cost(parts),
         };
         let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
-        let subject =
-            Subject::new(&key).with_address(self.scope.address_in(&key)).with_tier(tier.as_deref());
+        let address = address.or_else(|| self.scope.address_in(&key));
+        let subject = Subject::new(&key).with_address(address).with_tier(tier.as_deref());
         let found = self.scope.resolve(&subject);
         let (policy, action) = (Arc::clone(found.policy), found.action);
         let fixed = found.answer(&cost.into());

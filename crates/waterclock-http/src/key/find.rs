@@ -20,22 +20,47 @@ pub(crate) struct KeyInput<'a> {
     pub(crate) captured: Option<Params<'a, 'a>>,
 }
 
+/// The key of a request, or a part of it.
+#[derive(Default)]
+pub(crate) struct FoundKey {
+    pub(crate) key: Vec<u8>,
+    /// The client's address, if the key is made of it. Lists name single addresses; keys are shared by groups
+    /// of them.
+    pub(crate) address: Option<IpAddr>,
+}
+
+impl From<Vec<u8>> for FoundKey {
+    fn from(key: Vec<u8>) -> Self {
+        Self { key, address: None }
+    }
+}
+
+impl FoundKey {
+    fn marked(self, mark: u8) -> Self {
+        Self { key: [&[mark], &*self.key].concat(), ..self }
+    }
+}
+
 impl Key {
     /// The key of a request.
-    pub(crate) async fn find(&self, input: &KeyInput<'_>) -> Result<Vec<u8>, KeyError> {
+    pub(crate) async fn find(&self, input: &KeyInput<'_>) -> Result<FoundKey, KeyError> {
         match self.find_part(input).await? {
-            key if key.len() <= MAX_KEY => Ok(key),
-            key => Err(KeyError::TooLong(key.len())),
+            found if found.key.len() <= MAX_KEY => Ok(found),
+            found => Err(KeyError::TooLong(found.key.len())),
         }
     }
 
     /// Only keys made of others need boxes, and only [`Key::from_async_fn`] ever waits.
-    async fn find_part(&self, input: &KeyInput<'_>) -> Result<Vec<u8>, KeyError> {
+    async fn find_part(&self, input: &KeyInput<'_>) -> Result<FoundKey, KeyError> {
         let headers = &input.parts.headers;
-        match &self.0 {
+        let value = match &self.0 {
             Source::Everyone => Ok(Vec::new()),
             Source::Address(client_ip) => match input.peer {
-                Some(peer) => Ok(client_ip.key(peer, headers).to_string().into_bytes()),
+                Some(peer) => {
+                    let address = client_ip.address(peer, headers);
+                    let key = client_ip.group(address).to_string().into_bytes();
+                    return Ok(FoundKey { key, address: Some(address.to_canonical()) });
+                }
                 // Builders make sure that there is one.
                 None => missing("the address of its client"),
             },
@@ -59,17 +84,23 @@ impl Key {
             }
             Source::All(keys) => {
                 let mut values = Vec::with_capacity(keys.len());
+                let mut address = None;
                 for key in &**keys {
-                    values.push(Box::pin(key.find_part(input)).await?);
+                    let found = Box::pin(key.find_part(input)).await?;
+                    address = address.or(found.address);
+                    values.push(found.key);
                 }
-                Ok(compose_key(&values))
+                return Ok(FoundKey { key: compose_key(&values), address });
             }
             // The first byte says which of the two it is, so that neither can pass for the other.
-            Source::Either(keys) => match Box::pin(keys.0.find_part(input)).await {
-                Ok(key) => Ok([b"+", &*key].concat()),
-                Err(_) => Ok([b"-", &*Box::pin(keys.1.find_part(input)).await?].concat()),
-            },
-        }
+            Source::Either(keys) => {
+                return Ok(match Box::pin(keys.0.find_part(input)).await {
+                    Ok(found) => found.marked(b'+'),
+                    Err(_) => Box::pin(keys.1.find_part(input)).await?.marked(b'-'),
+                });
+            }
+        };
+        value.map(FoundKey::from)
     }
 }
 

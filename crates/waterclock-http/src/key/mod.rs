@@ -11,7 +11,7 @@ use http::HeaderName;
 use http::request::Parts;
 
 use crate::address::ClientIp;
-pub(crate) use find::KeyInput;
+pub(crate) use find::{FoundKey, KeyInput};
 
 /// The longest key, in bytes.
 const MAX_KEY: usize = 1_024;
@@ -156,7 +156,8 @@ impl Key {
     ///
     /// The two never share a budget: the key starts with `+` for the first and `-` for the second. A
     /// server's `block`, `exempt` and `overrides` lists do not match such keys; use one kind of key with
-    /// those.
+    /// those. The lists of a layer's own [`Scope`](waterclock::Scope) match the client's address, if it is
+    /// part of the key.
     #[must_use]
     pub fn or(self, other: impl Into<Key>) -> Self {
         Self(Source::Either(Arc::new((self, other.into()))))

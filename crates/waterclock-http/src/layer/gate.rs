@@ -16,7 +16,7 @@ use waterclock::{
 use super::settle::{Due, OnEnd};
 use super::{Charged, Checked};
 use crate::fields::HeaderFields;
-use crate::key::Key;
+use crate::key::{FoundKey, Key};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
 use waterclock::store::now_or_never;
@@ -161,7 +161,7 @@ impl<S: Store + 'static> Gate<S> {
             let key = match &rule.key {
                 Some(key) => key.find(&input).await,
                 // Builders make sure that there is one.
-                None => Ok(Vec::new()),
+                None => Ok(FoundKey::default()),
             };
             match key {
                 Ok(key) => {

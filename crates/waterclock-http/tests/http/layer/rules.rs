@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use waterclock::{Concurrency, Policy, Rollout, Scope, Store};
-use waterclock_http::{HeaderStyle, Key, RateLimitLayer, Rule};
+use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
 
@@ -169,6 +170,34 @@ async fn blocked_and_exempt_keys_of_a_scope() {
     }
     assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
     assert_eq!(send(&app, of("staff")).await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// Lists name single addresses, although the addresses of a network share a key, alone or as a part of another.
+#[tokio::test]
+async fn lists_know_the_address_of_a_client() {
+    let user = || Key::header("x-user");
+    let keys = [
+        Key::from(ClientIp::default()),
+        Key::all([user(), ClientIp::default().into()]),
+        Key::header("x-other").or(ClientIp::default()),
+    ];
+    for key in keys {
+        let lists = ["2001:db8::bad", "2001:db8:1::", "2001:db8:2::/48", "192.0.2.0/24"];
+        let scope = Scope::new(policy("api", 9)).with_block(lists).with_exempt(["203.0.113.7"]);
+        let layer = RateLimitLayer::builder(memory().0).policy(scope).key(key.clone());
+        let peer = |parts: &Parts| parts.headers["x-peer"].to_str().unwrap().parse().unwrap();
+        let app = app(&layer.peer(peer).build().await.unwrap());
+        let from = async |peer: &str| send(&app, of("alice").header("x-peer", peer)).await;
+        for blocked in ["2001:db8::bad", "2001:db8:1::", "2001:db8:2:3::4", "::ffff:192.0.2.9"] {
+            assert_eq!(from(blocked).await.status.as_u16(), 429, "{key:?} {blocked}");
+        }
+        for admitted in ["2001:db8::1", "2001:db8:1::1", "2001:db8:3::", "::ffff:198.51.100.1"] {
+            assert_eq!(from(admitted).await.body, "Some(8)", "{key:?} {admitted}");
+        }
+        for _ in 0..10 {
+            assert_eq!(from("::ffff:203.0.113.7").await.status.as_u16(), 200, "{key:?}");
+        }
+    }
 }
 
 /// Nor is it charged in shadow.
