@@ -192,11 +192,14 @@ impl Scope {
     /// The policies of tiers and of single keys that share their keys with the policy. A store must know them,
     /// as [variants](crate::Store::set_variant) of it.
     pub fn variants(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.overrides.values().chain(self.tiers())
+    }
+
+    /// The policies of tiers among the [variants](Self::variants).
+    pub fn tiers(&self) -> impl Iterator<Item = &Arc<Policy>> {
         // A tier without limits keeps no state, so the store never sees it.
         let tiers = self.tiers.values();
-        let tiers =
-            tiers.filter(|tier| !tier.limits().is_empty() && tier.name() != self.policy.name());
-        self.overrides.values().chain(tiers)
+        tiers.filter(|tier| !tier.limits().is_empty() && tier.name() != self.policy.name())
     }
 
     /// The address that a key spells, alone or as the first of a group; `None` if no list needs it.
@@ -518,6 +521,7 @@ mod tests {
         let mut names: Vec<&str> = scope.variants().map(|policy| policy.name()).collect();
         names.sort_unstable();
         assert_eq!(names, ["p@own", "p@own-exempt", "p@pro"]);
+        assert_eq!(scope.tiers().map(|tier| tier.name()).collect::<Vec<_>>(), ["p@pro"]);
     }
 
     #[test]

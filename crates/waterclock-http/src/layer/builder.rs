@@ -148,9 +148,9 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
     if let Some(mistake) = &rule.mistake {
         return Err(mistake.clone());
     }
-    if let Some(variant) = rule.scope.variants().find(|variant| !same_names(variant, rule.policy()))
-    {
-        return Err(BuildError::Tier { policy: policy(), tier: variant.name().to_owned() });
+    // A key with an override has no other limits, so those may have any name.
+    if let Some(tier) = rule.scope.tiers().find(|tier| !same_names(tier, rule.policy())) {
+        return Err(BuildError::Tier { policy: policy(), tier: tier.name().to_owned() });
     }
     if rule.policies().any(|policy| policy.counts_several()) {
         return Err(BuildError::SeveralUnits(policy()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
-use waterclock::{Concurrency, Policy, Rollout, Scope, Store};
+use waterclock::{Concurrency, Limit, Policy, Rollout, Scope, Store};
 use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
@@ -170,6 +170,29 @@ async fn blocked_and_exempt_keys_of_a_scope() {
     }
     assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
     assert_eq!(send(&app, of("staff")).await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// The limits of a single key need not be those of the policy, and clients see them under their own names.
+#[tokio::test]
+async fn a_key_has_other_limits() {
+    let limit = |units: u64, name: &str| Limit::per_minute(units).with_name(name);
+    let both = Policy::new("api", [limit(5, "short"), limit(9, "long")]).unwrap();
+    let own = Policy::new("api@alice", [limit(2, "own")]).unwrap();
+    let rule = Rule::new(Scope::new(both).with_override("alice", own)).headers(HeaderStyle::Ietf);
+    let app = layered(vec![rule]).await;
+    for left in 0..2 {
+        let reply = send(&app, of("alice")).await;
+        assert_eq!(reply.body, format!("Some({})", 1 - left));
+        assert!(reply.header("ratelimit-policy").unwrap().starts_with("\"api.own\";q=2"));
+    }
+    let refused = send(&app, of("alice")).await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.body.contains(r#""violated-policies":["api.own"]"#), "{}", refused.body);
+    assert!(refused.header("ratelimit").unwrap().starts_with("\"api.own\";r=0"));
+    let other = send(&app, of("bob")).await;
+    assert_eq!(other.body, "Some(4)");
+    let names = other.header("ratelimit-policy").unwrap();
+    assert!(names.contains("\"api.short\"") && names.contains("\"api.long\""), "{names}");
 }
 
 /// Lists name single addresses, although the addresses of a network share a key, alone or as a part of another.
