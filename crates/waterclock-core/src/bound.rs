@@ -22,41 +22,50 @@ impl Limit {
     #[must_use]
     pub fn most_within(&self, window: Duration, largest_cost: u64) -> Option<u64> {
         let window = window.as_nanos();
+        // A product that saturates is above 2⁶⁴ even divided by the longest period, as is the true one.
         let wide = |units: u64| u128::from(units);
         let periods = |per: Duration| window.div_ceil(per.as_nanos().max(1));
         let most = match self.algorithm() {
             Algorithm::Gcra(gcra) => {
                 // A bucket that drips one by one is defined by whole drips.
-                let refill = wide(gcra.limit()) * window;
+                let refill = wide(gcra.limit()).saturating_mul(window);
                 let per = gcra.period().as_nanos().max(1);
                 let refill =
                     if gcra.is_leaky_bucket() { refill.div_ceil(per) } else { refill / per };
-                wide(gcra.capacity()) + refill
+                wide(gcra.capacity()).saturating_add(refill)
             }
             Algorithm::LeakyBucket(leaky) => {
-                wide(leaky.capacity()) + wide(leaky.drip()) * periods(leaky.period())
+                let dripped = wide(leaky.drip()).saturating_mul(periods(leaky.period()));
+                wide(leaky.capacity()).saturating_add(dripped)
             }
-            Algorithm::FixedWindow(fixed) => wide(fixed.limit()) * (periods(fixed.period()) + 1),
+            Algorithm::FixedWindow(fixed) => {
+                wide(fixed.limit()).saturating_mul(periods(fixed.period()) + 1)
+            }
             Algorithm::SlidingWindow(sliding) => {
-                (2 * wide(sliding.limit()) - 1) * periods(sliding.period())
+                (2 * wide(sliding.limit()) - 1).saturating_mul(periods(sliding.period()))
             }
-            Algorithm::RollingWindow(rolling) => wide(rolling.limit()) * periods(rolling.period()),
+            Algorithm::RollingWindow(rolling) => {
+                wide(rolling.limit()).saturating_mul(periods(rolling.period()))
+            }
             Algorithm::Quota(quota) if window <= quota.period().as_nanos() => {
                 let vanished = wide(quota.limit()) * window;
                 wide(quota.limit()) + vanished.div_ceil(quota.period().as_nanos().max(1))
             }
-            Algorithm::Quota(quota) => 2 * wide(quota.limit()) * periods(quota.period()),
+            Algorithm::Quota(quota) => {
+                (2 * wide(quota.limit())).saturating_mul(periods(quota.period()))
+            }
             // Events of any cost, from here on.
             Algorithm::EvenSlots(slots) => {
                 let per = slots.period().as_nanos().max(1);
-                let half_slots = 2 * wide(slots.limit()) * window + per;
-                half_slots.div_ceil(2 * per) * wide(largest_cost)
+                let half_slots = (2 * wide(slots.limit())).saturating_mul(window);
+                let slots = half_slots.saturating_add(per).div_ceil(2 * per);
+                slots.saturating_mul(wide(largest_cost))
             }
-            Algorithm::MinInterval(gap) => periods(gap.period()) * wide(largest_cost),
+            Algorithm::MinInterval(gap) => periods(gap.period()).saturating_mul(wide(largest_cost)),
             Algorithm::ErrorRate(_) | Algorithm::Concurrency(_) => return None,
         };
         let debt = if self.overdraft() { largest_cost.saturating_sub(1) } else { 0 };
-        Some(u64::try_from(most + wide(debt)).unwrap_or(u64::MAX))
+        Some(u64::try_from(most.saturating_add(wide(debt))).unwrap_or(u64::MAX))
     }
 
     /// How many units a key gets without a refusal if it asks for no more in all its life, whenever that is.
@@ -173,7 +182,10 @@ impl Envelope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gcra, LeakyBucket, MinInterval, Quota, RollingWindow};
+    use crate::{
+        EvenSlots, FixedWindow, Gcra, LeakyBucket, MAX_PERIOD, MAX_UNITS, MinInterval, Quota,
+        RollingWindow, SlidingWindow,
+    };
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -200,6 +212,26 @@ mod tests {
         assert!(!gcra(20, 1, 19).never_binds_beside(&gcra(10, 1, 20)));
         assert!(!gcra(9, 1, 20).never_binds_beside(&gcra(10, 1, 20)));
         assert!(gcra(1, 1, 60).never_binds_beside(&rolling(60, 60)));
+    }
+
+    #[test]
+    fn bounds_of_the_longest_window() {
+        for per in [seconds(1), MAX_PERIOD] {
+            let limits: [Limit; 6] = [
+                Gcra::new(MAX_UNITS, per).unwrap().into(),
+                LeakyBucket::new(MAX_UNITS, MAX_UNITS, per).unwrap().with_overdraft(true).into(),
+                FixedWindow::new(MAX_UNITS, per).unwrap().into(),
+                SlidingWindow::new(MAX_UNITS, per).unwrap().into(),
+                RollingWindow::bucketed(MAX_UNITS, per, 1).unwrap().into(),
+                Quota::new(MAX_UNITS, per).unwrap().into(),
+            ];
+            let events: [Limit; 2] =
+                [EvenSlots::new(1_000, per).unwrap().into(), MinInterval::new(per).unwrap().into()];
+            for limit in limits.iter().chain(&events) {
+                let most = limit.most_within(Duration::MAX, u64::MAX);
+                assert_eq!(most, Some(u64::MAX), "{limit:?}");
+            }
+        }
     }
 
     #[test]
