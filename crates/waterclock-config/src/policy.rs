@@ -380,3 +380,27 @@ fn refuse_too_many(
         table.fault_at(field.at(), message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(key: &str) -> &'static [&'static str] {
+        match KEYS.iter().find(|known| known.name == key).map(|key| &key.shape) {
+            Some(Shape::Word(words)) => words,
+            _ => panic!("`{key}` is no word"),
+        }
+    }
+
+    /// The words of the schema are those that the library knows.
+    #[test]
+    fn words_are_those_of_the_library() {
+        let styles: Vec<&str> = HeaderStyle::ALL.iter().map(|style| style.name()).collect();
+        assert_eq!(words("headers"), styles);
+        let choices = OnStoreError::ALL.map(OnStoreError::name);
+        assert_eq!(words("on_store_error"), choices);
+        let modes = [Mode::Binary, Mode::Partial, Mode::CountRefusals].map(Mode::name);
+        assert_eq!(words("mode")[..3], modes);
+        assert!(words("mode").iter().all(|word| Mode::parse(word).is_some()));
+    }
+}
