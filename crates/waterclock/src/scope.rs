@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use waterclock_core::store::{Decide as _, Logs, View};
-use waterclock_core::{Cost, Decision, Policy, Rollout, Timestamp};
+use waterclock_core::{Cost, Decision, Policy, Rollout};
 
-use crate::store::{Answer, Source};
+use crate::store::Answer;
 
 /// A policy with its tiers, its rollout, and the keys it treats differently.
 ///
@@ -350,16 +349,14 @@ impl Resolution<'_> {
     pub fn answer(&self, cost: &Cost) -> Option<Answer> {
         match self.action {
             Action::Block => {
-                let mut answer = fresh_answer(self.policy, cost);
+                let mut answer = Answer::fresh(self.policy, cost);
                 answer.decision = answer.decision.blocked();
                 // A positive number would promise what a blocked key never gets.
                 answer.limits.iter_mut().for_each(|limit| limit.remaining = Some(0));
                 Some(answer)
             }
-            Action::Exempt => {
-                Some(fresh_answer(&Policy::clone(self.policy).with_shadow(true), cost))
-            }
-            Action::Unlimited => Some(fresh_answer(self.policy, cost)),
+            Action::Exempt => Some(Answer::exempt(self.policy, cost)),
+            Action::Unlimited => Some(Answer::fresh(self.policy, cost)),
             Action::Enforce | Action::Shadow => None,
         }
     }
@@ -367,18 +364,6 @@ impl Resolution<'_> {
     /// The store's decision as reported to the caller: the same, or in shadow.
     pub fn report(&self, decision: Decision, cost: &Cost) -> Decision {
         if self.action == Action::Shadow { decision.in_shadow(cost) } else { decision }
-    }
-}
-
-/// What a policy answers to a key that has spent nothing.
-fn fresh_answer(policy: &Policy, cost: &Cost) -> Answer {
-    let (words, logs) = (vec![0; policy.words()], Logs::new());
-    let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
-    let verdict = policy.judge(view, now, cost);
-    Answer {
-        decision: policy.answer(view, now, cost, verdict),
-        limits: policy.each(view, now, cost, verdict).collect(),
-        source: Source::Policy,
     }
 }
 

@@ -92,7 +92,11 @@ impl Answer {
     /// Allowed whatever the state is, with the numbers of a fresh key.
     #[must_use]
     pub fn exempt(policy: &Policy, cost: &Cost) -> Self {
-        let policy = policy.clone().with_shadow(true);
+        Self::fresh(&policy.clone().with_shadow(true), cost)
+    }
+
+    /// What a policy answers to a key that has spent nothing.
+    pub(crate) fn fresh(policy: &Policy, cost: &Cost) -> Self {
         let (words, logs) = (vec![0; policy.words()], Logs::new());
         let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
         let verdict = policy.judge(view, now, cost);
