@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use waterclock::Subject;
 use waterclock_http::{ClientIp, compose_key};
@@ -118,7 +117,7 @@ impl ActivePolicy {
             })?;
             if name == ADDRESS_FIELD {
                 // Lists name single addresses; budgets are shared by groups of them.
-                address = parse_address(value.as_bytes());
+                address = self.scope().address_in(value.as_bytes());
                 values.push(address_key(value));
             } else {
                 values.push(value);
@@ -156,7 +155,7 @@ impl ActivePolicy {
         let address = entries
             .clone()
             .filter(|(key, _)| ADDRESS_ENTRIES.contains(key))
-            .find_map(|(_, value)| parse_address(value.as_bytes()));
+            .find_map(|(_, value)| self.scope().address_in(value.as_bytes()));
         let mut key = Key::new(Cow::Owned(bytes), address)?;
         if self.scope().names_keys() {
             let mut values = entries.map(|(_, value)| value);
@@ -183,13 +182,6 @@ fn address_key(text: Cow<'_, str>) -> Cow<'_, str> {
         Ok(address) => ClientIp::default().group(address).to_string().into(),
         Err(_) => text,
     }
-}
-
-/// The address that a text spells, alone or as the first of a group.
-fn parse_address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    let group = || text.parse::<IpNet>().ok().map(|network| network.addr());
-    text.parse().ok().or_else(group).map(|address: IpAddr| address.to_canonical())
 }
 
 /// Whether a text is so many values in the form of [`compose_key`], as answers show them.
