@@ -276,10 +276,10 @@ fn rounded_for_people(time: Micros) -> String {
     const HOUR: u64 = 60 * MINUTE;
     const DAY: u64 = 24 * HOUR;
     let step = match time.0 {
-        ..1_000 => 1,
-        ..MINUTE => 10_u64.pow(time.0.ilog10() - 2),
-        ..HOUR => SECOND,
-        ..DAY => MINUTE,
+        0..1_000 => 1,
+        1_000..MINUTE => 10_u64.pow(time.0.ilog10() - 2),
+        MINUTE..HOUR => SECOND,
+        HOUR..DAY => MINUTE,
         _ => HOUR,
     };
     let rounded = time.0.saturating_add(step / 2) / step * step;

@@ -100,9 +100,9 @@ impl Summary {
 /// Rounded up, so that a client that waits this long is not early; `--json` has the exact number.
 fn for_people(us: u64) -> Micros {
     let step = match us {
-        ..10_000 => 1,
-        ..1_000_000 => 1_000,
-        ..60_000_000 => 10_000,
+        0..10_000 => 1,
+        10_000..1_000_000 => 1_000,
+        1_000_000..60_000_000 => 10_000,
         _ => 1_000_000,
     };
     Micros(us.div_ceil(step).saturating_mul(step))
