@@ -308,7 +308,7 @@ mod tests {
         let _ = view.take(News::Away("http://127.0.0.1:8080: cannot be reached".to_owned()));
         let _ = view.press(KeyEvent::new(KeyCode::Char('p'), KeyModifiers::NONE));
         let shown = shown(&view, 100, 24);
-        let foot = "\nAWAY, trying again: http://127.0.0.1:8080: cannot be reached";
+        let foot = "\nUNREACHABLE, retrying: http://127.0.0.1:8080: cannot be reached";
         assert!(shown.ends_with(foot), "{shown}");
         assert!(shown.lines().next().unwrap().ends_with("PAUSED"), "{shown}");
         assert!(shown.contains("allowed 40.0"), "what was seen last stays: {shown}");
