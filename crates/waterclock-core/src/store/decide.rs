@@ -34,7 +34,7 @@ pub trait Decide: super::Sealed {
     /// Decides and charges nothing: what `check` would say, with the numbers as they stand.
     fn peek(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Decision;
 
-    /// The answer to a check of a policy that [reserves only](Self::reserves_only): never, with the numbers
+    /// The answer to a check of a policy that [reserves only](Policy::reserves_only): never, with the numbers
     /// as they stand.
     fn refuse_check(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Decision;
 
