@@ -69,7 +69,8 @@ fn what_was_held_too_long_is_given_back_once_and_before_anybody_asks() {
         let store = abandoned(&clock);
         clock.advance(Duration::from_millis(1));
         let each = move |_| {
-            let granted = |_| store.check("policy", b"key", 1).map_or(0, |d| d.granted());
+            let check = || future::block_on(store.check("policy", b"key"));
+            let granted = |_| check().map_or(0, |d| d.granted());
             (0..2).map(granted).sum()
         };
         assert_eq!(admitted(2, each), 3);
@@ -88,10 +89,11 @@ fn settled_or_released_but_never_both() {
             future::block_on(other.settle("held", Settlement::Commit(&[2.into()]))).is_ok()
         });
         clock.advance(Duration::from_millis(1));
-        let seen = |d: Decision| d.remaining();
-        let first = store.peek("policy", b"key", 1).map(seen);
+        let remaining =
+            || future::block_on(store.peek("policy", b"key")).map(|d: Decision| d.remaining());
+        let first = remaining();
         let was_settled = settles.join().expect("no thread panics");
-        let last = store.peek("policy", b"key", 1).map(seen);
+        let last = remaining();
         assert_eq!(last, Ok(Some(if was_settled { 1 } else { 3 })));
         assert!(first == last || first == Ok(Some(0)), "{first:?}, then {last:?}");
     };
