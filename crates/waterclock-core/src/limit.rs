@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::algorithm::{Meter, NEVER, remaining};
+use crate::algorithm::{Meter, NEVER, for_each_algorithm, remaining};
 use crate::decision::{Room, UNBOUNDED};
 use crate::store::{State, View, fixed_point};
 use crate::{
@@ -284,18 +284,7 @@ macro_rules! named {
         }
     )*};
 }
-named!(
-    Gcra,
-    LeakyBucket,
-    FixedWindow,
-    SlidingWindow,
-    RollingWindow,
-    Quota,
-    EvenSlots,
-    MinInterval,
-    Concurrency,
-    ErrorRate
-);
+for_each_algorithm!(named);
 
 macro_rules! limits_from {
     ($($algorithm:ident),*) => {$(

@@ -2,6 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::algorithm::for_each_algorithm;
 use crate::{
     Algorithm, Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitSet, MAX_LIMITS, MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
@@ -250,16 +251,5 @@ macro_rules! policies_from {
         }
     )*};
 }
-policies_from!(
-    Limit,
-    Gcra,
-    LeakyBucket,
-    FixedWindow,
-    SlidingWindow,
-    RollingWindow,
-    Quota,
-    EvenSlots,
-    MinInterval,
-    Concurrency,
-    ErrorRate
-);
+policies_from!(Limit);
+for_each_algorithm!(policies_from);

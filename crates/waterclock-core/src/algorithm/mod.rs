@@ -223,6 +223,25 @@ impl Algorithm {
     }
 }
 
+/// Calls a macro with the type of every algorithm.
+macro_rules! for_each_algorithm {
+    ($apply:ident) => {
+        $apply!(
+            Gcra,
+            LeakyBucket,
+            FixedWindow,
+            SlidingWindow,
+            RollingWindow,
+            Quota,
+            EvenSlots,
+            MinInterval,
+            Concurrency,
+            ErrorRate
+        );
+    };
+}
+pub(crate) use for_each_algorithm;
+
 /// What a window says of itself.
 macro_rules! measured {
     ($window:ident) => {
