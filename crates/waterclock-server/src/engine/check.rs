@@ -86,15 +86,6 @@ pub(super) enum Route {
     Shadow(Arc<Policy>),
 }
 
-/// What the store has answered to a call.
-struct Charged {
-    routes: Vec<Route>,
-    /// One for each [`Route::Store`].
-    answers: Vec<Answer>,
-    /// Nothing was charged, because one of the keys is blocked.
-    is_blocked: bool,
-}
-
 /// Whether tiers and overrides of the configuration apply. The store may have dropped them since the caller has
 /// taken its plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -230,28 +221,46 @@ impl Engine {
         replies
     }
 
-    /// Finds what applies to each check and asks the store, without counting.
+    /// Finds what applies to each check and asks the store, without counting. The checks that can be refused are
+    /// charged all or none; those in shadow come after them.
     pub(super) async fn charge(
         &self,
         deadline: Option<Duration>,
         verb: Verb,
         checks: &[Check<'_>],
     ) -> Result<Vec<Reply>, StoreError> {
-        let mut charged = self.charge_enforced(deadline, verb, checks, Variants::Apply).await;
-        if let Err(StoreError::UnknownPolicy(_)) = charged {
-            // An override or a tier was removed in between. Nothing was charged so far.
-            charged = self.charge_enforced(deadline, verb, checks, Variants::Skip).await;
-        }
-        let Charged { routes, answers, is_blocked } = charged?;
-        let in_shadow: Vec<Shadowed> = routes.iter().enumerate().filter_map(Shadowed::of).collect();
-        let mut shadows = if in_shadow.is_empty() {
-            HashMap::new()
-        } else {
+        let mut variants = Variants::Apply;
+        let (routes, verb, is_blocked, answers) = loop {
+            let mut routes = Vec::with_capacity(checks.len());
+            for check in checks {
+                routes.push(self.route(verb, check, variants).await?);
+            }
+            let is_blocked = verb == Verb::Check && routes.iter().any(Route::is_blocked);
             let verb = if is_blocked { Verb::Peek } else { verb };
+            let mut charges = Vec::with_capacity(checks.len());
+            for (check, route) in checks.iter().zip(&routes) {
+                if let Route::Store(policy) = route {
+                    charges.push(Charge::new(policy.name(), check.key.bytes(), check.cost.clone()));
+                }
+            }
+            if charges.is_empty() {
+                break (routes, verb, is_blocked, Vec::new());
+            }
+            match self.apply_charges(deadline, verb, &charges).await {
+                // An override or a tier was removed in between. Nothing was charged so far.
+                Err(StoreError::UnknownPolicy(_)) if variants == Variants::Apply => {
+                    variants = Variants::Skip;
+                }
+                answers => break (routes, verb, is_blocked, answers?),
+            }
+        };
+        let mut shadows = HashMap::new();
+        if routes.iter().any(|route| matches!(route, Route::Shadow(_))) {
             let is_alone = answers.is_empty();
             // Boxed, because it is rare.
-            Box::pin(self.charge_shadows(deadline, verb, checks, in_shadow, is_alone)).await?
-        };
+            let charging = Box::pin(self.charge_shadows(deadline, verb, checks, &routes, is_alone));
+            shadows = charging.await?;
+        }
         let mut answers = answers.into_iter();
         let mut replies = Vec::with_capacity(checks.len());
         for (at, (check, route)) in checks.iter().zip(routes).enumerate() {
@@ -269,34 +278,6 @@ impl Engine {
             });
         }
         Ok(replies)
-    }
-
-    /// Charges the checks that can be refused: all of them or none.
-    async fn charge_enforced(
-        &self,
-        deadline: Option<Duration>,
-        verb: Verb,
-        checks: &[Check<'_>],
-        variants: Variants,
-    ) -> Result<Charged, StoreError> {
-        let mut routes = Vec::with_capacity(checks.len());
-        for check in checks {
-            routes.push(self.route(verb, check, variants).await?);
-        }
-        let is_blocked = verb == Verb::Check && routes.iter().any(Route::is_blocked);
-        let verb = if is_blocked { Verb::Peek } else { verb };
-        let mut charges = Vec::with_capacity(checks.len());
-        for (check, route) in checks.iter().zip(&routes) {
-            if let Route::Store(policy) = route {
-                charges.push(Charge::new(policy.name(), check.key.bytes(), check.cost.clone()));
-            }
-        }
-        let answers = if charges.is_empty() {
-            Vec::new()
-        } else {
-            self.apply_charges(deadline, verb, &charges).await?
-        };
-        Ok(Charged { routes, answers, is_blocked })
     }
 
     /// What decides about a check. [`waterclock::Scope`] knows the order of precedence.
@@ -360,133 +341,6 @@ fn answer_of_only_limit(decision: Decision) -> Answer {
         reset_after: decision.reset_after(),
     };
     Answer { decision, limits: vec![limit], source: Source::Authoritative }
-}
-
-/// A check of a key that its policy is not rolled out to: the place among all checks, and the policy.
-struct Shadowed {
-    at: usize,
-    policy: Arc<Policy>,
-}
-
-impl Shadowed {
-    fn of((at, route): (usize, &Route)) -> Option<Shadowed> {
-        match route {
-            Route::Shadow(policy) => Some(Shadowed { at, policy: Arc::clone(policy) }),
-            Route::Answered { .. } | Route::Store(_) => None,
-        }
-    }
-}
-
-/// Charges of one key under one policy, which the store sums.
-struct SharedBudget<'a> {
-    charges: Vec<Charge<'a>>,
-    checks: Vec<&'a Shadowed>,
-}
-
-/// What one round of shadow charges has brought.
-#[derive(Default)]
-struct Round {
-    replies: HashMap<usize, Reply>,
-    /// Checks whose policy the store does not know; nothing was charged for them.
-    unknown: Vec<usize>,
-    error: Option<StoreError>,
-}
-
-/// Shadow checks charge the policy's own state, so that a larger rollout finds what was spent. They run
-/// after the other checks, in separate calls: they are not part of all or nothing, and their failures must not undo or
-/// repeat the charges of the others.
-impl Engine {
-    /// The replies by the place of their checks. A check without a reply is admitted, as all in shadow are.
-    async fn charge_shadows(
-        &self,
-        deadline: Option<Duration>,
-        verb: Verb,
-        checks: &[Check<'_>],
-        in_shadow: Vec<Shadowed>,
-        is_alone: bool,
-    ) -> Result<HashMap<usize, Reply>, StoreError> {
-        let mut first = self.charge_round(deadline, verb, checks, &in_shadow).await;
-        let mut retried = Vec::new();
-        for at in first.unknown {
-            // Only these: the others were charged.
-            if let Some(check) = checks.get(at)
-                && let Ok(Route::Shadow(policy)) = self.route(verb, check, Variants::Skip).await
-            {
-                retried.push(Shadowed { at, policy });
-            }
-        }
-        if !retried.is_empty() {
-            let second = self.charge_round(deadline, verb, checks, &retried).await;
-            first.replies.extend(second.replies);
-            let gone = second.unknown.first().and_then(|at| {
-                let shadowed = retried.iter().find(|shadowed| shadowed.at == *at)?;
-                Some(StoreError::UnknownPolicy(shadowed.policy.name().to_owned()))
-            });
-            first.error = first.error.or(second.error).or(gone);
-        }
-        match first.error {
-            Some(error) if fails_the_call(verb, &error, is_alone) => Err(error),
-            _ => Ok(first.replies),
-        }
-    }
-
-    async fn charge_round(
-        &self,
-        deadline: Option<Duration>,
-        verb: Verb,
-        checks: &[Check<'_>],
-        in_shadow: &[Shadowed],
-    ) -> Round {
-        let budgets = budgets(checks, in_shadow);
-        let answers = join_all(
-            budgets.iter().map(|budget| self.apply_charges(deadline, verb, &budget.charges)),
-        )
-        .await;
-        let mut round = Round::default();
-        for (budget, answers) in budgets.iter().zip(answers) {
-            match answers {
-                Ok(answers) => {
-                    let checks = budget.charges.iter().zip(&budget.checks);
-                    for ((charge, Shadowed { at, policy }), answer) in checks.zip(answers) {
-                        let reply = Reply::in_shadow(policy, answer, &charge.cost);
-                        round.replies.insert(*at, reply);
-                    }
-                }
-                Err(StoreError::UnknownPolicy(_)) => {
-                    round.unknown.extend(budget.checks.iter().map(|shadowed| shadowed.at));
-                }
-                Err(error) => round.error = Some(error),
-            }
-        }
-        round
-    }
-}
-
-fn budgets<'a>(checks: &'a [Check<'_>], in_shadow: &'a [Shadowed]) -> Vec<SharedBudget<'a>> {
-    let mut budgets: Vec<SharedBudget<'a>> = Vec::new();
-    for shadowed in in_shadow {
-        let Some(check) = checks.get(shadowed.at) else { continue };
-        let charge = Charge::new(shadowed.policy.name(), check.key.bytes(), check.cost.clone());
-        let is_same = |budget: &&mut SharedBudget<'_>| {
-            let of = |other: &Charge<'_>| other.policy == charge.policy && other.key == charge.key;
-            budget.charges.iter().any(of)
-        };
-        match budgets.iter_mut().find(is_same) {
-            Some(budget) => {
-                budget.charges.push(charge);
-                budget.checks.push(shadowed);
-            }
-            None => budgets.push(SharedBudget { charges: vec![charge], checks: vec![shadowed] }),
-        }
-    }
-    budgets
-}
-
-/// A store that fails refuses no key in shadow. But a refund or a reset that did not happen is an error; and so is a
-/// check that is wrong in itself, if nothing was charged for it.
-fn fails_the_call(verb: Verb, error: &StoreError, is_alone: bool) -> bool {
-    let admits = matches!(verb, Verb::Check | Verb::Peek);
-    !admits || (is_alone && error.failure().is_none())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod rate;
 mod redis;
 mod reply;
 mod reservation;
+mod shadow;
 mod snapshot;
 mod store;
 mod throttle;

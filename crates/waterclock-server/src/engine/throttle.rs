@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock::{
-    Charge, Decision, DynStore, Gcra, Limit, MAX_UNITS, MemoryStore, Migration, Policy,
-    PolicyHandle, Store, StoreError, TscClock, Verb,
+    Charge, Decision, DynStore, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, Store,
+    StoreError, TscClock, Verb,
 };
 
 use super::{Engine, Outcome, missing_answer};
@@ -34,24 +34,29 @@ pub struct ThrottleNumbers {
 }
 
 impl ThrottleNumbers {
-    /// The error completes a sentence.
-    fn limit(self) -> Result<Gcra, String> {
-        let capacity = self.max_burst.saturating_add(1);
-        if capacity > MAX_UNITS || self.count > MAX_UNITS {
+    /// The policy with these numbers. The error completes a sentence.
+    fn policy(self) -> Result<Policy, String> {
+        let ThrottleNumbers { max_burst, count, period_s } = self;
+        let capacity = max_burst.saturating_add(1);
+        if capacity > MAX_UNITS || count > MAX_UNITS {
             return Err(format!("max_burst and count must be below {MAX_UNITS}"));
         }
-        let gcra = Gcra::new(self.count, Duration::from_secs(self.period_s))
+        let gcra = Gcra::new(count, Duration::from_secs(period_s))
             .map_err(|error| error.to_string())?
             .with_capacity(capacity);
         if gcra.capacity() < capacity {
             return Err("max_burst takes more than 100 years to refill at this rate".to_owned());
         }
-        Ok(gcra)
+        let name = format!("{FAMILY}@{max_burst}/{count}/{period_s}");
+        Policy::new(&name, [gcra.with_name(LIMIT)]).map_err(|error| error.to_string())
     }
 
-    fn policy(self) -> Result<Policy, String> {
-        let name = format!("{FAMILY}@{}/{}/{}", self.max_burst, self.count, self.period_s);
-        Policy::new(&name, [self.limit()?.with_name(LIMIT)]).map_err(|error| error.to_string())
+    /// How long an empty key takes to refill.
+    fn full_in(self) -> Duration {
+        let capacity = u128::from(self.max_burst) + 1;
+        let ns = capacity * u128::from(self.period_s) * 1_000_000_000;
+        let ns = ns.div_ceil(u128::from(self.count).max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 }
 
@@ -59,32 +64,12 @@ impl ThrottleNumbers {
 pub struct ThrottlePolicy {
     /// Its numbers.
     pub numbers: ThrottleNumbers,
+    /// How long an empty key takes to refill. A key that was charged under other numbers can take longer, and then
+    /// even a peek is refused.
+    pub full_in: Duration,
     policy: Policy,
     /// The policy in the memory store, looked up beforehand; `None` on a shared store.
     handle: Option<PolicyHandle<TscClock>>,
-    full_in: Duration,
-}
-
-impl ThrottlePolicy {
-    fn new(
-        numbers: ThrottleNumbers,
-        policy: Policy,
-        memory: Option<&MemoryStore<TscClock>>,
-    ) -> ThrottlePolicy {
-        let handle = memory.and_then(|store| store.policy(policy.name()));
-        let capacity = u128::from(numbers.max_burst) + 1;
-        let ns = capacity * u128::from(numbers.period_s) * 1_000_000_000;
-        let ns = ns.div_ceil(u128::from(numbers.count).max(1));
-        let full_in = Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
-        ThrottlePolicy { numbers, policy, handle, full_in }
-    }
-
-    /// How long an empty key takes to refill. A key that was charged under other numbers can take longer, and then
-    /// even a peek is refused.
-    #[must_use]
-    pub fn full_in(&self) -> Duration {
-        self.full_in
-    }
 }
 
 /// The policies in use.
@@ -137,7 +122,9 @@ impl Engine {
             return Err(StoreError::Unfit(reason));
         }
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
-        let variant = Arc::new(ThrottlePolicy::new(numbers, policy, self.memory()));
+        let handle = self.memory().and_then(|store| store.policy(policy.name()));
+        let full_in = numbers.full_in();
+        let variant = Arc::new(ThrottlePolicy { numbers, full_in, policy, handle });
         // The first one stays: other connections may have it already.
         Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))
     }
@@ -158,9 +145,7 @@ impl Engine {
             Verb::Peek => handle.peek(key, cost),
             Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
         };
-        if verb == Verb::Check {
-            self.count_throttled(face, key, Outcome::of(&variant.policy, &decision));
-        }
+        self.count_throttled(face, variant, verb, key, &decision);
         Some(decision)
     }
 
@@ -175,25 +160,25 @@ impl Engine {
     ) -> Result<Decision, StoreError> {
         let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
         let answers = self.apply_charges(None, verb, &[charge]).await;
-        match answers.map(|answers| answers.into_iter().next()) {
-            Ok(Some(answer)) => {
-                if verb == Verb::Check {
-                    let outcome = Outcome::of(&variant.policy, &answer.decision);
-                    self.count_throttled(face, key, outcome);
-                }
-                Ok(answer.decision)
-            }
-            Ok(None) => Err(missing_answer()),
-            Err(error) => {
-                self.throttle.tally.count(face, Outcome::Error);
-                Err(error)
-            }
-        }
+        let answers = answers.inspect_err(|_| self.throttle.tally.count(face, Outcome::Error))?;
+        let answer = answers.into_iter().next().ok_or_else(missing_answer)?;
+        self.count_throttled(face, variant, verb, key, &answer.decision);
+        Ok(answer.decision)
     }
 
     #[inline]
-    fn count_throttled(&self, face: Face, key: &[u8], outcome: Outcome) {
-        self.count_as(face, (FAMILY, &self.throttle.tally), key, outcome);
+    fn count_throttled(
+        &self,
+        face: Face,
+        variant: &ThrottlePolicy,
+        verb: Verb,
+        key: &[u8],
+        decision: &Decision,
+    ) {
+        if verb == Verb::Check {
+            let outcome = Outcome::of(&variant.policy, decision);
+            self.count_as(face, (FAMILY, &self.throttle.tally), key, outcome);
+        }
     }
 
     /// Resets a key, whatever numbers it was checked with. Returns whether it had spent anything.

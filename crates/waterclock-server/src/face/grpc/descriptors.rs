@@ -8,8 +8,7 @@ use tonic::Status;
 use waterclock::{Source, StoreError, Verb};
 
 use super::request::{Descriptor, Hits, LimitOverride};
-use super::{bad_key, store_failed};
-use crate::engine::{ActivePolicy, Caller, Check, Plan, Rate, Reply, TIER};
+use crate::engine::{ActivePolicy, BadKey, Caller, Check, Plan, Rate, Reply, TIER};
 use crate::observe::Face;
 use crate::rules::{Effect, Rule};
 use crate::server::Server;
@@ -64,16 +63,52 @@ pub(super) async fn decide<'p>(
 ) -> Result<Vec<Outcome<'p>>, Status> {
     let now = Instant::now();
     let matched = match_rules(plan, domain, descriptors);
-    let mut calls = Calls::default();
+    // Peeks first, which can only refuse; then the charges, all or none; then the refunds. Mostly this is one call.
+    let mut batches =
+        [Verb::Peek, Verb::Check, Verb::Refund].map(|verb| (verb, Vec::new(), Vec::new()));
     for (at, (descriptor, matched)) in descriptors.iter().zip(&matched).enumerate() {
-        match matched {
-            Matched::Unlimited => {}
-            Matched::Refused(_) => calls.is_refused = true,
-            Matched::Limited(rule, policy) => calls.add(at, domain, rule, policy, descriptor)?,
+        if let Matched::Limited(rule, policy) = matched {
+            let (_, places, checks) = &mut batches[match descriptor.hits {
+                Hits::Peek => 0,
+                Hits::Charge(_) => 1,
+                Hits::Refund(_) => 2,
+            }];
+            places.push(at);
+            checks.push(
+                to_check(domain, rule, policy, descriptor).map_err(|bad| {
+                    Status::invalid_argument(format!("`descriptors[{at}]`: {bad}"))
+                })?,
+            );
         }
     }
-    let replies = calls.run(server, now + STORE_DEADLINE, descriptors.len());
-    let replies = timeout_at(now + REQUEST_DEADLINE, replies)
+    let mut refused = matched.iter().any(|matched| matches!(matched, Matched::Refused(_)));
+    let mut replies: Vec<Option<Reply>> = vec![None; descriptors.len()];
+    let deciding = async {
+        for (mut verb, places, mut checks) in batches {
+            if checks.is_empty() {
+                continue;
+            }
+            if refused {
+                if verb == Verb::Refund {
+                    let nothing = |check: &mut Check<'_>| {
+                        check.cost = check.policy.scope().policy().requests(0);
+                    };
+                    checks.iter_mut().for_each(nothing);
+                }
+                verb = Verb::Peek;
+            }
+            let deadline = (now + STORE_DEADLINE).saturating_duration_since(Instant::now());
+            let caller = Caller { face: Face::Grpc, deadline: Some(deadline) };
+            for (at, reply) in
+                places.into_iter().zip(server.engine.apply(caller, verb, &checks).await?)
+            {
+                refused |= reply.is_refusal();
+                replies[at] = Some(reply);
+            }
+        }
+        Ok(())
+    };
+    timeout_at(now + REQUEST_DEADLINE, deciding)
         .await
         .map_err(|_| Status::unavailable("the store did not answer in time"))?
         .map_err(|error| store_failed(&error))?;
@@ -88,6 +123,39 @@ pub(super) async fn decide<'p>(
         (Matched::Unlimited | Matched::Limited(..), _) => Outcome::Unlimited,
     };
     Ok(descriptors.iter().zip(matched).zip(replies).map(outcome).collect())
+}
+
+fn to_check<'a>(
+    domain: &str,
+    rule: &Rule,
+    policy: &'a ActivePolicy,
+    descriptor: &Descriptor<'a>,
+) -> Result<Check<'a>, BadKey> {
+    let units = match descriptor.hits {
+        // A peek asks whether one unit is left.
+        Hits::Peek => 1,
+        Hits::Charge(units) | Hits::Refund(units) => units,
+    };
+    let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
+    Ok(Check {
+        policy,
+        key: rule.key(policy, domain, &descriptor.entries)?,
+        cost: policy.scope().policy().requests(units),
+        tier: tier.map(|(_, tier)| Cow::Borrowed(*tier)),
+        rate: descriptor.rate(),
+    })
+}
+
+/// A store that fails is unavailable, whatever the failure; it never refuses.
+fn store_failed(error: &StoreError) -> Status {
+    match error {
+        StoreError::Failed { kind, .. } | StoreError::Denied { kind, .. } => {
+            Status::unavailable(format!("the store failed ({})", kind.name()))
+        }
+        StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),
+        StoreError::Unfit(reason) => Status::failed_precondition(reason.clone()),
+        _ => Status::internal(error.to_string()),
+    }
 }
 
 /// Finds the rule of each descriptor, and leaves out those that the rule of another one replaces.
@@ -118,95 +186,4 @@ fn match_rules<'p>(
         }
     };
     descriptors.iter().zip(&rules).map(matched).collect()
-}
-
-/// The calls of the engine that one request takes: mostly one.
-#[derive(Default)]
-struct Calls<'a> {
-    peeks: Batch<'a>,
-    charges: Batch<'a>,
-    refunds: Batch<'a>,
-    is_refused: bool,
-}
-
-/// Checks of one call, with the places of their descriptors.
-#[derive(Default)]
-struct Batch<'a> {
-    checks: Vec<Check<'a>>,
-    places: Vec<usize>,
-}
-
-impl<'a> Calls<'a> {
-    fn add(
-        &mut self,
-        at: usize,
-        domain: &str,
-        rule: &Rule,
-        policy: &'a ActivePolicy,
-        descriptor: &Descriptor<'a>,
-    ) -> Result<(), Status> {
-        let (batch, units) = match descriptor.hits {
-            // A peek asks whether one unit is left.
-            Hits::Peek => (&mut self.peeks, 1),
-            Hits::Charge(units) => (&mut self.charges, units),
-            Hits::Refund(units) => (&mut self.refunds, units),
-        };
-        let key = rule.key(policy, domain, &descriptor.entries);
-        let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
-        batch.checks.push(Check {
-            policy,
-            key: key.map_err(|bad| bad_key(at, &bad))?,
-            cost: policy.scope().policy().requests(units),
-            tier: tier.map(|(_, tier)| Cow::Borrowed(*tier)),
-            rate: descriptor.rate(),
-        });
-        batch.places.push(at);
-        Ok(())
-    }
-
-    /// Peeks first, which can only refuse; then the charges, all or none; then the refunds.
-    async fn run(
-        mut self,
-        server: &Server,
-        until: Instant,
-        descriptors: usize,
-    ) -> Result<Vec<Option<Reply>>, StoreError> {
-        let mut replies = vec![None; descriptors];
-        let mut refused = self.is_refused;
-        refused |= self.peeks.run(server, until, Verb::Peek, &mut replies).await?;
-        let verb = if refused { Verb::Peek } else { Verb::Check };
-        refused |= self.charges.run(server, until, verb, &mut replies).await?;
-        if refused {
-            for check in &mut self.refunds.checks {
-                check.cost = check.policy.scope().policy().requests(0);
-            }
-        }
-        let verb = if refused { Verb::Peek } else { Verb::Refund };
-        self.refunds.run(server, until, verb, &mut replies).await?;
-        Ok(replies)
-    }
-}
-
-impl Batch<'_> {
-    /// Returns whether one of the checks was refused.
-    async fn run(
-        &self,
-        server: &Server,
-        until: Instant,
-        verb: Verb,
-        replies: &mut [Option<Reply>],
-    ) -> Result<bool, StoreError> {
-        if self.checks.is_empty() {
-            return Ok(false);
-        }
-        let deadline = Some(until.saturating_duration_since(Instant::now()));
-        let caller = Caller { face: Face::Grpc, deadline };
-        let mut refused = false;
-        let answered = server.engine.apply(caller, verb, &self.checks).await?;
-        for (at, reply) in self.places.iter().zip(answered) {
-            refused |= reply.is_refusal();
-            replies[*at] = Some(reply);
-        }
-        Ok(refused)
-    }
 }

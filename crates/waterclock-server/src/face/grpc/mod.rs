@@ -26,7 +26,6 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
-use waterclock::StoreError;
 
 use self::descriptors::decide;
 use self::health::Phases;
@@ -34,7 +33,6 @@ use self::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLim
 use self::request::MAX_MESSAGE;
 use self::response::response;
 use crate::access::{Attempt, Role, bearer};
-use crate::engine::BadKey;
 use crate::observe::Face;
 use crate::server::Server;
 
@@ -105,20 +103,4 @@ fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
             wait.as_secs() + 1
         ))),
     }
-}
-
-/// A store that fails is unavailable, whatever the failure; it never refuses.
-fn store_failed(error: &StoreError) -> Status {
-    match error {
-        StoreError::Failed { kind, .. } | StoreError::Denied { kind, .. } => {
-            Status::unavailable(format!("the store failed ({})", kind.name()))
-        }
-        StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),
-        StoreError::Unfit(reason) => Status::failed_precondition(reason.clone()),
-        _ => Status::internal(error.to_string()),
-    }
-}
-
-fn bad_key(descriptor: usize, bad: &BadKey) -> Status {
-    Status::invalid_argument(format!("`descriptors[{descriptor}]`: {bad}"))
 }

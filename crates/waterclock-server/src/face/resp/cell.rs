@@ -1,13 +1,11 @@
 //! `CL.THROTTLE`, as redis-cell answers it, and `DEL` for its keys.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use waterclock::{Decision, Verb};
 
-use super::commands::{Next, shown};
+use super::commands::{ErrorReply, Next, shown};
 use super::parse::Command;
-use super::pending::Pending;
 use super::session::Session;
 use super::write::Replies;
 use crate::engine::{Engine, MAX_KEY, ThrottleNumbers, ThrottlePolicy};
@@ -19,15 +17,12 @@ const USAGE: &str = "Cell error: Usage: cl.throttle <key> <max_burst> <count per
 /// `CL.THROTTLE key max_burst count period [quantity]`.
 #[inline]
 pub(super) fn throttle<'t>(
-    engine: &Engine,
+    engine: &'t Engine,
     session: &mut Session,
     command: Command<'t, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
-    let (key, numbers, quantity) = match read(command) {
-        Ok(read) => read,
-        Err(text) => return Next::error(replies, &text),
-    };
+) -> Result<Next<'t>, ErrorReply> {
+    let (key, numbers, quantity) = read(command)?;
     let cost = quantity.unsigned_abs();
     let verb = match quantity {
         1.. => Verb::Check,
@@ -41,10 +36,18 @@ pub(super) fn throttle<'t>(
         && let Some(decision) = engine.throttle_now(Face::Resp, policy, verb, key, cost)
     {
         write_decision(policy, verb, &decision, replies);
-        return Next::Decided;
+        return Ok(Next::Decided);
     }
-    let policy = session.throttle.as_ref().map(Arc::clone);
-    Next::Wait(Pending::Throttle { verb, numbers, policy, key, cost })
+    let (known, mut reply) = (session.throttle.clone(), replies.another());
+    Ok(Next::wait(verb, async move {
+        let policy = match known {
+            Some(policy) => policy,
+            None => engine.throttle_policy(numbers).await?,
+        };
+        let decision = engine.throttle(Face::Resp, &policy, verb, key, cost).await?;
+        write_decision(&policy, verb, &decision, &mut reply);
+        Ok(reply)
+    }))
 }
 
 /// The error is the whole reply, in redis-cell's words where it has the same error.
@@ -96,18 +99,13 @@ fn integer(argument: &[u8]) -> Result<i64, String> {
 
 /// Five numbers: limited, limit, remaining, seconds until a retry can pass, seconds until full.
 #[inline]
-pub(super) fn write_decision(
-    policy: &ThrottlePolicy,
-    verb: Verb,
-    decision: &Decision,
-    replies: &mut Replies,
-) {
+fn write_decision(policy: &ThrottlePolicy, verb: Verb, decision: &Decision, replies: &mut Replies) {
     let reset = decision.reset_after();
     let (limited, retry) = match verb {
         Verb::Check => (!decision.is_allowed(), decision.retry_after()),
         // A key that has spent more under other numbers than fits here is limited even at cost 0.
         _ => {
-            let over = reset.saturating_sub(policy.full_in());
+            let over = reset.saturating_sub(policy.full_in);
             (!over.is_zero(), Some(over))
         }
     };
@@ -131,9 +129,20 @@ fn units(units: Option<u64>) -> i64 {
 }
 
 /// `DEL key…` resets keys of `CL.THROTTLE`; the reply is how many had spent anything.
-pub(super) fn del<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'t> {
-    if let Err(text) = command.from(1).try_for_each(check_length) {
-        return Next::error(replies, &text);
-    }
-    Next::Wait(Pending::Delete { keys: command.from(1).collect() })
+pub(super) fn del<'t>(
+    engine: &'t Engine,
+    command: Command<'t, '_>,
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
+    command.from(1).try_for_each(check_length)?;
+    let keys: Vec<&[u8]> = command.from(1).collect();
+    let mut reply = replies.another();
+    Ok(Next::wait_alone(async move {
+        let mut deleted = 0;
+        for key in keys {
+            deleted += i64::from(engine.reset_throttled(key).await?);
+        }
+        reply.integer(deleted);
+        Ok(reply)
+    }))
 }

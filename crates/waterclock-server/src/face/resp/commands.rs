@@ -1,9 +1,11 @@
 //! The commands, the permission each needs, and where it is handled.
 
-use waterclock::Verb;
+use std::borrow::Cow;
+use std::pin::Pin;
+
+use waterclock::{StoreError, Verb};
 
 use super::parse::Command;
-use super::pending::Pending;
 use super::session::{Permission, Session};
 use super::write::Replies;
 use super::{cell, rl, session};
@@ -106,37 +108,67 @@ pub(super) enum Next<'t> {
     Close,
 }
 
-impl Next<'_> {
-    /// The reply is an error.
-    #[cold]
-    pub(super) fn error(replies: &mut Replies, text: &str) -> Self {
-        replies.error(text);
-        Next::Replied
+/// A reply that needs the store.
+pub(super) struct Pending<'t> {
+    /// Whether the command must not run at the same time as those around it.
+    pub(super) runs_alone: bool,
+    pub(super) reply: PendingReply<'t>,
+}
+
+pub(super) type PendingReply<'t> =
+    Pin<Box<dyn Future<Output = Result<Replies, StoreError>> + Send + 't>>;
+
+impl<'t> Next<'t> {
+    /// Asks the store with a verb. Verbs that neither check nor peek run alone.
+    pub(super) fn wait(
+        verb: Verb,
+        reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
+    ) -> Next<'t> {
+        let runs_alone = !matches!(verb, Verb::Check | Verb::Peek);
+        Next::Wait(Pending { runs_alone, reply: Box::pin(reply) })
+    }
+
+    pub(super) fn wait_alone(
+        reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
+    ) -> Next<'t> {
+        Next::Wait(Pending { runs_alone: true, reply: Box::pin(reply) })
+    }
+}
+
+/// A reply that is an error.
+#[derive(Debug)]
+pub(super) struct ErrorReply {
+    pub(super) text: Cow<'static, str>,
+    /// Whether the connection closes.
+    pub(super) closes: bool,
+}
+
+impl<T: Into<Cow<'static, str>>> From<T> for ErrorReply {
+    fn from(text: T) -> ErrorReply {
+        ErrorReply { text: text.into(), closes: false }
     }
 }
 
 /// Runs one command, as far as that does not need a future.
 #[inline]
 pub(super) fn dispatch<'t>(
-    server: &Server,
+    server: &'t Server,
     plan: &'t Plan,
     session: &mut Session,
     overloaded: bool,
     command: Command<'t, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
-    let Some(name) = command.get(0) else { return Next::Replied };
+) -> Result<Next<'t>, ErrorReply> {
+    let Some(name) = command.get(0) else { return Ok(Next::Replied) };
     let Some(spec) = find(name) else {
-        if session.permission == Permission::None {
-            return Next::error(replies, "NOAUTH Authentication required.");
-        }
-        return unknown(command, replies);
+        return Err(match session.permission {
+            Permission::None => "NOAUTH Authentication required.".into(),
+            Permission::Read | Permission::Check => unknown(command).into(),
+        });
     };
-    if let Some(text) = denial(spec, session.permission, overloaded) {
-        return Next::error(replies, text);
-    }
+    permit(spec, session.permission, overloaded)?;
     if command.len() < spec.least || command.len() > spec.most {
-        return arity(replies, spec.name);
+        return Err(arity(spec.name).into());
     }
     let engine = &server.engine;
     match spec.id {
@@ -145,22 +177,22 @@ pub(super) fn dispatch<'t>(
         Name::RlPeek => return rl::decide(engine, plan, Verb::Peek, command, replies),
         Name::RlRefund => return rl::decide(engine, plan, Verb::Refund, command, replies),
         Name::RlReset => return rl::decide(engine, plan, Verb::Reset, command, replies),
-        Name::Del => return cell::del(command, replies),
-        Name::RlReserve => return rl::reserve(plan, command, replies),
-        Name::RlCommit => return rl::commit(command, replies),
-        Name::RlCancel => return rl::cancel(command, replies),
-        Name::RlReport => return rl::report(plan, command, replies),
+        Name::Del => return cell::del(engine, command, replies),
+        Name::RlReserve => return rl::reserve(engine, plan, command, replies),
+        Name::RlCommit => return rl::commit(engine, command, replies),
+        Name::RlCancel => return rl::cancel(engine, command, replies),
+        Name::RlReport => return rl::report(engine, plan, command, replies),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
-        Name::Hello => return session::hello(server, session, command, replies),
-        Name::Auth => return session::auth(server, session, command, replies),
-        Name::Select => session::select(command, replies),
-        Name::Client => return session::client(session, command, replies),
-        Name::Command => return describe_commands(command, replies),
+        Name::Hello => session::hello(server, session, command, replies)?,
+        Name::Auth => session::auth(server, session, command, replies)?,
+        Name::Select => session::select(command, replies)?,
+        Name::Client => session::client(session, command, replies)?,
+        Name::Command => describe_commands(command, replies)?,
         Name::Info => session::info(server, replies),
         Name::Quit => {
             replies.simple("OK");
-            return Next::Close;
+            return Ok(Next::Close);
         }
         Name::Reset => {
             session.reset(server);
@@ -168,14 +200,14 @@ pub(super) fn dispatch<'t>(
             replies.simple("RESET");
         }
     }
-    Next::Replied
+    Ok(Next::Replied)
 }
 
-/// Why a client may not run a command now.
+/// Whether a client may run a command now.
 #[inline]
-fn denial(spec: &Spec, permission: Permission, overloaded: bool) -> Option<&'static str> {
+fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &'static str> {
     let needs = match spec.id {
-        Name::Auth | Name::Hello | Name::Quit | Name::Reset => return None,
+        Name::Auth | Name::Hello | Name::Quit | Name::Reset => return Ok(()),
         Name::ClThrottle
         | Name::Del
         | Name::RlCheck
@@ -189,23 +221,23 @@ fn denial(spec: &Spec, permission: Permission, overloaded: bool) -> Option<&'sta
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;
     match permission {
-        Permission::None => Some("NOAUTH Authentication required."),
+        Permission::None => Err("NOAUTH Authentication required."),
         Permission::Read if needs == Permission::Check => {
-            Some("NOPERM this token has no permission to run this command; it needs the role check")
+            Err("NOPERM this token has no permission to run this command; it needs the role check")
         }
-        _ if decides && overloaded => Some("BUSY the server is overloaded; try again"),
-        _ => None,
+        _ if decides && overloaded => Err("BUSY the server is overloaded; try again"),
+        _ => Ok(()),
     }
 }
 
 #[cold]
-pub(super) fn arity<'t>(replies: &mut Replies, name: &str) -> Next<'t> {
-    Next::error(replies, &format!("ERR wrong number of arguments for '{name}' command"))
+pub(super) fn arity(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
 }
 
 /// In the words of Redis, because clients match them.
 #[cold]
-fn unknown<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Next<'t> {
+fn unknown(command: Command<'_, '_>) -> String {
     let name = shown(command.get(0).unwrap_or_default(), 128);
     let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
     let longest = text.len() + 128;
@@ -215,7 +247,7 @@ fn unknown<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Next<'t> {
         }
         text.push_str(&format!("'{}' ", shown(argument, longest - text.len())));
     }
-    Next::error(replies, &text)
+    text
 }
 
 /// The beginning of what a client sent, with unprintable bytes replaced.
@@ -224,7 +256,7 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> String {
     bytes.iter().take(most).map(|byte| char::from(printable(byte))).collect()
 }
 
-fn describe_commands<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Next<'t> {
+fn describe_commands(command: Command<'_, '_>, replies: &mut Replies) -> Result<(), String> {
     let subcommand = command.get(1);
     if subcommand.is_none() {
         replies.array(COMMANDS.len());
@@ -244,9 +276,9 @@ fn describe_commands<'t>(command: Command<'_, '_>, replies: &mut Replies) -> Nex
         }
     } else {
         let subcommand = shown(subcommand.unwrap_or_default(), 128);
-        replies.error(&format!("ERR unknown subcommand '{subcommand}'. Try COMMAND HELP."));
+        return Err(format!("ERR unknown subcommand '{subcommand}'. Try COMMAND HELP."));
     }
-    Next::Replied
+    Ok(())
 }
 
 /// Name, number of arguments (negative: or more), flags, and where the keys are.

@@ -8,7 +8,6 @@ mod cell;
 mod commands;
 mod io;
 pub mod parse;
-mod pending;
 mod rl;
 mod session;
 mod write;
@@ -20,10 +19,9 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncRead, AsyncWrite};
 use waterclock::{Clock, Timestamp};
 
-use self::commands::{Next, dispatch};
+use self::commands::{Next, PendingReply, dispatch};
 use self::io::{ReceiveBuffer, Waited, Waits, close, send};
 use self::parse::{Fault, Parser};
-use self::pending::Answered;
 use self::session::Session;
 use self::write::Replies;
 use crate::Server;
@@ -160,19 +158,25 @@ impl Connection {
             let command = self.parser.command(rest);
             let (session, replies) = (&mut self.session, &mut self.replies);
             match dispatch(server, &plan, session, permit.is_none(), command, replies) {
-                Next::Replied => {}
-                Next::Decided => decided = true,
-                Next::Close => break End::Close,
-                Next::Wait(pending) => {
-                    if pending.runs_alone() || !is_shared {
+                Ok(Next::Replied) => {}
+                Ok(Next::Decided) => decided = true,
+                Ok(Next::Close) => break End::Close,
+                Ok(Next::Wait(pending)) => {
+                    if pending.runs_alone || !is_shared {
                         splice(&mut places, &mut waiting, replies).await;
-                        pending.run(engine).await.write(replies);
+                        replies.append(pending.reply.await);
                     } else {
                         places.push(replies.len());
-                        waiting.push(pending.run(engine));
+                        waiting.push(pending.reply);
                     }
                     if waiting.len() >= MAX_PENDING {
                         splice(&mut places, &mut waiting, replies).await;
+                    }
+                }
+                Err(error) => {
+                    replies.error(&error.text);
+                    if error.closes {
+                        break End::Close;
                     }
                 }
             }
@@ -194,9 +198,9 @@ impl Connection {
 }
 
 /// Waits for all pending commands, and puts each reply into its place.
-async fn splice<F: Future<Output = Answered>>(
+async fn splice(
     places: &mut Vec<usize>,
-    waiting: &mut Vec<F>,
+    waiting: &mut Vec<PendingReply<'_>>,
     replies: &mut Replies,
 ) {
     if waiting.is_empty() {
@@ -205,10 +209,10 @@ async fn splice<F: Future<Output = Answered>>(
     let answers = join_all(waiting.drain(..)).await;
     let written = replies.take();
     let mut from = 0;
-    for (place, answered) in places.drain(..).zip(answers) {
+    for (place, reply) in places.drain(..).zip(answers) {
         replies.put_back(&written[from..place]);
         from = place;
-        answered.write(replies);
+        replies.append(reply);
     }
     replies.put_back(&written[from..]);
 }

@@ -5,124 +5,142 @@ use std::time::Duration;
 use waterclock::store::check_reservation_id;
 use waterclock::{
     Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
-    Outcome, Verb,
+    Outcome, Settlement, Verb,
 };
 use waterclock_config::did_you_mean;
 
-use super::commands::{Next, is, shown};
+use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
-use super::pending::Pending;
 use super::write::Replies;
-use crate::engine::{ActivePolicy, Check, Engine, Key, Plan};
+use crate::engine::{Check, Engine, Plan, Terms, missing_answer};
 use crate::observe::Face;
 
 /// `RL.CHECK policy key [cost]`, and the other verbs of the same form.
 #[inline]
 pub(super) fn decide<'t>(
-    engine: &Engine,
+    engine: &'t Engine,
     plan: &'t Plan,
     verb: Verb,
     command: Command<'t, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
-    let read = || {
-        let cost = command.get(3).map(parse_cost).transpose()?;
-        let (policy, key) = policy_and_key(plan, command)?;
-        to_check(policy, key, verb, cost.as_ref())
-    };
-    let check = match read() {
-        Ok(check) => check,
-        Err(text) => return Next::error(replies, &text),
-    };
+) -> Result<Next<'t>, ErrorReply> {
+    let cost = command.get(3).map(parse_cost).transpose()?;
+    let check = to_check(plan, verb, command, cost.as_ref())?;
     if let Some(units) = check.cost.plain()
         && let Some(decision) = engine.decide_now(Face::Resp, verb, check.policy, &check.key, units)
     {
-        write_decision(&decision, replies);
-        return Next::Decided;
+        replies.array(5);
+        write_numbers(&decision, replies);
+        return Ok(Next::Decided);
     }
-    Next::Wait(Pending::Check { verb, check })
+    Ok(ask(engine, verb, check, replies))
 }
 
 /// `RL.REPORT policy key ok|error`.
 pub(super) fn report<'t>(
+    engine: &'t Engine,
     plan: &'t Plan,
     command: Command<'t, '_>,
-    replies: &mut Replies,
-) -> Next<'t> {
-    let read = || {
-        let outcome = command.get(3);
-        let outcome = match (is(outcome, "ok"), is(outcome, "error")) {
-            (true, _) => Outcome::Ok,
-            (_, true) => Outcome::Error,
-            _ => {
-                let found = shown(outcome.unwrap_or_default(), 128);
-                return Err(format!("ERR the outcome must be ok or error, not '{found}'"));
-            }
-        };
-        let (policy, key) = policy_and_key(plan, command)?;
-        if !policy.scope().policy().takes_reports() {
-            let name = policy.name();
-            return Err(format!("ERR policy '{name}' has no error-rate limit to report to"));
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
+    let outcome = command.get(3);
+    let outcome = match (is(outcome, "ok"), is(outcome, "error")) {
+        (true, _) => Outcome::Ok,
+        (_, true) => Outcome::Error,
+        _ => {
+            let found = shown(outcome.unwrap_or_default(), 128);
+            return Err(format!("ERR the outcome must be ok or error, not '{found}'").into());
         }
-        let verb = Verb::Report(outcome);
-        Ok(Pending::Check { verb, check: to_check(policy, key, verb, None)? })
     };
-    read().map_or_else(|text: String| Next::error(replies, &text), Next::Wait)
+    let verb = Verb::Report(outcome);
+    let check = to_check(plan, verb, command, None)?;
+    if !check.policy.scope().policy().takes_reports() {
+        let name = check.policy.name();
+        return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
+    }
+    Ok(ask(engine, verb, check, replies))
 }
 
-/// `RL.RESERVE policy key cost ttl_ms`.
+/// Asks the store. The reply has five numbers: allowed, limit, remaining, milliseconds until a retry can pass,
+/// milliseconds until the key is fresh. −1 stands for a limit that counts no units, and for a retry that never passes.
+fn ask<'t>(engine: &'t Engine, verb: Verb, check: Check<'t>, replies: &Replies) -> Next<'t> {
+    let mut reply = replies.another();
+    Next::wait(verb, async move {
+        let replies = engine.apply(Face::Resp, verb, &[check]).await?;
+        let decided = replies.first().ok_or_else(missing_answer)?;
+        reply.array(5);
+        write_numbers(&decided.answer.decision, &mut reply);
+        Ok(reply)
+    })
+}
+
+/// `RL.RESERVE policy key cost ttl_ms`. The reply has five numbers and the reservation's id, if it was made.
 pub(super) fn reserve<'t>(
+    engine: &'t Engine,
     plan: &'t Plan,
     command: Command<'t, '_>,
-    replies: &mut Replies,
-) -> Next<'t> {
-    let read = || {
-        let cost = parse_cost(command.get(3).unwrap_or_default())?;
-        let ttl = parse_ttl(command.get(4).unwrap_or_default())?;
-        let (policy, key) = policy_and_key(plan, command)?;
-        Ok(Pending::Reserve { check: to_check(policy, key, Verb::Check, Some(&cost))?, ttl })
-    };
-    read().map_or_else(|text: String| Next::error(replies, &text), Next::Wait)
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
+    let cost = parse_cost(command.get(3).unwrap_or_default())?;
+    let ttl = Some(parse_ttl(command.get(4).unwrap_or_default())?);
+    let check = to_check(plan, Verb::Check, command, Some(&cost))?;
+    let mut reply = replies.another();
+    Ok(Next::wait_alone(async move {
+        let terms = Terms { ttl, ..Terms::default() };
+        let holding = engine.reserve(Face::Resp, terms, &[check]).await?;
+        let decided = holding.replies.first().ok_or_else(missing_answer)?;
+        reply.array(6);
+        write_numbers(&decided.answer.decision, &mut reply);
+        match &holding.reservation {
+            Some((id, _)) => reply.bulk(id.as_bytes()),
+            None => reply.null(),
+        }
+        Ok(reply)
+    }))
 }
 
 /// `RL.COMMIT id cost`.
-pub(super) fn commit<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'t> {
-    let read = || {
-        let cost = parse_cost(command.get(2).unwrap_or_default())?;
-        Ok(Pending::Settle { id: reservation_id(command)?, used: Some(cost) })
-    };
-    read().map_or_else(|text: String| Next::error(replies, &text), Next::Wait)
+pub(super) fn commit<'t>(
+    engine: &'t Engine,
+    command: Command<'t, '_>,
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
+    let cost = parse_cost(command.get(2).unwrap_or_default())?;
+    let (id, mut reply) = (reservation_id(command)?, replies.another());
+    Ok(Next::wait_alone(async move {
+        engine.settle(id, Settlement::Commit(&[cost])).await?;
+        reply.simple("OK");
+        Ok(reply)
+    }))
 }
 
 /// `RL.CANCEL id`.
-pub(super) fn cancel<'t>(command: Command<'t, '_>, replies: &mut Replies) -> Next<'t> {
-    match reservation_id(command) {
-        Ok(id) => Next::Wait(Pending::Settle { id, used: None }),
-        Err(text) => Next::error(replies, &text),
-    }
+pub(super) fn cancel<'t>(
+    engine: &'t Engine,
+    command: Command<'t, '_>,
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
+    let (id, mut reply) = (reservation_id(command)?, replies.another());
+    Ok(Next::wait_alone(async move {
+        engine.settle(id, Settlement::Cancel).await?;
+        reply.simple("OK");
+        Ok(reply)
+    }))
 }
 
-/// The policy of the first argument and the key of the second.
+/// A check of the policy in the first argument and the key in the second.
 #[inline]
-fn policy_and_key<'t>(
+fn to_check<'t>(
     plan: &'t Plan,
+    verb: Verb,
     command: Command<'t, '_>,
-) -> Result<(&'t ActivePolicy, Key<'t>), String> {
+    cost: Option<&Cost>,
+) -> Result<Check<'t>, String> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
-    Ok((policy, key))
-}
-
-#[inline]
-fn to_check<'t>(
-    policy: &'t ActivePolicy,
-    key: Key<'t>,
-    verb: Verb,
-    cost: Option<&Cost>,
-) -> Result<Check<'t>, String> {
     Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}"))
 }
 
@@ -162,24 +180,6 @@ fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
     let name = shown(name, 64);
     let hint = did_you_mean(&name, plan.policies().map(|policy| policy.name()));
     format!("ERR there is no policy '{name}'{hint}")
-}
-
-/// Five numbers: allowed, limit, remaining, milliseconds until a retry can pass, milliseconds until the key is fresh.
-/// −1 stands for a limit that counts no units, and for a retry that never passes.
-#[inline]
-pub(super) fn write_decision(decision: &Decision, replies: &mut Replies) {
-    replies.array(5);
-    write_numbers(decision, replies);
-}
-
-/// The five numbers and the id of the reservation, if it was made.
-pub(super) fn write_reservation(decision: &Decision, id: Option<&str>, replies: &mut Replies) {
-    replies.array(6);
-    write_numbers(decision, replies);
-    match id {
-        Some(id) => replies.bulk(id.as_bytes()),
-        None => replies.null(),
-    }
 }
 
 #[inline]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use waterclock::Timestamp;
 
-use super::commands::{Next, arity, is, shown};
+use super::commands::{ErrorReply, arity, is, shown};
 use super::parse::{Bounds, Command};
 use super::write::Replies;
 use crate::Server;
@@ -30,15 +30,6 @@ pub(super) enum Permission {
     Read,
     /// Ask for decisions.
     Check,
-}
-
-/// The outcome of an `AUTH`.
-pub(super) enum Login {
-    Done,
-    /// Unknown token.
-    Wrong,
-    /// Too many wrong tokens from this address; none is accepted for so long.
-    Exhausted(Duration),
 }
 
 /// What a connection remembers of its client.
@@ -76,26 +67,25 @@ impl Session {
         if self.permission == Permission::None { Bounds::STRANGER } else { Bounds::KNOWN }
     }
 
-    pub(super) fn log_in(&mut self, server: &Server, token: &[u8]) -> Login {
+    /// The password is a token. One without the role `check` may still read.
+    fn log_in(&mut self, server: &Server, password: &[u8]) -> Result<(), ErrorReply> {
         // A token is text; the empty string is no token.
-        let token = std::str::from_utf8(token).unwrap_or_default();
-        match self.attempt(server, token) {
-            Ok(permission) => {
-                (self.permission, self.token) = (permission, Some(token.to_owned()));
-                Login::Done
+        let token = std::str::from_utf8(password).unwrap_or_default();
+        let attempt = server.attempt(Face::Resp, self.peer.ip(), Some(token), Role::Check);
+        self.permission = match attempt {
+            Attempt::Granted => Permission::Check,
+            Attempt::Forbidden => Permission::Read,
+            Attempt::Unknown => return Err(WRONG_PASSWORD.into()),
+            Attempt::Exhausted(wait) => {
+                let wait = wait.as_secs() + 1;
+                let text = format!(
+                    "ERR too many wrong passwords from your address; try again in {wait} s"
+                );
+                return Err(ErrorReply { text: text.into(), closes: true });
             }
-            Err(login) => login,
-        }
-    }
-
-    /// A known token without the role `check` may still read.
-    fn attempt(&self, server: &Server, token: &str) -> Result<Permission, Login> {
-        match server.attempt(Face::Resp, self.peer.ip(), Some(token), Role::Check) {
-            Attempt::Granted => Ok(Permission::Check),
-            Attempt::Forbidden => Ok(Permission::Read),
-            Attempt::Unknown => Err(Login::Wrong),
-            Attempt::Exhausted(wait) => Err(Login::Exhausted(wait)),
-        }
+        };
+        self.token = Some(token.to_owned());
+        Ok(())
     }
 
     /// Checks the token again, because a reload may have revoked it.
@@ -122,7 +112,7 @@ impl Session {
 /// The version of Redis that is reported; clients choose their commands by it.
 const REDIS_VERSION: &str = "7.0.0";
 
-const NOT_A_NUMBER: &str = "ERR value is not an integer or out of range";
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 const NO_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the \
                            default user. Are you sure your configuration is correct?";
@@ -138,75 +128,50 @@ pub(super) fn ping(command: Command<'_, '_>, replies: &mut Replies) {
     }
 }
 
-pub(super) fn select(command: Command<'_, '_>, replies: &mut Replies) {
+pub(super) fn select(command: Command<'_, '_>, replies: &mut Replies) -> Result<(), &'static str> {
     let number = command.get(1).and_then(|number| std::str::from_utf8(number).ok());
     match number.and_then(|number| number.parse::<i64>().ok()) {
         Some(0) => replies.simple("OK"),
-        Some(_) => replies.error("ERR DB index is out of range"),
-        None => replies.error(NOT_A_NUMBER),
+        Some(_) => return Err("ERR DB index is out of range"),
+        None => return Err("ERR value is not an integer or out of range"),
     }
+    Ok(())
 }
 
-/// The password is a token; the user name is ignored.
-pub(super) fn auth<'t>(
+/// `AUTH [user] password`: the user name is ignored.
+pub(super) fn auth(
     server: &Server,
     session: &mut Session,
     command: Command<'_, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
+) -> Result<(), ErrorReply> {
     let password = match command.len() {
-        2 if server.is_open() => return Next::error(replies, NO_PASSWORD),
+        2 if server.is_open() => return Err(NO_PASSWORD.into()),
         2 => command.get(1),
         3 => command.get(2),
-        _ => return Next::error(replies, "ERR syntax error"),
+        _ => return Err("ERR syntax error".into()),
     };
-    if let Some(failed) = log_in(server, session, password.unwrap_or_default(), replies) {
-        return failed;
-    }
+    session.log_in(server, password.unwrap_or_default())?;
     replies.simple("OK");
-    Next::Replied
-}
-
-/// `None` if it succeeds; else the reply is written.
-fn log_in<'t>(
-    server: &Server,
-    session: &mut Session,
-    password: &[u8],
-    replies: &mut Replies,
-) -> Option<Next<'t>> {
-    match session.log_in(server, password) {
-        Login::Done => None,
-        Login::Wrong => Some(Next::error(
-            replies,
-            "WRONGPASS invalid username-password pair or user is disabled.",
-        )),
-        Login::Exhausted(wait) => {
-            let wait = wait.as_secs() + 1;
-            replies.error(&format!(
-                "ERR too many wrong passwords from your address; try again in {wait} s"
-            ));
-            Some(Next::Close)
-        }
-    }
+    Ok(())
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it or nothing.
-pub(super) fn hello<'t>(
+pub(super) fn hello(
     server: &Server,
     session: &mut Session,
     command: Command<'_, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
+) -> Result<(), ErrorReply> {
     let mut resp3 = replies.resp3;
     if let Some(version) = command.get(1) {
         resp3 = match version {
             b"2" => false,
             b"3" => true,
             _ if version.is_empty() || !version.iter().all(u8::is_ascii_digit) => {
-                let text = "ERR Protocol version is not an integer or out of range";
-                return Next::error(replies, text);
+                return Err("ERR Protocol version is not an integer or out of range".into());
             }
-            _ => return Next::error(replies, "NOPROTO unsupported protocol version"),
+            _ => return Err("NOPROTO unsupported protocol version".into()),
         };
     }
     let (mut password, mut name) = (None, None);
@@ -220,27 +185,25 @@ pub(super) fn hello<'t>(
             name = first;
             at += 2;
         } else {
-            let text = format!("ERR Syntax error in HELLO option '{}'", shown(option, 128));
-            return Next::error(replies, &text);
+            let option = shown(option, 128);
+            return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
         }
     }
     if name.is_some_and(|name| !is_name(name)) {
-        return Next::error(replies, BAD_NAME);
+        return Err(BAD_NAME.into());
     }
-    if let Some(password) = password
-        && let Some(failed) = log_in(server, session, password, replies)
-    {
-        return failed;
+    if let Some(password) = password {
+        session.log_in(server, password)?;
     }
     if session.permission == Permission::None {
-        return Next::error(replies, HELLO_FIRST);
+        return Err(HELLO_FIRST.into());
     }
     if let Some(name) = name {
         session.name = name.to_vec();
     }
     replies.resp3 = resp3;
     describe_server(session, replies);
-    Next::Replied
+    Ok(())
 }
 
 fn describe_server(session: &Session, replies: &mut Replies) {
@@ -258,15 +221,15 @@ fn describe_server(session: &Session, replies: &mut Replies) {
     replies.array(0);
 }
 
-pub(super) fn client<'t>(
+pub(super) fn client(
     session: &mut Session,
     command: Command<'_, '_>,
     replies: &mut Replies,
-) -> Next<'t> {
+) -> Result<(), ErrorReply> {
     let subcommand = command.get(1).unwrap_or_default();
     let (first, len) = (command.get(2).unwrap_or_default(), command.len());
     match (&*subcommand.to_ascii_uppercase(), len) {
-        (b"SETNAME", 3) if !is_name(first) => return Next::error(replies, BAD_NAME),
+        (b"SETNAME", 3) if !is_name(first) => return Err(BAD_NAME.into()),
         (b"SETNAME", 3) => {
             session.name = first.to_vec();
             replies.simple("OK");
@@ -286,20 +249,20 @@ pub(super) fn client<'t>(
                 replies.simple("OK");
             } else {
                 let option = shown(first, 128);
-                replies.error(&format!("ERR Unrecognized option '{option}'"));
+                return Err(format!("ERR Unrecognized option '{option}'").into());
             }
         }
         (b"NO-EVICT" | b"NO-TOUCH", 3) => replies.simple("OK"),
         (b"SETNAME" | b"GETNAME" | b"ID" | b"INFO" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH", _) => {
             let name = format!("client|{}", shown(subcommand, 16).to_ascii_lowercase());
-            return arity(replies, &name);
+            return Err(arity(&name).into());
         }
         _ => {
             let subcommand = shown(subcommand, 128);
-            replies.error(&format!("ERR unknown subcommand '{subcommand}'. Try CLIENT HELP."));
+            return Err(format!("ERR unknown subcommand '{subcommand}'. Try CLIENT HELP.").into());
         }
     }
-    Next::Replied
+    Ok(())
 }
 
 /// Whether a client name is printable and short.

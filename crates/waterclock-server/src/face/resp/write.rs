@@ -1,5 +1,7 @@
 //! Replies as bytes, in RESP2 or RESP3.
 
+use waterclock::StoreError;
+
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
@@ -17,6 +19,11 @@ impl Replies {
         self.bytes.len()
     }
 
+    /// Replies to the same client that are written apart.
+    pub(super) fn another(&self) -> Replies {
+        Replies { bytes: Vec::new(), resp3: self.resp3 }
+    }
+
     /// What was written so far, taken out.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
@@ -25,6 +32,20 @@ impl Replies {
     /// What was taken out, or a part of it, put back.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A reply that was written apart, or the store's error.
+    pub(super) fn append(&mut self, reply: Result<Replies, StoreError>) {
+        match reply {
+            Ok(reply) => self.bytes.extend(reply.bytes),
+            Err(error) => match error.failure() {
+                // The reason may name hosts.
+                Some(kind) => {
+                    self.error(&format!("UNAVAILABLE the store failed ({})", kind.name()));
+                }
+                None => self.error(&format!("ERR {error}")),
+            },
+        }
     }
 
     /// Clears what was sent. A quiet connection keeps no large buffer.
