@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use waterclock_core::{Cost, Decision, Policy, Rollout};
 
 use crate::store::Answer;
@@ -304,7 +304,7 @@ impl<'a> Subject<'a> {
     /// The client's address, which lists of networks are compared with. See [`Scope::address_in`].
     #[must_use]
     pub fn with_address(mut self, address: Option<IpAddr>) -> Self {
-        self.address = address;
+        self.address = address.map(|address| address.to_canonical());
         self
     }
 
@@ -379,7 +379,7 @@ impl KeyList {
         for entry in entries {
             let entry = entry.as_ref();
             let address = || entry.parse::<IpAddr>().ok().map(IpNet::from);
-            self.networks.extend(entry.parse::<IpNet>().ok().or_else(address));
+            self.networks.extend(entry.parse().ok().or_else(address).map(canonical));
             self.keys.insert(entry.as_bytes().into());
         }
     }
@@ -396,6 +396,14 @@ impl KeyList {
                     self.networks.iter().any(|network| network.contains(&address))
                 }))
     }
+}
+
+/// A network of IPv4-mapped addresses (`::ffff:192.0.2.0/120`) as one of IPv4: addresses are compared in that form.
+fn canonical(network: IpNet) -> IpNet {
+    let IpNet::V6(mapped) = network else { return network };
+    let v4 = mapped.addr().to_ipv4_mapped().zip(mapped.prefix_len().checked_sub(96));
+    let v4 = v4.and_then(|(address, prefix)| Ipv4Net::new(address, prefix).ok());
+    v4.map_or(network, IpNet::V4)
 }
 
 #[cfg(test)]
@@ -416,8 +424,9 @@ mod tests {
             .with_tier("pro", policy("p@pro", 100))
             .with_tier("staff", free("p@staff"))
             .with_tier("same", policy("p", 10))
-            .with_block(["both", "blocked", "192.0.2.0/24"])
+            .with_block(["both", "blocked", "192.0.2.0/24", "::ffff:198.51.100.7"])
             .with_exempt(["both", "exempt", "own-exempt", "10.0.0.0/8", "2001:db8::1"])
+            .with_exempt(["::ffff:203.0.113.0/120"])
             .with_override("own", policy("p@own", 1))
             .with_override("own-exempt", policy("p@own-exempt", 1))
     }
@@ -477,6 +486,9 @@ mod tests {
         assert_eq!(action(at("10.1.2.3")), Action::Exempt);
         assert_eq!(action(at("2001:db8::1")), Action::Exempt);
         assert_eq!(action(at("192.0.2.9")), Action::Block);
+        assert_eq!(action(at("::ffff:192.0.2.9")), Action::Block);
+        assert_eq!(action(at("198.51.100.7")), Action::Block, "listed as ::ffff:198.51.100.7");
+        assert_eq!(action(at("203.0.113.9")), Action::Exempt, "listed as ::ffff:203.0.113.0/120");
         assert_eq!(action(at("11.1.2.3")), Action::Enforce);
         assert_eq!(action(Subject::new(b"k").listed_as(b"blocked")), Action::Block);
         assert_eq!(scope.address_in(b"::ffff:10.1.2.3"), "10.1.2.3".parse().ok());
