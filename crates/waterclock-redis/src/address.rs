@@ -3,7 +3,7 @@
 
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
-use waterclock::StoreError;
+use waterclock::{Detail, StoreError};
 
 const SCHEMES: &str = "redis://, rediss://, redis-cluster:// or redis-sentinel://";
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Access {
 impl Address {
     pub(crate) fn parse(url: &str, root_certificate: Option<Vec<u8>>) -> Result<Self, StoreError> {
         let wrong = |reason: &str| {
-            StoreError::Settings(format!("the store's address `{}`: {reason}", masked(url)))
+            StoreError::settings(format!("the store's address `{}`: {reason}", masked(url)))
         };
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| wrong(&format!("write {SCHEMES}")))?;
@@ -110,7 +110,10 @@ impl Access {
             let info = info.set_redis_settings(settings);
             if self.tls { self.open_tls(info) } else { Client::open(info) }
         });
-        client.map_err(|error| StoreError::Settings(format!("the store's address: {error}")))
+        client.map_err(|error| {
+            let sentence = format!("the store's address: {error}");
+            StoreError::settings(Detail::from(sentence).caused_by(error))
+        })
     }
 
     #[cfg(feature = "tls")]

@@ -63,11 +63,11 @@ impl std::fmt::Debug for Direct {
 impl Direct {
     pub(crate) fn new(settings: RedisStoreBuilder) -> Result<Self, StoreError> {
         if settings.deadline.is_zero() {
-            return Err(StoreError::Settings("the store's `deadline` is zero".to_owned()));
+            return Err(StoreError::settings("the store's `deadline` is zero"));
         }
         if settings.prefix.contains(['{', '}']) {
             let reason = "the store's `prefix` contains a brace, which marks what a cluster hashes";
-            return Err(StoreError::Settings(reason.to_owned()));
+            return Err(StoreError::settings(reason));
         }
         let address = Address::parse(&settings.url, settings.root_certificate)?;
         Ok(Self(Arc::new(Inner {

@@ -280,7 +280,7 @@ impl Direct {
         migration: Migration,
     ) -> Result<(), StoreError> {
         let (of, name) = (base.policy.name(), policy.name());
-        let unfit = |reason: String| Err(StoreError::Unfit(reason));
+        let unfit = |reason: String| Err(StoreError::unfit(reason));
         let known = self.known(name);
         if known.as_ref().is_some_and(|known| name == of || !known.is_kin_of(base)) {
             return unfit(format!(
@@ -338,7 +338,7 @@ impl Direct {
 fn leasable(policy: &Policy) -> Result<(), StoreError> {
     let unfit = |what: &str| {
         let name = policy.name();
-        Err(StoreError::Unfit(format!("policy `{name}` cannot be leased: {what}")))
+        Err(StoreError::unfit(format!("policy `{name}` cannot be leased: {what}")))
     };
     if policy.mode() != Mode::Binary || policy.is_shadow() {
         return unfit("leases need `mode = \"binary\"` and a policy that is not in shadow");
@@ -359,7 +359,7 @@ fn same_mark(entry: &Entry, twin: &Entry) -> StoreError {
     let reason = format!(
         "its records cannot be distinguished from those of policy `{twin}`; rename one of them"
     );
-    StoreError::Unfit(format!("policy `{name}`: {reason}"))
+    StoreError::unfit(format!("policy `{name}`: {reason}"))
 }
 
 /// Gives each member of a family that migrates by units a list of the others.

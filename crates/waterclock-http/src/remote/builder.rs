@@ -79,7 +79,7 @@ impl RemoteStoreBuilder {
     pub async fn connect(self) -> Result<RemoteStore, StoreError> {
         let uri = self.uri()?;
         if uri.scheme_str() != Some("http") {
-            return Err(StoreError::Settings(format!(
+            return Err(StoreError::settings(format!(
                 "`{}` is not plain HTTP; use `connect_with` with a connector for it",
                 self.url
             )));
@@ -101,7 +101,7 @@ impl RemoteStoreBuilder {
             ("connections", self.connections == 0),
         ] {
             if is_zero {
-                return Err(StoreError::Settings(format!("the store's `{name}` is zero")));
+                return Err(StoreError::settings(format!("the store's `{name}` is zero")));
             }
         }
         let base = self.url.trim_end_matches('/').to_owned();
@@ -115,7 +115,7 @@ impl RemoteStoreBuilder {
         let Some(token) = &self.token else { return Ok(None) };
         let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             let reason = "the token has characters that a header field cannot have";
-            StoreError::Settings(reason.to_owned())
+            StoreError::settings(reason)
         })?;
         value.set_sensitive(true);
         Ok(Some(value))
@@ -124,7 +124,7 @@ impl RemoteStoreBuilder {
     fn uri(&self) -> Result<Uri, StoreError> {
         let wrong = |what: &str| {
             let instead = "write it like `http://127.0.0.1:8080`";
-            StoreError::Settings(format!("the server's address {what}; {instead}"))
+            StoreError::settings(format!("the server's address {what}; {instead}"))
         };
         let uri: Uri =
             self.url.parse().map_err(|error| wrong(&format!("is not a URL ({error})")))?;

@@ -20,7 +20,7 @@ struct Entry {
 
 impl Entry {
     fn here(&self) -> Result<Arc<Policy>, StoreError> {
-        let served = || self.served.clone().map_err(StoreError::Unfit);
+        let served = || self.served.clone().map_err(StoreError::unfit);
         self.own.clone().map_or_else(served, Ok)
     }
 }
@@ -66,7 +66,7 @@ impl KnownPolicies {
         let name = policy.name();
         let mut entries = self.0.write();
         let Some(entry) = entries.get_mut(name) else {
-            return Err(StoreError::Unfit(format!(
+            return Err(StoreError::unfit(format!(
                 "the server has no policy `{name}`; add it to the server's configuration"
             )));
         };
@@ -85,7 +85,7 @@ fn fits(own: &Policy, served: &Policy) -> Result<(), StoreError> {
     let instead = "take the policy from the store, or change the server's configuration";
     if own.mode() != served.mode() {
         let (here, there) = (own.mode(), served.mode());
-        return Err(StoreError::Unfit(format!(
+        return Err(StoreError::unfit(format!(
             "policy `{name}` is {here:?} here and {there:?} on the server; {instead}"
         )));
     }
@@ -95,7 +95,7 @@ fn fits(own: &Policy, served: &Policy) -> Result<(), StoreError> {
     let (here, there) = (names(own), names(served));
     if here != there {
         let (here, there) = (here.join(", "), there.join(", "));
-        return Err(StoreError::Unfit(format!(
+        return Err(StoreError::unfit(format!(
             "policy `{name}` has the limits ({here}) here and ({there}) on the server; {instead}"
         )));
     }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_cannot_be_used_says_why() {
         let known = known();
-        assert_eq!(known.find("odd").unwrap_err(), StoreError::Unfit("it is odd".to_owned()));
+        assert_eq!(known.find("odd").unwrap_err(), StoreError::unfit("it is odd"));
         assert_eq!(known.find("q").unwrap_err(), StoreError::UnknownPolicy("q".to_owned()));
         assert!(known.served("odd").is_none());
         let gone = known.replace([("odd".to_owned(), Ok(policy("odd", "l")))]);

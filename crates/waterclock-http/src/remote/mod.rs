@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement,
-    Store, StoreError, Verb,
+    Answer, BadReservation, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving,
+    Settled, Settlement, Store, StoreError, Verb,
 };
 
 pub use builder::RemoteStoreBuilder;
@@ -118,8 +118,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
         if hold.charges.is_empty() {
-            let reason = "a reservation holds nothing; give it at least one charge";
-            return Err(StoreError::BadReservation(reason.to_owned()));
+            return Err(BadReservation::Empty.into());
         }
         self.store.store().accepts(Verb::Check, hold.charges)?;
         self.store.reserve(hold).await

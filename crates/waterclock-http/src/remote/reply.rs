@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use waterclock::{
-    Answer, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision, LimitSet, Policy,
-    Settled, Source, StoreError,
+    Answer, BadReservation, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision,
+    LimitSet, Policy, Settled, Source, StoreError,
 };
 
 /// A reply.
@@ -82,7 +82,7 @@ impl Reply {
         let status = self.status.as_u16();
         let problem = self.problem();
         let why = problem.as_ref().map_or("no reason given", |problem| &*problem.detail);
-        let unfit = || StoreError::Unfit(format!("{base} rejects the call: {why}"));
+        let unfit = || StoreError::unfit(format!("{base} rejects the call: {why}"));
         match (self.status, &problem) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
                 let reason = format!("{base} rejects the token ({status}): {why}");
@@ -122,7 +122,7 @@ impl Reply {
                 if self.status == StatusCode::BAD_REQUEST
                     && ["id", "ttl", "on_expiry", "cost"].contains(&&*field) =>
             {
-                StoreError::BadReservation(detail)
+                BadReservation::Other(detail.into()).into()
             }
             _ => self.error(base, charges),
         }

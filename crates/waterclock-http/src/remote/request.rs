@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use http::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
-use waterclock::{Charge, Cost, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
+use waterclock::{Charge, Cost, Detail, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
 
 /// What stands before the bytes of a key that is not UTF-8, in hexadecimal.
 const BYTES: &str = "bytes:";
@@ -82,7 +82,7 @@ pub(super) fn resettable(charge: &Charge<'_>) -> Result<(), StoreError> {
     if charge.key.is_empty() {
         let reason = "the empty key cannot be reset over HTTP, because it has no path; refund its units \
                       instead";
-        return Err(StoreError::Unfit(reason.to_owned()));
+        return Err(StoreError::unfit(reason));
     }
     Ok(())
 }
@@ -148,7 +148,9 @@ fn body_of(charges: &[Charge<'_>], options: Options<'_>) -> Result<Vec<u8>, Stor
 }
 
 fn unwritable(error: serde_json::Error) -> StoreError {
-    StoreError::Unfit(format!("the charges cannot be written: {error}"))
+    StoreError::unfit(
+        Detail::from(format!("the charges cannot be written: {error}")).caused_by(error),
+    )
 }
 
 fn charge_body<'a>(charge: &Charge<'a>) -> ChargeBody<'a> {

@@ -170,7 +170,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
             request = request.header(AUTHORIZATION, authorization);
         }
         let request = request.body(Full::from(body)).map_err(|error| {
-            StoreError::Unfit(format!("{}{path} is not a valid address: {error}", self.base))
+            StoreError::unfit(format!("{}{path} is not a valid address: {error}", self.base))
         })?;
         let response = self.client.request(request).await.map_err(|error| {
             let kind = if error.is_connect() { Failure::Unreachable } else { Failure::BadReply };

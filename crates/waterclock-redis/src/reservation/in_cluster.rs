@@ -38,10 +38,9 @@ impl Direct {
     ) -> Result<Reserved, StoreError> {
         let leases = |key: &KeyCharge| key.entry.policy.shortest_lease().is_some();
         if !self.share_a_slot(&wanted.keys) && wanted.keys.iter().any(leases) {
-            return Err(StoreError::Unfit(
+            return Err(StoreError::unfit(
                 "in a cluster, a concurrency limit cannot be reserved together with keys of other slots; \
-                 reserve one key after the other"
-                    .to_owned(),
+                 reserve one key after the other",
             ));
         }
         let (now, known) = self.look(at, &wanted.key, wanted.arguments(), by).await?;

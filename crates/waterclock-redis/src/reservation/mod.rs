@@ -14,8 +14,8 @@ use redis::Value;
 use tokio::time::Instant;
 use waterclock::store::price_of_held;
 use waterclock::{
-    Answer, Charge, Cost, Hold, OnExpiry, Policy, Reserved, Settled, Settlement, StoreError,
-    Timestamp, Verb,
+    Answer, BadReservation, Charge, Cost, Hold, OnExpiry, Policy, Reserved, Settled, Settlement,
+    StoreError, Timestamp, Verb,
 };
 use waterclock_core::store::ReservedUnits;
 
@@ -114,11 +114,9 @@ impl Direct {
         let policies: Vec<&Policy> = keys.iter().map(|key| &key.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         if hold.on_expiry == OnExpiry::Release {
-            return Err(StoreError::BadReservation(
-                "reservations in Redis cannot be released on expiry; settle them, or use `on_expiry = \
-                 \"keep\"`"
-                    .to_owned(),
-            ));
+            let sentence = "reservations in Redis cannot be released on expiry; settle them, or use \
+                            `on_expiry = \"keep\"`";
+            return Err(BadReservation::NoRelease(sentence.into()).into());
         }
         // The clock of Redis counts whole microseconds.
         let ttl = Duration::from_micros(u64::try_from(ttl.as_nanos().div_ceil(1_000)).unwrap_or(0));
@@ -143,9 +141,7 @@ impl Direct {
     ) -> Result<Reserved, StoreError> {
         let id = &wanted.id;
         if !known.is_for(&wanted.note) {
-            let reason =
-                format!("reservation `{id}` holds other charges; give this one its own id");
-            return Err(StoreError::BadReservation(reason));
+            return Err(BadReservation::Taken(id.clone()).into());
         }
         if known.is_pending() {
             return Err(in_cluster::unfinished(id));
@@ -239,10 +235,8 @@ impl Direct {
                 costs.iter().zip(&note.charges).map(price).collect::<Result<_, StoreError>>()?
             }
             Settlement::Commit(costs) => {
-                return Err(StoreError::BadReservation(format!(
-                    "reservation `{id}` holds {charges} charges, but {} costs are committed; give one for each",
-                    costs.len()
-                )));
+                let (id, costs) = (id.to_owned(), costs.len());
+                return Err(BadReservation::Costs { id, charges, costs }.into());
             }
         };
         let is_cancelled = matches!(with, Settlement::Cancel);

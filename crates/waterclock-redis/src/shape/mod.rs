@@ -84,7 +84,7 @@ impl Shape {
         };
         let unfit = |limit: &str, reason: String| {
             let policy = policy.name();
-            StoreError::Unfit(format!("limit `{limit}` of policy `{policy}`: {reason}"))
+            StoreError::unfit(format!("limit `{limit}` of policy `{policy}`: {reason}"))
         };
         let mut limits = Vec::with_capacity(policy.limits().len());
         for limit in policy.limits() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use waterclock::{
-    Cost, CostError, DynStore, HeaderStyle, Limit, Migration, Policy, PolicyError, Scope, Store,
+    Cost, CostError, Detail, DynStore, HeaderStyle, Limit, Migration, Policy, Scope, Store,
     StoreError, Verb,
 };
 use waterclock_config::PolicyConfig;
@@ -104,12 +104,14 @@ impl ActivePolicy {
             let name = self.name();
             let reason =
                 format!("policy `{name}` was called with more than {MAX_RATES} different limits");
-            return Err(StoreError::Unfit(reason));
+            return Err(StoreError::unfit(reason));
         }
         let mut limits = self.config.limits().to_vec();
         if let Some(first) = limits.first_mut() {
             let replaced = first.with_rate(rate.limit, rate.per);
-            *first = replaced.map_err(|error| StoreError::Unfit(error.to_string()))?;
+            *first = replaced.map_err(|error| {
+                StoreError::unfit(Detail::from(error.to_string()).caused_by(error))
+            })?;
         }
         let policy = self.variant(&format!("{}@{rate}", self.name()), &limits)?;
         store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
@@ -130,8 +132,7 @@ impl ActivePolicy {
         }
         let name = format!("{}@shadow", policy.name());
         let shadow = Policy::new(&name, policy.limits().iter().cloned())
-            .and_then(|shadow| shadow.with_mode(policy.mode()))
-            .map_err(|error| StoreError::Unfit(error.to_string()))?
+            .and_then(|shadow| shadow.with_mode(policy.mode()))?
             .with_shadow(true);
         store.set_variant(self.name(), shadow.clone(), Migration::Units).await?;
         let shadow = Arc::new(shadow);
@@ -154,7 +155,6 @@ impl ActivePolicy {
     }
 
     fn variant(&self, name: &str, limits: &[Limit]) -> Result<Policy, StoreError> {
-        let unfit = |error: PolicyError| StoreError::Unfit(error.to_string());
-        self.config.variant(name, limits).map_err(unfit)
+        Ok(self.config.variant(name, limits)?)
     }
 }

@@ -45,7 +45,7 @@ pub struct Holding {
 /// Gives the store the policy of charges that nothing limits.
 pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
     let policy = Policy::new(UNLIMITED, Vec::<Limit>::new());
-    store.set_policy(policy.map_err(|error| StoreError::Unfit(error.to_string()))?).await
+    store.set_policy(policy?).await
 }
 
 /// What holds the units of one check.

@@ -82,10 +82,7 @@ impl Throttle {
     /// Gives the store the family, before keys are restored to it. No key is checked with the numbers of its first
     /// two members; the second one tells the store how keys move between variants.
     pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
-        let member = |name: &str| {
-            let policy = Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
-            policy.map_err(|error| StoreError::Unfit(error.to_string()))
-        };
+        let member = |name: &str| Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
         store.set_policy(member(FAMILY)?).await?;
         store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Migration::Time).await
     }
@@ -114,12 +111,12 @@ impl Engine {
         if let Some(variant) = self.known_throttle(numbers) {
             return Ok(variant);
         }
-        let policy = numbers.policy().map_err(StoreError::Unfit)?;
+        let policy = numbers.policy().map_err(StoreError::unfit)?;
         if self.throttle.variants.read().len() >= MAX_VARIANTS {
             let reason = format!(
                 "more than {MAX_VARIANTS} different combinations of max_burst, count and period"
             );
-            return Err(StoreError::Unfit(reason));
+            return Err(StoreError::unfit(reason));
         }
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
         let handle = self.memory().and_then(|store| store.policy(policy.name()));

@@ -8,7 +8,7 @@ use waterclock_core::{Cost, Policy, Share};
 
 use crate::clock::MonotonicClock;
 use crate::memory::MemoryStore;
-use crate::store::{Answer, Charge, Source, Store, StoreError, Verb};
+use crate::store::{Answer, Charge, Detail, Source, Store, StoreError, Verb};
 use crate::sync::{Mutex, lock};
 
 /// The most keys whose usage is remembered until the store can be charged for it.
@@ -54,9 +54,10 @@ impl LocalShare {
 
     /// This node's part of a policy, which is given as it is for all nodes together.
     pub(super) fn share_of(&self, policy: &Policy) -> Result<Share, StoreError> {
-        policy.share(self.nodes).map_err(|reason| {
+        policy.share(self.nodes).map_err(|error| {
             let (name, nodes) = (policy.name(), self.nodes);
-            StoreError::Unfit(format!("policy `{name}` divided by {nodes} nodes: {reason}"))
+            let sentence = format!("policy `{name}` divided by {nodes} nodes: {error}");
+            StoreError::unfit(Detail::from(sentence).caused_by(error))
         })
     }
 

@@ -147,7 +147,7 @@ impl<S> FallbackBuilder<S> {
     /// [`StoreError::Settings`] if there are no nodes.
     pub fn build(self) -> Result<Fallback<S>, StoreError> {
         if self.nodes == 0 {
-            return Err(StoreError::Settings("the store's `nodes` is zero".to_owned()));
+            return Err(StoreError::settings("the store's `nodes` is zero"));
         }
         let shared = Shared {
             store: self.store,

@@ -291,7 +291,7 @@ async fn one_task_reconciles_at_a_time() {
 /// A store that finds a call wrong is a store that answers.
 #[tokio::test]
 async fn a_trial_that_is_answered_with_an_error_of_the_call_closes_the_breaker() {
-    let wrong = || StoreError::Unfit("the key is too long".to_owned());
+    let wrong = || StoreError::unfit("the key is too long");
     for (error, closes) in
         [(wrong(), true), (failed(Failure::Auth), false), (failed(Failure::Overloaded), false)]
     {

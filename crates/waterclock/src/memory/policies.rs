@@ -28,8 +28,7 @@ impl<C: Clock> Shared<C> {
             }
         };
         // Keys migrate shard by shard: a check never waits for all of them.
-        let changed = known.table.set_policy(known.variant, &policy, self.clock.now());
-        changed.map_err(StoreError::Unfit)
+        known.table.set_policy(known.variant, &policy, self.clock.now())
     }
 
     pub(super) fn set_variant(
@@ -45,12 +44,11 @@ impl<C: Clock> Shared<C> {
             && (known.is_base() || !Arc::ptr_eq(&known.table, &table))
         {
             let name = policy.name();
-            return Err(StoreError::Unfit(format!(
+            return Err(StoreError::unfit(format!(
                 "policy `{name}` exists and is not a variant of `{of}`; give the variant another name"
             )));
         }
-        let added = table.set_variant(&policy, migration, self.clock.now());
-        let variant = added.map_err(StoreError::Unfit)?;
+        let variant = table.set_variant(&policy, migration, self.clock.now())?;
         // By now every shard knows it.
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.insert(policy.name().into(), Member { table, variant });

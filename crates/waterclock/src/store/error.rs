@@ -1,8 +1,12 @@
 //! Why a store did not decide.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use waterclock_core::{CostError, PolicyError};
+
+use super::{BadReservation, Failure};
 
 /// Why a store did not decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,15 +15,15 @@ pub enum StoreError {
     /// No policy of this name was ever set.
     UnknownPolicy(String),
     /// The store cannot run this policy, or this call, exactly.
-    Unfit(String),
+    Unfit(Unfit),
     /// There is no reservation of this id: there never was, or its time is over.
     UnknownReservation(String),
     /// The reservation is invalid, or differs from the one with the same id.
-    BadReservation(String),
+    BadReservation(BadReservation),
     /// The policy does not count these units.
     BadCost(CostError),
     /// The store's settings are invalid.
-    Settings(String),
+    Settings(Detail),
     /// The store did not answer, or not with a valid answer.
     Failed {
         /// What went wrong, for metrics.
@@ -36,82 +40,6 @@ pub enum StoreError {
         /// What the server said.
         reason: String,
     },
-}
-
-/// How a store fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Failure {
-    /// No answer within the deadline; the charge may have been made.
-    Timeout,
-    /// No connection, or it was lost.
-    Unreachable,
-    /// The breaker is open: the store was not called.
-    Open,
-    /// Too many calls are waiting already: the store was not called.
-    Overloaded,
-    /// The server is loading its data.
-    Loading,
-    /// The server is a replica, or may not write.
-    ReadOnly,
-    /// The server is out of memory.
-    OutOfMemory,
-    /// The server rejects the credentials, or does not permit the command.
-    Auth,
-    /// The server's version is too old.
-    Version,
-    /// The key holds something that Waterclock did not write.
-    Foreign,
-    /// An answer that cannot be understood.
-    BadReply,
-}
-
-impl Failure {
-    /// Every kind of failure.
-    pub const ALL: [Self; 11] = [
-        Self::Timeout,
-        Self::Unreachable,
-        Self::Open,
-        Self::Overloaded,
-        Self::Loading,
-        Self::ReadOnly,
-        Self::OutOfMemory,
-        Self::Auth,
-        Self::Version,
-        Self::Foreign,
-        Self::BadReply,
-    ];
-
-    /// Whether a call that failed like this may have charged, unless its [`StoreError`] says more.
-    fn may_have_charged(self) -> bool {
-        use Failure::{Auth, Loading, Open, OutOfMemory, Overloaded, ReadOnly, Unreachable};
-        !matches!(self, Open | Overloaded | Unreachable | Loading | ReadOnly | OutOfMemory | Auth)
-    }
-
-    /// Whether the server is to blame, so that a [`Breaker`](crate::fallback::Breaker) counts it.
-    #[must_use]
-    pub fn trips_breaker(self) -> bool {
-        use Failure::{Auth, BadReply, Loading, ReadOnly, Timeout, Unreachable, Version};
-        matches!(self, Timeout | Unreachable | Loading | ReadOnly | Auth | BadReply | Version)
-    }
-
-    /// The metric label.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Open => "open",
-            Self::Overloaded => "overloaded",
-            Self::Loading => "loading",
-            Self::ReadOnly => "readonly",
-            Self::OutOfMemory => "oom",
-            Self::Auth => "auth",
-            Self::Version => "version",
-            Self::Foreign => "foreign",
-            Self::BadReply => "bad-reply",
-        }
-    }
 }
 
 impl StoreError {
@@ -149,22 +77,26 @@ impl StoreError {
         }
     }
 
+    /// What this store or this call cannot do, in a sentence.
+    pub fn unfit(detail: impl Into<Detail>) -> Self {
+        Self::Unfit(Unfit::Other(detail.into()))
+    }
+
+    /// What is wrong with the store's settings, in a sentence.
+    pub fn settings(detail: impl Into<Detail>) -> Self {
+        Self::Settings(detail.into())
+    }
+
     /// For stores: a check of a policy that [only reserves](waterclock_core::Policy::reserves_only).
     #[must_use]
     pub fn reserves_only(policy: &str) -> Self {
-        Self::Unfit(format!(
-            "`{policy}` has a concurrency limit, which only a reservation can hold; reserve instead of \
-             checking"
-        ))
+        Self::Unfit(Unfit::ReservesOnly(policy.to_owned()))
     }
 
     /// For stores: one key, charged under two policies that share it.
     #[must_use]
     pub fn two_variants(one: &str, other: &str) -> Self {
-        Self::Unfit(format!(
-            "one check charges a key under `{one}` and under `{other}`, which share it; charge it under \
-             one of them"
-        ))
+        Self::Unfit(Unfit::TwoVariants(one.to_owned(), other.to_owned()))
     }
 
     /// The kind of failure, if the store failed; `None` if the call was wrong.
@@ -184,10 +116,10 @@ impl fmt::Display for StoreError {
             Self::UnknownReservation(id) => {
                 write!(f, "there is no reservation `{id}`; it was never made, or its time is over")
             }
-            Self::Unfit(reason) | Self::Settings(reason) | Self::BadReservation(reason) => {
-                f.write_str(reason)
-            }
+            Self::Unfit(unfit) => unfit.fmt(f),
+            Self::BadReservation(bad) => bad.fmt(f),
             Self::BadCost(error) => error.fmt(f),
+            Self::Settings(detail) => detail.fmt(f),
             Self::Failed { kind, reason, .. } | Self::Denied { kind, reason } => {
                 write!(f, "the store failed ({}): {reason}", kind.name())
             }
@@ -195,21 +127,143 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let Self::BadCost(error) = self { Some(error) } else { None }
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unfit(unfit) => unfit.source(),
+            Self::BadReservation(bad) => bad.source(),
+            Self::BadCost(error) => Some(error),
+            Self::Settings(detail) => detail.source(),
+            _ => None,
+        }
     }
 }
 
 /// A policy that this store cannot run.
 impl From<PolicyError> for StoreError {
     fn from(error: PolicyError) -> Self {
-        Self::Unfit(error.to_string())
+        Self::Unfit(Unfit::Policy(error))
     }
 }
 
 impl From<CostError> for StoreError {
     fn from(error: CostError) -> Self {
         Self::BadCost(error)
+    }
+}
+
+impl From<BadReservation> for StoreError {
+    fn from(bad: BadReservation) -> Self {
+        Self::BadReservation(bad)
+    }
+}
+
+/// Why a store cannot run a policy, or a call, exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// A check of this policy, which has a concurrency limit: only a reservation can hold one.
+    ReservesOnly(String),
+    /// One key, charged under both of these policies, which share it.
+    TwoVariants(String, String),
+    /// A reservation, in a store that has none.
+    NoReservations,
+    /// The policy is invalid, or is where it is divided or shared.
+    Policy(PolicyError),
+    /// Something else, which the store explains.
+    Other(Detail),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReservesOnly(policy) => write!(
+                f,
+                "`{policy}` has a concurrency limit, which only a reservation can hold; reserve instead of \
+                 checking"
+            ),
+            Self::TwoVariants(one, other) => write!(
+                f,
+                "one check charges a key under `{one}` and under `{other}`, which share it; charge it under \
+                 one of them"
+            ),
+            Self::NoReservations => f.write_str("this store cannot hold reservations"),
+            Self::Policy(error) => error.fmt(f),
+            Self::Other(detail) => detail.fmt(f),
+        }
+    }
+}
+
+impl Error for Unfit {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Policy(error) => Some(error),
+            Self::Other(detail) => detail.source(),
+            _ => None,
+        }
+    }
+}
+
+/// A sentence for people, and the error behind it where there is one.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    sentence: String,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl Detail {
+    /// The same with the error that caused it. The sentence should contain what it says.
+    #[must_use]
+    pub fn caused_by(mut self, error: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(error));
+        self
+    }
+}
+
+impl<S: Into<String>> From<S> for Detail {
+    fn from(sentence: S) -> Self {
+        Self { sentence: sentence.into(), source: None }
+    }
+}
+
+/// Two are the same if they read the same.
+impl PartialEq for Detail {
+    fn eq(&self, other: &Self) -> bool {
+        self.sentence == other.sentence
+    }
+}
+
+impl Eq for Detail {}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl Error for Detail {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|error| &**error as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_their_causes() {
+        let cause = |error: &StoreError| error.source().map(ToString::to_string);
+        let policy = PolicyError::ManyLimits(17);
+        let error = StoreError::from(policy.clone());
+        assert_eq!(error.to_string(), policy.to_string());
+        assert_eq!(cause(&error), Some(policy.to_string()));
+        let number = "x".parse::<u8>().unwrap_err();
+        let detail = Detail::from("`port` is wrong").caused_by(number.clone());
+        for error in [StoreError::unfit(detail.clone()), StoreError::settings(detail)] {
+            assert_eq!(error.to_string(), "`port` is wrong");
+            assert_eq!(cause(&error), Some(number.to_string()));
+        }
+        assert_eq!(cause(&StoreError::reserves_only("p")), None);
     }
 }

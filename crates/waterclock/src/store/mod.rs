@@ -7,6 +7,7 @@
 mod charge;
 mod dyn_store;
 mod error;
+mod failure;
 mod reservation;
 mod together;
 
@@ -16,12 +17,11 @@ use std::time::Duration;
 
 pub use charge::{Answer, Charge, Source, Verb};
 pub use dyn_store::DynStore;
-pub use error::{Failure, StoreError};
-pub(crate) use reservation::bad;
-use reservation::not_here;
+pub use error::{Detail, StoreError, Unfit};
+pub use failure::Failure;
 pub use reservation::{
-    Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, ReservationIds,
-    Reserved, Settled, Settlement, check_reservation_id,
+    BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
+    ReservationIds, Reserved, Settled, Settlement, check_reservation_id,
 };
 pub use together::{price_of_held, retry_together, withhold_unless_all_admit};
 pub use waterclock_core::store::{
@@ -70,14 +70,14 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<(), StoreError>> + Send {
         let reason = format!("this store cannot share the keys of `{of}` with `{}`", policy.name());
         _ = migration;
-        async { Err(StoreError::Unfit(reason)) }
+        async { Err(StoreError::unfit(reason)) }
     }
 
     /// Removes a policy, and all its variants if it has some. Keys that were charged under a variant go on
     /// under the policy it was a variant of.
     fn remove_policy(&self, name: &str) -> impl Future<Output = Result<(), StoreError>> + Send {
         let reason = format!("this store cannot remove policy `{name}`");
-        async { Err(StoreError::Unfit(reason)) }
+        async { Err(StoreError::unfit(reason)) }
     }
 
     /// Asks for one unit of this key under this policy, and charges it if it is admitted.
@@ -141,7 +141,7 @@ pub trait Store: Send + Sync {
         hold: &Hold<'_>,
     ) -> impl Future<Output = Result<Reserved, StoreError>> + Send {
         _ = hold;
-        async { Err(not_here()) }
+        async { Err(StoreError::Unfit(Unfit::NoReservations)) }
     }
 
     /// Settles a reservation, once: what is asked after that answers the same and changes nothing.
@@ -151,7 +151,7 @@ pub trait Store: Send + Sync {
         with: Settlement<'_>,
     ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
         _ = (id, with);
-        async { Err(not_here()) }
+        async { Err(StoreError::Unfit(Unfit::NoReservations)) }
     }
 
     /// As [`set_policy`](Self::set_policy), with how to serve it. A store in this process ignores that.

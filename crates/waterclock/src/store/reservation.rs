@@ -1,12 +1,14 @@
 //! Reservations of a store: hold an estimate now, settle later what was used.
 
 use std::collections::hash_map::RandomState;
+use std::error::Error;
+use std::fmt;
 use std::hash::BuildHasher;
 use std::time::Duration;
 
 use waterclock_core::{Cost, Policy};
 
-use super::{Answer, Charge, StoreError};
+use super::{Answer, Charge, Detail};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The longest id of a reservation, in bytes.
@@ -80,12 +82,12 @@ pub struct Settled {
 
 impl Hold<'_> {
     /// For stores: how long to hold it under these policies, if the reservation is valid.
-    pub fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, StoreError> {
+    pub fn checked_ttl(&self, policies: &[&Policy]) -> Result<Duration, BadReservation> {
         if let Some(id) = self.id {
             check_reservation_id(id)?;
         }
         if self.charges.is_empty() {
-            return Err(bad("a reservation holds nothing; give it at least one charge"));
+            return Err(BadReservation::Empty);
         }
         let leased = policies.iter().filter_map(|policy| Some((policy.shortest_lease()?, policy)));
         let shortest = leased.min_by_key(|(lease, _)| *lease);
@@ -94,26 +96,24 @@ impl Hold<'_> {
         if let Some((lease, policy)) = shortest
             && ttl > lease
         {
-            return Err(bad(format!(
-                "policy `{}` leases for {lease:?} at most, not for {ttl:?}",
-                policy.name()
-            )));
+            let policy = policy.name().to_owned();
+            return Err(BadReservation::Lease { policy, lease, ttl });
         }
         if (MIN_RESERVATION_TTL..=MAX_RESERVATION_TTL).contains(&ttl) {
             Ok(ttl)
         } else {
-            Err(bad(format!("a reservation is held for 1ms to 24h, not for {ttl:?}")))
+            Err(BadReservation::Ttl(ttl))
         }
     }
 }
 
 /// Whether an id is 1 to 128 printable ASCII characters without spaces.
-pub fn check_reservation_id(id: &str) -> Result<(), StoreError> {
+pub fn check_reservation_id(id: &str) -> Result<(), BadReservation> {
     let fits = (1..=MAX_RESERVATION_ID).contains(&id.len());
     if fits && id.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(bad("the id of a reservation is 1 to 128 printable ASCII characters without spaces"))
+    Err(BadReservation::Id)
 }
 
 /// Makes reservation ids of 128 bits for callers that bring none. They cannot be guessed, and two nodes never
@@ -140,11 +140,71 @@ impl ReservationIds {
     }
 }
 
-pub(crate) fn bad(reason: impl Into<String>) -> StoreError {
-    StoreError::BadReservation(reason.into())
+/// Why a reservation cannot be made or settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadReservation {
+    /// The id is not 1 to 128 printable ASCII characters without spaces.
+    Id,
+    /// It holds nothing.
+    Empty,
+    /// It would be held for less than 1 ms, or for more than 24 h.
+    Ttl(Duration),
+    /// It would be held for longer than a concurrency limit of the policy leases.
+    Lease {
+        /// The policy's name.
+        policy: String,
+        /// For how long the policy leases.
+        lease: Duration,
+        /// For how long it would be held.
+        ttl: Duration,
+    },
+    /// The reservation with this id holds other charges.
+    Taken(String),
+    /// Not one cost for each charge is committed.
+    Costs {
+        /// The id.
+        id: String,
+        /// How many charges it holds.
+        charges: usize,
+        /// How many costs are committed.
+        costs: usize,
+    },
+    /// The store cannot release it on expiry.
+    NoRelease(Detail),
+    /// Something else, which the store explains.
+    Other(Detail),
 }
 
-/// A store that cannot hold anything says so.
-pub(crate) fn not_here() -> StoreError {
-    StoreError::Unfit("this store cannot hold reservations".to_owned())
+impl fmt::Display for BadReservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id => f.write_str(
+                "the id of a reservation is 1 to 128 printable ASCII characters without spaces",
+            ),
+            Self::Empty => f.write_str("a reservation holds nothing; give it at least one charge"),
+            Self::Ttl(ttl) => write!(f, "a reservation is held for 1ms to 24h, not for {ttl:?}"),
+            Self::Lease { policy, lease, ttl } => {
+                write!(f, "policy `{policy}` leases for {lease:?} at most, not for {ttl:?}")
+            }
+            Self::Taken(id) => {
+                write!(f, "reservation `{id}` holds other charges; give this one its own id")
+            }
+            Self::Costs { id, charges, costs } => write!(
+                f,
+                "reservation `{id}` holds {charges} charges, but {costs} costs are committed; give one for each"
+            ),
+            Self::NoRelease(detail) | Self::Other(detail) => detail.fmt(f),
+        }
+    }
+}
+
+impl Error for BadReservation {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        if let Self::NoRelease(detail) | Self::Other(detail) = self {
+            detail.source()
+        } else {
+            None
+        }
+    }
 }

@@ -10,6 +10,7 @@ use waterclock_core::store::{
 };
 use waterclock_core::{Cost, Policy, Timestamp};
 
+use crate::store::StoreError;
 use crate::sync::Arc;
 
 /// The most words a state has: 16 limits of three words and a gap, and some.
@@ -90,12 +91,19 @@ impl Family {
     }
 
     /// Puts another policy in a member's place.
-    pub(super) fn replace(&mut self, variant: Variant, policy: &Arc<Policy>) -> Result<(), String> {
-        can_migrate(policy, self.migration)?;
+    pub(super) fn replace(
+        &mut self,
+        variant: Variant,
+        policy: &Arc<Policy>,
+    ) -> Result<(), StoreError> {
+        policy.check_migration(self.migration)?;
         match self.variants.get_mut(&variant) {
             Some(member) => *member = Arc::clone(policy),
             None if variant == Variant::BASE => self.base = Arc::clone(policy),
-            None => return Err(format!("policy `{}` has been removed", policy.name())),
+            None => {
+                let name = policy.name();
+                return Err(StoreError::unfit(format!("policy `{name}` has been removed")));
+            }
         }
         self.measure();
         Ok(())
@@ -106,24 +114,24 @@ impl Family {
         &mut self,
         policy: &Arc<Policy>,
         migration: Migration,
-    ) -> Result<Variant, String> {
+    ) -> Result<Variant, StoreError> {
         if !self.variants.is_empty() && migration != self.migration {
-            return Err(format!(
+            return Err(StoreError::unfit(format!(
                 "policy `{}` migrates by {migration:?}, but the other variants of `{}` by {:?}; all variants of \
                  a policy migrate the same way",
                 policy.name(),
                 self.base.name(),
                 self.migration
-            ));
+            )));
         }
-        can_migrate(&self.base, migration)?;
-        can_migrate(policy, migration)?;
+        self.base.check_migration(migration)?;
+        policy.check_migration(migration)?;
         if !policy.counts_as(&self.base) {
-            return Err(format!(
+            return Err(StoreError::unfit(format!(
                 "policy `{}` counts other units than `{}`, whose keys it is to share; let them count the same",
                 policy.name(),
                 self.base.name()
-            ));
+            )));
         }
         self.migration = migration;
         let known = self.variants().find(|(_, member)| member.name() == policy.name());
@@ -278,8 +286,4 @@ impl Family {
             policy.migrate_variant(self.migration, by, memory, &mut state, now);
         }
     }
-}
-
-fn can_migrate(policy: &Policy, migration: Migration) -> Result<(), String> {
-    policy.check_migration(migration).map_err(|error| error.to_string())
 }

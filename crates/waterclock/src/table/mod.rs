@@ -19,6 +19,7 @@ use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::reservation::HeldUnder;
+use crate::store::StoreError;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use family::MOST_WORDS;
 pub(crate) use family::{Family, Key, Variant};
@@ -252,7 +253,7 @@ impl Table {
         variant: Variant,
         policy: &Arc<Policy>,
         now: Timestamp,
-    ) -> Result<(), String> {
+    ) -> Result<(), StoreError> {
         self.note_units(policy);
         self.change(now, |family| family.replace(variant, policy))
     }
@@ -263,7 +264,7 @@ impl Table {
         policy: &Arc<Policy>,
         migration: Migration,
         now: Timestamp,
-    ) -> Result<Variant, String> {
+    ) -> Result<Variant, StoreError> {
         self.note_units(policy);
         self.change(now, |family| family.add(policy, migration))
     }
@@ -315,8 +316,8 @@ impl Table {
     fn change<T>(
         &self,
         now: Timestamp,
-        change: impl FnOnce(&mut Family) -> Result<T, String>,
-    ) -> Result<T, String> {
+        change: impl FnOnce(&mut Family) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut current = lock(&self.family);
         let mut next = Family::clone(&current);
         let changed = change(&mut next)?;

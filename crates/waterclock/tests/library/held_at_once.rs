@@ -105,7 +105,8 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     let sentence = "`jobs` has a concurrency limit, which only a reservation can hold; reserve instead of \
                     checking";
     let checked = store.apply(Verb::Check, &one).await.unwrap_err();
-    assert_eq!(checked, StoreError::Unfit(sentence.to_owned()));
+    assert_eq!(checked, StoreError::reserves_only("jobs"));
+    assert_eq!(checked.to_string(), sentence);
     assert_eq!(now_or_never(store.check_n("jobs", b"alice", 1)).unwrap().unwrap_err(), checked);
     assert!(store.apply(Verb::Peek, &one).await.unwrap()[0].decision.is_allowed());
 

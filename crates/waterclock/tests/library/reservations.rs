@@ -145,7 +145,7 @@ async fn asked_again_it_is_the_same_and_settled_again_nothing_changes() {
     for other in [charge("user", "alice", 5), charge("user", "bob", 4), charge("all", "alice", 4)] {
         let error = store.reserve(&hold(Some("r"), &[other])).await.unwrap_err();
         assert!(
-            matches!(&error, StoreError::BadReservation(why) if why.contains("`r`")),
+            matches!(&error, StoreError::BadReservation(why) if why.to_string().contains("`r`")),
             "{error}"
         );
     }

@@ -95,7 +95,7 @@ async fn what_makes_no_family_is_named() {
     let store = family(&clock, Migration::Units, [per_minute("a", 5), per_minute("a2", 9)]).await;
     store.set_policy(per_minute("b", 5)).await.unwrap();
     let unfit = |result: Result<(), StoreError>| match result.unwrap_err() {
-        StoreError::Unfit(reason) => reason,
+        StoreError::Unfit(reason) => reason.to_string(),
         other => panic!("{other}"),
     };
     let unknown = store.set_variant("nope", per_minute("x", 1), Migration::Units).await;

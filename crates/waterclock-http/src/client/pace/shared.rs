@@ -23,13 +23,13 @@ impl<S: Store + 'static> SharedPacer<S> {
     pub(super) async fn new(store: S, policy: Policy) -> Result<Self, StoreError> {
         let name: Box<str> = policy.name().into();
         if policy.mode() != Mode::Binary {
-            return Err(StoreError::Unfit(format!(
+            return Err(StoreError::unfit(format!(
                 "policy `{name}` cannot pace requests over a shared store, because its mode is not \
                  binary; use mode binary, or a limiter of this process"
             )));
         }
         if policy.counts_several() {
-            return Err(StoreError::Unfit(format!(
+            return Err(StoreError::unfit(format!(
                 "policy `{name}` cannot pace requests, because it counts several units, but a request has one \
                  cost; use a policy with one unit"
             )));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use waterclock::{Charge, Concurrency, Limit, Policy, Settlement, Store, StoreError, Verb};
+use waterclock::{Charge, Concurrency, Limit, Policy, Settlement, Store, StoreError, Unfit, Verb};
 use waterclock_conformance::real::RedisServer;
 
 use super::hold_for;
@@ -64,7 +64,7 @@ async fn a_check_of_a_concurrency_limit_is_an_error() {
     let server = RedisServer::start();
     let store = store(asking(&server.url()).deadline(PATIENT), places()).await;
     let told = store.apply(Verb::Check, &[units("key", 1)]).await.unwrap_err();
-    assert!(matches!(&told, StoreError::Unfit(reason) if reason.contains("reserve")), "{told}");
+    assert!(matches!(told, StoreError::Unfit(Unfit::ReservesOnly(_))), "{told}");
     let too_long = hold_for(&store, "long", &[units("key", 1)], 60_000).await.unwrap_err();
     assert!(matches!(too_long, StoreError::BadReservation(_)), "{too_long}");
 }

@@ -152,8 +152,9 @@ fn store_failed(error: &StoreError) -> Status {
         StoreError::Failed { kind, .. } | StoreError::Denied { kind, .. } => {
             Status::unavailable(format!("the store failed ({})", kind.name()))
         }
-        StoreError::BadCost(error) => Status::failed_precondition(error.to_string()),
-        StoreError::Unfit(reason) => Status::failed_precondition(reason.clone()),
+        StoreError::BadCost(_) | StoreError::Unfit(_) => {
+            Status::failed_precondition(error.to_string())
+        }
         _ => Status::internal(error.to_string()),
     }
 }

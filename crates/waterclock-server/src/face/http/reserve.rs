@@ -8,8 +8,8 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use waterclock::store::check_reservation_id;
 use waterclock::{
-    Cost, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry, Settled,
-    Settlement, StoreError, Verb,
+    BadReservation, Cost, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
+    Settled, Settlement, StoreError, Verb,
 };
 use waterclock_config::Micros;
 
@@ -51,18 +51,14 @@ pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
 
 async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result<Holding, Problem> {
     engine.reserve(Face::Http, terms, checks).await.map_err(|error| match error {
-        StoreError::BadReservation(reason) => {
-            let leases =
-                checks.iter().filter_map(|check| check.policy.scope().policy().shortest_lease());
-            let is_long = terms.ttl.is_some_and(|ttl| leases.min().is_some_and(|most| ttl > most));
+        StoreError::BadReservation(bad) => {
             // All other fields were validated before.
-            let field = match terms.on_expiry {
-                _ if is_long => "ttl",
-                // Memory accepts `release`; for Redis it is the only possible error.
-                OnExpiry::Release if engine.memory().is_none() => "on_expiry",
+            let field = match bad {
+                BadReservation::Lease { .. } => "ttl",
+                BadReservation::NoRelease(_) => "on_expiry",
                 _ => "id",
             };
-            Problem::bad(field, reason)
+            Problem::bad(field, bad.to_string())
         }
         error => error.into(),
     })
@@ -169,7 +165,7 @@ struct SettledBody<'a> {
 async fn settle(server: &Server, id: &str, with: Settlement<'_>) -> Result<Response, Problem> {
     let id = checked_id(id)?;
     let settled = server.engine.settle(id, with).await.map_err(|error| match error {
-        StoreError::BadReservation(reason) => Problem::bad("cost", reason),
+        StoreError::BadReservation(bad) => Problem::bad("cost", bad.to_string()),
         error => error.into(),
     })?;
     let Settled { is_cancelled, held, used } = &settled;

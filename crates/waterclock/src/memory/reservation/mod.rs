@@ -11,8 +11,8 @@ use waterclock_core::{Cost, Policy, Timestamp};
 use super::Shared;
 use super::apply::{Line, Shards, Spot, lock_all, one_instant};
 use crate::clock::Clock;
+use crate::store::{BadReservation, Hold, Reserved, Settled, Settlement};
 use crate::store::{Charge, Failure, StoreError, Verb};
-use crate::store::{Hold, Reserved, Settled, Settlement, bad};
 use crate::store::{price_of_held, retry_together, withhold_unless_all_admit};
 use crate::sync::{Arc, Ordering, lock};
 pub(super) use book::Book;
@@ -46,9 +46,7 @@ impl<C: Clock> Shared<C> {
             return if known.is_for(&lines, &charges) {
                 Ok(again(known, now))
             } else {
-                Err(bad(format!(
-                    "reservation `{id}` holds other charges; give this one its own id"
-                )))
+                Err(BadReservation::Taken(id.to_owned()).into())
             };
         }
         if book.is_full() {
@@ -217,12 +215,8 @@ impl Reservation {
                 costs.iter().zip(&self.charges).map(price).collect::<Result<_, _>>()?
             }
             Settlement::Commit(costs) => {
-                return Err(bad(format!(
-                    "reservation `{}` holds {} charges, but {} costs are committed; give one for each",
-                    self.id,
-                    self.charges.len(),
-                    costs.len()
-                )));
+                let (id, charges) = (self.id.to_string(), self.charges.len());
+                return Err(BadReservation::Costs { id, charges, costs: costs.len() }.into());
             }
         };
         let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted.clone()).collect();
