@@ -20,6 +20,11 @@ const UNITS: &[(&[&str], u64)] = &[
     (&["us", "µs", "μs", "microsecond", "microseconds"], 1),
 ];
 
+const SECOND: u64 = 1_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
 /// A duration in microseconds, the finest time every store can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Micros(pub u64);
@@ -91,6 +96,57 @@ impl Micros {
     #[must_use]
     pub fn duration(self) -> Duration {
         Duration::from_micros(self.0)
+    }
+
+    /// Exactly, as people read it: `200 ms`, `1.5 s`, `1 min 43 s`.
+    #[must_use]
+    pub fn in_words(self) -> String {
+        if self.0 == 0 {
+            return "0 s".to_owned();
+        }
+        let mut left = self.0;
+        let mut parts = Vec::new();
+        // Without weeks, as in files.
+        for (unit, name) in [(DAY, "d"), (HOUR, "h"), (MINUTE, "min")] {
+            if left >= unit {
+                parts.push(format!("{} {name}", left / unit));
+                left %= unit;
+            }
+        }
+        let (unit, digits, name) = match left {
+            0 => return parts.join(" "),
+            1..1_000 if parts.is_empty() => (1, 0, "µs"),
+            1_000..SECOND if parts.is_empty() => (1_000, 3, "ms"),
+            _ => (SECOND, 6, "s"),
+        };
+        let decimals = format!(".{:0digits$}", left % unit);
+        let decimals = decimals.trim_end_matches('0').trim_end_matches('.');
+        parts.push(format!("{}{decimals} {name}", left / unit));
+        parts.join(" ")
+    }
+
+    /// Rounded up for people, so that a client that waits this long is not early: `1.09 s`, `1 min 43 s`.
+    #[must_use]
+    pub fn for_people(self) -> String {
+        let step = self.step();
+        Micros(self.0.div_ceil(step).saturating_mul(step)).in_words()
+    }
+
+    /// The nearest time with three digits, or in the two largest units.
+    #[must_use]
+    pub fn rounded(self) -> Micros {
+        let step = self.step();
+        Micros(self.0.saturating_add(step / 2) / step * step)
+    }
+
+    fn step(self) -> u64 {
+        match self.0 {
+            0..1_000 => 1,
+            1_000..MINUTE => 10_u64.pow(self.0.ilog10() - 2),
+            MINUTE..HOUR => SECOND,
+            HOUR..DAY => MINUTE,
+            _ => HOUR,
+        }
     }
 }
 
@@ -186,6 +242,25 @@ mod tests {
         for (text, expected) in cases {
             let error = Micros::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn words_for_people() {
+        for (micros, exact, rounded_up) in [
+            (0, "0 s", "0 s"),
+            (250, "250 µs", "250 µs"),
+            (1_500, "1.5 ms", "1.5 ms"),
+            (33_301, "33.301 ms", "33.4 ms"),
+            (1_086_407, "1.086407 s", "1.09 s"),
+            (60_000_001, "1 min 0.000001 s", "1 min 1 s"),
+            (61_952_258, "1 min 1.952258 s", "1 min 2 s"),
+            (5_400_000_000, "1 h 30 min", "1 h 30 min"),
+            (3_599_000_001, "59 min 59.000001 s", "1 h"),
+            (7 * DAY + 1, "7 d 0.000001 s", "7 d 1 h"),
+        ] {
+            assert_eq!(Micros(micros).in_words(), exact);
+            assert_eq!(Micros(micros).for_people(), rounded_up);
         }
     }
 

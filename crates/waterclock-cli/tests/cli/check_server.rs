@@ -44,8 +44,8 @@ fn a_key_is_spent() {
     }
     let run = check(&url, &["p", "alice"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""));
-    // Rounded up to the second: 19m59s or, on a fast machine, 20m.
-    let retry = ["19m", "20m"].map(|wait| format!("refused by hour; retry in {wait}"));
+    // Rounded up to the second: 19 min 59 s or, on a fast machine, 20 min.
+    let retry = ["19 min", "20 min"].map(|wait| format!("refused by hour; retry in {wait}"));
     assert!(retry.iter().any(|begins| run.stdout.starts_with(begins)), "{}", run.stdout);
     let run = check(&url, &["p", "alice", "--json"]);
     assert_eq!(run.code, Some(1));

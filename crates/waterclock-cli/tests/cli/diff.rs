@@ -70,8 +70,8 @@ fn words_for_people() {
     assert_eq!(run.code, Some(1));
     for part in [
         "policy api changed",
-        "-   gcra: 3 requests per 1s on average",
-        "+   gcra: 5 requests per 1s on average",
+        "-   gcra: 3 requests per 1 s on average",
+        "+   gcra: 5 requests per 1 s on average",
         "+   minute (fixed-window): up to 40 requests",
         "newly refused",
         "newly allowed",
@@ -206,7 +206,7 @@ fn overrides_are_compared_whole() {
     let run = place.run(&["diff", "old.toml", "new.toml"]);
     assert_eq!(run.code, Some(1), "{}", run.stdout);
     assert!(
-        run.stdout.contains("+   override for \"c\": up to 100 requests per 1s"),
+        run.stdout.contains("+   override for \"c\": up to 100 requests per 1 s"),
         "{}",
         run.stdout
     );

@@ -7,11 +7,11 @@ fn a_limit_in_a_few_words() {
     let run = Place::new().run(&["explain", "100 per minute"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     for part in [
-        "100 requests per 1m on average and up to 100 at once; one returns every 600ms",
-        "at most 100 + 100·D/1m in any window of length D",
-        "at 0s: 100 passed",
-        "then refused by gcra: retry in 600ms",
-        "at 1s200ms: 1 passed, the next in 600ms",
+        "100 requests per 1 min on average and up to 100 at once; one returns every 600 ms",
+        "at most 100 + 100·D/1 min in any window of length D",
+        "at 0 s: 100 passed",
+        "then refused by gcra: retry in 600 ms",
+        "at 1.2 s: 1 passed, the next in 600 ms",
         "a cost above 100 never passes whole",
     ] {
         assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
@@ -22,9 +22,9 @@ fn a_limit_in_a_few_words() {
 fn words_need_no_quotes() {
     let place = Place::new();
     let cases: [(&[&str], &str); 3] = [
-        (&["explain", "5", "per", "second"], "5 requests per 1s on average"),
-        (&["explain", "5", "per", "10", "seconds"], "5 requests per 10s on average"),
-        (&["explain", "1/s", "quota"], "1 request in each 1s since"),
+        (&["explain", "5", "per", "second"], "5 requests per 1 s on average"),
+        (&["explain", "5", "per", "10", "seconds"], "5 requests per 10 s on average"),
+        (&["explain", "1/s", "quota"], "1 request in each 1 s since"),
     ];
     for (arguments, expected) in cases {
         let run = place.run(arguments);
@@ -40,7 +40,7 @@ fn a_policy_of_a_file() {
     let run = place.run(&["explain", "-c", "waterclock.toml", "--policy", "p"]);
     assert_eq!(run.code, Some(0));
     assert!(run.stdout.contains("when both limits agree."), "{}", run.stdout);
-    assert!(run.stdout.contains("then refused by min-interval: retry in 2s"), "{}", run.stdout);
+    assert!(run.stdout.contains("then refused by min-interval: retry in 2 s"), "{}", run.stdout);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_may_overdraw_passes_in_one_piece() {
     assert_eq!(place.run(&["check", "p", "k", "--cost", "50"]).code, Some(0));
     let run = place.run(&["explain", "--policy", "p"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    assert!(run.stdout.contains("at 0s: 5 passed"), "{}", run.stdout);
+    assert!(run.stdout.contains("at 0 s: 5 passed"), "{}", run.stdout);
     assert!(!run.stdout.contains("never passes whole"), "{}", run.stdout);
 }
 
@@ -97,7 +97,7 @@ fn what_may_overdraw_passes_in_one_piece() {
 fn a_story_ends_with_time() {
     let run = Place::new().run(&["explain", "1/36500d"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-    assert!(run.stdout.contains("at 36500d: 1 passed, the next in 36500d"), "{}", run.stdout);
-    assert!(!run.stdout.contains("73000d") && !run.stdout.contains("0 passed"), "{}", run.stdout);
+    assert!(run.stdout.contains("at 36500 d: 1 passed, the next in 36500 d"), "{}", run.stdout);
+    assert!(!run.stdout.contains("73000 d") && !run.stdout.contains("0 passed"), "{}", run.stdout);
     assert!(run.stdout.ends_with("a cost above 1 never passes whole\n"), "{}", run.stdout);
 }

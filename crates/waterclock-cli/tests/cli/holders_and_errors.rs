@@ -11,15 +11,15 @@ fn in_plain_english() {
         (
             HOLDERS,
             [
-                "up to 3 requests held at the same time, by reservations only, each for 30s at most.",
+                "up to 3 requests held at the same time, by reservations only, each for 30 s at most.",
                 "bound: at most 3 at any instant.",
             ],
         ),
         (
             ERRORS,
             [
-                "everything, until 50% or more of at least 4 reports within 10s are errors; then nothing for 2s",
-                "bound: none while it is closed; while it is open, one admission in each 2s.",
+                "everything, until 50% or more of at least 4 reports within 10 s are errors; then nothing for 2 s",
+                "bound: none while it is closed; while it is open, one admission in each 2 s.",
             ],
         ),
     ] {
@@ -38,7 +38,7 @@ fn their_stories() {
     assert!(run.stdout.contains("a check never passes"), "{}", run.stdout);
     let run = Place::with_limits(ERRORS).run(&["explain", "-c", "waterclock.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let story = "once 4 errors are reported: refused by error-rate, a probe passes in 2s";
+    let story = "once 4 errors are reported: refused by error-rate, a probe passes in 2 s";
     assert!(run.stdout.contains(story), "{}", run.stdout);
 }
 

@@ -22,7 +22,7 @@ fn a_limit_explained() {
     assert_eq!(said["policy"], "example");
     let numbers = json!({"name": "gcra", "algorithm": "gcra", "limit": 100, "per_us": 60_000_000, "capacity": 100});
     assert_eq!(said["settings"]["limits"], json!([numbers]));
-    assert_eq!(said["limits"][0]["bound"], "at most 100 + 100·D/1m in any window of length D");
+    assert_eq!(said["limits"][0]["bound"], "at most 100 + 100·D/1 min in any window of length D");
     let story = &said["story"];
     let first =
         json!({"at_us": 0, "passed": 100, "refused_by": ["gcra"], "retry_after_us": 600_000});

@@ -167,7 +167,7 @@ fn simulate_and_diff_know_them_too() {
 fn validate_tells_them() {
     let run = Place::with_config(CONFIG).run(&["validate"]);
     for part in
-        ["exempt: \"vip\".", "blocked: \"eve\".", "override for \"alice\": 1 request per 1h"]
+        ["exempt: \"vip\".", "blocked: \"eve\".", "override for \"alice\": 1 request per 1 h"]
     {
         assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
     }

@@ -187,7 +187,7 @@ fn what_no_number_mends_is_said_in_words() {
     let page = std::fs::read_to_string(place.path("r.html")).unwrap();
     let (_, page) = page.split_once("The smallest limits").unwrap();
     for text in [suggested, page.split_once("</table>").unwrap().0] {
-        let none = "none: its min_interval of 2s alone refuses more";
+        let none = "none: its min_interval of 2 s alone refuses more";
         assert_eq!(text.matches(none).count(), 2, "{text}");
         assert!(text.contains("quota") && !text.contains("even-slots"), "{text}");
         assert!(!text.contains('–'), "{text}");
@@ -268,7 +268,7 @@ fn what_shadow_would_refuse_is_told() {
     let place = Place::with_config(config).file("t", &trace);
     let run = place.run(&["replay", "t"]);
     for part in
-        ["shadow-refused           16   80.0 %", "most shadow-refused keys", "10 per 1s", "\"k1\""]
+        ["shadow-refused           16   80.0 %", "most shadow-refused keys", "10 per 1 s", "\"k1\""]
     {
         assert!(run.stdout.contains(part), "{part}\n{}", run.stdout);
     }
@@ -319,9 +319,9 @@ fn one_key_that_asks_a_million_times() {
     let run = place.run(&["replay", "t"]);
     assert!(run.stdout.contains("would have refused, by the beginning"), "{}", run.stdout);
     assert!(
-        run.stdout.contains("1000 per 1s")
-            || run.stdout.contains("1001 per 1s")
-            || run.stdout.contains("999 per 1s"),
+        run.stdout.contains("1000 per 1 s")
+            || run.stdout.contains("1001 per 1 s")
+            || run.stdout.contains("999 per 1 s"),
         "{}",
         run.stdout
     );

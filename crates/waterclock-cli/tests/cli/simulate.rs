@@ -220,7 +220,7 @@ fn a_summary_for_people() {
     let run = Place::new().run(&["simulate", "100 per minute", "100 per minute sliding-window"]);
     assert_eq!(run.code, Some(0));
     for part in [
-        "bursty, 150 per 1m on average for 10m",
+        "bursty, 150 per 1 min on average for 10 min",
         "100 per minute sliding-window",
         "bound",
         "--plot out.svg",
@@ -292,7 +292,7 @@ fn complaints_are_sentences() {
         (&["10/s", "--rate", "fast"], "--rate must be a rate such as"),
         (&["10/s", "--for", "ages"], "--for must be a duration"),
         (&["10/s", "--for", "1000d"], "more than 5000000; shorten --for"),
-        (&["10/s", "--for", "1us", "--rate", "1/d"], "no request comes within 1us"),
+        (&["10/s", "--for", "1us", "--rate", "1/d"], "no request comes within 1 µs"),
         (&["10/s", "5/s", "--all"], "--all takes one LIMIT"),
         (&["10/s", "--keys", "0"], "--keys"),
         (&["10/s", "--cost", "bytes"], "--cost of generated requests must be a whole number"),

@@ -18,11 +18,11 @@ fn the_sample_of_the_manual() {
     let run = place.run(&["validate", "waterclock.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(
-        run.stdout.contains("10 requests per 1s on average and up to 20 at once"),
+        run.stdout.contains("10 requests per 1 s on average and up to 20 at once"),
         "{}",
         run.stdout
     );
-    assert!(run.stdout.contains("bound: at most 1000 in any 1h."), "{}", run.stdout);
+    assert!(run.stdout.contains("bound: at most 1000 in any 1 h."), "{}", run.stdout);
     assert!(
         run.stdout.contains("  tier pro: the same budget, scaled by factor 0.5."),
         "{}",
@@ -194,11 +194,11 @@ fn surprises() {
     let cases = [
         (
             "\"10/1h fixed-window\"",
-            "limit `fixed-window` can admit 20 in a moment, at the edge between two windows of 1h; gcra and rolling-window cannot",
+            "limit `fixed-window` can admit 20 in a moment, at the edge between two windows of 1 h; gcra and rolling-window cannot",
         ),
         (
             "\"1/s\"",
-            "limit `gcra` has a capacity of 1: a request less than 1s after another one is refused",
+            "limit `gcra` has a capacity of 1: a request less than 1 s after another one is refused",
         ),
         (
             "\"10/s\", \"36010/h rolling-window\"",

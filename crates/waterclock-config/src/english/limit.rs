@@ -30,8 +30,8 @@ fn words(limit: &Limit) -> Words {
             return leaky(limit, bucket.capacity(), bucket.drip(), bucket.period());
         }
         Algorithm::Gcra(gcra) => {
-            let (limit, per, capacity) = (gcra.limit(), micros(gcra.period()), gcra.capacity());
-            let one = share(per, 1, limit);
+            let (limit, per, capacity) = (gcra.limit(), in_words(gcra.period()), gcra.capacity());
+            let one = share(gcra.period(), 1, limit);
             let surprise = (capacity == 1).then(|| {
                 format!(
                     "has a capacity of 1: a request less than {one} after another one is refused"
@@ -42,7 +42,7 @@ fn words(limit: &Limit) -> Words {
                 format!(
                     "{} per {per} on average and up to {capacity} at once; one returns every {one}, a spent capacity within {}.",
                     units(limit),
-                    share(per, capacity, limit)
+                    share(gcra.period(), capacity, limit)
                 ),
                 if limit == capacity { rate } else { format!("{rate}, capacity {capacity}") },
                 format!("at most {capacity} + {limit}·D/{per} in any window of length D"),
@@ -53,7 +53,7 @@ fn words(limit: &Limit) -> Words {
             return fixed(limit, window.limit(), window.period(), window.align());
         }
         Algorithm::SlidingWindow(window) => {
-            let (limit, per) = (window.limit(), micros(window.period()));
+            let (limit, per) = (window.limit(), in_words(window.period()));
             (
                 format!(
                     "up to {} per {per}, estimated from this window and a share of the previous one.",
@@ -65,13 +65,13 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::RollingWindow(window) => {
-            let (limit, per) = (window.limit(), micros(window.period()));
+            let (limit, per) = (window.limit(), in_words(window.period()));
             let exactness = match window.buckets() {
                 None => ", counted exactly".to_owned(),
                 Some(buckets) => {
                     format!(
                         "; to bound memory, a unit counts up to {} longer",
-                        share(per, 1, buckets)
+                        share(window.period(), 1, buckets)
                     )
                 }
             };
@@ -83,12 +83,12 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::Quota(quota) => {
-            let (limit, per) = (quota.limit(), micros(quota.period()));
+            let (limit, per) = (quota.limit(), in_words(quota.period()));
             (
                 format!(
                     "{} in each {per} since the Unix epoch; use it or lose it: one vanishes every {}.",
                     units(limit),
-                    share(per, 1, limit)
+                    share(quota.period(), 1, limit)
                 ),
                 format!("{limit} per {per}"),
                 format!(
@@ -98,11 +98,11 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::EvenSlots(slots) => {
-            let (limit, per) = (slots.limit(), micros(slots.period()));
+            let (limit, per) = (slots.limit(), in_words(slots.period()));
             (
                 format!(
                     "one admission of any cost in the first half of each slot of {} since the Unix epoch.",
-                    share(per, 1, limit)
+                    share(slots.period(), 1, limit)
                 ),
                 format!("{limit} per {per}"),
                 format!("at most ⌈{limit}·D/{per} + 1/2⌉ admissions in any window of length D"),
@@ -110,7 +110,7 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::MinInterval(gap) => {
-            let every = micros(gap.period());
+            let every = in_words(gap.period());
             (
                 format!("admissions at least {every} apart, of any cost."),
                 format!("one every {every}"),
@@ -119,8 +119,8 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::ErrorRate(breaker) => {
-            let (threshold, per) = (Percent(breaker.threshold()), micros(breaker.period()));
-            let (least, cool_down) = (breaker.min_samples(), micros(breaker.cool_down()));
+            let (threshold, per) = (Percent(breaker.threshold()), in_words(breaker.period()));
+            let (least, cool_down) = (breaker.min_samples(), in_words(breaker.cool_down()));
             (
                 format!(
                     "everything, until {threshold} or more of at least {least} reports within {per} are errors; then nothing for {cool_down}, and after that one probe at a time until one succeeds."
@@ -133,7 +133,7 @@ fn words(limit: &Limit) -> Words {
             )
         }
         Algorithm::Concurrency(slots) => {
-            let (limit, lease) = (slots.limit(), micros(slots.lease()));
+            let (limit, lease) = (slots.limit(), in_words(slots.lease()));
             (
                 format!(
                     "up to {} held at the same time, by reservations only, each for {lease} at most.",
@@ -154,7 +154,7 @@ fn words(limit: &Limit) -> Words {
 }
 
 fn leaky(limit: &Limit, capacity: u64, drip: u64, every: Duration) -> Words {
-    let every = micros(every);
+    let every = in_words(every);
     let returns = if drip == 1 { "returns" } else { "return" };
     let surprise = (capacity == 1).then(|| {
         format!("has a capacity of 1: a request less than {every} after another one is refused")
@@ -171,7 +171,7 @@ fn leaky(limit: &Limit, capacity: u64, drip: u64, every: Duration) -> Words {
 }
 
 fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
-    let (units, per) = (counted(most, limit.unit()), micros(per));
+    let (units, per) = (counted(most, limit.unit()), in_words(per));
     let at_an_edge = "the whole limit just before an edge, and again just after it";
     let (admits, short, within, windows) = match align {
         Align::Calendar(calendar) => {
@@ -213,7 +213,7 @@ fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
 pub fn sentence(limit: &Limit) -> String {
     let mut sentence = words(limit).admits;
     if let Some(interval) = limit.min_interval() {
-        let interval = micros(interval);
+        let interval = in_words(interval);
         sentence.push_str(&format!(" Two admissions are at least {interval} apart."));
     }
     if limit.overdraft() {
@@ -246,8 +246,8 @@ pub(super) fn surprise(limit: &Limit) -> Option<String> {
     words(limit).surprise
 }
 
-fn micros(time: Duration) -> Micros {
-    Micros::from(time)
+fn in_words(time: Duration) -> String {
+    Micros::from(time).in_words()
 }
 
 /// `10 requests`, but `1 request`.
@@ -258,39 +258,14 @@ fn counted(count: u64, unit: &str) -> String {
 }
 
 /// `per · times / parts`; marked `≈` and rounded for people if it is not a whole number of microseconds.
-fn share(per: Micros, times: u64, parts: u64) -> String {
-    let product = u128::from(per.0) * u128::from(times);
+fn share(per: Duration, times: u64, parts: u64) -> String {
+    let product = per.as_micros() * u128::from(times);
     let parts = u128::from(parts.max(1));
     let rounded = Micros(u64::try_from(product / parts).unwrap_or(u64::MAX));
     match product % parts {
-        0 => rounded.to_string(),
-        _ if rounded.0 == 0 => "less than 1us".to_owned(),
-        _ => format!("≈{}", rounded_for_people(rounded)),
-    }
-}
-
-/// Three digits, or the two largest units: `333ms`, `1.43s`, `1m43s`, `4d7h`.
-fn rounded_for_people(time: Micros) -> String {
-    const SECOND: u64 = 1_000_000;
-    const MINUTE: u64 = 60 * SECOND;
-    const HOUR: u64 = 60 * MINUTE;
-    const DAY: u64 = 24 * HOUR;
-    let step = match time.0 {
-        0..1_000 => 1,
-        1_000..MINUTE => 10_u64.pow(time.0.ilog10() - 2),
-        MINUTE..HOUR => SECOND,
-        HOUR..DAY => MINUTE,
-        _ => HOUR,
-    };
-    let rounded = time.0.saturating_add(step / 2) / step * step;
-    let decimal = |unit: u64, digits: usize, name: &str| {
-        let number = format!("{}.{:0digits$}", rounded / unit, rounded % unit);
-        format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'))
-    };
-    match rounded {
-        1_000..SECOND => decimal(1_000, 3, "ms"),
-        SECOND..MINUTE => decimal(SECOND, 6, "s"),
-        _ => Micros(rounded).to_string(),
+        0 => rounded.in_words(),
+        _ if rounded.0 == 0 => "less than 1 µs".to_owned(),
+        _ => format!("≈{}", rounded.rounded().in_words()),
     }
 }
 
@@ -300,25 +275,25 @@ mod tests {
 
     #[test]
     fn shares_say_when_they_are_rounded() {
-        assert_eq!(share(Micros(1_000_000), 1, 10), "100ms");
-        assert_eq!(share(Micros(1_000_000), 1, 3), "≈333ms");
-        assert_eq!(share(Micros(1), 1, 3), "less than 1us");
+        assert_eq!(share(Duration::from_secs(1), 1, 10), "100 ms");
+        assert_eq!(share(Duration::from_secs(1), 1, 3), "≈333 ms");
+        assert_eq!(share(Duration::from_micros(1), 1, 3), "less than 1 µs");
     }
 
     #[test]
     fn rounded_shares_are_short() {
         for (per, parts, shown) in [
-            (1_000, 3, "≈333us"),
-            (10_000, 7, "≈1.43ms"),
-            (699_999, 7, "≈100ms"),
-            (10_000_000, 7, "≈1.43s"),
-            (6_999_999, 7, "≈1s"),
-            (179_999_999, 3, "≈1m"),
-            (720_000_000, 7, "≈1m43s"),
-            (86_400_000_000, 7, "≈3h26m"),
-            (30 * 86_400_000_000, 7, "≈4d7h"),
+            (1_000, 3, "≈333 µs"),
+            (10_000, 7, "≈1.43 ms"),
+            (699_999, 7, "≈100 ms"),
+            (10_000_000, 7, "≈1.43 s"),
+            (6_999_999, 7, "≈1 s"),
+            (179_999_999, 3, "≈1 min"),
+            (720_000_000, 7, "≈1 min 43 s"),
+            (86_400_000_000, 7, "≈3 h 26 min"),
+            (30 * 86_400_000_000, 7, "≈4 d 7 h"),
         ] {
-            assert_eq!(share(Micros(per), 1, parts), shown);
+            assert_eq!(share(Duration::from_micros(per), 1, parts), shown);
         }
     }
 }

@@ -23,7 +23,7 @@ impl Times {
     /// An instant in full.
     pub(crate) fn show(self, t_us: u64) -> String {
         match self {
-            Times::SinceZero => Micros(t_us).to_string(),
+            Times::SinceZero => Micros(t_us / 1_000 * 1_000).in_words(),
             Times::Utc => utc(t_us, "%Y-%m-%d %H:%M:%SZ"),
         }
     }
@@ -124,7 +124,7 @@ fn label(times: Times, t_us: u64, (step_us, span_us): (u64, u64), is_first: bool
 fn utc(t_us: u64, format: &str) -> String {
     let instant = i64::try_from(t_us).ok().and_then(|t_us| Timestamp::from_microsecond(t_us).ok());
     instant.map_or_else(
-        || Micros(t_us).to_string(),
+        || Micros(t_us).for_people(),
         |instant| instant.to_zoned(TimeZone::UTC).strftime(format).to_string(),
     )
 }
@@ -141,7 +141,7 @@ mod tests {
     fn ticks_are_few_and_round() {
         assert_eq!(
             words((0, 4_000_000), Times::SinceZero),
-            ["0s", "500ms", "1s", "1s500ms", "2s", "2s500ms", "3s", "3s500ms", "4s"]
+            ["0 s", "500 ms", "1 s", "1.5 s", "2 s", "2.5 s", "3 s", "3.5 s", "4 s"]
         );
         assert_eq!(words((0, 600_000_000), Times::SinceZero).len(), 6);
         // 13:55 UTC on a day in 2000.
@@ -154,7 +154,10 @@ mod tests {
         assert_eq!(words((from, from + year), Times::Utc).len(), 4);
         let decade = words((1_420_070_400_000_000, 1_735_689_600_000_000), Times::Utc);
         assert!(decade.len() <= 10 && decade[0].starts_with("20"), "{decade:?}");
-        assert_eq!(words((3_600_000_000, 4_200_000_000), Times::SinceZero)[..2], ["1h", "1h2m"]);
+        assert_eq!(
+            words((3_600_000_000, 4_200_000_000), Times::SinceZero)[..2],
+            ["1 h", "1 h 2 min"]
+        );
         assert!(words((0, u64::MAX), Times::Utc).len() <= 11);
     }
 }

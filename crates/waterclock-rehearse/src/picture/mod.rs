@@ -5,7 +5,7 @@ mod row;
 mod svg;
 
 pub(crate) use self::axis::Times;
-pub(crate) use self::row::{Refusal, Row, at_a_glance};
+pub(crate) use self::row::{Refusal, Row};
 pub(crate) use self::svg::Page;
 
 use self::axis::Axis;

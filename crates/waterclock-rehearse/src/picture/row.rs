@@ -71,8 +71,8 @@ impl Scales {
         let longest = self.longest?;
         let to = match (longest.in_time_us(), longest.is_never()) {
             (0, true) => "forever".to_owned(),
-            (wait, true) => format!("to {}, or forever", at_a_glance(wait)),
-            (wait, false) => format!("to {}", at_a_glance(wait)),
+            (wait, true) => format!("to {}, or forever", Micros(wait).for_people()),
+            (wait, false) => format!("to {}", Micros(wait).for_people()),
         };
         Some(format!("refused; the higher, the longer the advised wait ({to})"))
     }
@@ -159,23 +159,14 @@ impl Row {
         }
         for ((x, y), (count, first)) in dots {
             let at = times.show(first.t_us);
-            let wait = first
-                .wait_us
-                .map_or_else(|| "never".to_owned(), |wait| format!("in {}", Micros(wait)));
+            let wait = first.wait_us.map_or_else(
+                || "never".to_owned(),
+                |wait| format!("in {}", Micros(wait).for_people()),
+            );
             let more =
                 if count > 1 { format!(" (and {} more here)", count - 1) } else { String::new() };
             let label = format!("{at}: {} refused by {}, retry {wait}{more}", first.key, first.by);
             svg.labelled_circle("refused", x as f64 / 2.0, y as f64 / 2.0, &label);
         }
     }
-}
-
-/// Short enough to be read at a glance: two or three digits, rounded up.
-pub(crate) fn at_a_glance(us: u64) -> Micros {
-    let fits = |unit: &u64| us >= 10 * unit;
-    let unit = [3_600_000_000, 60_000_000, 1_000_000, 100_000, 10_000, 1_000]
-        .into_iter()
-        .find(fits)
-        .unwrap_or(1);
-    Micros(us.div_ceil(unit) * unit)
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 use waterclock::{Limit, Policy};
-use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
+use waterclock_config::{LimitFields, Micros};
 
 use super::keys::KeyRecord;
 use super::smallest::Extent;
 use super::units::{grouped, share};
 use super::{Report, TOP};
-use crate::picture::{Page, Picture, Row, Times, at_a_glance};
+use crate::picture::{Page, Picture, Row, Times};
 
 impl Report<'_> {
     /// The picture of checks over time, with refusals.
@@ -37,7 +37,7 @@ impl Report<'_> {
                 grouped(ledger.refused)
             ));
         }
-        notes.push(format!("bars of {}", at_a_glance(ledger.timeline.width_us())));
+        notes.push(format!("bars of {}", Micros(ledger.timeline.width_us()).in_words()));
         Picture {
             title: format!("{}, under policy {}", self.source, self.policy.name()),
             times: Times::of(span_us.1),

@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 
 use comfy_table::{Cell, Color};
+use waterclock_config::Micros;
 
 use super::keys::KeyRecord;
 use super::units::{Align, grouped, share, spark, table};
 use super::{Report, TOP};
-use crate::picture::{Times, at_a_glance};
+use crate::picture::Times;
 use crate::terminal::{BAD, GOOD, STRONG, WARN, styled};
 
 /// The width of the line that shows when refusals came.
@@ -149,7 +150,7 @@ impl Report<'_> {
             .collect();
         let (times, width) = (
             Times::of(self.ledger.timeline.span_us().1),
-            at_a_glance(self.ledger.timeline.width_us()),
+            Micros(self.ledger.timeline.width_us()).in_words(),
         );
         writeln!(out, "{} |{}|", styled(STRONG, "when"), styled(BAD, spark(&columns)))?;
         writeln!(

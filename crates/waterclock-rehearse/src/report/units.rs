@@ -5,7 +5,7 @@ use std::fmt;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table};
 
-use crate::picture::at_a_glance;
+use waterclock_config::Micros;
 
 /// A percentage that is 0 only for none, and 100 only for all.
 pub(crate) fn share(part: u64, whole: u64) -> String {
@@ -92,7 +92,7 @@ impl LongestWait {
 impl fmt::Display for LongestWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.us() {
-            Some(us) => at_a_glance(us).fmt(f),
+            Some(us) => f.write_str(&Micros(us).for_people()),
             None => f.write_str("never"),
         }
     }

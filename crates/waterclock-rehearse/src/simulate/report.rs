@@ -37,7 +37,7 @@ impl Simulation {
     /// The heads of the columns. The bound is what a limit never exceeds in the time span of the column before.
     fn columns(&self) -> [String; 7] {
         let window = self.played.first().map_or(0, |(_, played)| played.most.window_us());
-        let most = format!("most in any {}", Micros(window));
+        let most = format!("most in any {}", Micros(window).in_words());
         ["limit", "requests", "allowed", "refused", "longest wait", &most, "bound"]
             .map(str::to_owned)
     }
@@ -134,7 +134,7 @@ impl Simulation {
 fn row(contender: &Contender, played: &Played) -> Row {
     let mut notes = vec![format!("{} of {} allowed", played.allowed, played.requests)];
     if let Some(bound) = bound(contender, played) {
-        let (most, window) = (played.most.units(), Micros(played.most.window_us()));
+        let (most, window) = (played.most.units(), Micros(played.most.window_us()).in_words());
         notes.push(format!("most in any {window}: {most} (bound {bound})"));
     }
     if let Some(wait) = played.longest_wait() {

@@ -63,21 +63,21 @@ impl Traffic {
             seed,
         };
         let expected = traffic.rate * traffic.seconds;
+        let (per, span) = (per.in_words(), duration.in_words());
         if expected > MOST as f64 {
             return Err(format!(
-                "{units} per {per} for {duration} are {expected:.0} requests, more than {MOST}; shorten --for or lower --rate"
+                "{units} per {per} for {span} are {expected:.0} requests, more than {MOST}; shorten --for or lower --rate"
             )
             .into());
         }
         let (arrivals, places) = traffic.make();
         if arrivals.is_empty() {
-            return Err(format!(
-                "no request comes within {duration}; lengthen --for or raise --rate"
-            )
-            .into());
+            return Err(
+                format!("no request comes within {span}; lengthen --for or raise --rate").into()
+            );
         }
         let lead = format!(
-            "{} by {}, {}, {units} per {per} on average for {duration}{}",
+            "{} by {}, {}, {units} per {per} on average for {span}{}",
             counted(arrivals.len(), "request"),
             counted(traffic.keys, "key"),
             shape.name(),

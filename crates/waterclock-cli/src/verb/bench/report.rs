@@ -120,7 +120,7 @@ impl Report {
     /// For people.
     pub(super) fn lines(&self) -> Vec<String> {
         let Report { requests, decisions, .. } = self;
-        let elapsed = Micros(self.elapsed_us / 1_000 * 1_000);
+        let elapsed = Micros(self.elapsed_us / 1_000 * 1_000).in_words();
         let mut lines = vec![styled(STRONG, &self.title)];
         let row = |name: &str, count: u64, rest: String| {
             format!("{name:<10}{count:>12}   {rest}").trim_end().to_owned()
@@ -150,7 +150,7 @@ impl Report {
                 drawn(usize::try_from(eighths).unwrap_or(0).max(usize::from(bar.count > 0)));
             let padding = " "
                 .repeat(usize::try_from(WIDEST).unwrap_or(0).saturating_sub(drawn.chars().count()));
-            let up_to = format!("≤ {}", Micros(bar.up_to_us));
+            let up_to = format!("≤ {}", Micros(bar.up_to_us).in_words());
             let share = styled(FAINT, share(bar.count, all));
             format!("{up_to:>10} {drawn}{padding} {:>10}  {share}", bar.count)
         };
@@ -194,9 +194,9 @@ fn share(part: u64, whole: u64) -> String {
 /// Three digits or so, in the unit that suits.
 fn readable(micros: f64) -> String {
     match micros {
-        ..1_000.0 => format!("{micros:.0}us"),
-        ..1_000_000.0 => format!("{:.2}ms", micros / 1_000.0),
-        _ => format!("{:.2}s", micros / 1_000_000.0),
+        ..1_000.0 => format!("{micros:.0} µs"),
+        ..1_000_000.0 => format!("{:.2} ms", micros / 1_000.0),
+        _ => format!("{:.2} s", micros / 1_000_000.0),
     }
 }
 

@@ -75,11 +75,11 @@ impl Summary {
                     good("allowed")
                 );
             }
-            let fresh = for_people(self.reset_after_us);
+            let fresh = Micros(self.reset_after_us).for_people();
             return format!("{}{left}; full again in {fresh}{in_shadow}", good("allowed"));
         }
         let retry = match self.retry_after_us {
-            Some(wait) => format!("retry in {}", for_people(wait)),
+            Some(wait) => format!("retry in {}", Micros(wait).for_people()),
             None => "it will never pass: the cost is above the limit".to_owned(),
         };
         if !self.is_refusal() {
@@ -95,17 +95,6 @@ impl Summary {
             names => format!("{refused} by {}; {retry}", names.join(" and ")),
         }
     }
-}
-
-/// Rounded up, so that a client that waits this long is not early; `--json` has the exact number.
-fn for_people(us: u64) -> Micros {
-    let step = match us {
-        0..10_000 => 1,
-        10_000..1_000_000 => 1_000,
-        1_000_000..60_000_000 => 10_000,
-        _ => 1_000_000,
-    };
-    Micros(us.div_ceil(step).saturating_mul(step))
 }
 
 /// One question to a server.

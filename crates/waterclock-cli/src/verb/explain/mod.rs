@@ -63,7 +63,7 @@ fn lines(story: &Story) -> Vec<String> {
     };
     let one = if story.counts_several { "one of each unit" } else { "one unit" };
     let mut lines = vec![format!("a fresh key, checked for {one} after another:")];
-    lines.push(format!("  at 0s: {}", passed(first)));
+    lines.push(format!("  at 0 s: {}", passed(first)));
     if story.unbounded {
         lines.push("  and any number more".to_owned());
         lines.extend(story.errors.as_ref().map(errors));
@@ -77,10 +77,13 @@ fn lines(story: &Story) -> Vec<String> {
     ));
     lines.extend(retries.iter().map(|step| {
         let next = wait(step.retry_after_us);
-        format!("  at {}: {}, the next in {next}", Micros(step.at_us), passed(step))
+        format!("  at {}: {}, the next in {next}", Micros(step.at_us).for_people(), passed(step))
     }));
     if let Some(fresh) = story.fresh_at_us {
-        lines.push(format!("  at {}, without further requests: fresh again", Micros(fresh)));
+        lines.push(format!(
+            "  at {}, without further requests: fresh again",
+            Micros(fresh).for_people()
+        ));
     }
     if let Some(most) = story.most_at_once {
         lines.push(format!("a cost above {most} never passes whole"));
@@ -104,7 +107,7 @@ fn errors(errors: &Errors) -> String {
 }
 
 fn wait(micros: Option<u64>) -> String {
-    micros.map_or_else(|| "never".to_owned(), |micros| Micros(micros).to_string())
+    micros.map_or_else(|| "never".to_owned(), |micros| Micros(micros).for_people())
 }
 
 #[derive(Serialize)]

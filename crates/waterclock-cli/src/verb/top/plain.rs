@@ -1,7 +1,5 @@
 //! One snapshot as plain text.
 
-use std::time::Duration;
-
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
@@ -26,7 +24,7 @@ pub(super) fn lines(now: &Now) -> Vec<String> {
 }
 
 pub(super) fn title(snapshot: &Snapshot) -> String {
-    let up = span(Duration::from_micros(snapshot.uptime_us));
+    let up = span(snapshot.uptime_us);
     format!("waterclock {}, {}, up {up}", snapshot.version, snapshot.phase)
 }
 
@@ -117,7 +115,7 @@ pub(super) fn connections(snapshot: &Snapshot) -> String {
 /// The configuration in force, and whether all is well with it.
 pub(super) fn config(config: &Configuration, at_us: u64) -> (String, bool) {
     let reload = &config.last_reload;
-    let ago = span(Duration::from_micros(at_us.saturating_sub(reload.at_us)));
+    let ago = span(at_us.saturating_sub(reload.at_us));
     let mut text = format!("configuration {}, generation {}", config.file, config.generation);
     if reload.success {
         text.push_str(&format!(", in force for {ago}"));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+use waterclock_config::Micros;
 use waterclock_rehearse::terminal::visible;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -225,18 +226,9 @@ pub(super) fn rate(per_second: f64) -> String {
     if per_second >= 1_000.0 { format!("{per_second:.0}") } else { format!("{per_second:.1}") }
 }
 
-/// The two largest units: `3d 4h`, `2m 5s`, `7s`.
-pub(super) fn span(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let parts = [
-        (seconds / 86_400, "d"),
-        (seconds / 3_600 % 24, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ];
-    let first = parts.iter().position(|(count, _)| *count > 0).unwrap_or(parts.len() - 1);
-    let shown = parts.iter().skip(first).take(2).map(|(count, unit)| format!("{count}{unit}"));
-    shown.collect::<Vec<String>>().join(" ")
+/// Whole seconds, in the two largest units: `3 d 4 h`, `2 min 5 s`, `7 s`.
+pub(super) fn span(us: u64) -> String {
+    Micros(us / 1_000_000 * 1_000_000).rounded().in_words()
 }
 
 #[cfg(test)]
@@ -246,9 +238,9 @@ mod units_tests {
     #[test]
     fn spans_and_rates() {
         for (seconds, shown) in
-            [(0, "0s"), (59, "59s"), (125, "2m 5s"), (3_600, "1h 0m"), (273_600, "3d 4h")]
+            [(0, "0 s"), (59, "59 s"), (125, "2 min 5 s"), (3_600, "1 h"), (273_600, "3 d 4 h")]
         {
-            assert_eq!(span(Duration::from_secs(seconds)), shown);
+            assert_eq!(span(seconds * 1_000_000 + 999), shown);
         }
         assert_eq!(
             (rate(0.04), rate(999.96), rate(12_345.6)),

@@ -28,7 +28,9 @@ impl Smallest {
     pub(super) fn words(&self, found: Option<&Limit>) -> String {
         match (found, self.min_interval) {
             (Some(limit), _) => in_short(limit),
-            (None, Some(gap)) => format!("none: its min_interval of {gap} alone refuses more"),
+            (None, Some(gap)) => {
+                format!("none: its min_interval of {} alone refuses more", gap.in_words())
+            }
             (None, None) => "none: even the largest refuses more".to_owned(),
         }
     }

@@ -12,7 +12,7 @@ mod plan;
 pub(super) use self::ahead::ReadAhead;
 pub use self::instant::TimeUnit;
 
-use waterclock_config::cannot_read;
+use waterclock_config::{Micros, cannot_read};
 
 use self::ahead::Entry;
 use self::combined::Combined;
@@ -246,9 +246,9 @@ impl Tally {
             notes.push(format!("--where leaves out all {} lines", self.left_out));
         }
         if order.late > 0 {
-            let by = seconds(order.latest_by_us);
+            let by = Micros(order.latest_by_us).for_people();
             notes.push(format!(
-                "{} of {} lines are out of order by too much (up to {by} s); they count at the time of the line before",
+                "{} of {} lines are out of order by too much (up to {by}); they count at the time of the line before",
                 order.late, self.read
             ));
         }
@@ -257,10 +257,4 @@ impl Tally {
         }
         notes
     }
-}
-
-/// With as many digits as it needs.
-fn seconds(us: u64) -> String {
-    let text = format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
