@@ -4,7 +4,7 @@ use std::time::Duration;
 use http::Uri;
 use http::header::HeaderValue;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use waterclock::{OnStoreError, StoreError};
+use waterclock::{Fallback, OnStoreError, Serving, StoreError};
 
 use super::RemoteStore;
 use super::server::Server;
@@ -17,11 +17,11 @@ const CONNECTIONS: usize = 256;
 /// Settings of a [`RemoteStore`].
 #[derive(Clone)]
 pub struct RemoteStoreBuilder {
-    url: String,
+    pub(super) url: String,
     token: Option<String>,
     pub(super) deadline: Duration,
-    pub(super) on_store_error: OnStoreError,
-    pub(super) nodes: u64,
+    on_store_error: OnStoreError,
+    nodes: u64,
     pub(super) connections: usize,
 }
 
@@ -104,14 +104,18 @@ impl RemoteStoreBuilder {
                 return Err(StoreError::settings(format!("the store's `{name}` is zero")));
             }
         }
-        let base = self.url.trim_end_matches('/').to_owned();
-        let authorization = self.authorization()?;
-        let (connections, deadline) = (self.connections, self.deadline);
-        let server = Server::new(connector, base, authorization, connections, deadline);
-        RemoteStore::open(server, &self).await
+        let serving = Serving { on_store_error: self.on_store_error, lease: None };
+        let store = Fallback::builder(Server::new(connector, &self)?)
+            .nodes(self.nodes)
+            .serving(serving)
+            .silence(2 * self.deadline)
+            .build()?;
+        let store = RemoteStore { store };
+        store.refresh().await?;
+        Ok(store)
     }
 
-    fn authorization(&self) -> Result<Option<HeaderValue>, StoreError> {
+    pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, StoreError> {
         let Some(token) = &self.token else { return Ok(None) };
         let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
             let reason = "the token has characters that a header field cannot have";

@@ -59,15 +59,6 @@ impl<C> RemoteStore<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> RemoteStore<C> {
-    async fn open(server: Server<C>, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
-        let serving = Serving { on_store_error: settings.on_store_error, lease: None };
-        let silence = 2 * settings.deadline;
-        let store = Fallback::builder(server).nodes(settings.nodes).serving(serving);
-        let store = Self { store: store.silence(silence).build()? };
-        store.refresh().await?;
-        Ok(store)
-    }
-
     /// Reads the server's policies again, after its configuration changed.
     pub async fn refresh(&self) -> Result<(), StoreError> {
         let server = self.store.store();
@@ -160,7 +151,7 @@ impl<C> Clone for RemoteStore<C> {
 impl<C> fmt::Debug for RemoteStore<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteStore")
-            .field("server", &self.store.store().base())
+            .field("server", &self.store.store().base)
             .finish_non_exhaustive()
     }
 }

@@ -160,17 +160,9 @@ struct ReadDecision<'a> {
     #[serde(borrow)]
     policy: Cow<'a, str>,
     cost: Cost,
-    allowed: bool,
     granted: Cost,
-    #[serde(deserialize_with = "number_or_null")]
-    limit: Option<u64>,
-    #[serde(deserialize_with = "number_or_null")]
-    remaining: Option<u64>,
-    #[serde(deserialize_with = "number_or_null")]
-    retry_after_us: Option<u64>,
-    #[serde(deserialize_with = "number_or_null")]
-    next_unit_us: Option<u64>,
-    reset_after_us: u64,
+    #[serde(flatten)]
+    numbers: Numbers,
     refused_by: Vec<String>,
     #[serde(default)]
     shadow_refused_by: Vec<String>,
@@ -184,6 +176,13 @@ struct ReadDecision<'a> {
 struct ReadLimit<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
+    #[serde(flatten)]
+    numbers: Numbers,
+}
+
+/// What a decision and each of its limits have in common.
+#[derive(Deserialize)]
+struct Numbers {
     allowed: bool,
     #[serde(deserialize_with = "number_or_null")]
     limit: Option<u64>,
@@ -213,21 +212,23 @@ impl ReadDecision<'_> {
         }
         let source = Source::parse(&self.source)
             .ok_or_else(|| format!("unknown decision source `{}`", self.source))?;
+        let LimitDecision { allowed, limit, remaining, retry_after, next_unit, reset_after } =
+            self.numbers.decision();
         let decision = Decision::from_parts(DecisionParts {
-            allowed: self.allowed,
+            allowed,
             granted,
-            limit: self.limit,
-            remaining: self.remaining,
-            retry_after: self.retry_after_us.map(Duration::from_micros),
-            next_unit: self.next_unit_us.map(Duration::from_micros),
-            reset_after: Duration::from_micros(self.reset_after_us),
+            limit,
+            remaining,
+            retry_after,
+            next_unit,
+            reset_after,
             counter: None,
             refused_by: limits_of(policy, &self.refused_by),
             shadow_refused_by: limits_of(policy, &self.shadow_refused_by),
         });
         let own = |limit: &waterclock::Limit| {
             let read = self.limits.iter().find(|read| read.name == limit.name());
-            read.map_or(UNLIMITED, ReadLimit::decision)
+            read.map_or(UNLIMITED, |read| read.numbers.decision())
         };
         Ok(Answer { decision, limits: policy.limits().iter().map(own).collect(), source })
     }
@@ -249,7 +250,7 @@ const UNLIMITED: LimitDecision = LimitDecision {
     reset_after: Duration::ZERO,
 };
 
-impl ReadLimit<'_> {
+impl Numbers {
     fn decision(&self) -> LimitDecision {
         LimitDecision {
             allowed: self.allowed,

@@ -105,16 +105,10 @@ struct ChargeBody<'a> {
 }
 
 #[derive(Serialize)]
-struct Together<'a> {
-    checks: Vec<ChargeBody<'a>>,
-    atomic: bool,
-}
-
-#[derive(Serialize)]
 #[serde(untagged)]
 enum Charged<'a> {
     One(ChargeBody<'a>),
-    Several(Together<'a>),
+    Several { checks: Vec<ChargeBody<'a>>, atomic: bool },
 }
 
 /// What some calls have beside the charges.
@@ -142,7 +136,7 @@ struct Body<'a> {
 fn body_of(charges: &[Charge<'_>], options: Options<'_>) -> Result<Vec<u8>, StoreError> {
     let charges = match charges {
         [charge] => Charged::One(charge_body(charge)),
-        _ => Charged::Several(together(charges)),
+        _ => Charged::Several { checks: charges.iter().map(charge_body).collect(), atomic: true },
     };
     serde_json::to_vec(&Body { charges, options }).map_err(unwritable)
 }
@@ -155,10 +149,6 @@ fn unwritable(error: serde_json::Error) -> StoreError {
 
 fn charge_body<'a>(charge: &Charge<'a>) -> ChargeBody<'a> {
     ChargeBody { policy: charge.policy, key: key_text(charge.key), cost: charge.cost.clone() }
-}
-
-fn together<'a>(charges: &[Charge<'a>]) -> Together<'a> {
-    Together { checks: charges.iter().map(charge_body).collect(), atomic: true }
 }
 
 /// The text of a key. Two keys never have the same: a key that is sent as it is does not begin with `bytes:`, and

@@ -17,6 +17,7 @@ use waterclock::{
     Answer, Charge, Failure, Hold, Policy, Reserved, Settled, Settlement, Store, StoreError, Verb,
 };
 
+use super::builder::RemoteStoreBuilder;
 use super::known::KnownPolicies;
 use super::reply::{self, Reply};
 use super::request::{Call, calls, reserve_call, resettable, settle_call};
@@ -33,7 +34,7 @@ const PATIENT: Duration = Duration::from_secs(5);
 pub(super) struct Server<C> {
     client: Client<C, Full<Bytes>>,
     /// The server's address, without a slash at its end.
-    base: String,
+    pub(super) base: String,
     authorization: Option<HeaderValue>,
     deadline: Duration,
     /// For calls that are running.
@@ -42,21 +43,21 @@ pub(super) struct Server<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
-    pub(super) fn new(
-        connector: C,
-        base: String,
-        authorization: Option<HeaderValue>,
-        connections: usize,
-        deadline: Duration,
-    ) -> Self {
+    pub(super) fn new(connector: C, settings: &RemoteStoreBuilder) -> Result<Self, StoreError> {
+        let RemoteStoreBuilder { url, deadline, connections, .. } = settings;
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(connections)
+            .pool_max_idle_per_host(*connections)
             .build(connector);
-        let room = Semaphore::new(connections.min(Semaphore::MAX_PERMITS));
-        let policies = KnownPolicies::default();
-        Self { client, base, authorization, deadline, room, policies }
+        Ok(Self {
+            client,
+            base: url.trim_end_matches('/').to_owned(),
+            authorization: settings.authorization()?,
+            deadline: *deadline,
+            room: Semaphore::new((*connections).min(Semaphore::MAX_PERMITS)),
+            policies: KnownPolicies::default(),
+        })
     }
 
     /// The policies that the server has.
@@ -183,12 +184,6 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
             StoreError::failed(Failure::BadReply, reason)
         })?;
         Ok(Reply { status, body: body.to_bytes() })
-    }
-}
-
-impl<C> Server<C> {
-    pub(super) fn base(&self) -> &str {
-        &self.base
     }
 }
 

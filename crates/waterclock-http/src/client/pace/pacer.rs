@@ -45,9 +45,9 @@ impl From<StoreError> for PaceFailure {
 
 pub(super) trait Turns: Send + Sync {
     /// Takes a turn if that needs no wait. A remote store always needs one.
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
+    fn takes_now(&self, key: &str, cost: u64) -> bool {
         _ = (key, cost);
-        None
+        false
     }
 
     /// Waits for a turn.
@@ -71,11 +71,8 @@ impl Pacer {
         Ok(Self(Arc::new(SharedPacer::new(store, policy).await?)))
     }
 
-    pub(super) fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
-        match cost {
-            0 => Some(Ok(())),
-            _ => self.0.take_now(key, cost),
-        }
+    pub(super) fn takes_now(&self, key: &str, cost: u64) -> bool {
+        cost == 0 || self.0.takes_now(key, cost)
     }
 
     pub(super) fn take(&self, wanted: TurnRequest) -> Turn {
@@ -96,21 +93,18 @@ impl<C: Clock + 'static> From<Arc<KeyedLimiter<String, C>>> for Pacer {
 }
 
 impl<C: Clock + 'static> Turns for KeyedLimiter<String, C> {
-    fn take_now(&self, key: &str, cost: u64) -> Option<Result<(), PaceFailure>> {
+    fn takes_now(&self, key: &str, cost: u64) -> bool {
         // A refused check may leave a trace, in modes other than binary; a peek never does.
         if !self.peek_n(key, cost).is_allowed() {
-            return None;
+            return false;
         }
         // A check is refused while other requests wait for this key.
         let decision = self.check_n(key, cost);
-        if decision.is_allowed() {
-            return Some(Ok(()));
-        }
-        if decision.granted() > 0 {
+        if !decision.is_allowed() && decision.granted() > 0 {
             // Another request came between, and a partial grant is of no use here.
             self.refund(key, decision.granted());
         }
-        None
+        decision.is_allowed()
     }
 
     fn take(self: Arc<Self>, wanted: TurnRequest) -> Turn {

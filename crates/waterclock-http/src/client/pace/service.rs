@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use super::pacer::{PaceFailure, Turn, TurnRequest};
+use super::pacer::{Turn, TurnRequest};
 use super::{PaceError, Settings};
 use crate::client::POLLED_AGAIN;
 
@@ -42,18 +42,16 @@ impl<Inner: Service<R> + Clone, R> Service<R> for Pace<Inner, R> {
     fn call(&mut self, request: R) -> Self::Future {
         let settings = &self.settings;
         let (key, cost) = ((settings.key)(&request), (settings.cost)(&request));
-        match settings.pacer.take_now(&key, cost) {
-            Some(Ok(())) => PaceFuture::sending(self.inner.call(request)),
-            Some(Err(failure)) => PaceFuture::failed(failure),
-            None => {
-                let (bounds, backlog) = (settings.bounds.clone(), settings.backlog);
-                let turn = settings.pacer.take(TurnRequest { key, cost, bounds, backlog });
-                // A ready service may hold something that others need, such as a connection. It is released
-                // while the request waits, and polled for readiness again afterwards.
-                self.inner = self.inner.clone();
-                PaceFuture::waiting(turn, self.inner.clone(), request)
-            }
+        if settings.pacer.takes_now(&key, cost) {
+            return PaceFuture { state: State::Sending { sending: self.inner.call(request) } };
         }
+        let (bounds, backlog) = (settings.bounds.clone(), settings.backlog);
+        let turn = settings.pacer.take(TurnRequest { key, cost, bounds, backlog });
+        // A ready service may hold something that others need, such as a connection. It is released while the
+        // request waits, and polled for readiness again afterwards.
+        self.inner = self.inner.clone();
+        let pending = Some((self.inner.clone(), request));
+        PaceFuture { state: State::Waiting { turn, pending } }
     }
 }
 
@@ -91,23 +89,6 @@ pin_project! {
             #[pin]
             sending: Sending,
         },
-        Failed {
-            failure: Option<PaceFailure>,
-        },
-    }
-}
-
-impl<Inner: Service<R>, R> PaceFuture<Inner, R> {
-    pub(super) fn waiting(turn: Turn, inner: Inner, request: R) -> Self {
-        Self { state: State::Waiting { turn, pending: Some((inner, request)) } }
-    }
-
-    pub(super) fn sending(sending: Inner::Future) -> Self {
-        Self { state: State::Sending { sending } }
-    }
-
-    pub(super) fn failed(failure: PaceFailure) -> Self {
-        Self { state: State::Failed { failure: Some(failure) } }
     }
 }
 
@@ -129,9 +110,6 @@ impl<Inner: Service<R>, R> Future for PaceFuture<Inner, R> {
                 }
                 StateProjection::Sending { sending } => {
                     return sending.poll(context).map_err(PaceError::Inner);
-                }
-                StateProjection::Failed { failure } => {
-                    return Poll::Ready(Err(failure.take().expect(POLLED_AGAIN).into()));
                 }
             };
             state.set(next);

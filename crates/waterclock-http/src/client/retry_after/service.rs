@@ -46,23 +46,22 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let authority = (self.settings.authority)(&request);
-        let now = self.settings.bounds.now();
-        if self.settings.not_before.wait(&authority, now).is_some() {
-            // A ready service may hold something that others need, so it is released during the wait.
-            self.inner = self.inner.clone();
-            let inner = self.inner.clone();
-            return RetryAfterFuture::waiting(
-                Arc::clone(&self.settings),
-                authority,
-                inner,
-                request,
-            );
-        }
         let settings = Arc::clone(&self.settings);
-        let again = settings.clone_for_retry(settings.retries, &request);
-        let again = again.map(|copy| (self.inner.clone(), copy));
-        RetryAfterFuture::sending(settings, authority, self.inner.call(request), again)
+        let authority = (settings.authority)(&request);
+        let (deadline, retries_left) = (settings.bounds.deadline(), settings.retries);
+        let (pending, state) =
+            if settings.not_before.wait(&authority, settings.bounds.now()).is_some() {
+                let waiting = wait(&settings, &authority, Timestamp::ZERO, deadline);
+                // A ready service may hold something that others need, so it is released during the wait.
+                self.inner = self.inner.clone();
+                let pending = Some((self.inner.clone(), request));
+                (pending, State::Waiting { waiting, refusal: None })
+            } else {
+                let copy = settings.clone_for_retry(retries_left, &request);
+                let pending = copy.map(|copy| (self.inner.clone(), copy));
+                (pending, State::Sending { sending: self.inner.call(request) })
+            };
+        RetryAfterFuture { settings, authority, deadline, retries_left, pending, state }
     }
 }
 
@@ -105,32 +104,6 @@ pin_project! {
             #[pin]
             sending: Sending,
         },
-    }
-}
-
-impl<Inner: Service<R>, R> RetryAfterFuture<Inner, R> {
-    pub(super) fn waiting(
-        settings: Arc<Settings<R, Inner::Response>>,
-        authority: String,
-        inner: Inner,
-        request: R,
-    ) -> Self {
-        let deadline = settings.bounds.deadline();
-        let waiting = wait(&settings, &authority, Timestamp::ZERO, deadline);
-        let retries_left = settings.retries;
-        let (pending, state) = (Some((inner, request)), State::Waiting { waiting, refusal: None });
-        Self { settings, authority, deadline, retries_left, pending, state }
-    }
-
-    pub(super) fn sending(
-        settings: Arc<Settings<R, Inner::Response>>,
-        authority: String,
-        sending: Inner::Future,
-        again: Option<(Inner, R)>,
-    ) -> Self {
-        let (deadline, retries_left) = (settings.bounds.deadline(), settings.retries);
-        let state = State::Sending { sending };
-        Self { settings, authority, deadline, retries_left, pending: again, state }
     }
 }
 
