@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rls.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
-        // Connecting is left to whoever brings a channel.
+        // Callers bring a channel of their own.
         .build_transport(false)
         .include_file("messages.rs")
         .compile_fds(compiler.file_descriptor_set())?;

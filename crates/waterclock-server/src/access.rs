@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(attempt(Some("checker"), Role::Read), Attempt::Forbidden);
         assert_eq!(attempt(Some("root"), Role::Check), Attempt::Granted);
         assert_eq!(attempt(Some("root"), Role::Admin), Attempt::Granted);
-        assert_eq!(attempt(Some("nobody"), Role::Check), Attempt::Unknown);
+        assert_eq!(attempt(Some("unknown"), Role::Check), Attempt::Unknown);
         assert_eq!(attempt(None, Role::Check), Attempt::Unknown);
     }
 

@@ -96,7 +96,7 @@ impl Listener {
                 Ok((stream, peer)) => face.accept(stream, peer),
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are closed.
-                    warn!(face = face.face.name(), "cannot accept connections: {error}");
+                    warn!(protocol = face.face.name(), "cannot accept connections: {error}");
                     sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -132,8 +132,8 @@ impl Listener {
         let Some(acceptor) = tls else { return self.serve(stream, peer).await };
         match timeout(self.server.patience().head, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => self.serve(stream, peer).await,
-            Ok(Err(error)) => debug!(face = self.face.name(), "TLS handshake failed: {error}"),
-            Err(_) => debug!(face = self.face.name(), "TLS handshake timed out"),
+            Ok(Err(error)) => debug!(protocol = self.face.name(), "TLS handshake failed: {error}"),
+            Err(_) => debug!(protocol = self.face.name(), "TLS handshake timed out"),
         }
     }
 

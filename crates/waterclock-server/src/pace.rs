@@ -36,31 +36,14 @@ impl Pace {
         }
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
-    }
-
-    pub(crate) fn request_begins(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Counts an event of a stream as activity, because the peer has read the one before.
     pub(crate) fn keep_alive(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn request_ends(&self) {
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Whether a request is being answered.
-    pub(crate) fn is_answering(&self) -> bool {
+    fn is_answering(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) > 0
-    }
-
-    pub(crate) fn speaks_http2(&self) {
-        self.is_http2.store(true, Ordering::Relaxed);
     }
 
     /// Waits until there was no request for the idle time.
@@ -100,14 +83,15 @@ pub(crate) struct UnderWay(Arc<Pace>);
 
 impl UnderWay {
     pub(crate) fn new(pace: &Arc<Pace>) -> UnderWay {
-        pace.request_begins();
+        pace.begun.fetch_add(1, Ordering::Relaxed);
+        pace.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(pace))
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.request_ends();
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -169,7 +153,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Paced<IO> {
             this.has_begun = true;
             this.is_http2 = buffer.filled()[before..].starts_with(b"PRI");
             if this.is_http2 {
-                this.pace.speaks_http2();
+                this.pace.is_http2.store(true, Ordering::Relaxed);
             }
         }
         if this.is_http2 {
@@ -186,7 +170,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Paced<IO> {
         }
         // Most heads arrive in one piece and need no timer.
         if this.in_head {
-            let head = this.pace.patience().head;
+            let head = this.pace.patience.head;
             let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(head)));
             ready!(timer.as_mut().poll(context));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -222,7 +206,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
         let this = &mut *self;
         if let Shutdown::NotYet = this.shutdown {
             ready!(Pin::new(&mut this.io).poll_shutdown(context))?;
-            this.shutdown = Shutdown::Sent(Box::pin(sleep(this.pace.patience().head)));
+            this.shutdown = Shutdown::Sent(Box::pin(sleep(this.pace.patience.head)));
         }
         if let Shutdown::Sent(long_enough) = &mut this.shutdown {
             if long_enough.as_mut().poll(context).is_pending() {

@@ -85,7 +85,7 @@ impl Running {
             listening.spawn(face_listener.run(listener));
         }
         for (face, address) in &bound {
-            info!(face = face.name(), %address, "listening");
+            info!(protocol = face.name(), %address, "listening");
         }
         let mut others = JoinSet::new();
         let (reload, reloads) = mpsc::channel(1);

@@ -114,8 +114,8 @@ impl Direct {
         let policies: Vec<&Policy> = keys.iter().map(|key| &key.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         if hold.on_expiry == OnExpiry::Release {
-            let sentence = "reservations in Redis cannot be released on expiry; settle them, or use \
-                            `on_expiry = \"keep\"`";
+            let sentence = "reservations in Redis cannot be released when they expire; ask for `keep`, \
+                            and settle them in time";
             return Err(BadReservation::NoRelease(sentence.into()).into());
         }
         // The clock of Redis counts whole microseconds.

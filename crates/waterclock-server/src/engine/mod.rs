@@ -5,8 +5,6 @@ mod key;
 mod overrides;
 mod plan;
 mod policy;
-mod rate;
-mod redis;
 mod reply;
 mod reservation;
 mod shadow;
@@ -18,20 +16,19 @@ pub use self::check::{Caller, Check};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::overrides::{NewOverride, Overrides};
 pub use self::plan::Plan;
-pub use self::policy::{ActivePolicy, TIER};
-pub use self::rate::Rate;
+pub use self::policy::{ActivePolicy, Rate, TIER};
 pub use self::reply::{Outcome, Reply};
 pub use self::reservation::{Holding, Terms};
+pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
-pub use self::redis::redis_store;
-
 pub(crate) use self::check::missing_answer;
-pub(crate) use self::redis::certificate_authority;
+pub(crate) use self::store::certificate_authority;
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use serde::Serialize;
 use waterclock::{DynStore, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
@@ -52,14 +49,21 @@ pub struct Engine {
     refused: Refused,
 }
 
-/// The counters of one policy.
+/// The counters of one policy, as `/v1/live` shows them.
+#[derive(Serialize)]
 pub(crate) struct PolicyCount {
-    pub(crate) name: String,
-    pub(crate) totals: Totals,
-    pub(crate) keys: usize,
-    pub(crate) reservations: usize,
-    /// Each limit with the most that a fresh key can use at once, if there is such a number.
-    pub(crate) limits: Vec<(String, Option<u64>)>,
+    name: String,
+    totals: Totals,
+    keys: usize,
+    reservations: usize,
+    limits: Vec<LimitCount>,
+}
+
+#[derive(Serialize)]
+struct LimitCount {
+    name: String,
+    /// The most a fresh key can admit at once; null where there is no such number.
+    limit: Option<u64>,
 }
 
 impl Engine {
@@ -139,8 +143,11 @@ impl Engine {
             limits,
         };
         let count_active = |active: &Arc<ActivePolicy>| {
-            let limits = active.scope().policy().limits().iter();
-            let limits = limits.map(|limit| (limit.name().to_owned(), limit.max_cost()));
+            let limits =
+                active.scope().policy().limits().iter().map(|limit| LimitCount {
+                    name: limit.name().to_owned(),
+                    limit: limit.max_cost(),
+                });
             count(active.name(), active.tally().totals(), limits.collect())
         };
         let mut counts: Vec<PolicyCount> = plan.policies().map(count_active).collect();
@@ -157,16 +164,11 @@ impl Engine {
         self.metrics.set_degraded(self.is_degraded());
         self.store_failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
         let (plan, reservations) = (self.plan(), self.reservations());
-        let mut gauges = self.metrics.of_policies();
+        self.metrics.clear_policies();
         for active in plan.policies() {
-            let name = active.name();
-            gauges.keys(name, self.keys_of(name));
-            gauges.reservations(name, reservations.get(name).copied().unwrap_or_default());
-            for limit in active.scope().policy().limits() {
-                if let Some(most) = limit.max_cost() {
-                    gauges.limit(name, limit.name(), most);
-                }
-            }
+            let (policy, name) = (active.scope().policy(), active.name());
+            let reserved = reservations.get(name).copied().unwrap_or_default();
+            self.metrics.set_policy(policy, self.keys_of(name), reserved);
         }
         self.metrics.set_overflowed(self.overflowed());
     }

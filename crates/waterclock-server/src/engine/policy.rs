@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
@@ -11,7 +12,7 @@ use waterclock::{
 };
 use waterclock_config::PolicyConfig;
 
-use super::{Key, Rate};
+use super::Key;
 use crate::observe::Tally;
 
 /// The most different rates that calls of one policy can bring.
@@ -19,6 +20,15 @@ const MAX_RATES: usize = 1_000;
 
 /// The field of a request, or the entry of a descriptor, that picks a tier.
 pub const TIER: &str = "tier";
+
+/// Units per period, in place of those of a policy's first limit for one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    /// Units per period.
+    pub limit: u64,
+    /// The period.
+    pub per: Duration,
+}
 
 /// A policy with its whole configuration.
 pub struct ActivePolicy {
@@ -113,7 +123,8 @@ impl ActivePolicy {
                 StoreError::unfit(Detail::from(error.to_string()).caused_by(error))
             })?;
         }
-        let policy = self.variant(&format!("{}@{rate}", self.name()), &limits)?;
+        let name = format!("{}@{}/{}us", self.name(), rate.limit, rate.per.as_micros());
+        let policy = self.variant(&name, &limits)?;
         store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
         let policy = Arc::new(policy);
         self.by_rate.write().insert(rate, Arc::clone(&policy));

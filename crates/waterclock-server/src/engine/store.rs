@@ -10,9 +10,13 @@ use waterclock::{
     TscClock, Verb,
 };
 use waterclock_config::{Address, Invalid, StoreConfig};
+use waterclock_redis::{RedisStore, RedisStoreBuilder};
 
-use super::redis::redis_store;
 use super::{ActivePolicy, Engine, snapshot};
+use crate::tls::Authorities;
+
+// The configuration refuses what the store could not hold.
+const _: () = assert!(waterclock_config::MAX_SHARING == waterclock_redis::MOST_BY_UNITS);
 
 /// The store that a configuration names. A memory store is also returned as itself: it decides without a future, counts
 /// its keys and writes snapshots.
@@ -31,6 +35,25 @@ pub(super) fn open(
             Ok((DynStore::new(store), None))
         }
     }
+}
+
+/// A builder for the Redis store at this URL, with every setting of `[store]`.
+pub fn redis_store(config: &StoreConfig, url: &str) -> Result<RedisStoreBuilder, Invalid> {
+    let builder = RedisStore::builder(url)
+        .deadline(config.deadline.duration())
+        .nodes(config.nodes)
+        .key_secret(&config.key_secret()?);
+    Ok(match certificate_authority(config)? {
+        Some(pem) => builder.root_certificate(&pem),
+        None => builder,
+    })
+}
+
+/// The PEM of `ca`, if the file names one.
+pub(crate) fn certificate_authority(config: &StoreConfig) -> Result<Option<Vec<u8>>, Invalid> {
+    let Some(path) = config.ca() else { return Ok(None) };
+    let read = Authorities::read(&path);
+    read.map(|read| Some(read.pem)).map_err(|error| config.ca_error(&format!("names {error}")))
 }
 
 /// Logs what an operator should know about the servers of a shared store. A server that is too old is an error; one that

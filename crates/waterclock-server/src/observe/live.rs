@@ -25,7 +25,7 @@ pub(crate) struct Live {
     config: ReloadStatus,
     connections: BTreeMap<&'static str, i64>,
     totals: Totals,
-    policies: Vec<LivePolicy>,
+    policies: Vec<PolicyCount>,
     refused: TopRefused,
 }
 
@@ -37,22 +37,6 @@ struct LiveStore {
     errors: BTreeMap<&'static str, u64>,
     /// Charges of keys that found no place of their own.
     overflowed: u64,
-}
-
-#[derive(Serialize)]
-struct LivePolicy {
-    name: String,
-    totals: Totals,
-    keys: usize,
-    reservations: usize,
-    limits: Vec<LiveLimit>,
-}
-
-#[derive(Serialize)]
-struct LiveLimit {
-    name: String,
-    /// The most a fresh key can admit at once; null where there is no such number.
-    limit: Option<u64>,
 }
 
 impl Live {
@@ -72,7 +56,7 @@ impl Live {
             config: server.reloads().status(),
             connections: Face::ALL.map(connected).into(),
             totals: metrics.totals(),
-            policies: policies.into_iter().map(LivePolicy::from).collect(),
+            policies,
             refused: engine.refused().top(),
         }
     }
@@ -89,14 +73,6 @@ impl LiveStore {
             errors,
             overflowed: engine.overflowed(),
         }
-    }
-}
-
-impl From<PolicyCount> for LivePolicy {
-    fn from(count: PolicyCount) -> LivePolicy {
-        let PolicyCount { name, totals, keys, reservations, limits } = count;
-        let limits = limits.into_iter().map(|(name, limit)| LiveLimit { name, limit }).collect();
-        LivePolicy { name, totals, keys, reservations, limits }
     }
 }
 
@@ -142,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_event_for_all_who_read() {
+    fn one_event_for_all_readers() {
         let ticks = Ticks::new(Duration::from_millis(100));
         let never = || -> Option<Bytes> { panic!("it was made already") };
         let (three, four) = ((3, Bytes::from("three")), (4, Bytes::from("four")));

@@ -10,9 +10,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use serde::Serialize;
-use waterclock::{Clock, Failure, MonotonicClock, Timestamp};
+use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
 use crate::engine::Outcome;
@@ -87,69 +87,45 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut registry = Registry::with_prefix("waterclock");
-        let decisions = Family::<Decided, Counter>::default();
-        registry.register("decisions", "Decisions by policy, outcome and face", decisions.clone());
+        let to = &mut registry;
+        let decisions = registered(to, "decisions", "Decisions by policy, outcome and protocol");
         let durations =
             Family::<OfFace, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        registry.register_with_unit(
+        to.register_with_unit(
             "decision_duration",
             "Time from question to answer, the store included",
             Unit::Seconds,
             durations.clone(),
         );
         let store_duration = Histogram::new(BUCKETS);
-        registry.register_with_unit(
+        to.register_with_unit(
             "store_duration",
             "Time the shared store took",
             Unit::Seconds,
             store_duration.clone(),
         );
-        let store_errors = Family::<OfKind, Counter>::default();
-        registry.register("store_errors", "Failures of the store", store_errors.clone());
+        let store_errors: Family<OfKind, Counter> =
+            registered(to, "store_errors", "Failures of the store");
         for failure in Failure::ALL {
             // From the start, so that a rate over them is zero and not absent.
             drop(store_errors.get_or_create(&OfKind { kind: failure.name() }));
         }
-        let degraded = Family::<OfMode, Gauge>::default();
-        registry.register(
-            "degraded",
-            "1 while each policy's on_store_error applies",
-            degraded.clone(),
-        );
-        let keys = Family::<OfPolicy, Gauge>::default();
-        registry.register("keys", "Keys remembered in memory", keys.clone());
-        let reservations = Family::<OfPolicy, Gauge>::default();
-        registry.register("reservations", "Reservations not settled yet", reservations.clone());
-        let limits = Family::<OfLimit, Gauge>::default();
-        registry.register("policy_limit", "The most a fresh key can admit at once", limits.clone());
-        let evictions = Family::<OfReason, Counter>::default();
-        registry.register(
-            "evictions",
-            "Charges of keys that found no place of their own",
-            evictions.clone(),
-        );
-        let connections = Family::<OfFace, Gauge>::default();
-        registry.register("connections", "Open connections", connections.clone());
-        let shed = Family::<OfFace, Counter>::default();
-        registry.register("shed", "Requests turned away by overload", shed.clone());
-        let auth_failures = Family::<OfFace, Counter>::default();
-        registry.register(
-            "auth_failures",
-            "Requests without the right to ask",
-            auth_failures.clone(),
-        );
-        let generation = Gauge::default();
-        registry.register(
-            "config_generation",
-            "How many configurations were put in force",
-            generation.clone(),
-        );
-        let last_reload_success = Gauge::default();
-        registry.register(
-            "config_last_reload_success",
-            "1 if the last configuration offered is in force",
-            last_reload_success.clone(),
-        );
+        let degraded: Family<OfMode, Gauge> =
+            registered(to, "degraded", "1 while each policy's on_store_error applies");
+        let keys = registered(to, "keys", "Keys remembered in memory");
+        let reservations = registered(to, "reservations", "Reservations not settled yet");
+        let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
+        let evictions: Family<OfReason, Counter> =
+            registered(to, "evictions", "Charges of keys that found no place of their own");
+        let connections: Family<OfFace, Gauge> = registered(to, "connections", "Open connections");
+        let shed: Family<OfFace, Counter> =
+            registered(to, "shed", "Requests turned away by overload");
+        let auth_failures: Family<OfFace, Counter> =
+            registered(to, "auth_failures", "Requests without the right to ask");
+        let help = "How many configurations were put in force";
+        let generation = registered(to, "config_generation", help);
+        let help = "1 if the last configuration offered is in force";
+        let last_reload_success = registered(to, "config_last_reload_success", help);
         let of = |face: Face| OfFace { face: face.name() };
         Metrics {
             clock: MonotonicClock::default(),
@@ -171,6 +147,12 @@ impl Default for Metrics {
             last_reload_success,
         }
     }
+}
+
+fn registered<M: Metric + Clone + Default>(to: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    to.register(name, help, metric.clone());
+    metric
 }
 
 impl Metrics {
@@ -219,12 +201,25 @@ impl Metrics {
         self.overflowed.inc_by(total.saturating_sub(self.overflowed.get()));
     }
 
-    /// The gauges of policies, all of them anew: those of policies that are gone go, too.
-    pub(crate) fn of_policies(&self) -> PolicyGauges<'_> {
+    /// Clears the gauges of policies, so that those of policies that are gone go, too.
+    pub(crate) fn clear_policies(&self) {
         self.keys.clear();
         self.reservations.clear();
         self.limits.clear();
-        PolicyGauges(self)
+    }
+
+    /// Sets the gauges of a policy.
+    pub(crate) fn set_policy(&self, policy: &Policy, keys: usize, reservations: usize) {
+        let labels = OfPolicy { policy: policy.name().to_owned() };
+        let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        self.keys.get_or_create(&labels).set(gauge(keys));
+        self.reservations.get_or_create(&labels).set(gauge(reservations));
+        for limit in policy.limits() {
+            let Some(most) = limit.max_cost() else { continue };
+            let (policy, limit) = (labels.policy.clone(), limit.name().to_owned());
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            self.limits.get_or_create(&OfLimit { policy, limit }).set(most);
+        }
     }
 
     /// Open connections of a face.
@@ -254,26 +249,6 @@ impl Metrics {
         // Writing to a string does not fail.
         _ = encode(&mut text, &self.registry.lock());
         text
-    }
-}
-
-/// Sets the gauges of policies.
-pub(crate) struct PolicyGauges<'a>(&'a Metrics);
-
-impl PolicyGauges<'_> {
-    pub(crate) fn keys(&mut self, policy: &str, keys: usize) {
-        let labels = OfPolicy { policy: policy.to_owned() };
-        self.0.keys.get_or_create(&labels).set(i64::try_from(keys).unwrap_or(i64::MAX));
-    }
-
-    pub(crate) fn reservations(&mut self, policy: &str, held: usize) {
-        let labels = OfPolicy { policy: policy.to_owned() };
-        self.0.reservations.get_or_create(&labels).set(i64::try_from(held).unwrap_or(i64::MAX));
-    }
-
-    pub(crate) fn limit(&mut self, policy: &str, limit: &str, most: u64) {
-        let labels = OfLimit { policy: policy.to_owned(), limit: limit.to_owned() };
-        self.0.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
     }
 }
 
@@ -314,18 +289,13 @@ impl Tally {
 
     #[inline]
     pub(crate) fn count(&self, face: Face, outcome: Outcome) {
-        self.count_many(face, outcome, 1);
-    }
-
-    #[inline]
-    pub(crate) fn count_many(&self, face: Face, outcome: Outcome, many: u64) {
         let outcome = match outcome {
             Outcome::Allow => 0,
             Outcome::Deny => 1,
             Outcome::ShadowDeny => 2,
             Outcome::Error => 3,
         };
-        self.counters[face as usize][outcome].inc_by(many);
+        self.counters[face as usize][outcome].inc();
     }
 
     pub(crate) fn totals(&self) -> Totals {

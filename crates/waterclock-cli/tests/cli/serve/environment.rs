@@ -61,7 +61,7 @@ fn a_face_is_turned_off() {
         said.iter().any(|line| line.contains("Redis"))
     });
     assert!(!said.iter().any(|line| line.contains("HTTP") || line.contains("curl")), "{said:?}");
-    assert!(!serving.log().contains("face=\"http\""), "{}", serving.log());
+    assert!(!serving.log().contains("protocol=\"http\""), "{}", serving.log());
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl Serving {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut serving = Serving { child, lines, log, http: nowhere, place };
         serving.until("it listens", |serving| {
-            serving.log().contains("face=\"resp\"") || serving.log().contains("\"face\":\"resp\"")
+            serving.log().contains("protocol=\"resp\"")
+                || serving.log().contains("\"protocol\":\"resp\"")
         });
         if let Some(http) = listening(&serving.log(), "http") {
             serving.http = http;
@@ -132,7 +133,8 @@ impl Drop for Serving {
 /// Where a face listens, as the log has it, for people or for machines.
 fn listening(log: &str, face: &str) -> Option<SocketAddr> {
     let is_it = |line: &&str| {
-        line.contains(&format!("face=\"{face}\"")) || line.contains(&format!("\"face\":\"{face}\""))
+        line.contains(&format!("protocol=\"{face}\""))
+            || line.contains(&format!("\"protocol\":\"{face}\""))
     };
     let line = log.lines().filter(|line| line.contains("listening")).find(is_it)?;
     let address = line.split_once("address")?.1.trim_start_matches(['=', '"', ':']);

@@ -68,7 +68,7 @@ pub(super) async fn reset(
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `cost`")]
 struct Grant {
     cost: Cost,
 }
@@ -108,7 +108,7 @@ async fn answer(server: &Server, check: Check<'_>, verb: Verb) -> Result<Respons
 
 /// An override as it is sent: one of the three.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with one of the three")]
 struct OverrideBody {
     #[serde(default)]
     block: bool,

@@ -15,19 +15,10 @@ use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
 use waterclock_config::DecisionLine;
 
-pub(super) async fn check(call: Call<Checks>) -> Result<Response, Problem> {
+/// Check, peek or refund.
+pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
     let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    decide(&call, &call.server.engine.plan(), Verb::Check, &body.charges).await
-}
-
-pub(super) async fn peek(call: Call<Checks>) -> Result<Response, Problem> {
-    let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    decide(&call, &call.server.engine.plan(), Verb::Peek, &body.charges).await
-}
-
-pub(super) async fn refund(call: Call<Checks>) -> Result<Response, Problem> {
-    let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    decide(&call, &call.server.engine.plan(), Verb::Refund, &body.charges).await
+    decide(&call, &call.server.engine.plan(), verb, &body.charges).await
 }
 
 /// An outcome for error-rate limits, or a cost that is known only now.

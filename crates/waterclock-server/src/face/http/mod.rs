@@ -20,6 +20,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::{any, delete, get, post, put};
 use http::{Method, StatusCode};
+use waterclock::Verb;
 
 use self::problem::Problem;
 use crate::server::Server;
@@ -31,9 +32,9 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// Every path there is. Handlers take a [`request::Call`], which has passed all guards, or [`request::Access`].
 pub(crate) fn router(server: Arc<Server>) -> Router {
     Router::new()
-        .route("/v1/check", post(check::check))
-        .route("/v1/peek", post(check::peek))
-        .route("/v1/refund", post(check::refund))
+        .route("/v1/check", post(|call| check::apply(Verb::Check, call)))
+        .route("/v1/peek", post(|call| check::apply(Verb::Peek, call)))
+        .route("/v1/refund", post(|call| check::apply(Verb::Refund, call)))
         .route("/v1/report", post(check::report))
         .route("/v1/reserve", post(reserve::reserve))
         .route("/v1/reservations/{id}/commit", post(reserve::commit))
