@@ -32,7 +32,7 @@ fn without_a_trusted_peer_no_header_changes_the_key() {
 
 /// Our proxy wrote the last entry; whatever stands before it, that is the client.
 #[test]
-fn behind_a_trusted_peer_the_client_is_whom_the_proxy_saw() {
+fn behind_a_trusted_peer_the_client_is_the_one_the_proxy_saw() {
     let mut rng = Rng::with_seed(0xbad);
     let finder = ClientIp::behind(["10.0.0.0/8", "fd00::/8"]).expect("valid");
     let peer = IpAddr::from([10, 0, 0, 1]);

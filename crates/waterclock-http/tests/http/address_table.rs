@@ -1,4 +1,4 @@
-//! Requests as they arrive, and whom they are counted for.
+//! Requests as they arrive, and the client that they are counted for.
 
 use std::net::IpAddr;
 

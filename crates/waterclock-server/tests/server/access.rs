@@ -59,7 +59,7 @@ async fn roles() {
 }
 
 #[tokio::test]
-async fn nobody_guesses_for_long() {
+async fn guessing_is_limited() {
     let (server, _directory, _) = guarded().await;
     let mut client = server.http().await;
     let body = r#"{"policy":"p","key":"k"}"#;
@@ -81,15 +81,14 @@ async fn nobody_guesses_for_long() {
 
 #[tokio::test]
 async fn an_open_server_has_no_administrators() {
-    let server = AtWork::serving(POLICY).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICY).await;
     assert_eq!(client.send("DELETE", "/v1/policies/p/keys/k", &[], "").await.status, 401);
     let body = r#"{"block":true}"#;
     assert_eq!(client.send("PUT", "/v1/policies/p/keys/k/override", &[], body).await.status, 401);
 }
 
 #[test]
-fn an_address_that_anybody_reaches_needs_auth() {
+fn a_public_address_needs_auth() {
     for face in ["http", "grpc", "resp"] {
         let text = |more: &str| format!("[server]\n{face} = \"0.0.0.0:0\"\n{more}\n");
         let complaint = Config::read("t.toml", &text("")).err().unwrap().to_string();
@@ -99,7 +98,10 @@ fn an_address_that_anybody_reaches_needs_auth() {
         );
         assert_eq!(complaint.lines().count(), 1);
         let tls = "tls = { cert = \"c\", key = \"k\" }";
-        assert!(Config::read("t.toml", &text(tls)).is_err(), "TLS hides, and does not ask who");
+        assert!(
+            Config::read("t.toml", &text(tls)).is_err(),
+            "TLS encrypts and does not authenticate"
+        );
         for enough in [
             "allow_unauthenticated = true",
             &format!("auth = [{{ token = \"{CHECKER}\", roles = [\"check\"] }}]"),

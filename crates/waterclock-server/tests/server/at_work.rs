@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
 use waterclock_config::{Config, Listen};
 use waterclock_server::observe::Face;
 use waterclock_server::{Listeners, Patience, Room, Running, Timing};
@@ -19,18 +20,14 @@ pub(crate) struct AtWork {
     resp: SocketAddr,
 }
 
-/// Stops at once, and is impatient: tests wait for neither.
+/// Stops at once. It is as patient as in production, because test machines are busy.
 pub(crate) fn hurried() -> Timing {
     Timing {
         lame_duck: Duration::ZERO,
         quiet: Duration::from_millis(50),
         drain: Duration::from_secs(5),
         live_every: Duration::from_millis(100),
-        patience: Patience {
-            head: Duration::from_millis(300),
-            body: Duration::from_secs(2),
-            ..Patience::default()
-        },
+        patience: Patience::default(),
         room: Room::default(),
     }
 }
@@ -39,6 +36,13 @@ impl AtWork {
     /// Serves the text of a configuration.
     pub(crate) async fn serving(text: &str) -> AtWork {
         AtWork::with(Config::read("test.toml", text).expect("valid"), hurried()).await
+    }
+
+    /// The same, with a connection to the HTTP face.
+    pub(crate) async fn with_client(text: &str) -> (AtWork, Client) {
+        let server = AtWork::serving(text).await;
+        let client = server.http().await;
+        (server, client)
     }
 
     /// Serves a file, which may change.
@@ -67,7 +71,7 @@ impl AtWork {
     }
 
     /// Waits until a face has no connections: none may stay open forever.
-    pub(crate) async fn nobody_is_connected(&self, face: Face) {
+    pub(crate) async fn has_no_connections(&self, face: Face) {
         let connections = self.running.server().engine.metrics().connections(face);
         eventually("no connection is open", async || connections.get() == 0).await;
     }
@@ -97,4 +101,13 @@ impl AtWork {
     pub(crate) fn resp_address(&self) -> SocketAddr {
         self.resp
     }
+}
+
+/// Tokens with a role each, as a file has them: hashed.
+pub(crate) fn auth(tokens: &[(&str, &str)]) -> String {
+    let entry = |(token, role): &(&str, &str)| {
+        format!("{{ token = \"sha256:{:x}\", roles = [\"{role}\"] }}", Sha256::digest(token))
+    };
+    let entries: Vec<String> = tokens.iter().map(entry).collect();
+    format!("[server]\nauth = [{}]\n", entries.join(", "))
 }

@@ -1,5 +1,7 @@
 //! A server that shuts down loses no request.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,12 +33,12 @@ async fn serving(timing: Timing) -> AtWork {
 
 #[tokio::test]
 async fn not_ready_first_and_every_answer_says_goodbye() {
-    let server = serving(Timing { lame_duck: Duration::from_secs(1), ..leisurely() }).await;
+    let server = serving(Timing { lame_duck: Duration::from_secs(5), ..leisurely() }).await;
     let (mut one, mut two) = (server.http().await, server.http().await);
     let answer = one.get("/readyz").await;
     assert_eq!((answer.status, answer.header("connection")), (200, None));
     let address = server.http_address();
-    let shared = std::sync::Arc::clone(server.running.server());
+    let shared = Arc::clone(server.running.server());
     let stop = tokio::spawn(server.running.stop());
     eventually("a lame duck", async || *shared.phase().borrow() >= Phase::LameDuck).await;
     let ready = one.get("/readyz").await;
@@ -56,11 +58,12 @@ async fn not_ready_first_and_every_answer_says_goodbye() {
 /// A request may be on its way when the server decides to close a connection at rest.
 #[tokio::test]
 async fn a_request_in_the_last_moment_is_answered() {
-    let timing = Timing { lame_duck: Duration::ZERO, quiet: Duration::from_secs(2), ..leisurely() };
+    let timing =
+        Timing { lame_duck: Duration::ZERO, quiet: Duration::from_secs(15), ..leisurely() };
     let server = serving(timing).await;
     let mut client = server.http().await;
     assert_eq!(client.get("/healthz").await.status, 200);
-    let shared = std::sync::Arc::clone(server.running.server());
+    let shared = Arc::clone(server.running.server());
     let stop = tokio::spawn(server.running.stop());
     eventually("draining", async || *shared.phase().borrow() == Phase::Draining).await;
     let check = client.post("/v1/check", CHECK).await;
@@ -70,28 +73,31 @@ async fn a_request_in_the_last_moment_is_answered() {
 
 /// Connected, but not accepted yet, or accepted and not read yet, when the server drains.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_got_in_is_answered() {
+async fn clients_that_got_in_are_answered() {
     for _ in 0..5 {
         let timing = Timing { lame_duck: Duration::ZERO, ..leisurely() };
         let server = serving(timing).await;
         let address = server.http_address();
         let mut clients = tokio::task::JoinSet::new();
+        let served = Arc::new(AtomicUsize::new(0));
         for _ in 0..8 {
+            let served = Arc::clone(&served);
             clients.spawn(async move {
                 let mut answered = 0;
                 // One connection per request, until the listener is closed.
                 while let Ok(Ok(stream)) =
-                    timeout(Duration::from_millis(500), TcpStream::connect(address)).await
+                    timeout(Duration::from_secs(2), TcpStream::connect(address)).await
                 {
                     let mut client = crate::client::Client::over(stream);
                     let answer = client.try_send(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await;
                     assert_eq!(answer.expect("an answer").status, 200);
+                    served.fetch_add(usize::from(answered == 0), Ordering::Relaxed);
                     answered += 1;
                 }
                 answered
             });
         }
-        sleep(Duration::from_millis(100)).await;
+        eventually("all are served", async || served.load(Ordering::Relaxed) == 8).await;
         timeout(LONG, server.running.stop()).await.expect("ends");
         while let Some(answered) = clients.join_next().await {
             assert!(answered.expect("no request is lost") > 0);
@@ -135,7 +141,7 @@ async fn a_body_under_way_is_awaited_and_answered() {
 
 /// A connection that neither finishes nor closes is dropped in the end.
 #[tokio::test]
-async fn nobody_holds_the_server_up_for_good() {
+async fn no_client_holds_the_server_up_for_good() {
     let server = serving(Timing { drain: Duration::from_millis(300), ..leisurely() }).await;
     let mut client = server.http().await;
     client.write(b"POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 9\r\n\r\n").await;

@@ -49,7 +49,7 @@ const BODIES: [&str; 10] = [
     r#"{"checks":[{"policy":"p","key":"a"},{"policy":"bytes","key":"b","cost":{"bytes":3}}],"atomic":false}"#,
     r#"{"checks":[{"policy":"p","key":"a"},{"policy":"p","key":"a"}]}"#,
     r#"{"policy":"p","key":"\u0000\ud83d\ude00","cost":9007199254740993}"#,
-    r#"{"policy":"nobody","key":"k","cost":18446744073709551615}"#,
+    r#"{"policy":"unknown","key":"k","cost":18446744073709551615}"#,
     r#"{"policy":"p","key":"k","cost":7,"ttl":"1s","id":"i","on_expiry":"release"}"#,
     r#"{"cost":5}"#,
     r#"[[[[{"a":[1e308,-0,null,true]}]]]]"#,

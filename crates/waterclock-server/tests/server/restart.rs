@@ -1,10 +1,9 @@
 //! State that outlives the server.
 
 use std::path::Path;
-use std::time::Duration;
 
-use crate::at_work::{AtWork, hurried};
-use waterclock_config::Config;
+use crate::at_work::AtWork;
+use crate::patience::eventually;
 
 const CHECK: &str = r#"{"policy":"plain","key":"alice","cost":2}"#;
 const PEEK: &str = r#"{"policy":"plain","key":"alice"}"#;
@@ -48,10 +47,14 @@ async fn a_kill_forgets_only_what_came_after_the_last_snapshot() {
     let path = file(directory.path(), THREE, "snapshot_every = \"20ms\"");
     let server = AtWork::serving_file(&path).await;
     assert_eq!(server.http().await.post("/v1/check", CHECK).await.status, 200);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The second file that appears was begun after the check.
+    let state = directory.path().join("state");
+    for _ in 0..2 {
+        _ = std::fs::remove_file(&state);
+        eventually("a snapshot", async || state.exists()).await;
+    }
     // The first server is not stopped: a second one starts from what the first has written so far.
-    let config = Config::load(&path).expect("valid");
-    let second = AtWork::with(config, hurried()).await;
+    let second = AtWork::serving_file(&path).await;
     assert_eq!(remaining(&second).await, 1);
 }
 

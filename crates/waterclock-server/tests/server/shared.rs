@@ -48,8 +48,7 @@ fn sum(metrics: &str, begin: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_each_policy_does_what_it_says() {
     let redis = RedisServer::start();
-    let server = AtWork::serving(&on(&redis)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&on(&redis)).await;
     let check = |policy: &str, key: &str| format!(r#"{{"policy":"{policy}","key":"{key}"}}"#);
     let before = client.post("/v1/check", &check("here", "k")).await;
     assert_eq!((before.status, &before.json()["source"]), (200, &"authoritative".into()));
@@ -99,8 +98,7 @@ async fn without_redis_a_key_in_shadow_is_admitted() {
     let redis = RedisServer::start();
     let watched =
         "[policies.watched]\nrollout = \"0%\"\non_store_error = \"deny\"\nlimits = [\"10/d\"]\n";
-    let server = AtWork::serving(&(on(&redis) + watched)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&(on(&redis) + watched)).await;
     redis.kill();
     let alone = client.post("/v1/check", r#"{"policy":"watched","key":"k"}"#).await;
     assert_eq!((alone.status, &alone.json()["source"]), (200, &"policy".into()), "{}", alone.body);

@@ -67,14 +67,14 @@ async fn first_words(
 }
 
 #[tokio::test]
-async fn whoever_knows_the_authority_is_served() {
+async fn clients_that_know_the_authority_are_served() {
     let Scene { authority, server, .. } = &scene(false, Patience::default()).await;
     for (face, say, hear) in FACES {
         let stream = authority.connect(server.address(face), None).await.unwrap();
         assert_eq!(first_words(stream, say, hear.len()).await, hear, "{face:?}");
         let stranger = Authority::new();
         assert!(stranger.connect(server.address(face), None).await.is_err(), "{face:?}");
-        server.nobody_is_connected(face).await;
+        server.has_no_connections(face).await;
     }
 }
 
@@ -86,7 +86,7 @@ async fn plain_text_is_not_answered() {
         let heard = first_words(stream, say, hear.len()).await;
         // An alert of TLS may come before the end.
         assert_ne!(heard, hear, "{face:?}");
-        server.nobody_is_connected(face).await;
+        server.has_no_connections(face).await;
     }
 }
 
@@ -105,7 +105,7 @@ async fn clients_show_a_certificate_where_they_are_asked_for_one() {
                 assert_eq!(heard, b"", "{face:?}: an unknown certificate: {}", own.is_some());
             }
         }
-        server.nobody_is_connected(face).await;
+        server.has_no_connections(face).await;
     }
 }
 
@@ -120,6 +120,6 @@ async fn a_handshake_that_stalls_is_given_up() {
             client.write(beginning).await;
             assert!(client.is_closed(LONG).await, "{face:?}");
         }
-        server.nobody_is_connected(face).await;
+        server.has_no_connections(face).await;
     }
 }

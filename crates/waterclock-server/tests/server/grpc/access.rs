@@ -4,11 +4,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code as Grpc, Request};
 
 use super::scene::{Client, Scene, ask, per_user, request, user};
-
-/// The SHA-256 of "checker" and of "reader".
-const AUTH: &str = "[server]\nauth = [\
-    { token = \"sha256:CHECKER\", roles = [\"check\"] }, \
-    { token = \"sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30\", roles = [\"read\"] }]\n";
+use crate::at_work::auth;
 
 async fn code(client: &mut Client, token: Option<&str>) -> Grpc {
     let mut request = Request::new(request(vec![user("alice")]));
@@ -24,15 +20,14 @@ async fn code(client: &mut Client, token: Option<&str>) -> Grpc {
 
 #[tokio::test]
 async fn tokens() {
-    let hash = "d2d2328e3359f3de3515871090d1316cbcdc5383204c204f9390788c3ef8618f";
-    let auth = AUTH.replace("CHECKER", hash);
-    let scene = Scene::new(&format!("{auth}{}", per_user("\"100/h\""))).await;
-    let mut client = scene.client().await;
+    let auth = auth(&[("checker", "check"), ("reader", "read")]);
+    let (_scene, mut client) =
+        Scene::with_client(&format!("{auth}{}", per_user("\"100/h\""))).await;
     assert_eq!(code(&mut client, Some("Bearer checker")).await, Grpc::Ok);
     assert_eq!(code(&mut client, Some("bearer checker")).await, Grpc::Ok);
     assert_eq!(code(&mut client, None).await, Grpc::Unauthenticated);
     assert_eq!(code(&mut client, Some("checker")).await, Grpc::Unauthenticated);
-    assert_eq!(code(&mut client, Some("Bearer nobody")).await, Grpc::Unauthenticated);
+    assert_eq!(code(&mut client, Some("Bearer unknown")).await, Grpc::Unauthenticated);
     assert_eq!(code(&mut client, Some("Bearer reader")).await, Grpc::PermissionDenied);
     // Guessing is limited: in the end not even the right token is looked at.
     for guess in 0..20 {
@@ -43,8 +38,7 @@ async fn tokens() {
 
 #[tokio::test]
 async fn an_overloaded_server_says_so() {
-    let scene = Scene::new(&per_user("\"100/h\"")).await;
-    let mut client = scene.client().await;
+    let (scene, mut client) = Scene::with_client(&per_user("\"100/h\"")).await;
     let face = waterclock_server::observe::Face::Grpc;
     let all: Vec<_> = std::iter::from_fn(|| scene.server().admit(face)).collect();
     let status = ask(&mut client, request(vec![user("alice")])).await.unwrap_err();

@@ -53,8 +53,7 @@ async fn remaining_is_clamped() {
 async fn the_binding_limit_is_told() {
     let limits = "{ name = \"burst\", algorithm = \"fixed-window\", limit = 3, per = \"1h\" }, \
                   { name = \"daily\", algorithm = \"fixed-window\", limit = 4, per = \"1d\" }";
-    let scene = Scene::new(&per_user(limits)).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user(limits)).await;
     for left in (0..3).rev() {
         let status = status(&mut client).await;
         assert_eq!(status.limit_remaining, left);
@@ -67,8 +66,7 @@ async fn the_binding_limit_is_told() {
 
 #[tokio::test]
 async fn the_reset_is_rounded_up_to_whole_seconds() {
-    let scene = Scene::new(&per_user("\"2/90s fixed-window\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"2/90s fixed-window\"")).await;
     for _ in 0..4 {
         let reset = status(&mut client).await.duration_until_reset.unwrap();
         assert_eq!(reset.nanos, 0);
@@ -114,9 +112,8 @@ async fn headers_are_those_of_the_policys_style() {
 }
 
 #[tokio::test]
-async fn metadata_says_who_refused() {
-    let scene = Scene::new(&per_user("\"1/h\"")).await;
-    let mut client = scene.client().await;
+async fn metadata_names_what_refused() {
+    let (_scene, mut client) = Scene::with_client(&per_user("\"1/h\"")).await;
     let mut fields = async || {
         let metadata = about(&mut client, vec![user("alice")]).await.dynamic_metadata.unwrap();
         let Some(Kind::ListValue(list)) = &metadata.fields["descriptors"].kind else { panic!() };
@@ -133,10 +130,9 @@ async fn metadata_says_who_refused() {
 }
 
 #[tokio::test]
-async fn shadows_refuse_nobody_and_tell_only_the_metadata() {
+async fn shadows_refuse_nothing_and_tell_only_the_metadata() {
     let config = per_user("\"1/h\"").replace("[policies.p]", "[policies.p]\nshadow = true");
-    let scene = Scene::new(&config).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&config).await;
     for turn in 0..3 {
         let response = about(&mut client, vec![user("alice")]).await;
         let status = &response.statuses[0];
@@ -149,8 +145,7 @@ async fn shadows_refuse_nobody_and_tell_only_the_metadata() {
 
 #[tokio::test]
 async fn decisions_are_counted() {
-    let scene = Scene::new(&per_user("\"1/h\"")).await;
-    let mut client = scene.client().await;
+    let (scene, mut client) = Scene::with_client(&per_user("\"1/h\"")).await;
     for _ in 0..3 {
         about(&mut client, vec![user("alice")]).await;
     }

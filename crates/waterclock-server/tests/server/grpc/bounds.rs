@@ -18,8 +18,7 @@ async fn outcome(client: &mut Client, request: RateLimitRequest) -> Result<Code,
 
 #[tokio::test]
 async fn domain_and_descriptors_must_be_there() {
-    let scene = Scene::new(&per_user("\"5/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"5/h\"")).await;
     let nowhere = RateLimitRequest { domain: String::new(), ..request(vec![user("a")]) };
     assert_eq!(outcome(&mut client, nowhere).await, Err("`domain` must not be empty".to_owned()));
     let nothing = outcome(&mut client, request(vec![])).await;
@@ -30,8 +29,7 @@ async fn domain_and_descriptors_must_be_there() {
 
 #[tokio::test]
 async fn descriptors() {
-    let scene = Scene::new(&per_user("\"100/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"100/h\"")).await;
     let many = |count: usize| request((0..count).map(|at| user(&at.to_string())).collect());
     assert_eq!(outcome(&mut client, many(32)).await, Ok(Code::Ok));
     let sentence = outcome(&mut client, many(33)).await.unwrap_err();
@@ -45,8 +43,7 @@ async fn entries() {
         "[policies.p]\nlimits = [\"1/h\"]\n[[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{}]",
         all.join(", ")
     );
-    let scene = Scene::new(&config).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&config).await;
     let many = |count: usize| request(vec![descriptor(&vec![("k", "v"); count])]);
     assert_eq!(outcome(&mut client, many(16)).await, Ok(Code::Ok));
     assert_eq!(outcome(&mut client, many(16)).await, Ok(Code::OverLimit));
@@ -56,8 +53,7 @@ async fn entries() {
 
 #[tokio::test]
 async fn texts() {
-    let scene = Scene::new(&per_user("\"1/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"1/h\"")).await;
     let long = |length: usize| "x".repeat(length);
     // As long as it may be, and limited.
     let value = || request(vec![user(&long(1_024))]);
@@ -81,8 +77,7 @@ async fn texts() {
 
 #[tokio::test]
 async fn messages() {
-    let scene = Scene::new(&per_user("\"1/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"1/h\"")).await;
     // Within every bound of its own, and yet too long together.
     let wide: RateLimitDescriptor = descriptor(&[("user", &*"x".repeat(1_000)); 16]);
     let long = |count: usize| request(vec![wide.clone(); count]);

@@ -14,8 +14,7 @@ fn back(name: &str, hits: u64) -> RateLimitDescriptor {
 
 #[tokio::test]
 async fn of_the_request_zero_is_one() {
-    let scene = Scene::new(&per_user("\"10/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"10/h\"")).await;
     for (addend, left) in [(0, 9), (1, 8), (5, 3)] {
         let mut request = request(vec![user("alice")]);
         request.hits_addend = addend;
@@ -32,8 +31,7 @@ async fn of_the_request_zero_is_one() {
 
 #[tokio::test]
 async fn of_a_descriptor_beat_those_of_the_request() {
-    let scene = Scene::new(&per_user("\"10/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"10/h\"")).await;
     let mut request = request(vec![hits("alice", 3), user("bob")]);
     request.hits_addend = 7;
     let response = ask(&mut client, request).await.unwrap();
@@ -43,8 +41,7 @@ async fn of_a_descriptor_beat_those_of_the_request() {
 
 #[tokio::test]
 async fn zero_of_a_descriptor_is_a_peek() {
-    let scene = Scene::new(&per_user("\"3/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"3/h\"")).await;
     for _ in 0..5 {
         assert_eq!(lone(&mut client, hits("alice", 0)).await, (Code::Ok, 3));
     }
@@ -60,8 +57,7 @@ async fn zero_of_a_descriptor_is_a_peek() {
 
 #[tokio::test]
 async fn negative_ones_give_back_and_no_more_than_was_taken() {
-    let scene = Scene::new(&per_user("\"10/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"10/h\"")).await;
     assert_eq!(lone(&mut client, hits("alice", 8)).await, (Code::Ok, 2));
     assert_eq!(lone(&mut client, back("alice", 5)).await, (Code::Ok, 7));
     assert_eq!(lone(&mut client, back("alice", 500)).await, (Code::Ok, 10));
@@ -75,8 +71,7 @@ async fn negative_ones_give_back_and_no_more_than_was_taken() {
 
 #[tokio::test]
 async fn a_refused_request_gives_nothing_back() {
-    let scene = Scene::new(&per_user("\"10/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"10/h\"")).await;
     assert_eq!(lone(&mut client, hits("alice", 6)).await, (Code::Ok, 4));
     let response = about(&mut client, vec![back("alice", 3), hits("bob", 11)]).await;
     assert_eq!(seen(&response.statuses[0]), (Code::Ok, 4));
@@ -88,8 +83,7 @@ async fn a_refused_request_gives_nothing_back() {
 
 #[tokio::test]
 async fn more_than_any_limit_is_refused_and_not_misread() {
-    let scene = Scene::new(&per_user("\"10/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"10/h\"")).await;
     assert_eq!(lone(&mut client, hits("alice", u64::MAX)).await, (Code::OverLimit, 10));
     assert_eq!(lone(&mut client, back("alice", u64::MAX)).await, (Code::Ok, 10));
 }

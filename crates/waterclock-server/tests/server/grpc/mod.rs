@@ -3,7 +3,6 @@
 mod access;
 mod answers;
 mod bounds;
-mod frames;
 mod hits;
 mod hostile;
 mod overrides;

@@ -15,8 +15,7 @@ const EPOCH: &str =
 
 #[tokio::test]
 async fn replace_the_configured_numbers() {
-    let scene = Scene::new(&per_user(EPOCH)).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user(EPOCH)).await;
     for left in (0..8).rev() {
         let descriptor = with(8, RateLimitUnit::Year);
         let status = about(&mut client, vec![descriptor]).await.statuses.remove(0);
@@ -30,8 +29,7 @@ async fn replace_the_configured_numbers() {
 /// The key's identity does not depend on the number.
 #[tokio::test]
 async fn share_what_was_spent() {
-    let scene = Scene::new(&per_user(EPOCH)).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user(EPOCH)).await;
     assert_eq!(lone(&mut client, user("alice")).await, (Code::Ok, 4));
     assert_eq!(lone(&mut client, user("alice")).await, (Code::Ok, 3));
     assert_eq!(lone(&mut client, with(8, RateLimitUnit::Year)).await, (Code::Ok, 5));
@@ -42,9 +40,8 @@ async fn share_what_was_spent() {
 }
 
 #[tokio::test]
-async fn of_nothing_refuse_and_charge_nobody() {
-    let scene = Scene::new(&per_user("\"5/h\"")).await;
-    let mut client = scene.client().await;
+async fn of_nothing_refuse_and_charge_nothing() {
+    let (_scene, mut client) = Scene::with_client(&per_user("\"5/h\"")).await;
     let response = about(&mut client, vec![user("bob"), with(0, RateLimitUnit::Hour)]).await;
     assert_eq!(seen(&response.statuses[0]), (Code::Ok, 5));
     assert_eq!(seen(&response.statuses[1]), (Code::OverLimit, 0));
@@ -54,8 +51,7 @@ async fn of_nothing_refuse_and_charge_nobody() {
 
 #[tokio::test]
 async fn without_a_unit_are_bad_input() {
-    let scene = Scene::new(&per_user("\"5/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"5/h\"")).await;
     let bad = request(vec![user("bob"), with(5, RateLimitUnit::Unknown)]);
     let status = ask(&mut client, bad).await.unwrap_err();
     assert_eq!(status.code(), Grpc::InvalidArgument);
@@ -64,8 +60,7 @@ async fn without_a_unit_are_bad_input() {
 
 #[tokio::test]
 async fn without_a_rule_limit_nothing() {
-    let scene = Scene::new(&per_user("\"5/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"5/h\"")).await;
     let limit = RateLimitOverride { requests_per_unit: 1, unit: RateLimitUnit::Day.into() };
     for _ in 0..3 {
         let unmatched = RateLimitDescriptor { limit: Some(limit), ..descriptor(&[("x", "y")]) };
@@ -76,8 +71,7 @@ async fn without_a_rule_limit_nothing() {
 
 #[tokio::test]
 async fn every_unit_has_its_length() {
-    let scene = Scene::new(&per_user("\"5/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"5/h\"")).await;
     let units = [
         (RateLimitUnit::Second, Unit::Second),
         (RateLimitUnit::Minute, Unit::Minute),

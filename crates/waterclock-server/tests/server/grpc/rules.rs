@@ -22,8 +22,7 @@ const RULES: &str = "
 
 #[tokio::test]
 async fn the_most_specific_one_decides() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     let mut path = async |path: &str| {
         about(&mut client, vec![descriptor(&[("path", path)])]).await.statuses.remove(0)
     };
@@ -42,8 +41,7 @@ async fn the_most_specific_one_decides() {
 
 #[tokio::test]
 async fn budgets_are_apart_by_domain_key_and_value() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     let first = (Code::Ok, 2);
     assert_eq!(lone(&mut client, descriptor(&[("path", "/a")])).await, first);
     assert_eq!(lone(&mut client, descriptor(&[("path", "/b")])).await, first);
@@ -58,8 +56,7 @@ async fn budgets_are_apart_by_domain_key_and_value() {
 
 #[tokio::test]
 async fn named_entries_share_a_budget() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     let mut at = async |path: &str, address: &str| {
         lone(&mut client, descriptor(&[("path", path), ("address", address)])).await
     };
@@ -83,8 +80,7 @@ async fn named_entries_share_a_budget() {
 
 #[tokio::test]
 async fn a_replaced_rule_neither_limits_nor_is_charged() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     let both = || vec![descriptor(&[("general", "x")]), descriptor(&[("special", "x")])];
     for left in (0..5).rev() {
         let statuses = about(&mut client, both()).await.statuses;
@@ -106,8 +102,7 @@ overrides = { \"alice\" = [\"7/h\"] }
 [[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{ key = \"remote_address\" }]
 [[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{ key = \"user\" }]
 ";
-    let scene = Scene::new(config).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(config).await;
     for _ in 0..5 {
         for exempt in [("remote_address", "10.1.2.3"), ("user", "friend")] {
             let status = about(&mut client, vec![descriptor(&[exempt])]).await.statuses.remove(0);
@@ -126,8 +121,7 @@ async fn a_reload_swaps_rules_and_refills_nothing() {
     let rule = |key: &str| {
         format!("[[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{{ key = \"{key}\" }}]\n")
     };
-    let scene = Scene::new(&config(&rule("a"))).await;
-    let mut client = scene.client().await;
+    let (scene, mut client) = Scene::with_client(&config(&rule("a"))).await;
     assert_eq!(lone(&mut client, descriptor(&[("a", "x")])).await, (Code::Ok, 4));
     scene.reload(&config(&format!("{}{}", rule("b"), rule("a")))).await;
     assert_eq!(lone(&mut client, descriptor(&[("a", "x")])).await, (Code::Ok, 3));

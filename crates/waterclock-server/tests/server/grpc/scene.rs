@@ -38,8 +38,16 @@ impl Scene {
         std::fs::write(&file, config).unwrap();
         let config = Config::load(&file).unwrap();
         // Long enough for tests that observe the shutdown.
-        let timing = Timing { lame_duck: Duration::from_millis(200), patience, ..hurried() };
+        let (lame_duck, drain) = (Duration::from_secs(2), Duration::from_secs(60));
+        let timing = Timing { lame_duck, drain, patience, ..hurried() };
         Scene { at_work: AtWork::with(config, timing).await, file, _directory: directory }
+    }
+
+    /// The same, with a client.
+    pub(crate) async fn with_client(config: &str) -> (Scene, Client) {
+        let scene = Scene::new(config).await;
+        let client = scene.client().await;
+        (scene, client)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

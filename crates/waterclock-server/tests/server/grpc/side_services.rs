@@ -26,9 +26,9 @@ async fn health_follows_the_servers_phase() {
         let response = client.check(about(service)).await.unwrap().into_inner();
         assert_eq!(response.status(), ServingStatus::Serving);
     }
-    let status = client.check(about("nobody")).await.unwrap_err();
+    let status = client.check(about("unknown")).await.unwrap_err();
     assert_eq!(status.code(), Grpc::NotFound);
-    let mut unknown = client.watch(about("nobody")).await.unwrap().into_inner();
+    let mut unknown = client.watch(about("unknown")).await.unwrap().into_inner();
     let first = unknown.next().await.unwrap().unwrap();
     assert_eq!(first.status(), ServingStatus::ServiceUnknown);
     let mut watched = client.watch(about(SERVICE)).await.unwrap().into_inner();
@@ -42,7 +42,7 @@ async fn health_follows_the_servers_phase() {
     assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::NotServing);
     // A watcher does not hold the server up.
     assert!(watched.next().await.is_none_or(|last| last.is_err()));
-    tokio::time::timeout(Duration::from_secs(4), stopping).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap().unwrap();
 }
 
 /// Names of the services and the number of files it takes to know ours.

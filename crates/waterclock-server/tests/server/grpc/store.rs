@@ -18,8 +18,7 @@ fn on(url: &str, on_store_error: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_decides_as_memory_does() {
     let redis = RedisServer::start();
-    let scene = Scene::new(&on(&redis.url(), "deny")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&on(&redis.url(), "deny")).await;
     // The first calls may meet a connection that is not there yet.
     while ask(&mut client, request(vec![user("first")])).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -69,14 +68,12 @@ async fn a_hanging_store_is_given_up_in_time() {
 async fn an_unreachable_store_is_never_over_limit() {
     let redis = RedisServer::start();
     redis.kill();
-    let scene = Scene::new(&on(&redis.url(), "deny")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&on(&redis.url(), "deny")).await;
     for _ in 0..5 {
         let status = ask(&mut client, request(vec![user("alice")])).await.unwrap_err();
         assert_eq!(status.code(), Grpc::Unavailable);
     }
-    let scene = Scene::new(&on(&redis.url(), "local")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&on(&redis.url(), "local")).await;
     for left in (0..5).rev() {
         assert_eq!(lone(&mut client, user("alice")).await, (Code::Ok, left));
     }

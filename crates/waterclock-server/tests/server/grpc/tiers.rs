@@ -30,8 +30,7 @@ descriptor = [{ key = "other" }, { key = "tier" }]
 
 #[tokio::test]
 async fn an_entry_picks_the_tier_and_is_no_part_of_the_key() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     let of = |tier| descriptor(&[("user", "u"), ("tier", tier)]);
     assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, 9));
     let response = about(&mut client, vec![of("pro")]).await;
@@ -61,8 +60,7 @@ domain = "d"
 policy = "llm"
 descriptor = [{ key = "user" }]
 "#;
-    let scene = Scene::new(rules).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(rules).await;
     for left in [5, 5, 5, 5, 5, 4, 3, 2, 1, 0] {
         assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, left));
     }
@@ -72,8 +70,7 @@ descriptor = [{ key = "user" }]
 /// To a policy without tiers the entry is like any other.
 #[tokio::test]
 async fn without_tiers_it_is_an_entry_of_the_key() {
-    let scene = Scene::new(RULES).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(RULES).await;
     for tier in ["one", "two"] {
         let descriptor = descriptor(&[("other", "u"), ("tier", tier)]);
         assert_eq!(lone(&mut client, descriptor).await, (Code::Ok, 9));
@@ -81,10 +78,9 @@ async fn without_tiers_it_is_an_entry_of_the_key() {
 }
 
 #[tokio::test]
-async fn who_is_not_enrolled_is_told_nothing() {
+async fn keys_that_are_not_enrolled_are_told_nothing() {
     let rules = RULES.replace("[policies.p]\n", "[policies.p]\nrollout = \"0%\"\n");
-    let scene = Scene::new(&rules).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&rules).await;
     for _ in 0..12 {
         let response = about(&mut client, vec![user("u")]).await;
         let status = &response.statuses[0];

@@ -13,8 +13,7 @@ const TWO: &str = "
 
 #[tokio::test]
 async fn a_refused_request_charges_nothing_anywhere() {
-    let scene = Scene::new(TWO).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(TWO).await;
     let both = || vec![descriptor(&[("address", "10.0.0.1")]), user("alice")];
     for left in [1, 0] {
         let response = about(&mut client, both()).await;
@@ -31,8 +30,7 @@ async fn a_refused_request_charges_nothing_anywhere() {
 
 #[tokio::test]
 async fn statuses_have_the_order_and_the_number_of_the_descriptors() {
-    let scene = Scene::new(TWO).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(TWO).await;
     let descriptors = vec![
         descriptor(&[("unknown", "x")]),
         user("alice"),
@@ -51,8 +49,7 @@ async fn statuses_have_the_order_and_the_number_of_the_descriptors() {
 
 #[tokio::test]
 async fn the_same_descriptor_twice_is_charged_twice() {
-    let scene = Scene::new(&per_user("\"3/h\"")).await;
-    let mut client = scene.client().await;
+    let (_scene, mut client) = Scene::with_client(&per_user("\"3/h\"")).await;
     let response = about(&mut client, vec![user("alice"), user("alice")]).await;
     assert_eq!(seen(&response.statuses[0]), (Code::Ok, 1));
     let response = about(&mut client, vec![user("alice"), user("alice")]).await;

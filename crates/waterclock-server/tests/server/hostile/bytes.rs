@@ -149,7 +149,7 @@ async fn a_thousand_requests_at_once_are_answered_in_order() {
 /// A connection that is closed while more is coming is reset, and a reset may take along the answer
 /// that explains it. So the server keeps reading for a while.
 #[tokio::test]
-async fn whoever_goes_on_talking_is_not_cut_off() {
+async fn a_client_that_goes_on_talking_is_not_cut_off() {
     let scene = Scene::new(impatient()).await;
     let mut stream = TcpStream::connect(scene.server.http_address()).await.unwrap();
     stream
@@ -162,7 +162,7 @@ async fn whoever_goes_on_talking_is_not_cut_off() {
         assert_ne!(read, 0, "{}", String::from_utf8_lossy(&heard));
     }
     assert!(heard.starts_with(b"HTTP/1.1 413"));
-    // Well within patience, which is 300 ms.
+    // Well within patience.
     for _ in 0..10 {
         stream.write_all(&[b'x'; 1_000]).await.expect("the server still reads");
         sleep(Duration::from_millis(5)).await;

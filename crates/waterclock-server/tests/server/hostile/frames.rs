@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 pub(crate) const DATA: u8 = 0;
@@ -61,7 +60,7 @@ impl Heard {
     /// The next frame of this sort, or nothing if the connection ends before.
     pub(crate) async fn until(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut (impl AsyncRead + Unpin),
         is: impl Fn(&Frame) -> bool,
     ) -> Option<Frame> {
         loop {
@@ -72,7 +71,7 @@ impl Heard {
         }
     }
 
-    pub(crate) async fn next(&mut self, stream: &mut TcpStream) -> Option<Frame> {
+    async fn next(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
         loop {
             if let Some(frame) = self.take() {
                 return Some(frame);

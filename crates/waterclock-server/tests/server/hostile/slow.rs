@@ -91,7 +91,7 @@ async fn a_connection_at_rest_is_closed_in_the_end() {
     let scene = Scene::new(impatient()).await;
     let mut client = scene.client().await;
     // Not while it is used, however long that lasts.
-    for _ in 0..20 {
+    for _ in 0..40 {
         assert_eq!(client.post("/v1/check", CHECK).await.status, 200);
         sleep(Duration::from_millis(100)).await;
     }

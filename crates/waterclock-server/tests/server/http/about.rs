@@ -1,7 +1,5 @@
 //! What the server says about itself.
 
-use serde_json::Value;
-
 use crate::at_work::AtWork;
 
 const POLICIES: &str = r#"
@@ -16,8 +14,7 @@ fn metric(text: &str, line: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn healthy_ready_and_described() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     assert_eq!(client.get("/healthz").await.body, "ok\n");
     let ready = client.get("/readyz").await;
     assert_eq!((ready.status, ready.json()["ready"].as_bool()), (200, Some(true)));
@@ -28,8 +25,7 @@ async fn healthy_ready_and_described() {
 
 #[tokio::test]
 async fn every_metric_under_its_name() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let check = r#"{"policy":"plain","key":"very-secret-key"}"#;
     for _ in 0..3 {
         client.post("/v1/check", check).await;
@@ -69,8 +65,7 @@ async fn every_metric_under_its_name() {
 /// Every path of the description answers, and with a status that the description knows.
 #[tokio::test]
 async fn the_description_matches() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let description = client.get("/openapi.json").await.json();
     // So that there is one to commit and to cancel.
     client.post("/v1/reserve", r#"{"policy":"plain","key":"k","id":"i"}"#).await;
@@ -80,11 +75,8 @@ async fn the_description_matches() {
         for (method, operation) in methods.as_object().unwrap() {
             let path = path.replace("{policy}", "plain").replace("{key}", "k").replace("{id}", "i");
             let answer = client.send(&method.to_uppercase(), &path, &[], "").await;
-            let known = |status: &str| {
-                operation["responses"].get(status) != Some(&Value::Null)
-                    && operation["responses"].get(status).is_some()
-            };
-            assert!(known(&answer.status.to_string()), "{method} {path}: {}", answer.status);
+            let status = answer.status.to_string();
+            assert!(operation["responses"].get(&status).is_some(), "{method} {path}: {status}");
             assert!(![404, 405].contains(&answer.status), "{method} {path}");
         }
     }

@@ -26,8 +26,8 @@ limits = ["2/h"]
 "#;
 
 /// Asks with a token.
-async fn ask(client: &mut Client, who: &str, method: &str, path: &str, body: &str) -> Answer {
-    client.send(method, path, &[&format!("authorization: Bearer {who}")], body).await
+async fn ask(client: &mut Client, token: &str, method: &str, path: &str, body: &str) -> Answer {
+    client.send(method, path, &[&format!("authorization: Bearer {token}")], body).await
 }
 
 async fn check(client: &mut Client, key: &str, cost: u64) -> Answer {
@@ -37,8 +37,7 @@ async fn check(client: &mut Client, key: &str, cost: u64) -> Answer {
 
 #[tokio::test]
 async fn units_are_given_back_as_they_are_named() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = json!({"policy": "usage", "key": "k", "cost": {"tokens": 900}}).to_string();
     assert_eq!(ask(&mut client, "root", "POST", "/v1/check", &body).await.status, 200);
     let key = "/v1/policies/usage/keys/k";
@@ -54,8 +53,7 @@ async fn units_are_given_back_as_they_are_named() {
 /// A reset answers with the limits that apply to the key.
 #[tokio::test]
 async fn a_reset_answers_as_a_look() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let key = "/v1/policies/plain/keys/k";
     let own = json!({"limits": [{"name": "gcra", "algorithm": "gcra", "limit": 9, "per": "1h"}]});
     let own = own.to_string();
@@ -68,8 +66,7 @@ async fn a_reset_answers_as_a_look() {
 
 #[tokio::test]
 async fn every_path_has_its_role() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let check = r#"{"policy":"plain","key":"k"}"#;
     for (method, path, body, roles) in [
         ("POST", "/v1/check", check, ["checker", "root", "root"]),
@@ -86,24 +83,23 @@ async fn every_path_has_its_role() {
         ("PUT", "/v1/policies/plain/keys/k/override", r#"{"exempt":true}"#, ["root"; 3]),
         ("DELETE", "/v1/policies/plain/keys/k/override", "", ["root"; 3]),
     ] {
-        for who in ["checker", "reader", "root"] {
-            let answer = ask(&mut client, who, method, path, body).await;
-            let expected = if roles.contains(&who) { 200 } else { 403 };
-            assert_eq!(answer.status, expected, "{who} {method} {path}: {}", answer.body);
+        for token in ["checker", "reader", "root"] {
+            let answer = ask(&mut client, token, method, path, body).await;
+            let expected = if roles.contains(&token) { 200 } else { 403 };
+            assert_eq!(answer.status, expected, "{token} {method} {path}: {}", answer.body);
         }
-        let nobody = client.send(method, path, &[], body).await;
-        assert_eq!(nobody.status, 401, "{method} {path}");
-        assert_eq!(nobody.header("www-authenticate"), Some("Bearer"));
+        let without = client.send(method, path, &[], body).await;
+        assert_eq!(without.status, 401, "{method} {path}");
+        assert_eq!(without.header("www-authenticate"), Some("Bearer"));
     }
     for path in ["/healthz", "/readyz", "/openapi.json", "/"] {
-        assert_eq!(client.get(path).await.status, 200, "{path} is for everybody");
+        assert_eq!(client.get(path).await.status, 200, "{path} needs no token");
     }
 }
 
 #[tokio::test]
 async fn an_open_server_has_no_administrators() {
-    let server = AtWork::serving("[policies.plain]\nlimits = [\"1/h\"]\n").await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client("[policies.plain]\nlimits = [\"1/h\"]\n").await;
     assert_eq!(client.get("/v1/policies/plain/keys/k").await.status, 200);
     let reset = client.send("DELETE", "/v1/policies/plain/keys/k", &[], "").await;
     assert_eq!(reset.status, 401);
@@ -111,12 +107,11 @@ async fn an_open_server_has_no_administrators() {
 
 #[tokio::test]
 async fn guesses_are_limited() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let mut statuses = Vec::new();
     for guess in 0..12 {
-        let who = format!("guess{guess}");
-        statuses.push(ask(&mut client, &who, "GET", "/v1/policies", "").await.status);
+        let token = format!("guess{guess}");
+        statuses.push(ask(&mut client, &token, "GET", "/v1/policies", "").await.status);
     }
     assert_eq!(statuses, [[401; 10].as_slice(), &[429; 2]].concat());
     let late = ask(&mut client, "root", "GET", "/v1/policies", "").await;
@@ -126,8 +121,7 @@ async fn guesses_are_limited() {
 
 #[tokio::test]
 async fn read_reset_grant() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     check(&mut client, "alice/ü", 3).await;
     let path = "/v1/policies/plain/keys/alice%2F%C3%BC";
     let read = ask(&mut client, "reader", "GET", path, "").await;
@@ -140,14 +134,13 @@ async fn read_reset_grant() {
     assert_eq!(reset.json()["remaining"], 3);
     let bad = ask(&mut client, "root", "POST", &format!("{path}/grant"), r#"{"cost":-2}"#).await;
     assert_eq!((bad.status, bad.json()["field"].as_str()), (400, Some("cost")));
-    let nobody = ask(&mut client, "root", "GET", "/v1/policies/plan/keys/a", "").await;
-    assert_eq!(nobody.status, 404);
+    let unknown = ask(&mut client, "root", "GET", "/v1/policies/plan/keys/a", "").await;
+    assert_eq!(unknown.status, 404);
 }
 
 #[tokio::test]
 async fn block_exempt_override_and_back() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let path = "/v1/policies/plain/keys/k/override";
     check(&mut client, "k", 1).await;
 
@@ -196,8 +189,7 @@ async fn blocked_in_the_file_is_blocked_and_can_be_reset() {
     let exceptions = "block = [\"mallory\", \"both\"]\nexempt = [\"friend\", \"both\"]\n\
         overrides = { partner = [\"9/h\"] }";
     let policies = POLICIES.replace("[policies.plain]", &format!("[policies.plain]\n{exceptions}"));
-    let server = AtWork::serving(&policies).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies).await;
     let path = "/v1/policies/plain/keys/mallory/override";
     for body in [r#"{"exempt":true}"#, r#"{"limits":["9/s"]}"#] {
         assert_eq!(ask(&mut client, "root", "PUT", path, body).await.status, 200);
@@ -220,8 +212,7 @@ async fn blocked_in_the_file_is_blocked_and_can_be_reset() {
 
 #[tokio::test]
 async fn composed_keys_by_the_text_that_answers_show() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = r#"{"policy":"login","fields":{"client_ip":"203.0.113.1","user":"a,1:b"}}"#;
     let answer = ask(&mut client, "checker", "POST", "/v1/check", body).await;
     let key = answer.json()["key"].as_str().unwrap().to_owned();
@@ -234,8 +225,7 @@ async fn composed_keys_by_the_text_that_answers_show() {
 
 #[tokio::test]
 async fn the_list_of_policies() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let list = ask(&mut client, "reader", "GET", "/v1/policies", "").await.json();
     let names: Vec<&str> =
         list["policies"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();

@@ -32,8 +32,7 @@ async fn ask(client: &mut Client, query: &str, lines: &[&str]) -> Answer {
 
 #[tokio::test]
 async fn the_status_decides_and_the_body_is_empty() {
-    let server = AtWork::serving(&policies(LOOPBACK)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies(LOOPBACK)).await;
     let lines = ["x-forwarded-for: 203.0.113.7"];
     let first = ask(&mut client, "policy=per-client", &lines).await;
     assert_eq!((first.status, first.body.as_str()), (200, ""));
@@ -50,14 +49,12 @@ async fn the_status_decides_and_the_body_is_empty() {
 
 #[tokio::test]
 async fn only_trusted_proxies_speak_for_others() {
-    let server = AtWork::serving(&policies("[]")).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies("[]")).await;
     let one = ask(&mut client, "policy=per-client", &["x-forwarded-for: 203.0.113.7"]).await;
     let other = ask(&mut client, "policy=per-client", &["x-forwarded-for: 203.0.113.8"]).await;
     assert_eq!((one.status, other.status), (200, 429), "both are the peer itself");
 
-    let server = AtWork::serving(&policies(LOOPBACK)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies(LOOPBACK)).await;
     for (forwarded, status) in [
         ("203.0.113.7", 200),
         ("203.0.113.8", 200),
@@ -75,8 +72,7 @@ async fn only_trusted_proxies_speak_for_others() {
 
 #[tokio::test]
 async fn keys_that_the_proxy_names() {
-    let server = AtWork::serving(&policies(LOOPBACK)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies(LOOPBACK)).await;
     let a = ask(&mut client, "policy=by-caller&key=a%20b&cost=1", &[]).await;
     assert_eq!((a.status, a.header("ratelimit")), (200, Some("\"by-caller.gcra\";r=0;t=3600")));
     assert_eq!(ask(&mut client, "policy=by-caller&key=a+b", &[]).await.status, 429);
@@ -95,8 +91,7 @@ async fn fields_of_the_request_behind_the_proxy() {
         "x-forwarded-uri: /a/b?c=d",
         "x-waterclock-user-id: alice",
     ];
-    let server = AtWork::serving(&policies(LOOPBACK)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies(LOOPBACK)).await;
     assert_eq!(ask(&mut client, "policy=per-path", &lines).await.status, 200);
     let mut other_query = lines;
     other_query[3] = "x-forwarded-uri: /a/b?c=e";
@@ -107,8 +102,7 @@ async fn fields_of_the_request_behind_the_proxy() {
     let missing = ask(&mut client, "policy=per-path", &lines[..4]).await;
     assert_eq!((missing.status, missing.json()["field"].as_str()), (400, Some("user_id")));
 
-    let server = AtWork::serving(&policies("[]")).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies("[]")).await;
     let stranger = ask(&mut client, "policy=per-path", &lines).await;
     assert_eq!(stranger.status, 400);
     assert!(stranger.body.contains("trusted_proxies"), "{}", stranger.body);
@@ -116,8 +110,7 @@ async fn fields_of_the_request_behind_the_proxy() {
 
 #[tokio::test]
 async fn bad_questions() {
-    let server = AtWork::serving(&policies("[]")).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&policies("[]")).await;
     for (query, status, field) in [
         ("", 400, Some("policy")),
         ("policy=per-client&deny_status=200", 400, Some("deny_status")),
@@ -125,7 +118,7 @@ async fn bad_questions() {
         ("policy=per-client&cost=-1", 400, Some("cost")),
         ("policy=per-client&denystatus=403", 400, Some("denystatus")),
         ("policy=per-client&policy=by-caller", 400, Some("policy")),
-        ("policy=nobody", 404, None),
+        ("policy=unknown", 404, None),
     ] {
         let answer = ask(&mut client, query, &[]).await;
         assert_eq!(answer.status, status, "{query}");

@@ -53,8 +53,7 @@ fn body(policy: &str, key: &str, cost: u64) -> String {
 
 #[tokio::test]
 async fn a_decision_in_full() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let answer = client.post("/v1/check", r#"{"policy":"burst","key":"alice"}"#).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -86,8 +85,7 @@ async fn a_decision_in_full() {
 
 #[tokio::test]
 async fn refusals_are_429_with_the_headers_of_the_policy() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for policy in ["burst", "draft", "legacy", "silent", "plain"] {
         let cost = match policy {
             "plain" => 3,
@@ -122,8 +120,7 @@ async fn refusals_are_429_with_the_headers_of_the_policy() {
 
 #[tokio::test]
 async fn a_cost_above_the_limit_never_passes_and_is_told_so() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let never = client.post("/v1/check", &body("burst", "k", 3)).await;
     assert_eq!(never.status, 429);
     assert_eq!(never.header("retry-after"), None);
@@ -133,8 +130,7 @@ async fn a_cost_above_the_limit_never_passes_and_is_told_so() {
 
 #[tokio::test]
 async fn a_partial_grant_is_no_refusal() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let part = client.post("/v1/check", &body("some", "k", 5)).await;
     assert_eq!(part.status, 200);
     assert_eq!(part.json()["allowed"], false);
@@ -145,9 +141,8 @@ async fn a_partial_grant_is_no_refusal() {
 }
 
 #[tokio::test]
-async fn refusals_as_problems_for_those_who_ask() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+async fn refusals_as_problems_where_asked_for() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     client.post("/v1/check", &body("burst", "k", 2)).await;
     let asked = ["accept: application/problem+json, application/json;q=0.5"];
     let refused = client.send("POST", "/v1/check", &asked, &body("burst", "k", 1)).await;
@@ -164,8 +159,7 @@ async fn refusals_as_problems_for_those_who_ask() {
 
 #[tokio::test]
 async fn peeks_and_refunds() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     client.post("/v1/check", &body("plain", "k", 3)).await;
     let peek = client.post("/v1/peek", &body("plain", "k", 1)).await;
     assert_eq!(peek.status, 200, "a peek is always 200");
@@ -182,8 +176,7 @@ async fn peeks_and_refunds() {
 
 #[tokio::test]
 async fn several_checks_all_or_nothing() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let checks = |a: u64, b: u64, atomic: bool| {
         json!({"checks": [
             {"policy": "plain", "key": "k", "cost": a},
@@ -218,8 +211,7 @@ async fn several_checks_all_or_nothing() {
 
 #[tokio::test]
 async fn keys_of_fields() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let login = |ip: &str, user: &str| {
         json!({"policy": "login", "fields": {"client_ip": ip, "user": user, "more": 1}}).to_string()
     };
@@ -245,8 +237,7 @@ async fn keys_of_fields() {
 
 #[tokio::test]
 async fn exempt_and_blocked() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for _ in 0..3 {
         let exempt = client.post("/v1/check", &body("address", "10.1.2.3", 1)).await;
         assert_eq!(exempt.status, 200);
@@ -276,8 +267,7 @@ exempt = ["2001:db8:1::/48"]
 block = ["2001:db8:2::5", "2001:db8:3::/48"]
 limits = ["1/h"]
 "#;
-    let server = AtWork::serving(policies).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(policies).await;
     let by_field = |ip: &str| json!({"policy": "address", "fields": {"client_ip": ip}}).to_string();
     for (ip, first, second) in [
         ("2001:db8:1::7", 200, 200),
@@ -294,8 +284,7 @@ limits = ["1/h"]
 
 #[tokio::test]
 async fn as_many_checks_as_there_may_be() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let of = |many: usize| {
         let checks = vec![json!({"policy": "plain", "key": "k", "cost": 0}); many];
         json!({"checks": checks, "atomic": false}).to_string()
@@ -307,8 +296,7 @@ async fn as_many_checks_as_there_may_be() {
 
 #[tokio::test]
 async fn shadow_never_refuses() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     client.post("/v1/check", &body("shadow", "k", 1)).await;
     let second = client.post("/v1/check", &body("shadow", "k", 1)).await;
     assert_eq!(second.status, 200);
@@ -319,8 +307,7 @@ async fn shadow_never_refuses() {
 
 #[tokio::test]
 async fn costs_by_unit() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let of = |cost: Value| json!({"policy": "bytes", "key": "k", "cost": cost}).to_string();
     let some = client.post("/v1/check", &of(json!({"bytes": 40}))).await;
     assert_eq!((some.status, &some.json()["remaining"]), (200, &json!(60)));
@@ -330,8 +317,7 @@ async fn costs_by_unit() {
 
 #[tokio::test]
 async fn bad_input_names_the_field() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for (body, status, field) in [
         ("", 400, "body"),
         ("nonsense", 400, "body"),
@@ -363,8 +349,7 @@ async fn bad_input_names_the_field() {
 
 #[tokio::test]
 async fn sizes_at_their_limits() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (server, mut client) = AtWork::with_client(POLICIES).await;
     let long = |bytes: usize| body("plain", &"k".repeat(bytes), 1);
     assert_eq!(client.post("/v1/check", &long(1_024)).await.status, 200);
     let too_long = client.post("/v1/check", &long(1_025)).await;
@@ -387,8 +372,7 @@ async fn sizes_at_their_limits() {
 
 #[tokio::test]
 async fn what_is_not_there() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     assert_eq!(client.get("/nothing").await.status, 404);
     assert_eq!(client.get("/v1/check").await.status, 405);
     assert_eq!(client.get("/v1/reservations/x").await.status, 405);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::at_work::AtWork;
+use crate::at_work::{AtWork, auth};
 use crate::client::{Answer, Client};
 
 const POLICIES: &str = "[policies.p]\nlimits = [\"1/s\"]\n";
@@ -73,8 +73,7 @@ async fn every_file_is_there_and_safe() {
 
 #[tokio::test]
 async fn what_a_browser_has_is_not_sent_again() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let page = client.get("/").await;
     let tag = page.header("etag").unwrap().to_owned();
     assert!(tag.len() == 18 && tag.starts_with('"') && tag.ends_with('"'), "{tag}");
@@ -88,10 +87,8 @@ async fn what_a_browser_has_is_not_sent_again() {
 
 /// The page needs no token: it asks for one where the server does.
 #[tokio::test]
-async fn the_page_is_for_everybody() {
-    let hash = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";
-    let auth =
-        format!("[server]\nauth = [{{ token = \"{hash}\", roles = [\"read\"] }}]\n{POLICIES}");
+async fn the_page_needs_no_token() {
+    let auth = auth(&[("reader", "read")]) + POLICIES;
     let server = AtWork::serving(&auth).await;
     assert_eq!(files(&mut server.http().await).await[0].1.status, 200);
 }

@@ -1,6 +1,6 @@
 //! Cross-site requests of browsers, and requests that only look like them.
 
-use crate::at_work::AtWork;
+use crate::at_work::{AtWork, auth};
 use crate::client::Client;
 
 const POLICIES: &str = "[policies.p]\nlimits = [\"100/h\"]\n";
@@ -22,8 +22,7 @@ async fn status(
 
 #[tokio::test]
 async fn pages_from_elsewhere_may_not_ask() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let elsewhere: [&[&str]; 7] = [
         // A page that posts a form, or has an image that leads here.
         &["host: 127.0.0.1:8080", "origin: http://evil.example", "content-type: text/plain"],
@@ -50,8 +49,7 @@ async fn pages_from_elsewhere_may_not_ask() {
 
 #[tokio::test]
 async fn the_dashboard_proxies_and_programs_may() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let ours: [&[&str]; 6] = [
         &["host: 127.0.0.1:8080", "origin: http://127.0.0.1:8080", "accept-language: en"],
         &["host: localhost:8080", "sec-fetch-site: same-origin", "accept-language: en"],
@@ -80,11 +78,8 @@ async fn the_dashboard_proxies_and_programs_may() {
 /// Another site's page has no token: a request with a token may come from anywhere.
 #[tokio::test]
 async fn a_token_says_enough() {
-    let hash = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";
-    let auth =
-        format!("[server]\nauth = [{{ token = \"{hash}\", roles = [\"read\"] }}]\n{POLICIES}");
-    let server = AtWork::serving(&auth).await;
-    let mut client = server.http().await;
+    let auth = auth(&[("reader", "read")]) + POLICIES;
+    let (_server, mut client) = AtWork::with_client(&auth).await;
     let lines = ["host: a.example", "origin: https://b.example", "authorization: Bearer reader"];
     assert_eq!(status(&mut client, LIVE, &lines).await, 200);
 }

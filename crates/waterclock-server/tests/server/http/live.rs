@@ -9,9 +9,10 @@ use waterclock_config::Config;
 use waterclock_server::observe::Face;
 use waterclock_server::{Room, Timing};
 
-use crate::at_work::{AtWork, hurried};
+use crate::at_work::{AtWork, auth, hurried};
 use crate::client::{Answer, Client};
 use crate::patience::eventually;
+use crate::reload::Scene;
 
 const POLICIES: &str = r#"
 [policies.watched]
@@ -49,8 +50,7 @@ fn policy<'a>(live: &'a Value, name: &str) -> &'a Value {
 
 #[tokio::test]
 async fn everything_at_one_instant() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (server, mut client) = AtWork::with_client(POLICIES).await;
     for _ in 0..3 {
         check(&mut client, "plain", "very-secret-key").await;
         check(&mut client, "watched", "w").await;
@@ -90,10 +90,8 @@ async fn everything_at_one_instant() {
 
 #[tokio::test]
 async fn keys_are_hashed_unless_the_configuration_says_otherwise() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
-    std::fs::write(&path, POLICIES).unwrap();
-    let server = AtWork::serving_file(&path).await;
+    let scene = Scene::new(POLICIES).await;
+    let server = &scene.server;
     let mut client = server.http().await;
     let refuse = async |client: &mut Client, key: &str, times: usize| {
         for _ in 0..times + 2 {
@@ -112,7 +110,7 @@ async fn keys_are_hashed_unless_the_configuration_says_otherwise() {
     let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
     assert!(keys.iter().all(|key| key["key"].as_str().is_some_and(is_hash)), "{refused}");
 
-    std::fs::write(&path, format!("[server]\nshow_keys = true\n{POLICIES}")).unwrap();
+    scene.write("waterclock.toml", &(format!("[server]\nshow_keys = true\n{POLICIES}")));
     server.running.reload();
     let shown = async |client: &mut Client| client.get("/v1/live").await.json()["refused"].clone();
     eventually("the reload", async || shown(&mut client).await["shown"] == "raw").await;
@@ -141,12 +139,10 @@ async fn a_key_that_is_no_text_is_told_from_one_that_is() {
 
 #[tokio::test]
 async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
     let other = "[policies.other]\nlimits = [\"1/h\"]\n";
     let both = format!("{POLICIES}{other}");
-    std::fs::write(&path, &both).unwrap();
-    let server = AtWork::serving_file(&path).await;
+    let scene = Scene::new(&both).await;
+    let server = &scene.server;
     let mut client = server.http().await;
     for name in ["plain", "other"] {
         for _ in 0..3 {
@@ -157,7 +153,7 @@ async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
     let decided = serde_json::json!({ "allow": 3, "deny": 3, "shadow_deny": 0, "error": 0 });
     assert_eq!(before["totals"], decided);
     for (text, generation, policies) in [(POLICIES, 2, 2), (&both, 3, 3)] {
-        std::fs::write(&path, text).unwrap();
+        scene.write("waterclock.toml", text);
         server.running.reload();
         eventually("the reload", async || {
             client.get("/v1/live").await.json()["config"]["generation"].as_u64() >= Some(generation)
@@ -173,11 +169,11 @@ async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
 }
 
 #[tokio::test]
-async fn everybody_reads_the_same_events() {
+async fn all_clients_read_the_same_events() {
     let server = AtWork::serving(POLICIES).await;
     let (mut one, mut other) = (subscriber(&server).await, subscriber(&server).await);
     let mut told = [Vec::new(), Vec::new()];
-    for _ in 0..5 {
+    for _ in 0..20 {
         told[0].push(one.event().await.expect("another")["at_us"].as_u64());
         told[1].push(other.event().await.expect("another")["at_us"].as_u64());
     }
@@ -287,21 +283,21 @@ async fn a_draining_server_ends_streams_of_http2() {
 
 /// A stream that is read lives longer than the idle timeout.
 #[tokio::test]
-async fn whoever_reads_is_not_idle() {
+async fn a_client_that_reads_is_not_idle() {
     let mut timing = hurried();
-    timing.patience.idle = Duration::from_millis(800);
+    timing.patience.idle = Duration::from_secs(3);
     let server = AtWork::with(Config::read("test.toml", POLICIES).unwrap(), timing).await;
     let mut stream = subscriber(&server).await;
-    for _ in 0..30 {
+    for _ in 0..40 {
         assert!(stream.event().await.is_some());
     }
     drop(stream);
-    server.nobody_is_connected(Face::Http).await;
+    server.has_no_connections(Face::Http).await;
 }
 
 /// A client that reads nothing fills every buffer on the way, and is then idle.
 #[tokio::test]
-async fn whoever_does_not_read_is_parted_from() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let mut text = String::new();
     for number in 0..2_000 {
         text += &format!("[policies.policy-{number:050}]\nlimits = [\"1/s\"]\n");
@@ -314,27 +310,14 @@ async fn whoever_does_not_read_is_parted_from() {
     client.write(format!("GET /v1/live HTTP/1.1\r\nhost: t\r\n{EVENTS}\r\n\r\n").as_bytes()).await;
     let connections = server.running.server().engine.metrics().connections(Face::Http);
     eventually("connected", async || connections.get() == 1).await;
-    server.nobody_is_connected(Face::Http).await;
+    server.has_no_connections(Face::Http).await;
     drop(client);
-}
-
-/// The SHA-256 of "reader", and of "checker".
-const READER: &str = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";
-const CHECKER: &str = "sha256:d2d2328e3359f3de3515871090d1316cbcdc5383204c204f9390788c3ef8618f";
-
-fn guarded(tokens: &[(&str, &str)]) -> String {
-    let entry =
-        |(token, role): &(&str, &str)| format!("{{ token = \"{token}\", roles = [\"{role}\"] }},");
-    let auth: String = tokens.iter().map(entry).collect();
-    format!("[server]\nauth = [{auth}]\n{POLICIES}")
 }
 
 #[tokio::test]
 async fn only_for_readers_and_only_as_long_as_they_are() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
-    std::fs::write(&path, guarded(&[(READER, "read"), (CHECKER, "check")])).unwrap();
-    let server = AtWork::serving_file(&path).await;
+    let scene = Scene::new(&(auth(&[("reader", "read"), ("checker", "check")]) + POLICIES)).await;
+    let server = &scene.server;
     let mut client = server.http().await;
     for lines in [&[][..], &[EVENTS][..]] {
         assert_eq!(client.send("GET", "/v1/live", lines, "").await.status, 401);
@@ -344,7 +327,7 @@ async fn only_for_readers_and_only_as_long_as_they_are() {
     let lines = [EVENTS, "authorization: Bearer reader"];
     assert_eq!(client.send("GET", "/v1/live", &lines, "").await.status, 200);
     assert!(client.event().await.is_some());
-    std::fs::write(&path, guarded(&[(CHECKER, "check")])).unwrap();
+    scene.write("waterclock.toml", &(auth(&[("checker", "check")]) + POLICIES));
     server.running.reload();
     while client.event().await.is_some() {}
     assert_eq!(client.send("GET", "/v1/live", &lines, "").await.status, 401);
@@ -353,12 +336,10 @@ async fn only_for_readers_and_only_as_long_as_they_are() {
 /// A feed that needed no token ends when a reload adds tokens.
 #[tokio::test]
 async fn a_server_that_closes_ends_open_streams() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
-    std::fs::write(&path, POLICIES).unwrap();
-    let server = AtWork::serving_file(&path).await;
-    let mut stream = subscriber(&server).await;
-    std::fs::write(&path, guarded(&[(READER, "read")])).unwrap();
+    let scene = Scene::new(POLICIES).await;
+    let server = &scene.server;
+    let mut stream = subscriber(server).await;
+    scene.write("waterclock.toml", &(auth(&[("reader", "read")]) + POLICIES));
     server.running.reload();
     while stream.event().await.is_some() {}
 }

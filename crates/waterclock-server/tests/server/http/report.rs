@@ -17,8 +17,7 @@ limits = [{ algorithm = "error-rate", threshold = "50%", per = "1h", min_samples
 
 #[tokio::test]
 async fn a_cost_that_is_known_only_afterwards() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let report = |key: &str, cost: u64| json!({"policy": "tokens", "key": key, "cost": cost});
     let first = client.post("/v1/report", &report("k", 7).to_string()).await;
     assert_eq!((first.status, &first.json()["remaining"]), (200, &json!(3)), "{}", first.body);
@@ -40,8 +39,7 @@ async fn a_cost_that_is_known_only_afterwards() {
 
 #[tokio::test]
 async fn what_cannot_be_understood() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for (body, status, field) in [
         (json!({"policy": "tokens", "key": "k"}), 400, json!("cost")),
         (json!({"policy": "tokens", "key": "k", "cost": -1}), 400, json!("cost")),
@@ -58,8 +56,7 @@ async fn what_cannot_be_understood() {
 
 #[tokio::test]
 async fn a_breaker_opens_probes_and_closes() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let of = |outcome: &str, times: u64| {
         json!({"policy": "backend", "key": "k", "outcome": outcome, "cost": times}).to_string()
     };

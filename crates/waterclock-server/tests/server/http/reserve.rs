@@ -22,7 +22,7 @@ limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 3 }]
 [policies.slots]
 limits = [{ algorithm = "concurrency", limit = 2, lease = "1m" }]
 
-[policies.nobody]
+[policies.watched]
 rollout = "0%"
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10 }]
 "#;
@@ -52,8 +52,7 @@ async fn cancel(client: &mut Client, id: &str) -> Answer {
 
 #[tokio::test]
 async fn an_estimate_is_held_and_the_truth_settled() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let held =
         reserve(&mut client, json!({"policy": "tokens", "key": "k", "cost": 8, "ttl": "30s"}))
             .await;
@@ -98,8 +97,7 @@ async fn an_estimate_is_held_and_the_truth_settled() {
 
 #[tokio::test]
 async fn what_is_cancelled_is_given_back() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let held = reserve(&mut client, json!({"policy": "tokens", "key": "k", "cost": 10})).await;
     assert_eq!(held.json()["reservation"]["expires_in_us"], 60_000_000, "a minute by default");
     assert_eq!(left(&mut client, "tokens", "k").await, 0);
@@ -113,8 +111,7 @@ async fn what_is_cancelled_is_given_back() {
 
 #[tokio::test]
 async fn ids_of_the_caller_make_it_once() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = json!({"policy": "tokens", "key": "k", "cost": 4, "id": "order/4711?#"});
     for _ in 0..3 {
         let held = reserve(&mut client, body.clone()).await;
@@ -131,9 +128,8 @@ async fn ids_of_the_caller_make_it_once() {
 }
 
 #[tokio::test]
-async fn nobody_settles_it_in_time() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+async fn it_is_not_settled_in_time() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for (key, on_expiry, back) in [("a", "keep", 4), ("b", "release", 10)] {
         let body = json!({
             "policy": "tokens", "key": key, "cost": 6, "ttl": "50ms", "on_expiry": on_expiry
@@ -151,8 +147,7 @@ async fn nobody_settles_it_in_time() {
 
 #[tokio::test]
 async fn several_charges_are_held_together() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let both = |a: u64, b: u64| {
         json!({"checks": [
             {"policy": "tokens", "key": "k", "cost": a},
@@ -179,9 +174,8 @@ async fn several_charges_are_held_together() {
 }
 
 #[tokio::test]
-async fn whoever_the_key_is() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+async fn blocked_exempt_and_overridden_keys() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let of = |key: &str, cost: u64| json!({"policy": "tokens", "key": key, "cost": cost});
     let blocked = reserve(&mut client, of("mallory", 1)).await;
     assert_eq!((blocked.status, &blocked.json()["retry_after_us"]), (429, &Value::Null));
@@ -215,9 +209,8 @@ async fn whoever_the_key_is() {
 
 #[tokio::test]
 async fn keys_that_a_policy_is_not_rolled_out_to_are_not_refused() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
-    let body = json!({"policy": "nobody", "key": "k", "cost": 8});
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
+    let body = json!({"policy": "watched", "key": "k", "cost": 8});
     let first = reserve(&mut client, body.clone()).await;
     assert_eq!((first.status, first.json().get("shadow_refused_by")), (201, None));
     let second = reserve(&mut client, body.clone()).await;
@@ -230,8 +223,7 @@ async fn keys_that_a_policy_is_not_rolled_out_to_are_not_refused() {
 
 #[tokio::test]
 async fn what_cannot_be_understood() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let long = "x".repeat(129);
     for (more, field) in [
         (json!({"id": ""}), "id"),
@@ -259,8 +251,8 @@ async fn what_cannot_be_understood() {
     assert_eq!(nowhere.status, 404);
     assert_eq!(left(&mut client, "tokens", "k").await, 10, "nothing was held");
 
-    assert_eq!(commit(&mut client, "nobody", json!(1)).await.status, 404);
-    assert_eq!(cancel(&mut client, "nobody").await.status, 404);
+    assert_eq!(commit(&mut client, "unknown", json!(1)).await.status, 404);
+    assert_eq!(cancel(&mut client, "unknown").await.status, 404);
     for id in ["with%20space", "%C3%A4", &long] {
         let answer = cancel(&mut client, id).await;
         assert_eq!((answer.status, &answer.json()["field"]), (400, &json!("id")), "{id}");
@@ -277,8 +269,7 @@ async fn what_cannot_be_understood() {
 
 #[tokio::test]
 async fn reservations_are_counted() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let mut ids = Vec::new();
     for key in ["k", "alice", "k"] {
         let body = json!({"policy": "tokens", "key": key, "cost": 4});
@@ -299,8 +290,7 @@ async fn reservations_are_counted() {
 
 #[tokio::test]
 async fn places_that_are_held_at_once() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = json!({"policy": "slots", "key": "k"});
     let first = reserve(&mut client, body.clone()).await;
     assert_eq!((first.status, &first.json()["remaining"]), (201, &json!(1)));

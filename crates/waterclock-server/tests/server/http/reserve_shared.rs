@@ -23,7 +23,7 @@ limits = [{{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10 }}]
 [policies.slots]
 limits = [{{ algorithm = "concurrency", limit = 2, lease = "1m" }}]
 
-[policies.nobody]
+[policies.watched]
 rollout = "0%"
 limits = [{{ algorithm = "gcra", limit = 1, per = "1h", capacity = 10 }}]
 "#,
@@ -70,7 +70,7 @@ async fn what_one_server_holds_another_settles() {
     assert_eq!(left(&mut one, "tokens", "k").await, 5);
     let cost = json!({"policy": "tokens", "key": "k", "cost": 9});
     assert_eq!(post(&mut two, "/v1/report", cost).await.1["remaining"], 0);
-    let gone = one.send("DELETE", "/v1/reservations/nobody", &[], "").await;
+    let gone = one.send("DELETE", "/v1/reservations/unknown", &[], "").await;
     assert_eq!(gone.status, 404, "{}", gone.body);
 }
 
@@ -91,10 +91,9 @@ async fn places_are_held_by_all_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_the_key_is() {
+async fn blocked_exempt_and_overridden_keys() {
     let redis = RedisServer::start();
-    let server = AtWork::serving(&on(&redis)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&on(&redis)).await;
     let of =
         |policy: &str, key: &str, cost: u64| json!({"policy": policy, "key": key, "cost": cost});
     assert_eq!(post(&mut client, "/v1/reserve", of("tokens", "mallory", 1)).await.0, 429);
@@ -108,8 +107,8 @@ async fn whoever_the_key_is() {
     assert_eq!((settled.0, &settled.1["held"]), (200, &json!([3, 2])), "{settled:?}");
     assert_eq!(left(&mut client, "tokens", "y").await, 9);
     // A policy that is not rolled out refuses nothing; it reports what it would have refused.
-    id_of(&post(&mut client, "/v1/reserve", of("nobody", "k", 8)).await);
-    let second = post(&mut client, "/v1/reserve", of("nobody", "k", 8)).await;
+    id_of(&post(&mut client, "/v1/reserve", of("watched", "k", 8)).await);
+    let second = post(&mut client, "/v1/reserve", of("watched", "k", 8)).await;
     assert_eq!((second.0, &second.1["allowed"]), (201, &json!(true)));
     assert_eq!(second.1["shadow_refused_by"], json!(["gcra"]), "{second:?}");
 }

@@ -28,9 +28,8 @@ async fn check(client: &mut Client, key: &str, cost: u64) -> Answer {
 }
 
 #[tokio::test]
-async fn who_is_not_enrolled_is_watched() {
-    let server = AtWork::serving(&rolled_out("50%", "")).await;
-    let mut client = server.http().await;
+async fn keys_that_are_not_enrolled_are_watched() {
+    let (_server, mut client) = AtWork::with_client(&rolled_out("50%", "")).await;
     assert_eq!(check(&mut client, "bob", 2).await.status, 200);
     assert_eq!(check(&mut client, "bob", 2).await.status, 429);
     let within = check(&mut client, "alice", 2).await;
@@ -54,7 +53,7 @@ async fn who_is_not_enrolled_is_watched() {
 }
 
 #[tokio::test]
-async fn the_ends_are_nobody_and_everybody() {
+async fn the_ends_are_no_keys_and_all_keys() {
     for (share, status) in [("0%", 200), ("100%", 429)] {
         let server = AtWork::serving(&rolled_out(share, "")).await;
         let mut client = server.http().await;
@@ -67,8 +66,7 @@ async fn the_ends_are_nobody_and_everybody() {
 /// Keys in shadow take no part in all-or-nothing: they are charged, and refuse nothing.
 #[tokio::test]
 async fn they_stand_beside_the_others() {
-    let server = AtWork::serving(&rolled_out("50%", "")).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&rolled_out("50%", "")).await;
     let mut together = async |lines: &[(&str, &str, u64)]| {
         let lines: Vec<Value> = lines
             .iter()
@@ -101,8 +99,7 @@ async fn they_stand_beside_the_others() {
 #[tokio::test]
 async fn block_exempt_and_override_come_before() {
     let rest = "block = [\"alice\"]\nexempt = [\"carol\"]\noverrides = { \"dave\" = [\"1/h\"] }";
-    let server = AtWork::serving(&rolled_out("0%", rest)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&rolled_out("0%", rest)).await;
     assert_eq!(check(&mut client, "alice", 1).await.status, 429);
     assert_eq!(check(&mut client, "carol", 99).await.json()["source"], "policy");
     assert_eq!(check(&mut client, "dave", 2).await.status, 429);
@@ -112,8 +109,7 @@ async fn block_exempt_and_override_come_before() {
 #[tokio::test]
 async fn a_tier_is_watched_by_its_own_numbers() {
     let rest = "tiers = { pro = { factor = 0.5 } }";
-    let server = AtWork::serving(&rolled_out("50%", rest)).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(&rolled_out("50%", rest)).await;
     let mut pro = async |key: &str, cost: u64| {
         let body = json!({ "policy": "login", "key": key, "cost": cost, "tier": "pro" });
         let answer = client.post("/v1/check", &body.to_string()).await;

@@ -45,15 +45,14 @@ const NEW: &str = r#","tier":"new""#;
 
 #[tokio::test]
 async fn what_is_spent_stays_spent_when_the_tier_changes() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     assert_eq!(check(&mut client, "k", PRO, 8).await, (200, 20.into(), 12.into()));
     assert_eq!(check(&mut client, "k", "", 1).await, (200, 10.into(), 1.into()));
     assert_eq!(check(&mut client, "k", NEW, 1).await, (429, 2.into(), 0.into()));
     assert_eq!(check(&mut client, "k", PRO, 11).await, (200, 20.into(), 0.into()));
     assert_eq!(check(&mut client, "k", "", 1).await, (429, 10.into(), 0.into()));
     // Roles come and go, and some callers have none.
-    for rest in [r#","tier":"nobody""#, r#","tier":null"#, r#","tier":"""#] {
+    for rest in [r#","tier":"unknown""#, r#","tier":null"#, r#","tier":"""#] {
         assert_eq!(check(&mut client, "k", rest, 1).await, (429, 10.into(), 0.into()), "{rest}");
     }
 }
@@ -61,8 +60,7 @@ async fn what_is_spent_stays_spent_when_the_tier_changes() {
 /// Neither does a tier without limits forget what others have spent.
 #[tokio::test]
 async fn a_tier_of_zero_is_not_limited_and_charges_nothing() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     assert_eq!(check(&mut client, "k", "", 9).await, (200, 10.into(), 1.into()));
     let staff = r#","tier":"staff""#;
     assert_eq!(check(&mut client, "k", staff, 1_000).await, (200, Value::Null, Value::Null));
@@ -76,8 +74,7 @@ async fn a_tier_of_zero_is_not_limited_and_charges_nothing() {
 
 #[tokio::test]
 async fn a_field_picks_it_too_and_is_no_part_of_the_key() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let mut remaining = async |policy: &str, fields: &str| {
         let body = format!(r#"{{"policy":"{policy}","fields":{{{fields}}}}}"#);
         let answer = client.post("/v1/check", &body).await;
@@ -94,8 +91,7 @@ async fn a_field_picks_it_too_and_is_no_part_of_the_key() {
 
 #[tokio::test]
 async fn several_checks_have_a_tier_each() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let line = |key: &str, rest: &str| format!(r#"{{"policy":"p","key":"{key}","cost":6{rest}}}"#);
     for atomic in [true, false] {
         let lines = [line("a", PRO), line("b", ""), line("c", NEW)].join(",");
@@ -111,8 +107,7 @@ async fn several_checks_have_a_tier_each() {
 
 #[tokio::test]
 async fn headers_tell_the_numbers_of_the_tier() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = format!(r#"{{"policy":"p","key":"h"{PRO}}}"#);
     let answer = client.post("/v1/check", &body).await;
     let told = answer.header("ratelimit-policy").unwrap();
@@ -138,8 +133,7 @@ async fn proxies_pass_tiers_on() {
 
 #[tokio::test]
 async fn the_policy_is_shown_with_its_tiers() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let policy = client.get("/v1/policies/p").await.json();
     assert_eq!(policy["tiers"]["pro"]["limits"][0]["limit"], 20, "{policy}");
     assert_eq!(policy["tiers"]["staff"]["limits"], serde_json::json!([]));

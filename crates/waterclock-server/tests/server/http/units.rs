@@ -34,8 +34,7 @@ async fn left(client: &mut Client, key: &str) -> (Value, Value) {
 
 #[tokio::test]
 async fn a_cost_is_a_map_of_units() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = json!({"policy": "llm", "key": "k", "cost": {"requests": 1, "tokens": 800}});
     let answer = client.post("/v1/check", &body.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -71,8 +70,7 @@ async fn a_cost_is_a_map_of_units() {
 
 #[tokio::test]
 async fn what_is_no_cost_of_the_policy_is_told() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let several = "policy `llm` counts `requests` and `tokens`";
     for (policy, cost, expected) in [
         ("llm", json!(5), format!("{several}; name them in the cost")),
@@ -99,8 +97,7 @@ async fn what_is_no_cost_of_the_policy_is_told() {
 
 #[tokio::test]
 async fn an_estimate_is_settled_unit_by_unit() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for key in ["k", "root"] {
         let body = json!({"policy": "llm", "key": key, "id": key, "cost": {"tokens": 600}});
         let (status, said) = ask(&mut client, "/v1/reserve", body).await;
@@ -131,8 +128,7 @@ async fn an_estimate_is_settled_unit_by_unit() {
 /// A question of very many units is refused, and before it has cost anything.
 #[tokio::test]
 async fn a_cost_is_of_a_few_units() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let many: serde_json::Map<String, Value> =
         (0..4_000).map(|n| (format!("u{n}"), json!(1))).collect();
     let (status, said) =
@@ -176,8 +172,7 @@ async fn a_unit_is_added_while_something_is_held() {
 /// Where nothing is asked for, or was used, that is nothing of each unit.
 #[tokio::test]
 async fn nothing_is_nothing_of_each_unit() {
-    let server = AtWork::serving(POLICIES).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
     let body = json!({"policy": "llm", "key": "k", "id": "r", "cost": {"tokens": 600}});
     assert_eq!(ask(&mut client, "/v1/reserve", body).await.0, 201);
     let said = client.send("DELETE", "/v1/reservations/r", &[], "").await.json();
@@ -191,8 +186,7 @@ async fn nothing_is_nothing_of_each_unit() {
 async fn a_refund_answers_as_a_peek() {
     let config =
         "[policies.p]\nlimits = [\"5/h\"]\noverrides = { own = [\"100/h\"] }\nblock = [\"b\"]\n";
-    let server = AtWork::serving(config).await;
-    let mut client = server.http().await;
+    let (_server, mut client) = AtWork::with_client(config).await;
     let about = |key: &str, cost: u64| json!({"policy": "p", "key": key, "cost": cost});
     assert_eq!(ask(&mut client, "/v1/check", about("own", 20)).await.0, 200);
     for key in ["own", "b"] {

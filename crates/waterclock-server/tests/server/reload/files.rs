@@ -109,7 +109,7 @@ async fn in_a_directory_that_is_swapped() {
 
 /// Between the first reading and the first watching there is time for a change.
 #[tokio::test]
-async fn changed_before_anybody_watched() {
+async fn changed_before_it_was_watched() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("waterclock.toml");
     std::fs::write(&path, yearly(1)).unwrap();

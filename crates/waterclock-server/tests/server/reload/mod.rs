@@ -16,13 +16,13 @@ use crate::at_work::AtWork;
 use crate::patience::eventually;
 
 /// A server that serves `waterclock.toml` in a directory of its own.
-struct Scene {
+pub(crate) struct Scene {
     directory: TempDir,
-    server: AtWork,
+    pub(crate) server: AtWork,
 }
 
 impl Scene {
-    async fn new(text: &str) -> Scene {
+    pub(crate) async fn new(text: &str) -> Scene {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("waterclock.toml");
         std::fs::write(&path, text).unwrap();
@@ -34,7 +34,7 @@ impl Scene {
     }
 
     /// Writes a file in place.
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 

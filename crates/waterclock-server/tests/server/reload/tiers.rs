@@ -65,7 +65,7 @@ async fn a_larger_share_finds_what_was_spent() {
 
 /// No check fails while tiers come and go under load.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_fails_in_between() {
+async fn no_check_fails_in_between() {
     let scene = Scene::new(&file("tiers = { pro = { factor = 0.5 } }")).await;
     let mut client = scene.server.http().await;
     let asking = tokio::spawn(async move {

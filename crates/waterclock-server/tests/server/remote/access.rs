@@ -58,7 +58,7 @@ async fn tokens_open_what_their_roles_say() {
 }
 
 #[tokio::test]
-async fn who_is_no_server_is_told_apart() {
+async fn what_is_no_server_is_told_apart() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = patient(&format!("http://{gone}")).connect().await.unwrap_err();
     assert_eq!(error.failure(), Some(Failure::Unreachable), "{error}");

@@ -8,7 +8,7 @@ use crate::at_work::AtWork;
 use crate::patience::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_denies_nobody_stands_in_for() {
+async fn what_the_server_denies_is_denied() {
     let redis = RedisServer::start();
     let policies = ["deny", "local"].map(|order| {
         format!(

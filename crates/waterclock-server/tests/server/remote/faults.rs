@@ -117,7 +117,7 @@ async fn a_server_that_rejects_this_client_is_not_asked_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_lets_nobody_pass_is_believed() {
+async fn a_server_that_denies_everything_is_believed() {
     for (failure, kind) in [("oom", Failure::OutOfMemory), ("of tomorrow", Failure::BadReply)] {
         let problem = format!(r#"{{"detail":"the store failed","failure":"{failure}"}}"#);
         let denying = Impostor::saying(http("503 Service Unavailable", &problem)).await;
@@ -198,7 +198,7 @@ async fn nonsense_is_never_an_answer() {
         (http("500 Internal Server Error", r#"{"detail":"it fell over"}"#), BadReply),
         (http("503 Service Unavailable", r#"{"detail":"overloaded"}"#), BadReply),
         (http("429 Too Many Requests", r#"{"detail":"too many wrong tokens"}"#), Auth),
-        (http("401 Unauthorized", r#"{"detail":"who are you"}"#), Auth),
+        (http("401 Unauthorized", r#"{"detail":"unknown token"}"#), Auth),
         (http("403 Forbidden", ""), Auth),
     ] {
         let impostor = Impostor::saying(answer.clone()).await;

@@ -105,9 +105,9 @@ async fn what_is_wrong_is_told_as_a_store_tells_it() {
     let one = store.reserve(&hold(None, &charge)).await.unwrap().id.unwrap();
     let two = store.settle(&one, Settlement::Commit(&[1.into(), 2.into()])).await.unwrap_err();
     assert!(is_bad(&two), "{two:?}");
-    let nobody = [Charge { policy: "nobody", key: b"k", cost: 1.into() }];
-    let found = store.reserve(&hold(None, &nobody)).await.unwrap_err();
-    assert_eq!(found, StoreError::UnknownPolicy("nobody".to_owned()));
+    let other = [Charge { policy: "unknown", key: b"k", cost: 1.into() }];
+    let found = store.reserve(&hold(None, &other)).await.unwrap_err();
+    assert_eq!(found, StoreError::UnknownPolicy("unknown".to_owned()));
     let checked = store.apply(Verb::Check, &charge).await.unwrap_err();
     assert!(checked.to_string().contains("only a reservation"), "{checked:?}");
     assert!(!store.is_degraded(), "the server answers all the time");

@@ -160,5 +160,5 @@ async fn policies_are_heard_as_they_are_written() {
         };
         assert_eq!(more(&heard), more(served), "{name}");
     }
-    assert!(store.policy("nobody").is_none());
+    assert!(store.policy("unknown").is_none());
 }

@@ -9,8 +9,7 @@ use crate::at_work::AtWork;
 
 #[test]
 fn five_numbers() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(client.numbers("CL.THROTTLE a 15 30 60"), [0, 16, 15, -1, 2]);
     assert_eq!(client.numbers("cl.throttle a 15 30 60 1"), [0, 16, 14, -1, 4]);
     assert_eq!(client.numbers("CL.THROTTLE a 15 30 60 14"), [0, 16, 0, -1, 32]);
@@ -24,8 +23,7 @@ fn five_numbers() {
 
 #[test]
 fn nothing_peeks_and_less_gives_back() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(client.numbers("CL.THROTTLE a 9 1 60 0"), [0, 10, 10, -1, 0]);
     assert_eq!(client.numbers("CL.THROTTLE a 9 1 60 7"), [0, 10, 3, -1, 420]);
     assert_eq!(client.numbers("CL.THROTTLE a 9 1 60 0"), [0, 10, 3, -1, 420]);
@@ -36,8 +34,7 @@ fn nothing_peeks_and_less_gives_back() {
 
 #[test]
 fn complaints() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let usage = "Cell error: Usage: cl.throttle <key> <max_burst> <count per period> <period> \
                  [<quantity>]";
     for line in ["CL.THROTTLE", "CL.THROTTLE k", "CL.THROTTLE k 1 2", "CL.THROTTLE k 1 2 3 4 5"] {
@@ -71,8 +68,7 @@ fn complaints() {
 
 #[test]
 fn rates_above_one_per_nanosecond_work() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(client.numbers("CL.THROTTLE k 0 1000000000 1"), [0, 1, 0, -1, 0]);
     for _ in 0..3 {
         assert_eq!(client.numbers("CL.THROTTLE f 99 50000000000 1 100")[..2], [0, 100]);
@@ -82,8 +78,7 @@ fn rates_above_one_per_nanosecond_work() {
 
 #[test]
 fn what_was_used_comes_back_exactly_when_it_was_said_to() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(client.numbers("CL.THROTTLE k 0 1 1"), [0, 1, 0, -1, 1]);
     assert_eq!(client.numbers("CL.THROTTLE k 0 1 1")[..4], [1, 1, 0, 1]);
     sleep(Duration::from_millis(1_001));
@@ -92,8 +87,7 @@ fn what_was_used_comes_back_exactly_when_it_was_said_to() {
 
 #[test]
 fn a_key_has_one_state_whatever_numbers_it_is_asked_with() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     // What is kept is the instant at which the key is full again, 100 s from here.
     assert_eq!(client.numbers("CL.THROTTLE k 9 1 10 10"), [0, 10, 0, -1, 100]);
     assert_eq!(client.numbers("CL.THROTTLE k 199 1 1 0"), [0, 200, 100, -1, 100]);
@@ -127,8 +121,7 @@ fn a_restart_reopens_nothing() {
 
 #[test]
 fn deleted_keys_are_fresh() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     client.numbers("CL.THROTTLE a 1 1 60 2");
     client.numbers("CL.THROTTLE b 2 1 60 2");
     assert_eq!(client.ask(&["DEL", "a", "b", "never"]), Value::Integer(2));
@@ -139,8 +132,7 @@ fn deleted_keys_are_fresh() {
 
 #[test]
 fn decisions_are_counted_under_one_label() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (ground, mut client) = Ground::with_client();
     for n in 0..3 {
         client.numbers(&format!("CL.THROTTLE k{n} 0 1 60"));
         client.numbers(&format!("CL.THROTTLE k{n} 0 1 60"));

@@ -5,8 +5,7 @@ use super::ground::Ground;
 
 #[test]
 fn greetings() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(client.ask(&["PING"]), Value::Simple("PONG".to_owned()));
     assert_eq!(client.ask(&["ping", "hello"]), Value::bulk("hello"));
     assert_eq!(client.ask(&["ECHO", "a\r\nb"]), Value::bulk("a\r\nb"));
@@ -21,8 +20,7 @@ fn greetings() {
 
 #[test]
 fn lines_that_people_type() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     client.send(b"PING\r\n\r\n  echo  'two words' \nECHO \"x\"\r\n");
     assert_eq!(client.read(), Value::Simple("PONG".to_owned()));
     assert_eq!(client.read(), Value::bulk("two words"));
@@ -31,8 +29,7 @@ fn lines_that_people_type() {
 
 #[test]
 fn hello_in_both_versions() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let Value::Array(flat) = client.ask(&["HELLO", "2", "SETNAME", "me"]) else { panic!("a list") };
     assert_eq!(flat.len(), 14);
     assert_eq!(flat[..2], [Value::bulk("server"), Value::bulk("redis")]);
@@ -86,8 +83,7 @@ fn what_libraries_say_about_themselves() {
 
 #[test]
 fn what_there_is() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let Value::Array(all) = client.ask(&["COMMAND"]) else { panic!("a list") };
     assert_eq!(client.ask(&["COMMAND", "COUNT"]), Value::Integer(all.len().try_into().unwrap()));
     let Value::Array(one) = client.ask(&["COMMAND", "INFO", "cl.throttle", "get"]) else {
@@ -104,8 +100,7 @@ fn what_there_is() {
 
 #[test]
 fn what_there_is_not() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     assert_eq!(
         client.error("EVAL x 0"),
         "ERR unknown command 'EVAL', with args beginning with: 'x' '0' "

@@ -12,7 +12,7 @@ use crate::at_work::hurried;
 
 #[test]
 fn connections_end_with_the_command_they_are_at() {
-    let timing = Timing { lame_duck: Duration::from_millis(300), ..hurried() };
+    let timing = Timing { lame_duck: Duration::from_secs(3), ..hurried() };
     let ground = Ground::with(POLICIES, timing);
     let (mut idle, mut busy) = (ground.client(), ground.client());
     assert_eq!(idle.ask(&["PING"]), Value::Simple("PONG".to_owned()));
@@ -32,8 +32,7 @@ fn connections_end_with_the_command_they_are_at() {
 
 #[test]
 fn overload_is_said_and_is_no_refusal() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (ground, mut client) = Ground::with_client();
     let mut permits = Vec::new();
     while let Some(permit) = ground.server.admit(Face::Resp) {
         permits.push(permit);

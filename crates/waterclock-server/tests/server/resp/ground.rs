@@ -11,10 +11,10 @@ use waterclock_server::{Server, Timing};
 use super::client::Client;
 use crate::at_work::{AtWork, hurried};
 
-/// A few policies for everybody's tests.
+/// A few policies for all tests. Nothing refills while a test runs.
 pub(super) const POLICIES: &str = r#"
 [policies.login]
-limits = [{ name = "burst", algorithm = "gcra", limit = 60, per = "1m", capacity = 5 }]
+limits = [{ name = "burst", algorithm = "gcra", limit = 1, per = "1h", capacity = 5 }]
 block = ["mallory"]
 exempt = ["root"]
 overrides = { "alice" = ["100/h"] }
@@ -38,6 +38,13 @@ pub(super) struct Ground {
 impl Ground {
     pub(super) fn start() -> Ground {
         Ground::with(POLICIES, hurried())
+    }
+
+    /// The same, with a client.
+    pub(super) fn with_client() -> (Ground, Client) {
+        let ground = Ground::start();
+        let client = ground.client();
+        (ground, client)
     }
 
     pub(super) fn with(config: &str, timing: Timing) -> Ground {

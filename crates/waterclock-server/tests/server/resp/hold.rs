@@ -32,10 +32,6 @@ fn reserve(client: &mut Client, line: &str) -> (Vec<i64>, Option<String>) {
     (values.into_iter().map(number).collect(), id)
 }
 
-fn ok() -> Value {
-    Value::Simple("OK".to_owned())
-}
-
 #[test]
 fn hold_and_settle() {
     let ground = start();
@@ -45,10 +41,10 @@ fn hold_and_settle() {
     let id = id.expect("an id");
     let (refused, none) = reserve(&mut client, "RL.RESERVE login bob 2 30000");
     assert_eq!((refused[0], none), (0, None));
-    assert!((900..=1_000).contains(&refused[3]), "{refused:?}");
+    assert!((3_500_000..=3_600_000).contains(&refused[3]), "{refused:?}");
     // Once, however often it is repeated.
     for _ in 0..2 {
-        assert_eq!(client.ask(&["RL.COMMIT", &id, "1"]), ok());
+        assert_eq!(client.ask(&["RL.COMMIT", &id, "1"]), Value::ok());
     }
     assert_eq!(client.numbers("RL.PEEK login bob")[2], 4);
     let (_, id) = reserve(&mut client, "rl.reserve login bob 4 1");
@@ -68,7 +64,7 @@ fn places_that_are_held_at_once() {
     let (_, second) = reserve(&mut client, "RL.RESERVE slots k 1 60000");
     assert!(second.is_some());
     assert_eq!(reserve(&mut client, "RL.RESERVE slots k 1 60000").1, None);
-    assert_eq!(client.ask(&["RL.CANCEL", &first.unwrap()]), ok());
+    assert_eq!(client.ask(&["RL.CANCEL", &first.unwrap()]), Value::ok());
     assert!(reserve(&mut client, "RL.RESERVE slots k 1 60000").1.is_some());
     let check = client.error("RL.CHECK slots k");
     assert!(check.contains("only a reservation can hold"), "{check}");
@@ -79,13 +75,13 @@ fn places_that_are_held_at_once() {
 }
 
 #[test]
-fn whoever_the_key_is() {
+fn blocked_exempt_and_overridden_keys() {
     let ground = start();
     let mut client = ground.client();
     let (blocked, none) = reserve(&mut client, "RL.RESERVE login mallory 1 1000");
     assert_eq!((blocked[0], blocked[3], none), (0, -1, None));
     let (_, exempt) = reserve(&mut client, "RL.RESERVE login root 500 1000");
-    assert_eq!(client.ask(&["RL.COMMIT", &exempt.unwrap(), "900"]), ok());
+    assert_eq!(client.ask(&["RL.COMMIT", &exempt.unwrap(), "900"]), Value::ok());
     assert_eq!(reserve(&mut client, "RL.RESERVE login alice 60 1000").0[..3], [1, 100, 40]);
 }
 
@@ -118,9 +114,9 @@ fn complaints() {
         ("RL.RESERVE login k 1 0", "the ttl must be from 1 to 86400000 milliseconds, not '0'"),
         ("RL.RESERVE login k 1 86400001", "the ttl must be"),
         ("RL.RESERVE login k 1 soon", "the ttl must be"),
-        ("RL.COMMIT nobody 1", "there is no reservation `nobody`"),
-        ("RL.COMMIT nobody many", "the cost must be a whole number"),
-        ("RL.CANCEL nobody", "there is no reservation `nobody`"),
+        ("RL.COMMIT unknown 1", "there is no reservation `unknown`"),
+        ("RL.COMMIT unknown many", "the cost must be a whole number"),
+        ("RL.CANCEL unknown", "there is no reservation `unknown`"),
         ("RL.REPORT backend k fine", "the outcome must be ok or error, not 'fine'"),
         ("RL.REPORT login k ok", "policy 'login' has no error-rate limit"),
         ("RL.REPORT logn k ok", "there is no policy 'logn'"),
@@ -150,6 +146,6 @@ fn a_pipeline_keeps_its_order() {
         other => panic!("{other:?}"),
     };
     assert!(!allowed(client.read()));
-    assert_eq!(client.read(), ok());
+    assert_eq!(client.read(), Value::ok());
     assert!(allowed(client.read()));
 }

@@ -42,8 +42,7 @@ fn protocol_errors_are_said_once_and_end_the_connection() {
 
 #[test]
 fn arrays_of_nothing_ask_for_nothing() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     client.send(b"*0\r\n*-1\r\n*-1000000000\r\n\r\n\n  \r\nPING\r\n");
     assert_eq!(client.read(), Value::Simple("PONG".to_owned()));
     // An empty name is a name.
@@ -72,15 +71,14 @@ fn http_is_not_answered() {
 
 #[test]
 fn a_line_without_end_ends_the_connection() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     // The server may hang up half way.
     _ = client.try_send(&vec![b'x'; 70_000]);
     assert_eq!(client.rest(), "-ERR Protocol error: too big request\r\n");
 }
 
 #[test]
-fn garbage_harms_nobody_else() {
+fn garbage_harms_no_other_client() {
     let ground = Ground::start();
     let mut good = ground.client();
     let mut random = fastrand::Rng::with_seed(7);

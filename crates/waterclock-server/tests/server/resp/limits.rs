@@ -5,8 +5,7 @@ use super::ground::Ground;
 
 #[test]
 fn arguments() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (ground, mut client) = Ground::with_client();
     let words: Vec<String> = (0..64).map(|n| format!("w{n}")).collect();
     let Value::Error(text) = client.ask(&words) else { panic!("an error") };
     assert!(text.starts_with("ERR unknown command 'w0'"), "{text}");
@@ -22,8 +21,7 @@ fn arguments() {
 
 #[test]
 fn bytes_of_an_argument() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (ground, mut client) = Ground::with_client();
     let longest = "x".repeat(64 * 1024);
     assert_eq!(client.ask(&["ECHO", &longest]), Value::bulk(&longest));
     client.send(b"*2\r\n$4\r\nECHO\r\n$65537\r\n");
@@ -40,8 +38,7 @@ fn bytes_of_an_argument() {
 
 #[test]
 fn bytes_of_a_command() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let full = vec![b'x'; 64 * 1024];
     let mut words: Vec<&[u8]> = vec![b"NOSUCH"];
     words.extend([full.as_slice(); 15]);
@@ -59,8 +56,7 @@ fn bytes_of_a_command() {
 
 #[test]
 fn bytes_of_a_key() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let (longest, longer) = ("k".repeat(1_024), "k".repeat(1_025));
     for (line, at) in [("RL.CHECK login ", 1), ("CL.THROTTLE ", 0)] {
         let rest = if at == 0 { " 1 1 60" } else { "" };
@@ -74,8 +70,7 @@ fn bytes_of_a_key() {
 
 #[test]
 fn different_numbers_at_a_time() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     for n in 0..1_000 {
         assert_eq!(client.numbers(&format!("CL.THROTTLE k{n} {n} 1 60"))[1], n + 1);
     }

@@ -18,10 +18,10 @@ fn impatient(idle: Duration, command: Duration) -> Ground {
 
 #[test]
 fn idle_connections_are_closed() {
-    let ground = impatient(300 * MS, 60_000 * MS);
+    let ground = impatient(3_000 * MS, 60_000 * MS);
     let mut client = ground.client();
     // A connection with some traffic may stay.
-    for _ in 0..4 {
+    for _ in 0..24 {
         sleep(150 * MS);
         assert_eq!(client.ask(&["PING"]), Value::Simple("PONG".to_owned()));
     }
@@ -57,11 +57,10 @@ fn half_a_command_must_become_a_whole_one() {
 }
 
 #[test]
-fn who_does_not_read_is_not_read_and_then_given_up() {
+fn a_client_that_does_not_read_is_not_read_and_then_disconnected() {
     let ground = impatient(500 * MS, 60_000 * MS);
     let mut client = ground.client();
     let echo = command(&["ECHO", &"x".repeat(60_000)]);
-    client.stream().set_write_timeout(Some(200 * MS)).unwrap();
     let mut taken = 0;
     // The server stops reading when its replies are not taken, so this cannot go on for ever.
     while client.try_send(&echo).is_ok() {
@@ -75,7 +74,7 @@ fn who_does_not_read_is_not_read_and_then_given_up() {
 }
 
 #[test]
-fn who_reads_late_gets_every_reply() {
+fn a_client_that_reads_late_gets_every_reply() {
     let ground = impatient(10_000 * MS, 10_000 * MS);
     let mut client = ground.client();
     let text = "y".repeat(50_000);

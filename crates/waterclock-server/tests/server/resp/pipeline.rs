@@ -5,8 +5,7 @@ use super::ground::Ground;
 
 #[test]
 fn ten_thousand_commands_are_answered_in_order() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     let mut writer = client.stream().try_clone().unwrap();
     let sender = std::thread::spawn(move || {
         use std::io::Write;
@@ -30,8 +29,7 @@ fn ten_thousand_commands_are_answered_in_order() {
 
 #[test]
 fn pieces_of_one_byte() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+    let (_ground, mut client) = Ground::with_client();
     for byte in [command(&["ECHO", "a\r\nb"]), b"RL.CHECK login k\r\n".to_vec()].concat() {
         client.send(&[byte]);
     }
@@ -40,9 +38,8 @@ fn pieces_of_one_byte() {
 }
 
 #[test]
-fn whoever_stops_sending_still_gets_the_replies() {
-    let ground = Ground::start();
-    let mut client = ground.client();
+fn a_client_that_stops_sending_still_gets_the_replies() {
+    let (_ground, mut client) = Ground::with_client();
     client.send(&[command(&["PING"]), command(&["ECHO", "x"])].concat());
     client.stream().shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(client.rest(), "+PONG\r\n$1\r\nx\r\n");
