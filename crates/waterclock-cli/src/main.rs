@@ -1,5 +1,6 @@
 //! `waterclock`, the command line of an exact rate limiter.
 
+mod configuration;
 mod output;
 mod reading;
 mod server;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use waterclock::Decimal;
 
-use super::suggest::did_you_mean;
-use super::suggest::quoted;
+use super::suggest::{did_you_mean, quoted};
 
 /// Each unit's names and its length in microseconds, longest first.
 const UNITS: &[(&[&str], u64)] = &[
@@ -29,56 +28,65 @@ const DAY: u64 = 24 * HOUR;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Micros(pub u64);
 
+/// Why a text is no duration. Displays as half a sentence: what is named before it "must be longer than 0".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurationError(String);
+
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DurationError {}
+
 impl Micros {
     /// A hundred years of 365.25 days. Anything longer is a typo.
     pub const MAX: Micros = Micros(36_525 * 86_400_000_000);
 
-    /// Longer than nothing and at most a hundred years; an error is half a sentence.
-    pub fn parse(text: &str) -> Result<Micros, String> {
+    /// Longer than nothing and at most a hundred years.
+    pub fn parse(text: &str) -> Result<Micros, DurationError> {
         match Micros::parse_or_zero(text)? {
-            Micros(0) => Err(format!("must be longer than 0; found {}", quoted(text))),
+            Micros(0) => Err(wrong("must be longer than 0", text)),
             micros => Ok(micros),
         }
     }
 
     /// As [`Micros::parse`], and 0 is accepted.
-    pub fn parse_or_zero(text: &str) -> Result<Micros, String> {
+    pub fn parse_or_zero(text: &str) -> Result<Micros, DurationError> {
+        let wrong = |what: &str| wrong(what, text);
+        let too_long = || wrong("must be at most 100 years");
         if text.starts_with('-') {
-            return Err(format!("must not be negative; found {}", quoted(text)));
+            return Err(wrong("must not be negative"));
         }
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(format!(
-                "needs a unit, such as \"{text}s\" or \"{text}ms\"; found {}",
-                quoted(text)
-            ));
+            return Err(wrong(&format!("needs a unit, such as \"{text}s\" or \"{text}ms\"")));
         }
         let mut total: u64 = 0;
         let mut longest_left = UNITS.len();
         let mut rest = text.trim();
         while !rest.is_empty() || text.trim().is_empty() {
-            let (amount, unit, after) = first_part(rest).ok_or_else(|| not_a_duration(text))?;
+            let (amount, unit, after) = first_part(rest).ok_or_else(|| wrong(SYNTAX))?;
             let place = UNITS.iter().position(|(names, _)| names.contains(&unit));
-            let place = place
-                .ok_or_else(|| not_a_duration(text) + &did_you_mean(unit, Micros::unit_names()))?;
+            let place = place.ok_or_else(|| {
+                let DurationError(half) = wrong(SYNTAX);
+                DurationError(half + &did_you_mean(unit, Micros::unit_names()))
+            })?;
             if longest_left != UNITS.len() && place <= longest_left {
-                return Err(format!(
-                    "must name each unit once, the longest first; found {}",
-                    quoted(text)
-                ));
+                return Err(wrong("must name each unit once, the longest first"));
             }
             longest_left = place;
-            let amount = Decimal::parse_scientific(amount).ok_or_else(|| not_a_duration(text))?;
-            let micros = amount.times(UNITS[place].1.into()).ok_or_else(|| too_long(text))?;
+            let amount = Decimal::parse_scientific(amount).ok_or_else(|| wrong(SYNTAX))?;
+            let micros = amount.times(UNITS[place].1.into()).ok_or_else(too_long)?;
             if micros.ceil() > Micros::MAX.0.into() {
-                return Err(too_long(text));
+                return Err(too_long());
             }
-            let micros = micros.to_whole().ok_or_else(|| {
-                format!("must be a whole number of microseconds; found {}", quoted(text))
-            })?;
-            total = total.checked_add(micros).ok_or_else(|| too_long(text))?;
+            let micros = micros.to_whole();
+            let micros = micros.ok_or_else(|| wrong("must be a whole number of microseconds"))?;
+            total = total.checked_add(micros).ok_or_else(too_long)?;
             rest = after.trim_start();
         }
-        if total > Micros::MAX.0 { Err(too_long(text)) } else { Ok(Micros(total)) }
+        if total > Micros::MAX.0 { Err(too_long()) } else { Ok(Micros(total)) }
     }
 
     /// One of a unit, by any of its names.
@@ -185,15 +193,10 @@ fn first_part(text: &str) -> Option<(&str, &str, &str)> {
     Some((amount, unit, after))
 }
 
-fn not_a_duration(text: &str) -> String {
-    format!(
-        "must be a duration such as \"250ms\", \"1s\", \"1h30m\" or \"7d\" (units us, ms, s, m, h, d, w); found {}",
-        quoted(text)
-    )
-}
+const SYNTAX: &str = "must be a duration such as \"250ms\", \"1s\", \"1h30m\" or \"7d\" (units us, ms, s, m, h, d, w)";
 
-fn too_long(text: &str) -> String {
-    format!("must be at most 100 years; found {}", quoted(text))
+fn wrong(what: &str, text: &str) -> DurationError {
+    DurationError(format!("{what}; found {}", quoted(text)))
 }
 
 #[cfg(test)]
@@ -240,7 +243,7 @@ mod tests {
             ("99999999999999999w", "at most 100 years"),
         ];
         for (text, expected) in cases {
-            let error = Micros::parse(text).unwrap_err();
+            let error = Micros::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

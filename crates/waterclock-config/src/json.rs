@@ -3,11 +3,11 @@
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
-use waterclock::{Limit, Mode, Policy, Rollout};
+use waterclock::{Detail, Limit, Mode, Policy, Rollout};
 
 use super::error::Source;
 use super::fields::{LimitFields, Percent};
-use super::{Config, PolicyConfig, TierConfig};
+use super::{Config, Invalid, PolicyConfig, TierConfig};
 
 /// What `validate --json` prints: defaults filled in, durations in microseconds, nothing disabled.
 #[derive(Serialize)]
@@ -97,11 +97,13 @@ struct DescribedPolicy {
 
 impl DescribedPolicies {
     /// Each policy's name, and the policy or why this client cannot use it.
-    pub fn into_policies(self) -> impl Iterator<Item = (String, Result<Policy, String>)> {
+    pub fn into_policies(self) -> impl Iterator<Item = (String, Result<Policy, Detail>)> {
         self.policies.into_iter().map(|described| {
-            let policy = described.policy().map_err(|reason| {
+            let policy = described.policy().map_err(|error| {
                 let name = &described.name;
-                format!("the server's policy `{name}` cannot be used by this client: {reason}")
+                let sentence =
+                    format!("the server's policy `{name}` cannot be used by this client: {error}");
+                Detail::from(sentence).caused_by(error)
             });
             (described.name, policy)
         })
@@ -109,20 +111,26 @@ impl DescribedPolicies {
 }
 
 impl DescribedPolicy {
-    fn policy(&self) -> Result<Policy, String> {
-        let mode =
-            Mode::parse(&self.mode).ok_or_else(|| format!("unknown mode `{}`", self.mode))?;
+    fn policy(&self) -> Result<Policy, Detail> {
+        let mode = Mode::parse(&self.mode)
+            .ok_or_else(|| Detail::from(format!("unknown mode `{}`", self.mode)))?;
         let limit = |fields: &LimitFields| {
-            fields.limit().map_err(|error| format!("limit `{}`: {error}", fields.name))
+            fields.limit().map_err(|error| {
+                Detail::from(format!("limit `{}`: {error}", fields.name)).caused_by(error)
+            })
         };
-        let limits = self.limits.iter().map(limit).collect::<Result<Vec<Limit>, String>>()?;
+        let limits = self.limits.iter().map(limit).collect::<Result<Vec<Limit>, Detail>>()?;
         let policy = Policy::new(&self.name, limits).and_then(|policy| policy.with_mode(mode));
-        policy.map(|policy| policy.with_shadow(self.shadow)).map_err(|error| error.to_string())
+        policy.map(|policy| policy.with_shadow(self.shadow)).map_err(Detail::of)
     }
 }
 
-/// Limits in JSON as a file has them: shorthand, or tables with the same keys. An error is a sentence.
-pub fn read_limits(limits: &[Value], mode: Mode) -> Result<Vec<Limit>, String> {
+/// Limits in JSON as a file has them: shorthand, or tables with the same keys.
+///
+/// # Errors
+///
+/// The first problem, without a place.
+pub fn read_limits(limits: &[Value], mode: Mode) -> Result<Vec<Limit>, Invalid> {
     use std::fmt::Write as _;
     let mut text = format!("policies.it.mode = \"{}\"\npolicies.it.limits = [", mode.name());
     for limit in limits {
@@ -132,7 +140,8 @@ pub fn read_limits(limits: &[Value], mode: Mode) -> Result<Vec<Limit>, String> {
     text.push(']');
     let config = Config::parse(&Source::new("limits", text)).map_err(|invalid| {
         // Places are those of the text above, which the caller has not seen.
-        invalid.problems().first().map(|problem| problem.message.clone()).unwrap_or_default()
+        let first = invalid.problems().first();
+        Invalid::from(first.map(|problem| problem.message.clone()).unwrap_or_default())
     })?;
     Ok(config.policies.first().map(|policy| policy.limits().to_vec()).unwrap_or_default())
 }
@@ -203,7 +212,7 @@ policies.p.limits = [
         let limits = [json!("100/s"), json!({"algorithm": "quota", "limit": 5, "per": "1m"})];
         assert_eq!(read_limits(&limits, Mode::Binary).unwrap().len(), 2);
         let misspelt = json!({"algorithm": "quota", "limt": 5, "per": "1m"});
-        let error = read_limits(&[misspelt], Mode::Binary).unwrap_err();
+        let error = read_limits(&[misspelt], Mode::Binary).unwrap_err().to_string();
         assert!(error.starts_with("unknown key `limt`"), "{error}");
         assert!(read_limits(&[json!(null)], Mode::Binary).is_err());
         assert!(read_limits(&[json!("1/s\"]\nx=1")], Mode::Binary).is_err());

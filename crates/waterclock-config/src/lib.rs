@@ -55,7 +55,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 pub use self::decision_line::{DecisionLine, micros_up};
-pub use self::duration::Micros;
+pub use self::duration::{DurationError, Micros};
 pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::fields::{LimitFields, LimitFieldsError};
 pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
@@ -63,7 +63,7 @@ pub use self::policy::{PolicyConfig, TierConfig, other_units};
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
-pub use self::store::{Address, MAX_SHARING, StoreConfig, not_an_address};
+pub use self::store::{Address, StoreConfig, not_an_address};
 pub use self::suggest::{did_you_mean, quoted};
 
 use self::error::{Fault, Faults, Source};
@@ -73,9 +73,6 @@ use self::table::{Field, Table};
 
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 1_024;
-
-/// The file that is read when none is named.
-const DEFAULT_FILE: &str = "waterclock.toml";
 
 /// The sections of the file.
 const SECTIONS: &[Key] = &[
@@ -138,17 +135,14 @@ impl Config {
         Ok(Config { path: Some(path), hash, is_blank, ..config })
     }
 
-    /// Reads a file, or `waterclock.toml` in the current directory.
-    pub fn load_or_default(file: Option<&Path>) -> Result<Config, Invalid> {
-        match file {
-            Some(path) => Config::load(path),
-            None => Config::load(default_file()?),
-        }
-    }
-
     /// Reads a text; `name` is its name in errors.
     pub fn read(name: &str, text: &str) -> Result<Config, Invalid> {
         Config::parse(&Source::new(name, text))
+    }
+
+    /// The built-in configuration that `waterclock serve` uses without a file.
+    pub fn demonstration() -> Result<Config, Invalid> {
+        Config::read("the built-in demonstration", include_str!("demonstration.toml"))
     }
 
     fn parse(source: &Source) -> Result<Config, Invalid> {
@@ -166,9 +160,7 @@ impl Config {
             _ => Err(faults.into_invalid(source)),
         }
     }
-}
 
-impl Config {
     /// The policy of this name.
     #[must_use]
     pub fn policy(&self, name: &str) -> Option<&PolicyConfig> {
@@ -182,9 +174,7 @@ impl Config {
             (_, []) => return Err(format!("{} has no policies", self.file).into()),
             (None, [_]) => 0,
             (None, _) => {
-                let message =
-                    format!("choose one of the policies {} with --policy", all_of(&names));
-                return Err(message.into());
+                return Err(format!("choose one of the policies {}", all_of(&names)).into());
             }
             (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
                 let hint = match nearest(name, names.iter().copied()) {
@@ -201,26 +191,6 @@ impl Config {
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         self.path.iter().cloned().chain(self.server.files()).collect()
-    }
-}
-
-/// What is served without a file.
-const DEMONSTRATION: &str = include_str!("demonstration.toml");
-
-impl Config {
-    /// The built-in configuration that `waterclock serve` uses without a file.
-    pub fn demonstration() -> Result<Config, Invalid> {
-        Config::read("the built-in demonstration", DEMONSTRATION)
-    }
-}
-
-fn default_file() -> Result<PathBuf, Invalid> {
-    let path = PathBuf::from(DEFAULT_FILE);
-    if path.exists() {
-        Ok(path)
-    } else {
-        Err(format!("there is no {DEFAULT_FILE} in this directory; name a file with -c FILE")
-            .into())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use toml::de::DeValue;
-use waterclock::{Limit, MAX_LIMITS, Mode};
+use waterclock::{Algorithm, Limit, MAX_LIMITS, Mode};
 
 use super::algorithm::{ALGORITHMS, AlgorithmWord, CALENDAR, COMMON, KEYS, WORDS, unknown};
 use super::duration::Micros;
@@ -72,8 +72,9 @@ fn unfit_for(mode: Mode, limits: &[&LimitRead]) -> Vec<Fault> {
             .filter(|(_, limit)| !limit.algorithm().records_refusals())
             .map(|(read, _)| {
                 let message = format!(
-                    "`{}` cannot be used with mode = \"count-refusals\" (\"uniform\"); only `fixed-window`, `sliding-window` and `rolling-window` count refused attempts",
-                    read.word
+                    "`{}` cannot be used with mode = \"count-refusals\" (\"uniform\"); only {} count refused attempts",
+                    read.word,
+                    all_of(Algorithm::RECORD_REFUSALS)
                 );
                 Fault::at(read.at, message)
             })

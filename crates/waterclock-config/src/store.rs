@@ -3,15 +3,14 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
+use waterclock::store::MAX_SHARING;
+
 use super::duration::Micros;
 use super::error::{Invalid, Source};
 use super::schema::{Key, MAX_UNITS, Shape};
 use super::secret::{self, Setting};
 use super::suggest::quoted;
 use super::table::{Field, Table};
-
-/// How many policies can share their keys in one Redis.
-pub const MAX_SHARING: usize = 8;
 
 /// The environment variable that overrides `url`.
 const OVERRIDE: &str = "WATERCLOCK_STORE_URL";

@@ -214,7 +214,9 @@ impl<'doc> Field<'doc> {
 
     pub(crate) fn micros(&self) -> Result<Micros, Fault> {
         match self.value.get_ref() {
-            DeValue::String(text) => Micros::parse(text).map_err(|rest| self.fault(rest)),
+            DeValue::String(text) => {
+                Micros::parse(text).map_err(|error| self.fault(error.to_string()))
+            }
             _ => Err(self.must_be("a duration such as \"250ms\", \"1s\" or \"1h30m\"")),
         }
     }
@@ -222,7 +224,7 @@ impl<'doc> Field<'doc> {
     /// A time of the old limits: a duration, or a number of milliseconds; 0 is one too.
     pub(crate) fn milliseconds(&self) -> Result<Micros, Fault> {
         if let DeValue::String(text) = self.value.get_ref() {
-            return Micros::parse_or_zero(text).map_err(|rest| self.fault(rest));
+            return Micros::parse_or_zero(text).map_err(|error| self.fault(error.to_string()));
         }
         let milliseconds = self.decimal()?;
         let micros = milliseconds.times(1_000.into());

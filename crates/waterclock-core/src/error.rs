@@ -1,7 +1,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use crate::Factor;
+use crate::{Algorithm, Factor};
 
 /// Why the numbers of a limit are not a limit. Displays as one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,11 +109,10 @@ impl fmt::Display for PolicyError {
                 "limits that count different units cannot use partial mode: a part of a cost would have no unit; \
                  split the policy, or use another mode",
             ),
-            Self::NotCountRefusals(name) => write!(
-                f,
-                "limit `{name}` cannot use count-refusals mode: only fixed-window, sliding-window and \
-                 rolling-window count refused attempts"
-            ),
+            Self::NotCountRefusals(name) => {
+                let can = Algorithm::RECORD_REFUSALS.join(" or ");
+                write!(f, "limit `{name}` cannot count refused attempts; use {can}")
+            }
             Self::NotScalable { limit, factor, reason } => {
                 write!(f, "limit `{limit}` cannot be scaled by {factor}: {reason}")
             }

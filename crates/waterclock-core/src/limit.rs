@@ -274,7 +274,7 @@ pub(crate) fn ends(wait: u64) -> Option<u64> {
 }
 
 macro_rules! named {
-    ($($algorithm:ident),*) => {$(
+    ($($algorithm:ident = $_:literal),*) => {$(
         impl $algorithm {
             /// A limit with this algorithm and this name, which `refused_by` reports.
             #[must_use]

@@ -240,7 +240,7 @@ impl Policy {
 }
 
 macro_rules! policies_from {
-    ($($limit:ident),*) => {$(
+    ($($limit:ident $(= $_:literal)?),*) => {$(
         /// A policy of this one limit, under its name.
         impl From<$limit> for Policy {
             fn from(limit: $limit) -> Self {

@@ -20,6 +20,5 @@ mod store;
 
 pub use address::masked;
 pub use builder::RedisStoreBuilder;
-pub use policies::MOST_BY_UNITS;
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
-use waterclock::store::{Migrate as _, Persist as _};
+use waterclock::store::{MAX_SHARING, Migrate as _, Persist as _};
 use waterclock::{Migration, Mode, Policy, Serving, StoreError};
 
 use crate::call::bad_reply;
@@ -16,8 +16,6 @@ use crate::link::Request;
 use crate::script::REMEMBER;
 use crate::shape::Shape;
 
-/// Policies that can share their keys by units: their records are looked for in one call.
-pub const MOST_BY_UNITS: usize = 8;
 /// How many older definitions of a policy are searched for records.
 const REMEMBERED: usize = 4;
 /// Definitions are kept this long after a process last used them.
@@ -295,9 +293,9 @@ impl Direct {
                     family.migration
                 ));
             }
-            if family.siblings.len() + 1 >= MOST_BY_UNITS && known.is_none() {
+            if family.siblings.len() + 1 >= MAX_SHARING && known.is_none() {
                 return unfit(format!(
-                    "policy `{name}`: on Redis at most {MOST_BY_UNITS} policies can share their keys by units; \
+                    "policy `{name}`: on Redis at most {MAX_SHARING} policies can share their keys by units; \
                      remove one, or share by time"
                 ));
             }

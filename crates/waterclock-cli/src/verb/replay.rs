@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use waterclock_config::{Address, Config, PolicyConfig, not_an_address};
+use waterclock_config::{Address, PolicyConfig, not_an_address};
 use waterclock_rehearse::replay::{
     DecisionLines, Observer, Replayed, through_memory, through_redis,
 };
@@ -14,6 +14,7 @@ use waterclock_rehearse::trace::{Input, Trace};
 use waterclock_rehearse::warning_about;
 
 use super::block_on;
+use crate::configuration::load_policy;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
 use crate::reading::{ReadingFlags, open_with_progress};
 
@@ -67,8 +68,7 @@ impl Replay {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
-        let policy =
-            Config::load_or_default(self.config.as_deref())?.choose(self.policy.as_deref())?;
+        let policy = load_policy(self.config.as_deref(), self.policy.as_deref())?;
         warning_about(&policy).iter().for_each(|warning| warn(warning));
         let policy = Arc::new(policy);
         match self.format {

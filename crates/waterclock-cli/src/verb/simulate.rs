@@ -8,6 +8,7 @@ use waterclock_config::{Config, Micros, did_you_mean};
 use waterclock_rehearse::simulate::{Contender, MadeUp, Rate, Shape, Simulation, Traffic};
 use waterclock_rehearse::warning_about;
 
+use crate::configuration::load;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
 use crate::reading::{ReadingFlags, open_with_progress};
 
@@ -105,7 +106,7 @@ impl Simulate {
         };
         match (&*self.limits, &self.config) {
             ([], Some(file)) => of_file(Config::load(file)?),
-            ([], None) if !self.policy.is_empty() => of_file(Config::load_or_default(None)?),
+            ([], None) if !self.policy.is_empty() => of_file(load(None)?),
             ([], None) => Ok(Contender::of_every_algorithm(DEFAULT)?),
             ([only], _) if self.all => Ok(Contender::of_every_algorithm(only)?),
             (_, _) if self.all => {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use waterclock_config::english::{budgets, describe, describe_rule, warnings};
 use waterclock_config::{Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleConfig, Then};
 
+use crate::configuration::load;
 use crate::output::{Failure, described, print_json, warn};
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
@@ -30,7 +31,7 @@ pub(crate) struct Validate {
 
 impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
-        let config = Config::load_or_default(self.file.as_deref().or(self.config.as_deref()))?;
+        let config = load(self.file.as_deref().or(self.config.as_deref()))?;
         let warnings = warnings(&config);
         if self.json {
             print_json(&Account::new(&config, &warnings))?;

@@ -178,21 +178,16 @@ impl Meter for Algorithm {
 }
 
 impl Algorithm {
+    /// The names of the algorithms that can record refusals.
+    pub const RECORD_REFUSALS: &'static [&'static str] =
+        &["fixed-window", "sliding-window", "rolling-window"];
+
     /// The algorithm's name, as configuration spells it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Gcra(gcra) if gcra.is_leaky_bucket() => "leaky-bucket",
-            Self::Gcra(_) => "gcra",
-            Self::LeakyBucket(_) => "leaky-bucket",
-            Self::FixedWindow(_) => "fixed-window",
-            Self::SlidingWindow(_) => "sliding-window",
-            Self::RollingWindow(_) => "rolling-window",
-            Self::Quota(_) => "quota",
-            Self::EvenSlots(_) => "even-slots",
-            Self::MinInterval(_) => "min-interval",
-            Self::Concurrency(_) => "concurrency",
-            Self::ErrorRate(_) => "error-rate",
+            _ => self.own_name(),
         }
     }
 
@@ -214,7 +209,7 @@ impl Algorithm {
     /// Whether refusals can be recorded too.
     #[must_use]
     pub fn records_refusals(&self) -> bool {
-        matches!(self, Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::RollingWindow(_))
+        Self::RECORD_REFUSALS.contains(&self.name())
     }
 
     /// Whether room can shrink again with time alone, so that waits must be composed step by step.
@@ -223,24 +218,40 @@ impl Algorithm {
     }
 }
 
-/// Calls a macro with the type of every algorithm.
+/// Calls a macro with the type of every algorithm, and its name.
 macro_rules! for_each_algorithm {
     ($apply:ident) => {
         $apply!(
-            Gcra,
-            LeakyBucket,
-            FixedWindow,
-            SlidingWindow,
-            RollingWindow,
-            Quota,
-            EvenSlots,
-            MinInterval,
-            Concurrency,
-            ErrorRate
+            Gcra = "gcra",
+            LeakyBucket = "leaky-bucket",
+            FixedWindow = "fixed-window",
+            SlidingWindow = "sliding-window",
+            RollingWindow = "rolling-window",
+            Quota = "quota",
+            EvenSlots = "even-slots",
+            MinInterval = "min-interval",
+            Concurrency = "concurrency",
+            ErrorRate = "error-rate"
         );
     };
 }
 pub(crate) use for_each_algorithm;
+
+macro_rules! names {
+    ($($algorithm:ident = $name:literal),*) => {
+        impl Algorithm {
+            /// The names of all algorithms.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            fn own_name(&self) -> &'static str {
+                match self {
+                    $(Self::$algorithm(_) => $name),*
+                }
+            }
+        }
+    };
+}
+for_each_algorithm!(names);
 
 /// What a window says of itself.
 macro_rules! measured {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use waterclock::{Limit, Policy, StoreError};
+use waterclock::{Detail, Limit, Policy, StoreError};
 
 /// By name.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(super) struct KnownPolicies(RwLock<HashMap<Box<str>, Entry>>);
 #[derive(Debug)]
 struct Entry {
     /// As the server describes it, or why it cannot be used here.
-    served: Result<Arc<Policy>, String>,
+    served: Result<Arc<Policy>, Detail>,
     /// As this process defines it: callers name its limits by their place in it.
     own: Option<Arc<Policy>>,
 }
@@ -29,7 +29,7 @@ impl KnownPolicies {
     /// Replaces the policies of the server. Returns the names of those it no longer has.
     pub(super) fn replace(
         &self,
-        served: impl IntoIterator<Item = (String, Result<Policy, String>)>,
+        served: impl IntoIterator<Item = (String, Result<Policy, Detail>)>,
     ) -> Vec<Box<str>> {
         let mut entries = self.0.write();
         let mut before = std::mem::take(&mut *entries);
@@ -115,7 +115,7 @@ mod tests {
 
     fn known() -> KnownPolicies {
         let known = KnownPolicies::default();
-        let odd = Err("it is odd".to_owned());
+        let odd = Err("it is odd".into());
         known.replace([("p".to_owned(), Ok(policy("p", "l"))), ("odd".to_owned(), odd)]);
         known
     }

@@ -1,6 +1,6 @@
 //! The policies that are compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
-use waterclock::{CalendarUnit, Limit, MAX_LOG};
+use waterclock::{Algorithm, CalendarUnit, Limit, MAX_LOG};
 use waterclock_config::{Config, Micros, PolicyConfig};
 
 use super::refuse_concurrency;
@@ -63,21 +63,12 @@ impl Contender {
         };
         let gap = Micros(per.0.div_ceil(units));
         let mut file = String::new();
-        for algorithm in [
-            "gcra",
-            "leaky-bucket",
-            "fixed-window",
-            "sliding-window",
-            "rolling-window",
-            "quota",
-            "even-slots",
-            "min-interval",
-        ] {
-            // Half a slot must be at least a nanosecond.
-            if algorithm == "even-slots" && u128::from(units) > 500 * u128::from(per.0) {
-                continue;
-            }
-            let numbers = match algorithm {
+        for algorithm in Algorithm::NAMES {
+            let numbers = match *algorithm {
+                // They limit no rate.
+                "concurrency" | "error-rate" => continue,
+                // Half a slot must be at least a nanosecond.
+                "even-slots" if u128::from(units) > 500 * u128::from(per.0) => continue,
                 "leaky-bucket" => format!("capacity = {units}, drip = {drip}, every = \"{every}\""),
                 "fixed-window" => format!("limit = {units}, per = \"{per}\", align = \"epoch\""),
                 "min-interval" => format!("every = \"{gap}\""),

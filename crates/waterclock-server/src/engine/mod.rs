@@ -15,7 +15,7 @@ mod throttle;
 pub use self::check::{Caller, Check};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::overrides::{NewOverride, Overrides};
-pub use self::plan::Plan;
+pub use self::plan::{Plan, UnknownPolicy};
 pub use self::policy::{ActivePolicy, Rate, TIER};
 pub use self::reply::{Outcome, Reply};
 pub use self::reservation::{Holding, Terms};

@@ -1,6 +1,7 @@
 //! The configuration in force, and its replacement by a reload.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use waterclock_config::{Config, Invalid, did_you_mean};
@@ -36,12 +37,12 @@ impl Plan {
         self.policies.get(name)
     }
 
-    /// The policy of this name, or a sentence that suggests another.
-    pub fn find(&self, name: &str) -> Result<&Arc<ActivePolicy>, String> {
+    /// The policy of this name, or an error that suggests another.
+    pub fn find(&self, name: &str) -> Result<&Arc<ActivePolicy>, UnknownPolicy> {
         self.policy(name).ok_or_else(|| {
-            let shown: String = name.chars().take(64).collect();
-            let hint = did_you_mean(&shown, self.policies.keys().map(|name| &**name));
-            format!("there is no policy `{shown}`{hint}")
+            let name: String = name.chars().take(64).collect();
+            let hint = did_you_mean(&name, self.policies.keys().map(|name| &**name));
+            UnknownPolicy { name, hint }
         })
     }
 
@@ -56,6 +57,21 @@ impl Plan {
         &self.rules
     }
 }
+
+/// There is no policy of this name. Displays as a sentence that suggests another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownPolicy {
+    name: String,
+    hint: String,
+}
+
+impl fmt::Display for UnknownPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no policy `{}`{}", self.name, self.hint)
+    }
+}
+
+impl std::error::Error for UnknownPolicy {}
 
 impl Engine {
     /// Replaces the configuration, whole or not at all. What was spent stays spent.

@@ -119,9 +119,7 @@ impl ActivePolicy {
         let mut limits = self.config.limits().to_vec();
         if let Some(first) = limits.first_mut() {
             let replaced = first.with_rate(rate.limit, rate.per);
-            *first = replaced.map_err(|error| {
-                StoreError::unfit(Detail::from(error.to_string()).caused_by(error))
-            })?;
+            *first = replaced.map_err(|error| StoreError::unfit(Detail::of(error)))?;
         }
         let name = format!("{}@{}/{}us", self.name(), rate.limit, rate.per.as_micros());
         let policy = self.variant(&name, &limits)?;

@@ -15,9 +15,6 @@ use waterclock_redis::{RedisStore, RedisStoreBuilder};
 use super::{ActivePolicy, Engine, snapshot};
 use crate::tls::Authorities;
 
-// The configuration refuses what the store could not hold.
-const _: () = assert!(waterclock_config::MAX_SHARING == waterclock_redis::MOST_BY_UNITS);
-
 /// The store that a configuration names. A memory store is also returned as itself: it decides without a future, counts
 /// its keys and writes snapshots.
 pub(super) fn open(

@@ -212,6 +212,11 @@ pub struct Detail {
 }
 
 impl Detail {
+    /// What an error says.
+    pub fn of(error: impl Error + Send + Sync + 'static) -> Self {
+        Self::from(error.to_string()).caused_by(error)
+    }
+
     /// The same with the error that caused it. The sentence should contain what it says.
     #[must_use]
     pub fn caused_by(mut self, error: impl Error + Send + Sync + 'static) -> Self {

@@ -32,6 +32,9 @@ use waterclock_core::{Cost, Decision, LimitDecision, Policy};
 
 use crate::fallback::Serving;
 
+/// The most policies of a store outside this process that may share their keys by [units](Migration::Units).
+pub const MAX_SHARING: usize = 8;
+
 /// Where state lives: in this process, or elsewhere.
 ///
 /// Callers use [`check`](Store::check), or [`apply`](Store::apply) for several charges that are admitted

@@ -11,7 +11,7 @@ use waterclock::{
     Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Serving, Source, Store,
     StoreError, Verb,
 };
-use waterclock_config::{Address, Config, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
+use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
 use waterclock_core::store::{Decide as _, Logs, State};
 use waterclock_redis::RedisStoreBuilder;
 use waterclock_rehearse::{Error, register_variants, resolve, warning_about};
@@ -19,6 +19,7 @@ use waterclock_server::redis_store;
 
 use self::answer::{Question, Summary};
 use super::block_on;
+use crate::configuration::load;
 use crate::output::{Failure, print_json, warn};
 use crate::server::{Server, ServerAddress, Token, Trust};
 
@@ -87,7 +88,7 @@ impl Check {
 
     /// By the configuration's policies.
     fn decide(&self, cost: Option<Cost>) -> Result<ExitCode, Failure> {
-        let mut config = Config::load_or_default(self.config.as_deref())?;
+        let mut config = load(self.config.as_deref())?;
         let chosen = config.choose(Some(&self.policy))?;
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
         self.warn_of_tier(&chosen);

@@ -15,6 +15,7 @@ use waterclock_rehearse::simulate::limit_of_words;
 use waterclock_rehearse::terminal::{BAD, GOOD, styled};
 
 use self::story::{Errors, Step, Story};
+use crate::configuration::load_policy;
 use crate::output::{Failure, described, print_json};
 
 /// Explain a limit: its numbers, what happens to a burst, when to retry.
@@ -39,7 +40,7 @@ pub(crate) struct Explain {
 impl Explain {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let policy = if self.limit.is_empty() {
-            Config::load_or_default(self.config.as_deref())?.choose(self.policy.as_deref())?
+            load_policy(self.config.as_deref(), self.policy.as_deref())?
         } else {
             limit_of_words("example", &self.limit.join(" "))?
         };

@@ -29,7 +29,7 @@ pub(super) async fn policy(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let plan = access.server.engine.plan();
-    let policy = plan.find(&name).map_err(Problem::not_found)?;
+    let policy = plan.find(&name)?;
     Ok(json(StatusCode::OK, &describe(policy)))
 }
 
@@ -50,7 +50,7 @@ fn find<'a>(
     plan: &'a Plan,
     Path((policy, key)): &'a PolicyAndKey,
 ) -> Result<(&'a ActivePolicy, Key<'a>), Problem> {
-    let policy = plan.find(policy).map_err(Problem::not_found)?;
+    let policy = plan.find(policy)?;
     Ok((policy, policy.key(key.as_bytes())?))
 }
 
@@ -135,7 +135,7 @@ pub(super) async fn set_override(
         OverrideBody { block: false, exempt: true, limits: None } => NewOverride::Exempt,
         OverrideBody { block: false, exempt: false, limits: Some(limits) } => {
             let limits = read_limits(&limits, policy.config().policy().mode())
-                .map_err(|reason| Problem::bad("limits", reason))?;
+                .map_err(|invalid| Problem::bad("limits", invalid.to_string()))?;
             match other_units(&limits, policy.config().limits()) {
                 Some(reason) => return Err(Problem::bad("limits", reason)),
                 None => NewOverride::Limits(limits),

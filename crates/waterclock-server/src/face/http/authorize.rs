@@ -29,7 +29,7 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let cost: Option<Cost> =
         cost.map_err(|error: CostError| Problem::bad("cost", error.to_string()))?;
     let plan = call.server.engine.plan();
-    let policy = plan.find(&name).map_err(Problem::not_found)?;
+    let policy = plan.find(&name)?;
     let given = query.get("key");
     let key = match &given {
         Some(key) => policy.key(key.as_bytes())?,

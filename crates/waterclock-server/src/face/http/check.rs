@@ -47,7 +47,7 @@ pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
 
 /// An outcome makes sense only for a policy with an error-rate limit.
 fn takes_outcomes(plan: &Plan, charge: &Charge<'_>) -> Result<(), Problem> {
-    let policy = plan.find(&charge.policy.0).map_err(Problem::not_found)?;
+    let policy = plan.find(&charge.policy.0)?;
     if policy.scope().policy().takes_reports() {
         return Ok(());
     }
@@ -109,7 +109,7 @@ pub(super) fn to_check<'a>(
     verb: Verb,
     charge: &'a Charge<'_>,
 ) -> Result<Check<'a>, Problem> {
-    let policy = plan.find(&charge.policy.0).map_err(Problem::not_found)?;
+    let policy = plan.find(&charge.policy.0)?;
     let key = match (&charge.key, &charge.fields) {
         (Some(key), None) => policy.key(key.0.as_bytes())?,
         (None, Some(fields)) => policy.key_of_fields(|name| fields.get(name))?,

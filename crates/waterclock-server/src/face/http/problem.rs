@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json as value};
 use waterclock::{CostError, Failure, StoreError};
 
-use crate::engine::BadKey;
+use crate::engine::{BadKey, UnknownPolicy};
 
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -60,6 +60,12 @@ impl From<BadKey> for Problem {
 impl From<CostError> for Problem {
     fn from(error: CostError) -> Problem {
         Problem::bad("cost", error.to_string())
+    }
+}
+
+impl From<UnknownPolicy> for Problem {
+    fn from(unknown: UnknownPolicy) -> Problem {
+        Problem::not_found(unknown.to_string())
     }
 }
 
