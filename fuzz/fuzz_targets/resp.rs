@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use waterclock_server::resp_parse::{Bounds, Fault, Parser};
+use waterclock_server::resp::{Bounds, Fault, Parser};
 
 fuzz_target!(|data: &[u8]| {
     let Some((cut, bytes)) = data.split_first() else { return };

@@ -95,6 +95,7 @@ const SECTIONS: &[Key] = &[
 ];
 
 /// A configuration file that has no errors.
+#[non_exhaustive]
 pub struct Config {
     /// The name of the file.
     pub file: String,

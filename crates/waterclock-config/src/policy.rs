@@ -92,6 +92,7 @@ const LEASE: &[Key] = &[
 
 /// A policy and how it is served.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PolicyConfig {
     /// The policy, and which keys it treats differently.
     pub scope: Scope,
@@ -117,6 +118,7 @@ pub struct PolicyConfig {
 
 /// A tier of a policy.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TierConfig {
     /// The name that requests use.
     pub name: String,
@@ -251,7 +253,7 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
             .verified("headers", Field::word)
             .and_then(HeaderStyle::parse)
             .unwrap_or_default(),
-        serving: Serving { on_store_error, lease },
+        serving: Serving::new(on_store_error).with_lease(lease),
         factor,
         tiers,
         exempt,
@@ -287,7 +289,7 @@ fn read_lease(table: &Table<'_>) -> Option<Lease> {
     lease.needs("size");
     lease.needs("ttl");
     let (size, ttl) = (lease.verified("size", Field::whole), lease.verified("ttl", Field::micros));
-    Some(Lease { size: size?, ttl: ttl?.duration() })
+    Some(Lease::new(size?, ttl?.duration()))
 }
 
 /// In the order of the file; without those that have a fault.

@@ -78,7 +78,7 @@ pub struct EntryConfig {
     pub value: Pattern,
 }
 
-/// What a rule does.
+/// What a rule does. Exhaustive: what applies rules must know every effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Then {
     /// This policy decides.
@@ -267,7 +267,7 @@ impl fmt::Display for RuleConfig {
     }
 }
 
-/// Which values an entry may have.
+/// Which values an entry may have. Exhaustive: what applies rules must know every pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// This one.

@@ -83,6 +83,7 @@ const AUTH: &[Key] = &[
 ];
 
 /// The settings of the section.
+#[non_exhaustive]
 pub struct ServerConfig {
     /// Where each face listens, as the file has it.
     pub listen: Listen,
@@ -109,6 +110,7 @@ pub struct Listen {
 
 /// PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TlsConfig {
     /// The certificate chain.
     pub cert: PathBuf,

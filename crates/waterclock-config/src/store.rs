@@ -48,6 +48,7 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// The settings of the section.
+#[non_exhaustive]
 pub struct StoreConfig {
     url: Option<Setting>,
     ca: Option<Setting>,
@@ -182,7 +183,7 @@ const SCHEMES: &[&str] = &[
     "rediss-sentinel://",
 ];
 
-/// Where state lives.
+/// Where state lives. Exhaustive: what opens a store must know every kind.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Address {
     /// In this process.

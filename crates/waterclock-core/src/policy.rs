@@ -10,6 +10,7 @@ use crate::{
 
 /// What is admitted when not everything fits, and what is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// The whole cost or nothing; refusals are not recorded.
     #[default]

@@ -114,12 +114,7 @@ impl<'a> Call<'a> {
         expected: Timestamp,
     ) -> Request {
         let (verb, mode) = match self.action {
-            Action::Apply(Verb::Check) => ("check", None),
-            Action::Apply(Verb::Peek) => ("peek", None),
-            Action::Apply(Verb::Debit) => ("debit", None),
-            Action::Apply(Verb::Report(_)) => ("report", None),
-            Action::Apply(Verb::Refund) => ("refund", None),
-            Action::Apply(Verb::Reset) => ("reset", None),
+            Action::Apply(verb) => (verb.name(), None),
             Action::Hold => ("hold", None),
             Action::Fill => ("check", Some("nary")),
         };

@@ -70,7 +70,7 @@ impl DeniedKeys {
         state.now = state.now.after(age);
         let answer = state.answer(&key.entry.policy, Verb::Peek, &key.cost);
         let refused = !answer.decision.is_allowed();
-        refused.then_some(Answer { source: Source::DeniedCache, ..answer })
+        refused.then_some(answer.with_source(Source::DeniedCache))
     }
 
     /// Remembers a refusal.

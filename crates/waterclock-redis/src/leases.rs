@@ -58,7 +58,7 @@ impl Leased {
             return None;
         }
         self.left -= cost;
-        Some(Answer { source: Source::Lease, ..answer })
+        Some(answer.with_source(Source::Lease))
     }
 
     fn was_seen_within(&self, time: Duration, now: Instant) -> bool {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use waterclock::store::{retry_together, withhold_unless_all_admit};
-use waterclock::{Answer, Cost, Migration, Policy, Source, Timestamp, Verb};
+use waterclock::{Answer, Cost, Migration, Policy, Timestamp, Verb};
 use waterclock_core::store::{
     Decide as _, Logs, Migrate as _, Reserve as _, ReservedUnits, State, Verdict, View,
 };
@@ -111,13 +111,7 @@ impl Question<'_> {
 pub(crate) fn answer_all(verb: Verb, questions: &mut [Question<'_>]) -> Vec<Answer> {
     for Question { policy, state, cost } in questions.iter_mut() {
         let now = state.now;
-        match verb {
-            Verb::Debit => policy.debit(&mut state.state(), now, cost),
-            Verb::Report(outcome) => policy.report(&mut state.state(), now, outcome, cost),
-            Verb::Refund => policy.refund(&mut state.state(), now, cost),
-            Verb::Reset => policy.clear(&mut state.state()),
-            Verb::Check | Verb::Peek => {}
-        }
+        verb.change(policy, &mut state.state(), now, cost);
     }
     if verb != Verb::Check {
         return questions.iter().map(|question| question.answer(question.judge())).collect();
@@ -173,5 +167,5 @@ fn answer_together(questions: &[Question<'_>], verdicts: &[Verdict]) -> Vec<Answ
 fn answer(policy: &Policy, state: &KeyState, cost: &Cost, verdict: Verdict) -> Answer {
     let decision = policy.answer(state.view(), state.now, cost, verdict);
     let limits = policy.each(state.view(), state.now, cost, verdict).collect();
-    Answer { decision, limits, source: Source::Authoritative }
+    Answer::new(decision, limits)
 }

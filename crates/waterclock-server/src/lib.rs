@@ -21,9 +21,7 @@ mod tls;
 pub use self::engine::redis_store;
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
-/// For fuzzing.
-#[doc(hidden)]
-pub use self::face::resp::parse as resp_parse;
+pub use self::face::resp::parse as resp;
 pub use self::listen::Listeners;
 pub use self::reload::{LastReload, ReloadStatus, Reloads};
 pub use self::run::{Running, run};

@@ -39,9 +39,9 @@ impl<const LEASED: bool> Limiter for Waterclock<LEASED> {
         // As patient as the client of the others is by default.
         let store = RedisStore::builder(url).deadline(Duration::from_millis(500)).connect().await?;
         let gcra = Gcra::new(limit, Duration::from_secs(seconds))?.with_capacity(limit);
-        let lease = LEASED.then_some(Lease { size: 1_000, ttl: Duration::from_secs(1) });
+        let lease = LEASED.then_some(Lease::new(1_000, Duration::from_secs(1)));
         let policy = Policy::new(POLICY, [gcra])?;
-        store.set_policy_as(policy, Serving { lease, ..Serving::default() }).await?;
+        store.set_policy_as(policy, Serving::default().with_lease(lease)).await?;
         Ok(Self(store))
     }
 

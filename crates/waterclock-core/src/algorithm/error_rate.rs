@@ -22,7 +22,7 @@ use crate::store::Log;
 use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG, Timestamp};
 
-/// How an admitted request ended.
+/// How an admitted request ended. Exhaustive: an error rate has two kinds of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It succeeded.

@@ -16,7 +16,7 @@ use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, per
 use crate::store::{State, View};
 use crate::{LimitError, Timestamp};
 
-/// What one window of a calendar is.
+/// What one window of a calendar is. Exhaustive: a [`Calendar`] of anything else has no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalendarUnit {
     /// From midnight to midnight.
@@ -69,7 +69,7 @@ pub trait Calendar: fmt::Debug + Send + Sync {
     }
 }
 
-/// Where windows start.
+/// Where windows start. Exhaustive: what is not one of the first two is a calendar.
 #[derive(Clone, Debug)]
 pub enum Align {
     /// With the first admitted cost.
@@ -131,7 +131,7 @@ impl FixedWindow {
         Ok(Self { align: Align::Calendar(calendar), ..Self::new(limit, shortest)? })
     }
 
-    /// Where windows start.
+    /// Where windows start. Exhaustive: what is not one of the first two is a calendar.
     #[must_use]
     pub fn align(&self) -> &Align {
         &self.align

@@ -5,7 +5,8 @@ use crate::algorithm::Meter;
 use crate::arith::gcd;
 use crate::{Algorithm, Gcra, Limit, Policy, PolicyError, Timestamp};
 
-/// What a key keeps that is checked under one policy and then under a variant of it.
+/// What a key keeps that is checked under one policy and then under a variant of it. Exhaustive: a store must know
+/// every way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Migration {
     /// The units spent: 5 of 100 spent leave none of 5.

@@ -104,7 +104,7 @@ impl RemoteStoreBuilder {
                 return Err(StoreError::settings(format!("the store's `{name}` is zero")));
             }
         }
-        let serving = Serving { on_store_error: self.on_store_error, lease: None };
+        let serving = Serving::new(self.on_store_error);
         let store = Fallback::builder(Server::new(connector, &self)?)
             .nodes(self.nodes)
             .serving(serving)

@@ -74,7 +74,7 @@ impl Reply {
         }
         let ReadSettled { cancelled, held, used } =
             serde_json::from_slice(&self.body).map_err(|error| malformed(base, error))?;
-        Ok(Settled { is_cancelled: cancelled, held, used })
+        Ok(Settled::new(cancelled, held, used))
     }
 
     /// What a reply without a decision means.
@@ -230,7 +230,7 @@ impl ReadDecision<'_> {
             let read = self.limits.iter().find(|read| read.name == limit.name());
             read.map_or(UNLIMITED, |read| read.numbers.decision())
         };
-        Ok(Answer { decision, limits: policy.limits().iter().map(own).collect(), source })
+        Ok(Answer::new(decision, policy.limits().iter().map(own).collect()).with_source(source))
     }
 }
 

@@ -44,6 +44,10 @@ pub(super) fn calls(verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Call>, Sto
         Verb::Debit => ("/v1/report", None),
         Verb::Report(Outcome::Ok) => ("/v1/report", Some("ok")),
         Verb::Report(Outcome::Error) => ("/v1/report", Some("error")),
+        other => {
+            let name = other.name();
+            return Err(StoreError::unfit(format!("the server does not know the verb `{name}`")));
+        }
     };
     let options = Options { outcome, ..Options::default() };
     Ok(vec![Call::post(path.to_owned(), body_of(charges, options)?)])
@@ -53,10 +57,8 @@ pub(super) fn calls(verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Call>, Sto
 pub(super) fn reserve_call(hold: &Hold<'_>) -> Result<Call, StoreError> {
     // The server counts whole microseconds.
     let ttl = hold.ttl.map(|ttl| format!("{}us", ttl.as_nanos().div_ceil(1_000)));
-    let on_expiry = match hold.on_expiry {
-        OnExpiry::Keep => None,
-        OnExpiry::Release => Some("release"),
-    };
+    let is_default = hold.on_expiry == OnExpiry::default();
+    let on_expiry = (!is_default).then(|| hold.on_expiry.name());
     let options = Options { ttl, id: hold.id, on_expiry, outcome: None };
     Ok(Call::post("/v1/reserve".to_owned(), body_of(hold.charges, options)?))
 }

@@ -214,11 +214,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for Server<C> {
                 StatusCode::CREATED => {
                     let answers = reply.answers(&self.base, &charges, &policies)?;
                     let (id, expires_in) = reply.reservation(&self.base)?;
-                    Ok(Reserved { id: Some(id), expires_in, answers })
+                    Ok(Reserved::held(id, expires_in, answers))
                 }
                 StatusCode::TOO_MANY_REQUESTS => {
                     let answers = reply.answers(&self.base, &charges, &policies)?;
-                    Ok(Reserved { id: None, expires_in: Duration::ZERO, answers })
+                    Ok(Reserved::refused(answers))
                 }
                 _ => Err(reply.reservation_error(&self.base, &charges)),
             }

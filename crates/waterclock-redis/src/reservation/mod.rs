@@ -56,12 +56,12 @@ impl Wanted {
 
     fn reserved(&self, answers: &[Answer]) -> Reserved {
         let answers = spread(answers, &self.key_of);
-        Reserved { id: Some(self.id.clone()), expires_in: self.ttl, answers }
+        Reserved::held(self.id.clone(), self.ttl, answers)
     }
 
     fn refused(&self, answers: &[Answer]) -> Reserved {
         let answers = spread(answers, &self.key_of);
-        Reserved { id: None, expires_in: Duration::ZERO, answers }
+        Reserved::refused(answers)
     }
 
     /// The answers, and what is held, from what was found under the keys.
@@ -153,7 +153,8 @@ impl Direct {
         };
         let answers: Vec<Answer> =
             wanted.keys.iter().zip(&found).zip(&known.held).map(answer).collect();
-        Ok(Reserved { expires_in: known.expires_at.since(now), ..wanted.reserved(&answers) })
+        let answers = spread(&answers, &wanted.key_of);
+        Ok(Reserved::held(id.clone(), known.expires_at.since(now), answers))
     }
 
     pub(crate) async fn settle_by(
@@ -240,7 +241,7 @@ impl Direct {
             }
         };
         let is_cancelled = matches!(with, Settlement::Cancel);
-        Ok(Settled { is_cancelled, held: note.held_by_charge(), used })
+        Ok(Settled::new(is_cancelled, note.held_by_charge(), used))
     }
 
     /// The keys that are settled, with the cost that was used of each, and what is held of them under the

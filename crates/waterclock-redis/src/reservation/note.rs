@@ -170,7 +170,7 @@ impl Note {
         for _ in &self.charges {
             used.push(from.cost()?);
         }
-        Some(Some(Settled { is_cancelled: cancelled == 1, held: self.held_by_charge(), used }))
+        Some(Some(Settled::new(cancelled == 1, self.held_by_charge(), used)))
     }
 
     /// What is held, in the order of the charges.

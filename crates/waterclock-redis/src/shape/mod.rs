@@ -77,11 +77,7 @@ pub(crate) struct Plain {
 impl Shape {
     /// Fails if the scripts cannot decide the policy exactly.
     pub(crate) fn of(policy: &Policy) -> Result<Self, StoreError> {
-        let mode = match policy.mode() {
-            Mode::Binary => "binary",
-            Mode::Partial => "nary",
-            Mode::CountRefusals => "uniform",
-        };
+        let mode = policy.mode().name();
         let unfit = |limit: &str, reason: String| {
             let policy = policy.name();
             StoreError::unfit(format!("limit `{limit}` of policy `{policy}`: {reason}"))

@@ -14,7 +14,7 @@ use crate::scene::{
 };
 
 async fn leasing(server: &RedisServer, policy: Policy, size: u64, ttl: Duration) -> RedisStore {
-    let serving = Serving { lease: Some(Lease { size, ttl }), ..Serving::default() };
+    let serving = Serving::default().with_lease(Some(Lease::new(size, ttl)));
     let builder = RedisStore::builder(&server.url()).deadline(PATIENT).serving(serving);
     store(builder, policy).await
 }

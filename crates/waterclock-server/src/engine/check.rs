@@ -10,7 +10,7 @@ use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
     Action, Answer, Charge, Clock, Cost, CostError, Decision, LimitDecision, Origin, Policy,
-    Source, StoreError, Subject, Verb,
+    StoreError, Subject, Verb,
 };
 
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
@@ -155,7 +155,7 @@ impl Engine {
         let decision = match verb {
             Verb::Check => now_or_never(store.check_n(policy.name(), key.bytes(), cost))?,
             Verb::Peek => now_or_never(store.peek_n(policy.name(), key.bytes(), cost))?,
-            Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
+            _ => return None,
         };
         // If the store does not know the policy, `apply` returns the error.
         let decision = decision.ok()?;
@@ -340,7 +340,7 @@ fn answer_of_only_limit(decision: Decision) -> Answer {
         next_unit: decision.next_unit(),
         reset_after: decision.reset_after(),
     };
-    Answer { decision, limits: vec![limit], source: Source::Authoritative }
+    Answer::new(decision, vec![limit])
 }
 
 #[cfg(test)]

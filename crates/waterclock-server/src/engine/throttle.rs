@@ -140,7 +140,7 @@ impl Engine {
         let decision = match verb {
             Verb::Check => handle.check(key, cost),
             Verb::Peek => handle.peek(key, cost),
-            Verb::Debit | Verb::Report(_) | Verb::Refund | Verb::Reset => return None,
+            _ => return None,
         };
         self.count_throttled(face, variant, verb, key, &decision);
         Some(decision)

@@ -38,7 +38,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// # let remote = MemoryStore::default();
 /// let store = Fallback::builder(remote).nodes(4).build()?;
-/// let strict = Serving { on_store_error: OnStoreError::Deny, ..Serving::default() };
+/// let strict = Serving::new(OnStoreError::Deny);
 /// store.set_policy_as(Policy::new("login", [Limit::per_minute(5)])?, strict).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();

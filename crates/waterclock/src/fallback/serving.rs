@@ -2,6 +2,7 @@ use std::time::Duration;
 
 /// How a store outside this process serves a policy. A store in this process needs none of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Serving {
     /// What happens while the store is unreachable.
     pub on_store_error: OnStoreError,
@@ -9,8 +10,23 @@ pub struct Serving {
     pub lease: Option<Lease>,
 }
 
+impl Serving {
+    /// Served like this while the store is unreachable, without leases.
+    #[must_use]
+    pub const fn new(on_store_error: OnStoreError) -> Self {
+        Self { on_store_error, lease: None }
+    }
+
+    /// The same with leases, or without.
+    #[must_use]
+    pub const fn with_lease(self, lease: Option<Lease>) -> Self {
+        Self { lease, ..self }
+    }
+}
+
 /// Units that a node debits in one call and then spends without calling the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lease {
     /// Units in one lease.
     pub size: u64,
@@ -18,8 +34,17 @@ pub struct Lease {
     pub ttl: Duration,
 }
 
+impl Lease {
+    /// So many units for so long.
+    #[must_use]
+    pub const fn new(size: u64, ttl: Duration) -> Self {
+        Self { size, ttl }
+    }
+}
+
 /// What happens while the store is unreachable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnStoreError {
     /// Serve this node's share of each limit from memory.
     #[default]

@@ -58,7 +58,7 @@ fn failed(kind: Failure) -> StoreError {
 /// Ten units a day, and a store that has them.
 async fn scene(on_store_error: OnStoreError) -> (Flaky, Fallback<Flaky>) {
     let flaky = Flaky::default();
-    let serving = Serving { on_store_error, lease: None };
+    let serving = Serving::new(on_store_error);
     let store = Fallback::builder(flaky.clone()).serving(serving).build().unwrap();
     store.set_policy(Policy::new("p", [Limit::per_day(10)]).unwrap()).await.unwrap();
     (flaky, store)
@@ -101,7 +101,7 @@ async fn the_strictest_policy_of_a_check_decides() {
     let (flaky, store) = scene(OnStoreError::Allow).await;
     for (name, on_store_error) in [("local", OnStoreError::Local), ("deny", OnStoreError::Deny)] {
         let policy = Policy::new(name, [Limit::per_day(10)]).unwrap();
-        let serving = Serving { on_store_error, lease: None };
+        let serving = Serving::new(on_store_error);
         store.set_policy_as(policy, serving).await.unwrap();
     }
     flaky.fail(failed(Failure::Timeout));
@@ -248,7 +248,7 @@ async fn an_unknown_policy_stays_an_error() {
 async fn a_policy_that_is_adopted_again_is_served_as_it_was_set() {
     let (flaky, store) = scene(OnStoreError::Local).await;
     let policy = || Policy::new("p", [Limit::per_day(10)]).unwrap();
-    let strict = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    let strict = Serving::new(OnStoreError::Deny);
     store.set_policy_as(policy(), strict).await.unwrap();
     store.adopt_policy(&policy()).await.unwrap();
     flaky.fail(failed(Failure::Timeout));

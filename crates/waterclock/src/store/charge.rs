@@ -1,6 +1,6 @@
 //! Charges and answers: what a store is asked, and what it returns.
 
-use waterclock_core::store::{Decide as _, Logs, View};
+use waterclock_core::store::{Decide as _, Logs, State, View};
 use waterclock_core::{Cost, CostError, Decision, LimitDecision, Outcome, Policy, Timestamp};
 
 use super::StoreError;
@@ -38,6 +38,7 @@ impl<'a> Charge<'a> {
 
 /// What a store does with the charges of one call. Every store implements all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verb {
     /// Decide, and charge all of them or none.
     Check,
@@ -56,6 +57,30 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// As protocols spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Peek => "peek",
+            Self::Debit => "debit",
+            Self::Report(_) => "report",
+            Self::Refund => "refund",
+            Self::Reset => "reset",
+        }
+    }
+
+    /// For stores: what it changes in a state before a check or a peek is answered.
+    pub fn change(self, policy: &Policy, state: &mut State<'_>, now: Timestamp, cost: &Cost) {
+        match self {
+            Self::Check | Self::Peek => {}
+            Self::Debit => policy.debit(state, now, cost),
+            Self::Report(outcome) => policy.report(state, now, outcome, cost),
+            Self::Refund => policy.refund(state, now, cost),
+            Self::Reset => policy.clear(state),
+        }
+    }
+
     /// A cost as a policy counts it. Where none is given it is one request; a peek and a reset need none. A cost
     /// that names units but not these is:
     ///
@@ -79,6 +104,7 @@ impl Verb {
 
 /// The answer to one charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Answer {
     /// The decision of the policy as a whole.
     pub decision: Decision,
@@ -89,6 +115,18 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The answer of the store that holds the state.
+    #[must_use]
+    pub fn new(decision: Decision, limits: Vec<LimitDecision>) -> Self {
+        Self { decision, limits, source: Source::Authoritative }
+    }
+
+    /// The same from this source.
+    #[must_use]
+    pub fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+
     /// Allowed whatever the state is, with the numbers of a fresh key.
     #[must_use]
     pub fn exempt(policy: &Policy, cost: &Cost) -> Self {
@@ -100,11 +138,9 @@ impl Answer {
         let (words, logs) = (vec![0; policy.words()], Logs::new());
         let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
         let verdict = policy.judge(view, now, cost);
-        Self {
-            decision: policy.answer(view, now, cost, verdict),
-            limits: policy.each(view, now, cost, verdict).collect(),
-            source: Source::Policy,
-        }
+        let decision = policy.answer(view, now, cost, verdict);
+        let limits = policy.each(view, now, cost, verdict).collect();
+        Self::new(decision, limits).with_source(Source::Policy)
     }
 }
 

@@ -37,6 +37,7 @@ pub struct Hold<'a> {
 
 /// What becomes of a reservation that is not settled in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnExpiry {
     /// It stays charged at its estimate: the caller may have used it.
     #[default]
@@ -45,8 +46,26 @@ pub enum OnExpiry {
     Release,
 }
 
+impl OnExpiry {
+    /// The one that configuration spells like this.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Keep, Self::Release].into_iter().find(|choice| choice.name() == name)
+    }
+
+    /// As protocols spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Release => "release",
+        }
+    }
+}
+
 /// The answer to a [`Hold`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reserved {
     /// By what it is settled; `None` if it was refused, and nothing is held.
     pub id: Option<String>,
@@ -57,7 +76,21 @@ pub struct Reserved {
     pub answers: Vec<Answer>,
 }
 
-/// How a reservation ends.
+impl Reserved {
+    /// It is held for so long.
+    #[must_use]
+    pub fn held(id: String, expires_in: Duration, answers: Vec<Answer>) -> Self {
+        Self { id: Some(id), expires_in, answers }
+    }
+
+    /// It was refused, and nothing is held.
+    #[must_use]
+    pub fn refused(answers: Vec<Answer>) -> Self {
+        Self { id: None, expires_in: Duration::ZERO, answers }
+    }
+}
+
+/// How a reservation ends. Exhaustive: it was used, or it was not.
 #[derive(Clone, Copy, Debug)]
 pub enum Settlement<'a> {
     /// So much was used, one cost for each charge in their order: the rest is given back, or what is
@@ -70,6 +103,7 @@ pub enum Settlement<'a> {
 /// How a reservation was settled. Settled again, it answers the same and changes nothing, however it is
 /// settled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Settled {
     /// Whether it was cancelled; else it was committed.
     pub is_cancelled: bool,
@@ -78,6 +112,14 @@ pub struct Settled {
     pub held: Vec<Cost>,
     /// What was used, in the order of the charges; nothing if it was cancelled.
     pub used: Vec<Cost>,
+}
+
+impl Settled {
+    /// It was cancelled or committed; so much was held, and so much used.
+    #[must_use]
+    pub fn new(is_cancelled: bool, held: Vec<Cost>, used: Vec<Cost>) -> Self {
+        Self { is_cancelled, held, used }
+    }
 }
 
 impl Hold<'_> {

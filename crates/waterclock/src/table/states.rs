@@ -7,7 +7,7 @@ use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use super::family::{Key, MOST_WORDS};
 use super::shard::{Rest, Shard};
-use crate::store::{Answer, Source};
+use crate::store::Answer;
 use crate::sync::Arc;
 
 /// The state of a key that was never charged: as many zeros as the largest policy has words.
@@ -69,7 +69,7 @@ impl Shard {
         self.read(key, now, |policy, view| {
             let decision = policy.answer(view, now, cost, verdict);
             let limits = policy.each(view, now, cost, verdict).collect();
-            Answer { decision, limits, source: Source::Authoritative }
+            Answer::new(decision, limits)
         })
     }
 

@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waterclock::{
-    Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Serving, Source, Store,
-    StoreError, Verb,
+    Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Source, Store, StoreError, Verb,
 };
 use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
 use waterclock_core::store::{Decide as _, Logs, State};
@@ -164,7 +163,7 @@ fn in_memory(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
     policy.record(&mut state, now, cost, verdict);
     let decision = policy.answer(state.view(), now, cost, verdict);
     let limits = policy.each(state.view(), now, cost, verdict).collect();
-    Ok(Answer { decision, limits, source: Source::Authoritative })
+    Ok(Answer::new(decision, limits))
 }
 
 /// A decision by a Redis store, or by what its policy falls back to.
@@ -188,7 +187,7 @@ async fn ask(
 ) -> Result<(Answer, Option<StoreError>), StoreError> {
     let store = settings.start()?;
     // One decision needs no lease.
-    let serving = Serving { lease: None, ..policy.serving };
+    let serving = policy.serving.with_lease(None);
     store.set_policy_as(Policy::clone(policy.policy()), serving).await?;
     register_variants(policy, &store).await?;
     // The deadline is for an answer, and connecting takes longer. So a peek, which writes nothing, connects first; and

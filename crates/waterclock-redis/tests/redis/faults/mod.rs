@@ -15,4 +15,4 @@ mod scripts;
 use waterclock_redis::{OnStoreError, Serving};
 
 /// Failures are returned, so that tests see their kind.
-const DENY: Serving = Serving { on_store_error: OnStoreError::Deny, lease: None };
+const DENY: Serving = Serving::new(OnStoreError::Deny);

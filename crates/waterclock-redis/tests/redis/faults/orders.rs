@@ -9,7 +9,7 @@ use crate::scene::{SECOND, asking, one, still_bucket, until_degraded};
 
 async fn served_as(server: &RedisServer, on_store_error: OnStoreError) -> RedisStore {
     let store = asking(&server.url()).deadline(SECOND).start().unwrap();
-    let serving = Serving { on_store_error, lease: None };
+    let serving = Serving::new(on_store_error);
     store.set_policy_as(still_bucket(3), serving).await.unwrap();
     store
 }
@@ -64,7 +64,7 @@ async fn deny_fails() {
 async fn the_strictest_order_counts() {
     let server = RedisServer::start();
     let store = served_as(&server, OnStoreError::Allow).await;
-    let strict = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    let strict = Serving::new(OnStoreError::Deny);
     let other = waterclock::Policy::new("strict", [waterclock::Limit::per_hour(3)]).unwrap();
     store.set_policy_as(other, strict).await.unwrap();
     server.kill();

@@ -2,9 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, sleep};
-use waterclock::{
-    Algorithm, Answer, Charge, Gcra, Policy, Source, Store, StoreError, Timestamp, Verb,
-};
+use waterclock::{Algorithm, Answer, Charge, Gcra, Policy, Store, StoreError, Timestamp, Verb};
 use waterclock_conformance::real::RedisServer;
 use waterclock_core::store::{Decide as _, Logs, State, View};
 
@@ -57,7 +55,7 @@ impl Bucket {
         let decision = policy.answer(view, now, &cost, verdict);
         let limits = policy.each(view, now, &cost, verdict).collect();
         let full_at = self.gcra().full_at(&words) / 1_000;
-        let answer = Answer { decision, limits, source: Source::Authoritative };
+        let answer = Answer::new(decision, limits);
         (answer, u64::try_from(full_at).unwrap())
     }
 

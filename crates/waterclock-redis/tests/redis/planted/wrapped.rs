@@ -17,7 +17,7 @@ use crate::scene::{
     used_of_still_bucket,
 };
 
-const DENY: Serving = Serving { on_store_error: OnStoreError::Deny, lease: None };
+const DENY: Serving = Serving::new(OnStoreError::Deny);
 
 /// What is wrong.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl Bugged {
         let still_holds = |(_, until): &(Answer, Instant)| Instant::now() < *until;
         let refusal = known.lock().clone().filter(still_holds);
         if let Some((answer, _)) = refusal {
-            return Ok(vec![Answer { source: Source::DeniedCache, ..answer }]);
+            return Ok(vec![answer.with_source(Source::DeniedCache)]);
         }
         let answers = self.0.apply(verb, charges).await?;
         if !answers[0].decision.is_allowed() {
@@ -145,7 +145,7 @@ async fn the_store_itself_charges_once() {
 async fn allows_what_it_cannot_check() {
     let server = RedisServer::start();
     let (policy, bound) = bucket(50, SECOND, 50);
-    let serving = Serving { on_store_error: OnStoreError::Allow, lease: None };
+    let serving = Serving::new(OnStoreError::Allow);
     let store = store(asking(&server.url()).serving(serving), policy).await;
     let (calls, _) = through_an_outage(&server, &store).await;
     let promised = Bound { extra: 2 * bound.capacity, ..bound };

@@ -23,7 +23,7 @@ fn window() -> Policy {
 
 /// A node that fails when Redis does.
 async fn behind(proxy: &Proxy, deadline: Duration) -> RedisStore {
-    let serving = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    let serving = Serving::new(OnStoreError::Deny);
     store(asking(&proxy.url()).serving(serving).deadline(deadline), window()).await
 }
 

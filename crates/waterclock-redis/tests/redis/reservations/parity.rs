@@ -52,9 +52,10 @@ impl Store for Traced {
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
         let id = hold.id.map(|id| self.id(id));
         let ours = Hold { id: id.as_deref(), charges: &self.ours(hold.charges), ..*hold };
-        let reserved = self.store.reserve_at(self.now(), &ours).await?;
+        let mut reserved = self.store.reserve_at(self.now(), &ours).await?;
         assert!(reserved.id.is_none() || reserved.id == id);
-        Ok(Reserved { id: reserved.id.and(hold.id.map(str::to_owned)), ..reserved })
+        reserved.id = reserved.id.and(hold.id.map(str::to_owned));
+        Ok(reserved)
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {

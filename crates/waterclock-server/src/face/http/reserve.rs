@@ -68,14 +68,10 @@ async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result
 fn terms<'a>(options: &'a Options<'_>) -> Result<Terms<'a>, Problem> {
     let id = options.id.as_ref().map(|id| checked_id(&id.0)).transpose()?;
     let ttl = options.ttl.as_ref().map(|ttl| checked_ttl(&ttl.0)).transpose()?;
-    let on_expiry = match options.on_expiry.as_ref().map(|word| &*word.0) {
-        None | Some("keep") => OnExpiry::Keep,
-        Some("release") => OnExpiry::Release,
-        Some(_) => {
-            let detail = "`on_expiry` must be \"keep\" or \"release\"";
-            return Err(Problem::bad("on_expiry", detail));
-        }
-    };
+    let on_expiry =
+        options.on_expiry.as_ref().map_or(Some(OnExpiry::Keep), |word| OnExpiry::parse(&word.0));
+    let on_expiry = on_expiry
+        .ok_or_else(|| Problem::bad("on_expiry", "`on_expiry` must be \"keep\" or \"release\""))?;
     Ok(Terms { id, ttl, on_expiry })
 }
 
@@ -168,6 +164,6 @@ async fn settle(server: &Server, id: &str, with: Settlement<'_>) -> Result<Respo
         StoreError::BadReservation(bad) => Problem::bad("cost", bad.to_string()),
         error => error.into(),
     })?;
-    let Settled { is_cancelled, held, used } = &settled;
+    let Settled { is_cancelled, held, used, .. } = &settled;
     Ok(json(StatusCode::OK, &SettledBody { id, cancelled: *is_cancelled, held, used }))
 }

@@ -1,4 +1,4 @@
-//! From bytes to commands: arrays of bulk strings, and lines that people type.
+//! The Redis protocol, from bytes to commands: arrays of bulk strings, and lines that people type.
 //!
 //! Nothing is allocated: an argument is a range in the caller's buffer. A command that exceeds the bounds is an error as
 //! soon as that is known.
@@ -32,6 +32,7 @@ impl Bounds {
 
 /// Why bytes are not a command. Nothing after them can be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The number of arguments is invalid or too large.
     Arguments,
@@ -48,6 +49,8 @@ pub enum Fault {
     /// This is HTTP.
     Http,
 }
+
+impl std::error::Error for Fault {}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

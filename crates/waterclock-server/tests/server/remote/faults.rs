@@ -68,7 +68,7 @@ async fn allow_and_deny_do_as_they_say() {
 async fn a_policy_is_served_as_it_was_set() {
     let silent = Impostor::saying("").await;
     let store = patient(&silent.url()).deadline(SHORT).connect().await.unwrap();
-    let strict = Serving { on_store_error: OnStoreError::Deny, lease: None };
+    let strict = Serving::new(OnStoreError::Deny);
     let erased = DynStore::new(store.clone());
     erased.set_policy_as(store.policy("p").unwrap(), strict).await.unwrap();
     assert!(check(&store, "p", b"k", 1).await.is_err());

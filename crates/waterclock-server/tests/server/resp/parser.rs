@@ -1,6 +1,6 @@
 //! The parser, fed with anything, in any pieces.
 
-use waterclock_server::resp_parse::{Bounds, Fault, Parser};
+use waterclock_server::resp::{Bounds, Fault, Parser};
 
 use super::client::command;
 

@@ -80,7 +80,7 @@ impl<C: Clock> Shared<C> {
         drop(shards);
         retry_together(&mut answers);
         if !holds {
-            return Ok(Reserved { id: None, expires_in: std::time::Duration::ZERO, answers });
+            return Ok(Reserved::refused(answers));
         }
         let id = hold.id.map_or_else(|| book.ids.next(), str::to_owned);
         book.add(Reservation {
@@ -92,7 +92,7 @@ impl<C: Clock> Shared<C> {
             settled: None,
         });
         self.note_next_release(&book);
-        Ok(Reserved { id: Some(id), expires_in: ttl, answers })
+        Ok(Reserved::held(id, ttl, answers))
     }
 
     pub(super) fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
@@ -220,7 +220,7 @@ impl Reservation {
             }
         };
         let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted.clone()).collect();
-        Ok(Settled { is_cancelled: matches!(with, Settlement::Cancel), held, used })
+        Ok(Settled::new(matches!(with, Settlement::Cancel), held, used))
     }
 
     /// Replaces the held units of each charge by those that were used.
