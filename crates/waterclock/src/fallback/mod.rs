@@ -1,7 +1,9 @@
 //! Decisions while a store outside this process is unreachable.
 
 mod breaker;
+mod builder;
 mod local;
+mod reconcile;
 mod serving;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -21,12 +23,10 @@ use crate::store::{
     Answer, Charge, Failure, Hold, Reserved, Settled, Settlement, Source, Store, StoreError, Verb,
 };
 pub use breaker::{Breaker, Permit};
-use local::{LocalShare, Unreconciled};
+pub use builder::FallbackBuilder;
+use local::LocalShare;
 pub use serving::{Lease, OnStoreError, Serving};
 
-/// How many keys are charged to the store concurrently after an outage.
-#[cfg(feature = "tokio")]
-const RECONCILED_AT_ONCE: usize = 64;
 /// How long a store may be silent before its breaker opens, by default.
 const SILENCE: Duration = Duration::from_millis(100);
 
@@ -100,67 +100,6 @@ struct Known {
     on_store_error: OnStoreError,
     /// The policy that this one is a variant of.
     of: Option<Box<str>>,
-}
-
-/// Settings of a [`Fallback`].
-#[derive(Clone, Debug)]
-pub struct FallbackBuilder<S> {
-    store: S,
-    serving: Serving,
-    nodes: u64,
-    silence: Option<Duration>,
-}
-
-impl<S> FallbackBuilder<S> {
-    /// How many nodes share the store (1): each serves `1/nodes` of a limit while the store is unreachable.
-    #[must_use]
-    pub fn nodes(mut self, nodes: u64) -> Self {
-        self.nodes = nodes;
-        self
-    }
-
-    /// How policies are served that are set without a [`Serving`].
-    #[must_use]
-    pub fn serving(mut self, serving: Serving) -> Self {
-        self.serving = serving;
-        self
-    }
-
-    /// How long every call may fail before the breaker opens (100 ms), however few calls there are.
-    #[must_use]
-    pub fn silence(mut self, silence: Duration) -> Self {
-        self.silence = Some(silence);
-        self
-    }
-
-    /// No breaker here: for stores that have one per server.
-    #[must_use]
-    pub fn without_breaker(mut self) -> Self {
-        self.silence = None;
-        self
-    }
-
-    /// The store with its fallback.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Settings`] if there are no nodes.
-    pub fn build(self) -> Result<Fallback<S>, StoreError> {
-        if self.nodes == 0 {
-            return Err(StoreError::settings("the store's `nodes` is zero"));
-        }
-        let shared = Shared {
-            store: self.store,
-            breaker: self.silence.map(Breaker::new),
-            clock: MonotonicClock::default(),
-            local: LocalShare::new(self.nodes),
-            policies: RwLock::default(),
-            serving: self.serving,
-            is_reconciling: AtomicBool::new(false),
-            failures: [const { AtomicU64::new(0) }; Failure::ALL.len()],
-        };
-        Ok(Fallback { shared: Arc::new(shared) })
-    }
 }
 
 impl<S> Fallback<S> {
@@ -288,14 +227,35 @@ impl<S> Shared<S> {
 }
 
 impl<S: Store + 'static> Fallback<S> {
-    /// Passes on the store's answers, or falls back.
-    async fn answered(
-        &self,
+    /// Calls the store if the breaker permits it, and notes how that went.
+    async fn call<'s, T, F>(
+        &'s self,
+        verb: Option<Verb>,
+        call: impl FnOnce(&'s S) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        let permit = self.shared.enter()?;
+        let called = call(&self.shared.store).await;
+        self.shared.leave(permit, verb, called.as_ref().err());
+        called
+    }
+
+    /// Calls the store and passes on its answers, or falls back.
+    async fn answer<'s, F>(
+        &'s self,
         verb: Verb,
         charges: &[Charge<'_>],
-        answers: Result<Vec<Answer>, StoreError>,
-    ) -> Result<Vec<Answer>, StoreError> {
-        match answers {
+        call: impl FnOnce(&'s S) -> F,
+    ) -> Result<Vec<Answer>, StoreError>
+    where
+        F: Future<Output = Result<Vec<Answer>, StoreError>>,
+    {
+        if charges.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.call(Some(verb), call).await {
             Ok(answers) => {
                 // Refusals and leases are answered from memory: they do not prove that the store is back.
                 if answers.iter().any(|answer| answer.source == Source::Authoritative) {
@@ -305,101 +265,6 @@ impl<S: Store + 'static> Fallback<S> {
             }
             Err(error) => self.shared.fall_back(error, verb, charges).await,
         }
-    }
-
-    /// Reconciles in the background. Without the `tokio` feature or outside a runtime it does nothing.
-    fn reconcile_soon(&self) {
-        #[cfg(feature = "tokio")]
-        if self.shared.local.is_unreconciled()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-            && let Some(reconciling) = Reconciling::start(&self.shared)
-        {
-            let this = self.clone();
-            runtime.spawn(async move { this.reconcile_all(reconciling).await });
-        }
-    }
-
-    /// Charges the store for what was admitted locally and is still in use, as far as it has room for it.
-    ///
-    /// With the `tokio` feature this happens by itself when the store answers again; without it, call it from time
-    /// to time. Where it runs already, it returns at once. If its future is dropped, calls under way count as made,
-    /// and the rest waits for another time.
-    pub async fn reconcile(&self) {
-        if let Some(reconciling) = Reconciling::start(&self.shared) {
-            self.reconcile_all(reconciling).await;
-        }
-    }
-
-    async fn reconcile_all(&self, _until_dropped: Reconciling<S>) {
-        let unreconciled = self.shared.local.take_unreconciled().await.into_iter();
-        let untried: Vec<Untried<S>> =
-            unreconciled.map(|one| Untried(Arc::clone(&self.shared), Some(one))).collect();
-        #[cfg(feature = "tokio")]
-        {
-            let mut running = tokio::task::JoinSet::new();
-            for untried in untried {
-                let this = self.clone();
-                running.spawn(async move { this.reconcile_one(untried).await });
-                if running.len() >= RECONCILED_AT_ONCE {
-                    running.join_next().await;
-                }
-            }
-            running.join_all().await;
-        }
-        #[cfg(not(feature = "tokio"))]
-        for untried in untried {
-            self.reconcile_one(untried).await;
-        }
-    }
-
-    async fn reconcile_one(&self, mut untried: Untried<S>) {
-        let Shared { store, local, .. } = &*self.shared;
-        let Some(unreconciled) = untried.1.take() else { return };
-        let Some(policy) = local.policy(&unreconciled.policy) else { return };
-        let charge = unreconciled.charge(unreconciled.cost.clone());
-        // No caller waits for it, so its failures are not counted.
-        let filled = match self.shared.permit() {
-            Ok(permit) => {
-                let filled = store.fill(&policy, &charge).await;
-                self.shared.report(permit, Some(Verb::Check), filled.as_ref().err());
-                filled
-            }
-            Err(error) => Err(error),
-        };
-        match filled {
-            Ok(charged) => local.reconciled(&unreconciled, charged).await,
-            Err(error) if !error.may_have_charged() => local.put_back(&unreconciled),
-            // It may have been charged, so it is not charged again. It stays used here.
-            Err(_) => {}
-        }
-    }
-}
-
-/// What the store was not yet called for. It is put back when this is dropped.
-struct Untried<S>(Arc<Shared<S>>, Option<Unreconciled>);
-
-impl<S> Drop for Untried<S> {
-    fn drop(&mut self) {
-        if let Some(unreconciled) = &self.1 {
-            self.0.local.put_back(unreconciled);
-        }
-    }
-}
-
-/// Reconciling ends when this is dropped, also if its future is.
-struct Reconciling<S>(Arc<Shared<S>>);
-
-impl<S> Reconciling<S> {
-    /// Begins, unless it runs already.
-    fn start(shared: &Arc<Shared<S>>) -> Option<Self> {
-        let is_running = shared.is_reconciling.swap(true, Ordering::Relaxed);
-        (!is_running).then(|| Self(Arc::clone(shared)))
-    }
-}
-
-impl<S> Drop for Reconciling<S> {
-    fn drop(&mut self) {
-        self.0.is_reconciling.store(false, Ordering::Relaxed);
     }
 }
 
@@ -442,18 +307,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        if charges.is_empty() {
-            return Ok(Vec::new());
-        }
-        let answers = match self.shared.enter() {
-            Ok(permit) => {
-                let answers = self.shared.store.apply(verb, charges).await;
-                self.shared.leave(permit, Some(verb), answers.as_ref().err());
-                answers
-            }
-            Err(error) => Err(error),
-        };
-        self.answered(verb, charges, answers).await
+        self.answer(verb, charges, |store| store.apply(verb, charges)).await
     }
 
     async fn apply_within(
@@ -462,40 +316,20 @@ impl<S: Store + 'static> Store for Fallback<S> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        if charges.is_empty() {
-            return Ok(Vec::new());
-        }
-        let answers = match self.shared.enter() {
-            Ok(permit) => {
-                let answers = self.shared.store.apply_within(patience, verb, charges).await;
-                self.shared.leave(permit, Some(verb), answers.as_ref().err());
-                answers
-            }
-            Err(error) => Err(error),
-        };
-        self.answered(verb, charges, answers).await
+        self.answer(verb, charges, |store| store.apply_within(patience, verb, charges)).await
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        let permit = self.shared.enter()?;
-        let reserved = self.shared.store.reserve(hold).await;
-        self.shared.leave(permit, None, reserved.as_ref().err());
-        reserved
+        self.call(None, |store| store.reserve(hold)).await
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        let permit = self.shared.enter()?;
-        let settled = self.shared.store.settle(id, with).await;
-        self.shared.leave(permit, None, settled.as_ref().err());
-        settled
+        self.call(None, |store| store.settle(id, with)).await
     }
 
     /// Fails while the store is unreachable: nothing else can be charged in its place.
     async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
-        let permit = self.shared.enter()?;
-        let filled = self.shared.store.fill(policy, charge).await;
-        self.shared.leave(permit, Some(Verb::Check), filled.as_ref().err());
-        filled
+        self.call(Some(Verb::Check), |store| store.fill(policy, charge)).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

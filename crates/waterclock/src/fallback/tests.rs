@@ -2,6 +2,8 @@
 
 use waterclock_core::{Limit, Outcome};
 
+#[cfg(feature = "tokio")]
+use super::reconcile::RECONCILED_AT_ONCE;
 use super::*;
 use crate::memory::MemoryStore;
 
