@@ -1,7 +1,7 @@
 //! The way to a server: the token, the trusted authorities, and a connected stream.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,13 +40,9 @@ pub(crate) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 impl Server {
-    pub(crate) fn new(
-        address: ServerAddress,
-        token: &Token,
-        trust: &Trust,
-    ) -> Result<Server, Failure> {
-        let tls = trust.for_tls(&address)?;
-        Ok(Server { token: token.read()?, tls, address })
+    pub(crate) fn new(address: ServerAddress, access: &Access) -> Result<Server, Failure> {
+        let tls = access.tls(&address)?;
+        Ok(Server { token: access.token()?, tls, address })
     }
 
     #[cfg(test)]
@@ -117,26 +113,31 @@ impl Server {
     }
 }
 
-/// The trusted certificate authorities.
+/// How to be let in by a server: the token, and the authorities that are trusted.
 #[derive(clap::Args)]
-pub(crate) struct Trust {
+pub(crate) struct Access {
+    // Never an argument: every user of the machine can see those.
+    /// A file with the token for the server [default: the variable WATERCLOCK_TOKEN, if it is set]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// A PEM file with the authority of the server's certificate, for TLS [default: those of the system]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
-impl Trust {
-    /// Whether a file was named.
-    pub(crate) fn is_given(&self) -> bool {
-        self.ca.is_some()
+impl Access {
+    /// A flag that was given, if any.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let token = self.token_file.as_ref().map(|_| "--token-file");
+        token.or(self.ca.as_ref().map(|_| "--ca"))
     }
 
     /// The TLS configuration for this address; none for plain text.
-    fn for_tls(&self, address: &ServerAddress) -> Result<Option<Arc<ClientConfig>>, Failure> {
+    fn tls(&self, address: &ServerAddress) -> Result<Option<Arc<ClientConfig>>, Failure> {
         if address.tls {
             return Ok(Some(client(self.roots()?, address.face)?));
         }
-        if self.is_given() {
+        if self.ca.is_some() {
             let (tls, plain) = (address.scheme(true), address.scheme(false));
             return Err(format!("--ca is for TLS; write {tls}:// instead of {plain}://").into());
         }
@@ -151,10 +152,35 @@ impl Trust {
         // Certificates that cannot be parsed are left out.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            let sentence = "this system has no certificate authorities; name one with --ca";
-            return Err(sentence.to_owned().into());
+            return Err("this system has no certificate authorities; name one with --ca".into());
         }
         Ok(roots)
+    }
+
+    /// The token, if there is one.
+    fn token(&self) -> Result<Option<String>, Failure> {
+        const VARIABLE: &str = "WATERCLOCK_TOKEN";
+        let (place, text) = match &self.token_file {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| cannot_read(&name, &error))?;
+                (name, text)
+            }
+            None => match std::env::var(VARIABLE) {
+                Ok(text) => (VARIABLE.to_owned(), text),
+                Err(std::env::VarError::NotPresent) => return Ok(None),
+                Err(_) => (VARIABLE.to_owned(), "\u{fffd}".to_owned()),
+            },
+        };
+        let text = text.trim();
+        if text.is_empty() && self.token_file.is_none() {
+            return Ok(None);
+        }
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{place}: a token is one word of visible ASCII characters").into());
+        }
+        Ok(Some(text.to_owned()))
     }
 }
 
@@ -171,49 +197,6 @@ fn client(roots: RootCertStore, face: Face) -> Result<Arc<ClientConfig>, Failure
         Face::Resp => Vec::new(),
     };
     Ok(Arc::new(client))
-}
-
-const VARIABLE: &str = "WATERCLOCK_TOKEN";
-
-/// Where the token comes from. Never an argument: every user of the machine can see those.
-#[derive(clap::Args)]
-pub(crate) struct Token {
-    /// A file with the token for the server [default: the variable WATERCLOCK_TOKEN, if it is set]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-}
-
-impl Token {
-    /// Whether a file was named.
-    pub(crate) fn is_given(&self) -> bool {
-        self.token_file.is_some()
-    }
-
-    /// The token, if there is one.
-    pub(crate) fn read(&self) -> Result<Option<String>, Failure> {
-        let (place, text) = match &self.token_file {
-            Some(path) => (path.display().to_string(), read(path)?),
-            None => match std::env::var(VARIABLE) {
-                Ok(text) => (VARIABLE.to_owned(), text),
-                Err(std::env::VarError::NotPresent) => return Ok(None),
-                Err(_) => (VARIABLE.to_owned(), "\u{fffd}".to_owned()),
-            },
-        };
-        let text = text.trim();
-        if text.is_empty() && self.token_file.is_none() {
-            return Ok(None);
-        }
-        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let sentence = format!("{place}: a token is one word of visible ASCII characters");
-            return Err(sentence.into());
-        }
-        Ok(Some(text.to_owned()))
-    }
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    let name = path.display().to_string();
-    Ok(std::fs::read_to_string(path).map_err(|error| cannot_read(&name, &error))?)
 }
 
 /// As HTTP and gRPC send it.

@@ -5,7 +5,7 @@ mod connect;
 mod no_answer;
 
 pub(crate) use self::address::ServerAddress;
-pub(crate) use self::connect::{Server, Token, Trust, Wire};
+pub(crate) use self::connect::{Access, Server, Wire};
 pub(crate) use self::no_answer::NoAnswer;
 
 use http::{HeaderValue, Method, Request, StatusCode, header};

@@ -52,7 +52,7 @@ impl Load {
         misplaced(asked, address.face)?;
         let descriptor = asked.descriptor.iter().map(|entry| entry_of(entry));
         Ok(Load {
-            server: Server::new(address, &asked.token, &asked.trust)?,
+            server: Server::new(address, &asked.access)?,
             policy: asked.policy.clone(),
             keys: asked.keys,
             cost: asked.cost.clone(),

@@ -17,7 +17,7 @@ use waterclock::Cost;
 
 use self::load::Load;
 use crate::output::{Failure, print_json, warn};
-use crate::server::{Token, Trust};
+use crate::server::Access;
 
 /// Load a running server and measure how fast it answers.
 ///
@@ -75,9 +75,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     remote: bool,
     #[command(flatten)]
-    token: Token,
-    #[command(flatten)]
-    trust: Trust,
+    access: Access,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,

@@ -20,7 +20,7 @@ use self::answer::{Question, Summary};
 use super::block_on;
 use crate::configuration::load;
 use crate::output::{Failure, print_json, warn};
-use crate::server::{Server, ServerAddress, Token, Trust};
+use crate::server::{Access, Server, ServerAddress};
 
 /// Make one decision: exit code 0 allowed, 1 refused, 2 error.
 ///
@@ -49,9 +49,7 @@ pub(crate) struct Check {
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     server: Option<String>,
     #[command(flatten)]
-    token: Token,
-    #[command(flatten)]
-    trust: Trust,
+    access: Access,
     /// Print the decision as JSON
     #[arg(long)]
     json: bool,
@@ -60,21 +58,18 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let cost = self.cost.as_deref().map(whole).transpose()?;
-        match &self.server {
-            Some(server) => self.ask(server, cost),
-            None if self.token.is_given() => {
-                Err("--token-file is for a server; name it with --server".into())
+        match (&self.server, self.access.given()) {
+            (Some(server), _) => self.ask(server, cost),
+            (None, Some(flag)) => {
+                Err(format!("{flag} is for a server; name it with --server").into())
             }
-            None if self.trust.is_given() => {
-                Err("--ca is for a server; name it with --server".into())
-            }
-            None => self.decide(cost),
+            (None, None) => self.decide(cost),
         }
     }
 
     /// By a server's policies.
     fn ask(&self, server: &str, cost: Option<Cost>) -> Result<ExitCode, Failure> {
-        let server = Server::new(ServerAddress::parse_http(server)?, &self.token, &self.trust)?;
+        let server = Server::new(ServerAddress::parse_http(server)?, &self.access)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
         let question = Question { policy, key, cost, tier };
         let answer = question.ask(&server)?;

@@ -113,7 +113,7 @@ impl Look {
             return Err(NoAnswer::of(&response, QUESTION));
         }
         let json = String::from_utf8_lossy(&response.body).into_owned();
-        let snapshot = serde_json::from_str(&json).map_err(|_| {
+        let snapshot = Snapshot::read(&json).map(Box::new).map_err(|_| {
             NoAnswer::Stranger(format!(
                 "answers {QUESTION} with JSON that this version does not understand"
             ))

@@ -14,7 +14,7 @@ use waterclock_config::Micros;
 use self::feed::{Feed, News};
 use self::snapshot::Watched;
 use crate::output::{Failure, warn};
-use crate::server::{Server, ServerAddress, Token, Trust};
+use crate::server::{Access, Server, ServerAddress};
 
 /// Watch a running server: decisions per second, policies, refused keys, store and configuration.
 ///
@@ -31,9 +31,7 @@ pub(crate) struct Top {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    token: Token,
-    #[command(flatten)]
-    trust: Trust,
+    access: Access,
     /// Print what the server reports as lines of JSON, one per interval; with --once, one line
     #[arg(long)]
     json: bool,
@@ -49,7 +47,7 @@ impl Top {
         let interval = interval.ok_or_else(|| {
             format!("--interval must be from 100ms to 1h, such as 2s; found {}", self.interval)
         })?;
-        let server = Server::new(address, &self.token, &self.trust)?;
+        let server = Server::new(address, &self.access)?;
         let feed = Feed::start(server, interval.duration())?;
         if self.json {
             self.lines(&feed)

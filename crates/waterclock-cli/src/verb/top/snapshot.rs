@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::Value;
 use waterclock_config::Micros;
 use waterclock_rehearse::terminal::visible;
 
@@ -12,13 +13,10 @@ pub(super) struct Snapshot {
     /// Microseconds since the Unix epoch.
     pub(super) at_us: u64,
     pub(super) uptime_us: u64,
-    #[serde(deserialize_with = "harmless")]
     pub(super) version: String,
-    #[serde(deserialize_with = "harmless")]
     pub(super) phase: String,
     pub(super) store: StoreState,
     pub(super) config: Configuration,
-    #[serde(deserialize_with = "harmless_map")]
     pub(super) connections: BTreeMap<String, i64>,
     pub(super) totals: Totals,
     pub(super) policies: Vec<PolicyTotals>,
@@ -26,6 +24,11 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Names and keys come from others: clients choose keys, and terminals obey escape sequences.
+    pub(super) fn read(json: &str) -> serde_json::Result<Snapshot> {
+        Snapshot::deserialize(made_visible(serde_json::from_str(json)?))
+    }
+
     /// What a policy has decided so far, if there is one of this name.
     pub(super) fn totals_of(&self, name: &str) -> Option<Totals> {
         self.policies.iter().find(|policy| policy.name == name).map(|policy| policy.totals)
@@ -37,13 +40,23 @@ impl Snapshot {
     }
 }
 
+/// The value with invisible characters escaped in every text.
+fn made_visible(value: Value) -> Value {
+    match value {
+        Value::String(text) => visible(&text).into(),
+        Value::Array(list) => list.into_iter().map(made_visible).collect(),
+        Value::Object(map) => {
+            map.into_iter().map(|(name, value)| (visible(&name), made_visible(value))).collect()
+        }
+        other => other,
+    }
+}
+
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct StoreState {
-    #[serde(deserialize_with = "harmless")]
     pub(super) name: String,
     pub(super) degraded: bool,
     /// Failures so far, by kind.
-    #[serde(deserialize_with = "harmless_map")]
     pub(super) errors: BTreeMap<String, u64>,
     /// Charges of keys that found no place of their own.
     pub(super) overflowed: u64,
@@ -51,11 +64,9 @@ pub(super) struct StoreState {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Configuration {
-    #[serde(deserialize_with = "harmless")]
     pub(super) file: String,
     pub(super) generation: u64,
     pub(super) last_reload: LastReload,
-    #[serde(deserialize_with = "harmless_list")]
     pub(super) needs_restart: Vec<String>,
 }
 
@@ -63,7 +74,6 @@ pub(super) struct Configuration {
 pub(super) struct LastReload {
     pub(super) success: bool,
     pub(super) at_us: u64,
-    #[serde(deserialize_with = "harmless_list")]
     pub(super) problems: Vec<String>,
 }
 
@@ -78,7 +88,6 @@ pub(super) struct Totals {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct PolicyTotals {
-    #[serde(deserialize_with = "harmless")]
     pub(super) name: String,
     pub(super) totals: Totals,
     pub(super) keys: u64,
@@ -88,7 +97,6 @@ pub(super) struct PolicyTotals {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct LimitSize {
-    #[serde(deserialize_with = "harmless")]
     pub(super) name: String,
     pub(super) limit: Option<u64>,
 }
@@ -96,37 +104,15 @@ pub(super) struct LimitSize {
 /// The keys that are refused most.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Refused {
-    #[serde(deserialize_with = "harmless")]
     pub(super) shown: String,
     pub(super) keys: Vec<RefusedKey>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct RefusedKey {
-    #[serde(deserialize_with = "harmless")]
     pub(super) policy: String,
-    #[serde(deserialize_with = "harmless")]
     pub(super) key: String,
     pub(super) refusals: u64,
-}
-
-/// Names and keys come from others: clients choose keys, and terminals obey escape sequences.
-fn harmless<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(visible(&String::deserialize(deserializer)?))
-}
-
-fn harmless_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let list: Vec<String> = Vec::deserialize(deserializer)?;
-    Ok(list.iter().map(|text| visible(text)).collect())
-}
-
-fn harmless_map<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let map: BTreeMap<String, T> = BTreeMap::deserialize(deserializer)?;
-    Ok(map.into_iter().map(|(name, value)| (visible(&name), value)).collect())
 }
 
 /// How many snapshots are kept for the picture.
@@ -274,7 +260,7 @@ pub(super) mod tests {
             ],
             "refused": {"shown": "raw", "keys": [{"policy": "demo", "key": "al\u{1b}[31mice", "refusals": 12}]},
         });
-        serde_json::from_value(value).unwrap()
+        Snapshot::read(&value.to_string()).unwrap()
     }
 
     #[test]
