@@ -2,7 +2,7 @@
 
 mod configuration;
 mod output;
-mod reading;
+mod progress;
 mod server;
 mod verb;
 

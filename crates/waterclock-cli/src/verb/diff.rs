@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use waterclock_config::{Config, PolicyConfig};
 use waterclock_rehearse::diff::{Comparison, choose, json, policy_changes, write_changes};
+use waterclock_rehearse::trace::Reading;
 use waterclock_rehearse::warning_about;
 
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::reading::{ReadingFlags, open_with_progress};
+use crate::progress::open_with_progress;
 
 /// Show what changes between the policies of two configurations and, with a trace or an access log, for which keys.
 ///
@@ -34,7 +35,7 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "FILE", requires = "trace")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    reading: ReadingFlags,
+    reading: Reading,
 }
 
 impl Diff {
@@ -76,9 +77,8 @@ impl Diff {
         new: PolicyConfig,
     ) -> Result<Comparison, Failure> {
         [&old, &new].into_iter().filter_map(warning_about).for_each(|warning| warn(&warning));
-        let reading = self.reading.reading()?;
         let (source, input) = (path.display().to_string(), open_with_progress(Some(path))?);
-        let comparison = Comparison::play(old, new, &source, &reading, input)?;
+        let comparison = Comparison::play(old, new, &source, &self.reading, input)?;
         if comparison.is_empty() {
             warn("the trace is empty");
         }

@@ -10,13 +10,13 @@ use waterclock_rehearse::replay::{
     DecisionLines, Observer, Replayed, through_memory, through_redis,
 };
 use waterclock_rehearse::report::{Ledger, Reader, Report};
-use waterclock_rehearse::trace::{Input, Trace};
+use waterclock_rehearse::trace::{Input, Reading, Trace};
 use waterclock_rehearse::warning_about;
 
 use super::block_on;
 use crate::configuration::load_policy;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::reading::{ReadingFlags, open_with_progress};
+use crate::progress::open_with_progress;
 
 /// Run a trace through a policy in virtual time.
 ///
@@ -54,7 +54,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    reading: ReadingFlags,
+    reading: Reading,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -82,10 +82,9 @@ impl Replay {
         if self.plot.is_some() || self.html.is_some() {
             return Err("--plot and --html show a report; leave out --format jsonl for them".into());
         }
-        let reading = self.reading.reading()?;
         // Without a progress bar: the lines may go to the same terminal.
         let input = Input::open(self.trace.as_deref())?;
-        let trace = reading.open(input, &[policy], &[policy])?;
+        let trace = self.reading.open(input, &[policy], &[policy])?;
         let mut lines = DecisionLines::new(io::stdout().lock());
         let replayed = replay(store, policy, trace, &mut lines)?;
         lines.flush()?;
@@ -97,9 +96,8 @@ impl Replay {
         let is_json = self.json || self.format == Format::Json;
         let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
         let text = TextOutput::beside(&files, is_json)?;
-        let reading = self.reading.reading()?;
         let input = open_with_progress(self.trace.as_deref())?;
-        let trace = reading.open(input, &[policy], &[policy])?;
+        let trace = self.reading.open(input, &[policy], &[policy])?;
         let mut ledger = Ledger::new(policy.policy());
         let replayed = replay(store, policy, trace, &mut ledger)?;
         let source = match &self.trace {

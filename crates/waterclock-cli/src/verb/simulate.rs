@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use waterclock_config::{Config, Micros, did_you_mean};
 use waterclock_rehearse::simulate::{Contender, MadeUp, Rate, Shape, Simulation, Traffic};
+use waterclock_rehearse::trace::Reading;
 use waterclock_rehearse::warning_about;
 
 use crate::configuration::load;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::reading::{ReadingFlags, open_with_progress};
+use crate::progress::open_with_progress;
 
 /// The limit without arguments.
 const DEFAULT: &str = "10/s";
@@ -64,7 +65,7 @@ pub(crate) struct Simulate {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: ReadingFlags,
+    reading: Reading,
 }
 
 impl Simulate {
@@ -132,7 +133,7 @@ impl Simulate {
             rate: self.rate.as_ref().map(rate).transpose()?,
             duration: self.duration.as_ref().map(duration).transpose()?,
             keys: self.keys.unwrap_or(1),
-            cost: self.reading.cost_of_made_up()?,
+            cost: self.reading.cost_of_generated()?,
             seed: self.seed.unwrap_or(1),
         };
         Ok(Traffic::make_up(&asked, contenders)?)
@@ -157,8 +158,7 @@ impl Simulate {
             let (text, hint) = (&self.arrivals, did_you_mean(&self.arrivals, known));
             return Err(format!("--arrivals must be {list} or a file; found {text:?}{hint}").into());
         }
-        let reading = self.reading.reading()?;
         let input = open_with_progress(Some(path))?;
-        Ok(Traffic::read(&self.arrivals, &reading, input, contenders)?)
+        Ok(Traffic::read(&self.arrivals, &self.reading, input, contenders)?)
     }
 }

@@ -12,55 +12,75 @@ pub use self::log::TimeUnit;
 
 use std::sync::Arc;
 
+use waterclock::{Cost, MAX_UNITS};
 use waterclock_config::PolicyConfig;
 
 use self::log::ReadAhead;
 use self::own::OwnTrace;
 use crate::Error;
 
-/// How events are read. The default reads Waterclock's own traces; all fields but `format` are about access logs.
-///
-/// Error messages call the fields by the flags of the command line: `--where` is [`condition`](Self::condition), the
-/// others have the names of their fields.
-#[derive(Clone, Debug, Default)]
+/// How events are read: the flags that `replay`, `simulate` and `diff` share. The default reads Waterclock's own traces.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Access logs")]
 pub struct Reading {
-    /// What the input is.
+    /// The format of the input: a trace or an access log; gzip is detected
+    #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = Format::Trace)]
     pub format: Format,
-    /// The key of a line, as an expression; none for the fields of the policy's key, or the client's address.
+    /// The key of a line, such as `client_ip + " " + segments(path, 1)` [default: the fields of the policy's key, or
+    /// the address]
+    #[arg(long, value_name = "EXPR")]
     pub key: Option<String>,
-    /// The cost of a line, as an expression, or as `unit=expression` for each unit; empty for a cost of 1.
+    /// The cost of a line, rounded up, such as `if method == "POST" then 5 else 1`; for a policy that counts several
+    /// units once for each, such as `tokens=bytes / 4` [default: 1]
+    #[arg(long, value_name = "EXPR")]
     pub cost: Vec<String>,
-    /// Which lines count, as an expression; none for all.
+    /// Which lines count, such as `status != 429 and not path ~ "/health"` [default: all]
+    #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<String>,
-    /// The tier of a line, as an expression.
+    /// The tier of a line, such as `or_else(plan, "free")`
+    #[arg(long, value_name = "EXPR")]
     pub tier: Option<String>,
-    /// The field of the time; none for the first of `t_us`, `time`, `timestamp`, `ts`, `@timestamp`, `date`.
+    /// The field of the time [default: the first of t_us, time, timestamp, ts, @timestamp, date]
+    #[arg(long, value_name = "FIELD")]
     pub time: Option<String>,
-    /// The unit of times that are numbers.
-    pub time_unit: TimeUnit,
-    /// Spread the lines of a second evenly over it, where times are whole seconds.
+    /// The unit of times that are numbers [default: auto]
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+    /// Spread the lines of a second evenly over it, where times are whole seconds
+    #[arg(long)]
     pub spread: bool,
-    /// Stop at the first line that cannot be read, instead of counting it.
+    /// Stop at the first line that cannot be read, instead of counting it
+    #[arg(long)]
     pub strict: bool,
-    /// What separates the columns of a CSV file; none for a comma.
+    /// What separates the columns of a CSV file: one character, or tab [default: ,]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// The first line of a CSV file is data; its columns are `f1`, `f2` and so on.
+    /// The first line of a CSV file is data, not a header; its columns are f1, f2 and so on
+    #[arg(long)]
     pub no_header: bool,
 }
 
 /// What an input is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Format {
-    /// Waterclock's own traces: `{"t_us": 0, "key": "alice", "cost": 1}` per line.
+    /// Waterclock's own JSON lines: {"t_us": 0, "key": "alice", "cost": 1}
     #[default]
     Trace,
-    /// What Apache and nginx write: combined or common, with more fields or without.
+    /// Apache's and nginx's combined or common format, optionally with more fields
     Combined,
-    /// Any JSON object per line; fields by path, such as `user.id`.
+    /// Any JSON object per line; fields by path, such as user.id
     Jsonl,
-    /// Columns that the first line names.
+    /// Columns that the first line names
     Csv,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [sign] if *sign != b'"' && !sign.is_ascii_alphanumeric() => Ok(*sign),
+        _ => Err("a delimiter is one character such as ; or |, or tab".to_owned()),
+    }
 }
 
 impl Reading {
@@ -72,6 +92,7 @@ impl Reading {
         policies: &[&PolicyConfig],
         counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Error> {
+        self.refuse_flags_without_effect(!self.cost.is_empty())?;
         let source = if self.format == Format::Trace {
             let policies = counted_by.iter().map(|policy| Arc::clone(policy.policy())).collect();
             Source::Own(OwnTrace::new(input, policies))
@@ -79,6 +100,54 @@ impl Reading {
             self.open_log(input, policies, counted_by)?.map_or(Source::Empty, Source::Log)
         };
         Ok(Trace { source })
+    }
+
+    /// The cost of generated requests, to which the other flags do not apply.
+    pub fn cost_of_generated(&self) -> Result<Option<Cost>, Error> {
+        if self.format != Format::Trace {
+            return Err("--input is for a file; name one with --arrivals".into());
+        }
+        self.refuse_flags_without_effect(false)?;
+        if self.cost.is_empty() {
+            return Ok(None);
+        }
+        let text = self.cost.join(",");
+        let is_valid = |cost: &Cost| (1..=MAX_UNITS).contains(&cost.most());
+        text.parse().ok().filter(is_valid).map(Some).ok_or_else(|| {
+            format!("--cost of generated requests must be a whole number from 1; found {text}")
+                .into()
+        })
+    }
+
+    fn refuse_flags_without_effect(&self, has_cost: bool) -> Result<(), Error> {
+        let of_logs = [
+            ("--cost", has_cost),
+            ("--key", self.key.is_some()),
+            ("--where", self.condition.is_some()),
+            ("--tier", self.tier.is_some()),
+            ("--time", self.time.is_some()),
+            ("--time-unit", self.time_unit.is_some()),
+            ("--spread", self.spread),
+            ("--strict", self.strict),
+            ("--delimiter", self.delimiter.is_some()),
+            ("--no-header", self.no_header),
+        ];
+        let given = |of: &[(&'static str, bool)]| {
+            of.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
+        };
+        let sentence = match self.format {
+            Format::Trace => given(&of_logs).map(|flag| {
+                format!("{flag} is for access logs; name their format with --input combined, jsonl or csv")
+            }),
+            Format::Combined if self.time_unit.is_some() && self.time.is_none() => Some(
+                "--time-unit is for times that are numbers, but the time in brackets is not; name another field with --time".to_owned(),
+            ),
+            Format::Combined | Format::Jsonl => {
+                given(&of_logs[8..]).map(|flag| format!("{flag} is for --input csv"))
+            }
+            Format::Csv => None,
+        };
+        sentence.map_or(Ok(()), |sentence| Err(sentence.into()))
     }
 
     /// Whether policies may form different keys of one line. A trace names its keys itself.

@@ -67,19 +67,19 @@ fn out_of_range(text: &str) -> String {
 }
 
 /// The unit of times that are numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum TimeUnit {
-    /// By the end of the field's name (`_s`, `_ms`, `_us`, `_ns`), or else by size: below 10^11 seconds, below 10^14
-    /// milliseconds, below 10^17 microseconds, else nanoseconds.
+    /// By the end of the field's name (_s, _ms, _us, _ns), or else by size: below 10^11 seconds, below 10^14
+    /// milliseconds, below 10^17 microseconds, else nanoseconds
     #[default]
     Auto,
-    /// Seconds.
+    /// Seconds
     S,
-    /// Milliseconds.
+    /// Milliseconds
     Ms,
-    /// Microseconds.
+    /// Microseconds
     Us,
-    /// Nanoseconds.
+    /// Nanoseconds
     Ns,
 }
 

@@ -100,7 +100,7 @@ impl Reading {
 
     fn times(&self, names: &mut dyn Names) -> Result<Vec<(usize, TimeUnit)>, Error> {
         let mut find = |name: &str| {
-            let unit = self.time_unit.of_field(name);
+            let unit = self.time_unit.unwrap_or_default().of_field(name);
             names.find(name).map(|(place, _)| (place, unit))
         };
         match (&self.time, self.format) {
