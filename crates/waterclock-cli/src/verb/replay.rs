@@ -1,17 +1,16 @@
 //! `waterclock replay`: a trace through a policy, in the trace's own time.
 
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use waterclock::Decision;
 use waterclock_config::{Address, PolicyConfig, not_an_address};
-use waterclock_rehearse::replay::{
-    DecisionLines, Observer, Replayed, through_memory, through_redis,
-};
+use waterclock_rehearse::replay::{Replayed, through_memory, through_redis, write_line};
 use waterclock_rehearse::report::{Ledger, Reader, Report};
-use waterclock_rehearse::trace::{Input, Reading, Trace};
-use waterclock_rehearse::warning_about;
+use waterclock_rehearse::trace::{Event, Input, Reading, Trace};
+use waterclock_rehearse::{Resolved, warning_about};
 
 use super::block_on;
 use crate::configuration::load_policy;
@@ -85,9 +84,11 @@ impl Replay {
         // Without a progress bar: the lines may go to the same terminal.
         let input = Input::open(self.trace.as_deref())?;
         let trace = self.reading.open(input, &[policy], &[policy])?;
-        let mut lines = DecisionLines::new(io::stdout().lock());
-        let replayed = replay(store, policy, trace, &mut lines)?;
-        lines.flush()?;
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let replayed = replay(store, policy, trace, |event, resolved, decision| {
+            write_line(&mut out, event, resolved, decision)
+        })?;
+        out.flush()?;
         replayed.notes.iter().for_each(|note| warn(note));
         replayed.error.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -99,7 +100,10 @@ impl Replay {
         let input = open_with_progress(self.trace.as_deref())?;
         let trace = self.reading.open(input, &[policy], &[policy])?;
         let mut ledger = Ledger::new(policy.policy());
-        let replayed = replay(store, policy, trace, &mut ledger)?;
+        let replayed = replay(store, policy, trace, |event, resolved, decision| {
+            ledger.count(event, resolved, decision);
+            Ok(())
+        })?;
         let source = match &self.trace {
             Some(path) if path.as_os_str() != "-" => path.display().to_string(),
             _ => "standard input".to_owned(),
@@ -127,11 +131,11 @@ fn replay(
     store: &Address,
     policy: &Arc<PolicyConfig>,
     trace: Trace,
-    observer: &mut impl Observer,
+    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
 ) -> Result<Replayed, Failure> {
     let mut replayed = match store {
-        Address::Memory => through_memory(policy, trace, observer)?,
-        Address::Redis(url) => block_on(through_redis(url, policy, trace, observer, interrupted))??,
+        Address::Memory => through_memory(policy, trace, observe)?,
+        Address::Redis(url) => block_on(through_redis(url, policy, trace, observe, interrupted))??,
     };
     replayed.warnings.iter().for_each(|warning| warn(warning));
     match replayed.error.take_if(|_| replayed.is_empty) {

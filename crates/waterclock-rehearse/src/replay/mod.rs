@@ -4,26 +4,14 @@ mod redis;
 
 pub use self::redis::through_redis;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use waterclock::Decision;
 use waterclock_config::{DecisionLine, PolicyConfig};
 
 use crate::Error;
-use crate::report::{Checked, Ledger};
 use crate::stage::{Resolved, Stage};
-use crate::trace::{Event, Op, Trace};
-
-/// Receives every event with its decision.
-pub trait Observer {
-    /// Takes note of an event, the policy that applied, and the decision for the client.
-    fn observe(
-        &mut self,
-        event: &Event<'_>,
-        resolved: &Resolved<'_>,
-        decision: &Decision,
-    ) -> io::Result<()>;
-}
+use crate::trace::{Event, Trace};
 
 /// How far a replay came.
 #[derive(Debug)]
@@ -39,11 +27,12 @@ pub struct Replayed {
     pub warnings: Vec<String>,
 }
 
-/// Replays a trace through a store in memory.
+/// Replays a trace through a store in memory. Every event is observed with the policy that applied and the decision
+/// for the client.
 pub fn through_memory(
     policy: &PolicyConfig,
     mut trace: Trace,
-    observer: &mut impl Observer,
+    mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
 ) -> Result<Replayed, Error> {
     let stage = Stage::new(policy)?;
     let mut is_empty = true;
@@ -52,7 +41,7 @@ pub fn through_memory(
             Ok(Some(event)) => {
                 is_empty = false;
                 let (resolved, decision) = stage.play(&event)?;
-                observer.observe(&event, &resolved, &decision)?;
+                observe(&event, &resolved, &decision)?;
             }
             Ok(None) => break None,
             Err(error) => break Some(error),
@@ -62,47 +51,15 @@ pub fn through_memory(
     Ok(Replayed { is_empty, error, notes, warnings: Vec::new() })
 }
 
-/// Writes a line of JSON for every event.
-pub struct DecisionLines<W: Write>(BufWriter<W>);
-
-impl<W: Write> DecisionLines<W> {
-    /// Writes to this output.
-    pub fn new(out: W) -> DecisionLines<W> {
-        DecisionLines(BufWriter::with_capacity(1 << 16, out))
-    }
-
-    /// Writes what is buffered.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl<W: Write> Observer for DecisionLines<W> {
-    fn observe(
-        &mut self,
-        event: &Event<'_>,
-        resolved: &Resolved<'_>,
-        decision: &Decision,
-    ) -> io::Result<()> {
-        let line = DecisionLine::new(resolved.policy(), &event.key, resolved.cost(), decision)
-            .of_event(event.t_us, event.op.name_in_answer());
-        serde_json::to_writer(&mut self.0, &line)?;
-        self.0.write_all(b"\n")
-    }
-}
-
-impl Observer for Ledger {
-    fn observe(
-        &mut self,
-        event: &Event<'_>,
-        resolved: &Resolved<'_>,
-        decision: &Decision,
-    ) -> io::Result<()> {
-        if event.op == Op::Check {
-            self.add(&Checked { resolved, t_us: event.t_us, key: &event.key, decision });
-        } else {
-            self.add_other();
-        }
-        Ok(())
-    }
+/// Writes an event and its decision as a line of JSON.
+pub fn write_line(
+    out: &mut impl Write,
+    event: &Event<'_>,
+    resolved: &Resolved<'_>,
+    decision: &Decision,
+) -> io::Result<()> {
+    let line = DecisionLine::new(resolved.policy(), &event.key, resolved.cost(), decision)
+        .of_event(event.t_us, event.op.name_in_answer());
+    serde_json::to_writer(&mut *out, &line)?;
+    out.write_all(b"\n")
 }

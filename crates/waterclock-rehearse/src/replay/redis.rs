@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,9 +15,9 @@ use waterclock::{Decision, Policy, Store, StoreError, Timestamp};
 use waterclock_config::PolicyConfig;
 use waterclock_redis::RedisStore;
 
-use super::{Observer, Replayed};
+use super::Replayed;
 use crate::Error;
-use crate::stage::{charge, no_answer, register_variants, resolve_event};
+use crate::stage::{Resolved, charge, no_answer, register_variants, resolve_event};
 use crate::trace::{Event, Op, Trace};
 
 /// How long an exchange with the store may take: no client waits for a rehearsal.
@@ -32,11 +33,11 @@ pub async fn through_redis<I: Future<Output = ()>>(
     url: &str,
     policy: &Arc<PolicyConfig>,
     trace: Trace,
-    observer: &mut impl Observer,
+    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
     interrupt: impl Fn() -> I,
 ) -> Result<Replayed, Error> {
     let stage = RedisStage::new(url, policy).await.map_err(|error| Error::store(url, error))?;
-    let played = stage.play(read_ahead(trace)?, observer, pin!(interrupt())).await;
+    let played = stage.play(EventsAhead::start(trace)?, observe, pin!(interrupt())).await;
     match (played, stage.clear(interrupt()).await) {
         (Err(error), Err(also)) => Err(error.and(also)),
         // What was decided is still reported.
@@ -74,7 +75,7 @@ impl<'a> RedisStage<'a> {
     async fn play(
         &self,
         mut ahead: EventsAhead,
-        observer: &mut impl Observer,
+        mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
         mut interrupted: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Replayed, Error> {
         let mut is_empty = true;
@@ -95,7 +96,7 @@ impl<'a> RedisStage<'a> {
             for (event, decision) in window.events.iter().zip(&decisions) {
                 is_empty = false;
                 let resolved = resolve_event(&self.policy, event)?;
-                observer.observe(event, &resolved, &resolved.report(*decision))?;
+                observe(event, &resolved, &resolved.report(*decision))?;
             }
             if let Some(error) = failure.map(|error| Error::store(self.url, error)).or(window.error)
             {
@@ -136,19 +137,19 @@ struct EventsAhead {
 }
 
 impl EventsAhead {
+    /// Starts the thread. It ends with the trace, or soon after the receiver is dropped.
+    fn start(trace: Trace) -> Result<EventsAhead, Error> {
+        let (sender, events) = channel(2 * WINDOW);
+        let reader = thread::Builder::new()
+            .spawn(move || read(trace, &sender))
+            .map_err(|error| format!("cannot start a thread to read the trace: {error}"))?;
+        Ok(EventsAhead { events, reader })
+    }
+
     /// Notes about the trace, if it was read to its end.
     fn notes(self, is_read: bool) -> Vec<String> {
         if is_read { self.reader.join().unwrap_or_default() } else { Vec::new() }
     }
-}
-
-/// Starts the thread. It ends with the trace, or soon after the receiver is dropped.
-fn read_ahead(trace: Trace) -> Result<EventsAhead, Error> {
-    let (sender, events) = channel(2 * WINDOW);
-    let reader = thread::Builder::new().spawn(move || read(trace, &sender));
-    let reader =
-        reader.map_err(|error| format!("cannot start a thread to read the trace: {error}"))?;
-    Ok(EventsAhead { events, reader })
 }
 
 fn read(mut trace: Trace, listener: &Sender<Next>) -> Vec<String> {

@@ -9,6 +9,7 @@ use super::smallest::Sample;
 use crate::picture::Refusal;
 use crate::stage::Resolved;
 use crate::timeline::Timeline;
+use crate::trace::{Event, Op};
 
 const BINS: usize = 200;
 
@@ -95,17 +96,21 @@ impl Ledger {
         }
     }
 
-    /// Counts an event that is not a check. It changes what is left, so the sample cannot be played again.
-    pub(crate) fn add_other(&mut self) {
-        self.events += 1;
-        self.give_up_sample("the trace has more than checks");
+    /// Counts an event. What is not a check changes what is left, so the sample cannot be played again.
+    pub fn count(&mut self, event: &Event<'_>, resolved: &Resolved<'_>, decision: &Decision) {
+        if event.op == Op::Check {
+            self.add(&Checked { resolved, t_us: event.t_us, key: &event.key, decision });
+        } else {
+            self.events += 1;
+            self.give_up_sample("the trace has more than checks");
+        }
     }
 
     fn give_up_sample(&mut self, reason: &'static str) {
         (self.sample, self.no_sample) = (None, Some(reason));
     }
 
-    pub(crate) fn add(&mut self, checked: &Checked<'_>) {
+    fn add(&mut self, checked: &Checked<'_>) {
         let Checked { resolved, t_us, key, decision } = *checked;
         let resolution = resolved.resolution();
         let is_refused = checked.is_refused();

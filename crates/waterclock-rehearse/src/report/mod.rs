@@ -105,7 +105,7 @@ mod tests {
         for t_us in 0..checks {
             let event = Event::check(t_us, "k");
             let (resolved, decision) = stage.play(&event).unwrap();
-            ledger.add(&Checked { resolved: &resolved, t_us, key: "k", decision: &decision });
+            ledger.count(&event, &resolved, &decision);
         }
         Report::new(&policy, "a test", ledger, Vec::new(), reader).smallest.len()
     }
