@@ -13,9 +13,11 @@ use crate::progress::open_with_progress;
 
 /// Show what changes between the policies of two configurations and, with a trace or an access log, for which keys.
 ///
-/// waterclock diff old.toml new.toml --trace access.log --input combined
+/// Example: waterclock diff old.toml new.toml --trace access.log --input combined
 ///
-/// Both policies meet the same traffic. A policy that only one file has allows everything in the other. Exit code 0 if no policy changes, 1 if one does, 2 on errors.
+/// Both policies meet the same traffic. A policy that only one file has allows everything in the other.
+///
+/// Exit code 0 if no policy changes, 1 if one does, 2 on errors.
 #[derive(clap::Args)]
 pub(crate) struct Diff {
     /// The configuration in force

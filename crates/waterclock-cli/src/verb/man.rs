@@ -16,7 +16,7 @@ use crate::output::Failure;
 /// To read it: waterclock man | man -l -
 #[derive(clap::Args)]
 pub(crate) struct Man {
-    /// Where to put a page for every command, such as ~/.local/share/man/man1; it is made if need be
+    /// Where to put a page for every command, such as ~/.local/share/man/man1; created if it is missing
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print JSON: every page by its name, or with --dir the files that were written

@@ -21,8 +21,8 @@ use crate::progress::open_with_progress;
 ///
 /// Reads one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
-/// where key is "" by default, cost 1, and op one of check, peek, refund, reset and report; "tier" names a tier of
-/// the policy.
+///
+/// By default key is "" and cost 1; op is check, peek, refund, reset or report; "tier" names a tier of the policy.
 ///
 /// With --store redis://HOST the same trace runs through the scripts that decide in Redis, with the same answers. It
 /// runs under a private prefix, which is cleared at the end; other records are not touched.

@@ -27,7 +27,7 @@ pub(crate) struct Serve {
     /// The configuration [default: a demonstration]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How lines of the log look
+    /// The format of the log
     #[arg(long, value_enum, default_value_t = Format::Text)]
     log: Format,
     /// The same as --log json, and no banner

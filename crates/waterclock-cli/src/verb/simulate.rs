@@ -18,7 +18,7 @@ const DEFAULT: &str = "10/s";
 
 /// See what limits do to generated or recorded traffic, side by side, with a picture.
 ///
-/// waterclock simulate "100 per minute" "100 per minute sliding-window" --arrivals bursty --plot out.svg
+/// Example: waterclock simulate "100 per minute" "100 per minute sliding-window" --arrivals bursty --plot out.svg
 ///
 /// Without limits and without a file: every algorithm at ten per second. The same seed gives the same
 /// traffic. Virtual time starts at the Unix epoch.
@@ -39,8 +39,8 @@ pub(crate) struct Simulate {
     /// How requests come: steady, poisson, bursty, diurnal, herd, or as in this trace or access log
     #[arg(long, value_name = "SHAPE|FILE", default_value = "bursty")]
     arrivals: String,
-    /// Requests on average, such as "15/s" [default: half as many again as the first limit
-    /// allows, for each key]
+    /// Requests on average, such as "15/s" [default: 1.5 times what the first limit allows, for
+    /// each key]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// For how long, such as "30s" [default: ten of the first limit's periods]
@@ -49,10 +49,10 @@ pub(crate) struct Simulate {
     /// How many keys there are; the n-th asks 1/n as often as the first [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     keys: Option<u32>,
-    /// How often a refused client retries, each time after the advised wait
+    /// How many times a refused client retries, each time after the advised wait
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
-    /// Other random traffic of the same shape [default: 1]
+    /// The seed of generated traffic; the same seed gives the same traffic [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Draw the picture into this SVG file; - for standard output

@@ -21,7 +21,7 @@ use crate::output::{Failure, described, print_json, warn};
 pub(crate) struct Validate {
     /// The configuration [default: ./waterclock.toml]
     file: Option<PathBuf>,
-    /// The same, as the other commands take it
+    /// The same as FILE, as in the other commands
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
     /// Print the normalised policies and the rules as JSON

@@ -2,72 +2,72 @@
 
 use std::io::Write;
 
-use crate::support::Place;
+use crate::support::{Place, cases};
+
+/// Lines of a trace, each with its column and what is wrong there.
+const LINES: &str = r#"
+{"t_us":-1}
+=> 10: `t_us` must be a whole number from 0; found -1
+{"t_us":1.5}
+=> 11: `t_us` must be a whole number from 0; found 1.5
+{"t_us":4611686018427388}
+=> 24: `t_us` must be a whole number from 0 to 4611686018427387; found 4611686018427388
+{"t_us":99999999999999999999}
+=> 28: `t_us` must be a whole number from 0 to 4611686018427387; found 99999999999999999999
+{"t_us":1,"cost":-1}
+=> 19: `cost` must be a whole number from 0; found -1
+{"t_us":1,"cost":0.5}
+=> 20: `cost` must be a whole number from 0; found 0.5
+{"t_us":1,"cost":"x"}
+=> 20: `cost` must be a whole number from 0; found "x"
+{"t_us":1,"cost":null}
+=> 21: `cost` must be a whole number from 0; found null
+{"t_us":1,"cost":[1]}
+=> 18: `cost` must be a whole number from 0; found an array
+{"t_us":1,"cost":{"tokens":1}}
+=> 1: policy `p` counts `requests`, not `tokens`
+{"t_us":1,"cost":NaN}
+=> 18: `cost` must be a whole number from 0; found NaN
+{"t_us":1,"cost" : -Infinity}
+=> 21: `cost` must be a whole number from 0; found -Infinity
+{"t_us":1,"cost":18446744073709551616}
+=> 37: `cost` must be a whole number from 0 to 18446744073709551615; found 18446744073709551616
+{"t_us":1,"key":5}
+=> 17: `key` must be a string; found 5
+{"t_us":1,"op":true}
+=> 19: `op` must be a string; found true
+{"t_us":1,"kee":5}
+=> 15: unknown key `kee` in an event; did you mean `key`?
+{"t_us":1,"op":"chek"}
+=> 21: unknown op `chek` in an event; did you mean `check`?
+{"t_us":1,"op":"report","outcome":"ok"}
+=> 1: `report` needs a policy with an error-rate limit
+{"t_us":1,"op":"report"}
+=> 24: `report` needs an `outcome`, "ok" or "error"
+{"t_us":1,"outcome":"ok"}
+=> 25: `outcome` belongs to `report` only
+{"t_us":1,"t_us":1}
+=> 19: `t_us` is there twice in one event
+{}
+=> 2: an event needs `t_us`
+[]
+=> 1: a line must be an event such as {"t_us": 0, "key": "alice"}; found an array
+{"t_us":1
+=> 9: this line is not JSON; write an event such as {"t_us": 0, "key": "alice"}
+t_us=1
+=> 2: this line is not JSON; write an event such as {"t_us": 0, "key": "alice"}
+{"t_us":1,"key":NaN}
+=> 17: this line is not JSON; write an event such as {"t_us": 0, "key": "alice"}
+{"t_us":1} {}
+=> 12: one event per line; nothing may follow it
+{"t_us":1},
+=> 11: one event per line; nothing may follow it
+"#;
 
 #[test]
 fn lines() {
     let place = Place::with_limits("\"3/s\"");
-    let cases = [
-        ("{\"t_us\":-1}", "10: `t_us` must be a whole number from 0; found -1"),
-        ("{\"t_us\":1.5}", "11: `t_us` must be a whole number from 0; found 1.5"),
-        (
-            "{\"t_us\":4611686018427388}",
-            "24: `t_us` must be a whole number from 0 to 4611686018427387; found 4611686018427388",
-        ),
-        (
-            "{\"t_us\":99999999999999999999}",
-            "28: `t_us` must be a whole number from 0 to 4611686018427387; found 99999999999999999999",
-        ),
-        ("{\"t_us\":1,\"cost\":-1}", "19: `cost` must be a whole number from 0; found -1"),
-        ("{\"t_us\":1,\"cost\":0.5}", "20: `cost` must be a whole number from 0; found 0.5"),
-        ("{\"t_us\":1,\"cost\":\"x\"}", "20: `cost` must be a whole number from 0; found \"x\""),
-        ("{\"t_us\":1,\"cost\":null}", "21: `cost` must be a whole number from 0; found null"),
-        ("{\"t_us\":1,\"cost\":[1]}", "18: `cost` must be a whole number from 0; found an array"),
-        ("{\"t_us\":1,\"cost\":{\"tokens\":1}}", "1: policy `p` counts `requests`, not `tokens`"),
-        ("{\"t_us\":1,\"cost\":NaN}", "18: `cost` must be a whole number from 0; found NaN"),
-        (
-            "{\"t_us\":1,\"cost\" : -Infinity}",
-            "21: `cost` must be a whole number from 0; found -Infinity",
-        ),
-        (
-            "{\"t_us\":1,\"cost\":18446744073709551616}",
-            "37: `cost` must be a whole number from 0 to 18446744073709551615; found 18446744073709551616",
-        ),
-        ("{\"t_us\":1,\"key\":5}", "17: `key` must be a string; found 5"),
-        ("{\"t_us\":1,\"op\":true}", "19: `op` must be a string; found true"),
-        ("{\"t_us\":1,\"kee\":5}", "15: unknown key `kee` in an event; did you mean `key`?"),
-        (
-            "{\"t_us\":1,\"op\":\"chek\"}",
-            "21: unknown op `chek` in an event; did you mean `check`?",
-        ),
-        (
-            "{\"t_us\":1,\"op\":\"report\",\"outcome\":\"ok\"}",
-            "1: `report` needs a policy with an error-rate limit",
-        ),
-        ("{\"t_us\":1,\"op\":\"report\"}", "24: `report` needs an `outcome`, \"ok\" or \"error\""),
-        ("{\"t_us\":1,\"outcome\":\"ok\"}", "25: `outcome` belongs to `report` only"),
-        ("{\"t_us\":1,\"t_us\":1}", "19: `t_us` is there twice in one event"),
-        ("{}", "2: an event needs `t_us`"),
-        (
-            "[]",
-            "1: a line must be an event such as {\"t_us\": 0, \"key\": \"alice\"}; found an array",
-        ),
-        (
-            "{\"t_us\":1",
-            "9: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
-        ),
-        (
-            "t_us=1",
-            "2: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
-        ),
-        (
-            "{\"t_us\":1,\"key\":NaN}",
-            "17: this line is not JSON; write an event such as {\"t_us\": 0, \"key\": \"alice\"}",
-        ),
-        ("{\"t_us\":1} {}", "12: one event per line; nothing may follow it"),
-        ("{\"t_us\":1},", "11: one event per line; nothing may follow it"),
-    ];
-    for (line, expected) in cases {
+    for (line, expected) in cases(LINES) {
         let run = place
             .run_with_input(&["replay", "--format", "jsonl"], &format!("{{\"t_us\":0}}\n{line}\n"));
         assert_eq!(run.code, Some(2), "{line}");

@@ -16,8 +16,7 @@ fn every_command_has_it() {
 
 #[test]
 fn a_limit_explained() {
-    let run = Place::new().run(&["explain", "100 per minute", "--json"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = Place::new().run(&["explain", "100 per minute", "--json"]).ok();
     let said = run.json();
     assert_eq!(said["policy"], "example");
     let numbers = json!({"name": "gcra", "algorithm": "gcra", "limit": 100, "per_us": 60_000_000, "capacity": 100});
@@ -50,8 +49,7 @@ fn a_policy_explained() {
         ),
     ];
     for (limit, field, expected) in cases {
-        let run = Place::with_limits(limit).run(&["explain", "--json"]);
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{limit}");
+        let run = Place::with_limits(limit).run(&["explain", "--json"]).ok();
         assert_eq!(run.json()["story"][field], expected, "{}", run.stdout);
     }
 }
@@ -69,8 +67,7 @@ fn an_import_with_its_warnings() {
     let yaml = "domain: d\ndescriptors:\n  - key: k\n    detailed_metric: true\n    rate_limit: { unit: second, requests_per_unit: 5 }\n";
     let place = Place::new().file("a.yaml", yaml);
     let plain = place.run(&["import", "a.yaml"]);
-    let run = place.run(&["import", "--json", "a.yaml"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = place.run(&["import", "--json", "a.yaml"]).ok();
     let said = run.json();
     assert_eq!(said["toml"], plain.stdout);
     let warning = said["warnings"][0].as_str().unwrap();

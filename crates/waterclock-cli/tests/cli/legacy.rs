@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Place;
+use crate::support::{Place, cases};
 
 fn told(numbers: &str) -> Value {
     let place =
@@ -46,44 +46,49 @@ fn disabled() {
     }
 }
 
+/// Numbers of an old limit, each with the complaint about them.
+const WRONG: &str = r#"
+max = 0, duration = 1000
+=> `max` must be at least 1; found 0
+max = -3, duration = 1000
+=> `max` must not be negative; found -3
+max = 3, duration = -1
+=> `duration` must not be negative; found -1
+max = 3, duration = 1000, min_interval = -1
+=> `min_interval` must not be negative; found -1
+max = 3, duration = nan
+=> `duration` must be a finite number of at most 18 digits; found nan
+max = 3, duration = 1000, limit = 3
+=> `limit` does not belong to `legacy`, which takes `max`, `duration`, `min_interval`, `size`, `drip_rate` and `drip_size`
+max = 3, duration = 1000, minInterval = 3
+=> unknown key `minInterval` in a `legacy` limit; did you mean `min_interval`?
+size = 0.5
+=> `size` must be at least 1; found 0.5
+size = 0
+=> `size` must be at least 1; found 0
+size = -1
+=> `size` must not be negative; found -1
+size = nan
+=> `size` must be a finite number of at most 18 digits; found nan
+size = inf
+=> `size` must be a finite number of at most 18 digits; found inf
+size = 1, drip_rate = 0.9
+=> `drip_rate` must be at least 1; found 0.9
+size = 1, drip_rate = "1us"
+=> `drip_rate` must be at least 1 ms; found "1us"
+size = 1, drip_size = 0
+=> `drip_size` must be at least 1; found 0
+size = 1, drip_size = -inf
+=> `drip_size` must not be negative; found -inf
+drip_rate = 100
+=> a `legacy` limit needs `size`, such as 10
+size = 1, max = 5
+=> `max` cannot be used with `size`; an old limit has `max` and `duration`, or `size`
+"#;
+
 #[test]
 fn wrong() {
-    let cases = [
-        ("max = 0, duration = 1000", "`max` must be at least 1; found 0"),
-        ("max = -3, duration = 1000", "`max` must not be negative; found -3"),
-        ("max = 3, duration = -1", "`duration` must not be negative; found -1"),
-        (
-            "max = 3, duration = 1000, min_interval = -1",
-            "`min_interval` must not be negative; found -1",
-        ),
-        (
-            "max = 3, duration = nan",
-            "`duration` must be a finite number of at most 18 digits; found nan",
-        ),
-        (
-            "max = 3, duration = 1000, limit = 3",
-            "`limit` does not belong to `legacy`, which takes `max`, `duration`, `min_interval`, `size`, `drip_rate` and `drip_size`",
-        ),
-        (
-            "max = 3, duration = 1000, minInterval = 3",
-            "unknown key `minInterval` in a `legacy` limit; did you mean `min_interval`?",
-        ),
-        ("size = 0.5", "`size` must be at least 1; found 0.5"),
-        ("size = 0", "`size` must be at least 1; found 0"),
-        ("size = -1", "`size` must not be negative; found -1"),
-        ("size = nan", "`size` must be a finite number of at most 18 digits; found nan"),
-        ("size = inf", "`size` must be a finite number of at most 18 digits; found inf"),
-        ("size = 1, drip_rate = 0.9", "`drip_rate` must be at least 1; found 0.9"),
-        ("size = 1, drip_rate = \"1us\"", "`drip_rate` must be at least 1 ms; found \"1us\""),
-        ("size = 1, drip_size = 0", "`drip_size` must be at least 1; found 0"),
-        ("size = 1, drip_size = -inf", "`drip_size` must not be negative; found -inf"),
-        ("drip_rate = 100", "a `legacy` limit needs `size`, such as 10"),
-        (
-            "size = 1, max = 5",
-            "`max` cannot be used with `size`; an old limit has `max` and `duration`, or `size`",
-        ),
-    ];
-    for (numbers, expected) in cases {
+    for (numbers, expected) in cases(WRONG) {
         let run = Place::with_limits(&format!("{{ algorithm = \"legacy\", {numbers} }}"))
             .run(&["validate"]);
         assert_eq!(run.code, Some(2), "{numbers}");

@@ -28,8 +28,7 @@ fn what_was_charged_stays_charged() {
     let server = RedisServer::start();
     let place = place(&at(&server), "deny");
     let check = |arguments: &[&str]| place.run(&[&["check", "p"], arguments].concat());
-    let first = check(&["alice", "--cost", "4", "--json"]);
-    assert_eq!((first.code, first.stderr.as_str()), (Some(0), ""));
+    let first = check(&["alice", "--cost", "4", "--json"]).ok();
     assert_eq!(told(&first), json!([true, 10, 6, "authoritative"]));
     assert_eq!(
         told(&check(&["alice", "--cost", "4", "--json"])),
@@ -171,7 +170,7 @@ fn a_store_that_hangs() {
     server.pause();
     let denied = place(&at(&server), "deny").run(&["check", "p", "alice"]);
     assert_eq!((denied.code, denied.stdout.as_str()), (Some(2), ""));
-    assert!(denied.stderr.contains("the store failed (timeout)"), "{}", denied.stderr);
+    denied.warns("the store failed (timeout)");
     let local = place(&at(&server), "local").run(&["check", "p", "alice", "--json"]);
     assert_eq!((local.code, told(&local)), (Some(0), json!([true, 10, 9, "local"])));
     server.resume();

@@ -124,8 +124,7 @@ fn a_reader_that_has_seen_enough_leaves_nothing_behind() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("{\"t_us\":0,"), "{first}");
-    let run = Run::from(child.wait_with_output().unwrap());
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    Run::from(child.wait_with_output().unwrap()).ok();
     assert_empty(&server);
 }
 

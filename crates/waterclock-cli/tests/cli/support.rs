@@ -9,12 +9,43 @@ use serde_json::Value;
 
 /// What a run of the binary left behind.
 pub(crate) struct Run {
+    /// The command line, for failing tests.
+    command: String,
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Run {
+    /// The run, which must have succeeded without a word on standard error.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Run {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.command);
+        self
+    }
+
+    /// Asserts that standard output contains all of this.
+    #[track_caller]
+    pub(crate) fn says(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.stdout.contains(part), "{}: {part}\n{}", self.command, self.stdout);
+        }
+    }
+
+    /// Asserts that standard error contains this.
+    #[track_caller]
+    pub(crate) fn warns(&self, part: &str) {
+        assert!(self.stderr.contains(part), "{}: {part}\n{}", self.command, self.stderr);
+    }
+
+    /// Asserts that it failed with one line on standard error that contains this, and nothing on standard output.
+    #[track_caller]
+    pub(crate) fn fails(&self, part: &str) {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(2), ""), "{}", self.command);
+        assert_eq!(self.stderr.lines().count(), 1, "{}", self.stderr);
+        self.warns(part);
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
@@ -28,6 +59,7 @@ impl Run {
 impl From<Output> for Run {
     fn from(output: Output) -> Run {
         Run {
+            command: String::new(),
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -73,6 +105,11 @@ impl Place {
         self.directory.join(name).display().to_string()
     }
 
+    /// The text of a file.
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.directory.join(name)).unwrap()
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         self.run_with_input(arguments, "")
     }
@@ -107,9 +144,7 @@ impl Place {
 
     /// The lines of a replay that must succeed.
     pub(crate) fn replay(&self, trace: &str) -> Vec<Value> {
-        let run = self.run_with_input(&["replay", "--policy", "p", "--format", "jsonl"], trace);
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
-        run.lines()
+        self.run_with_input(&["replay", "--policy", "p", "--format", "jsonl"], trace).ok().lines()
     }
 }
 
@@ -121,13 +156,25 @@ fn finish(command: &mut Command, input: &[u8]) -> Run {
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    Run::from(output)
+    Run { command: format!("{command:?}"), ..Run::from(output) }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// A table of cases: the lines of an input, then `=> ` and what is expected.
+pub(crate) fn cases(table: &str) -> Vec<(String, &str)> {
+    let (mut cases, mut input) = (Vec::new(), Vec::new());
+    for line in table.lines().skip(1) {
+        match line.strip_prefix("=> ") {
+            Some(expected) => cases.push((std::mem::take(&mut input).join("\n"), expected)),
+            None => input.push(line),
+        }
+    }
+    cases
 }
 
 /// What a picture says when it is pointed at. It must be well-formed.

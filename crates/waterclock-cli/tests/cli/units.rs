@@ -144,7 +144,7 @@ fn it_is_explained_and_simulated() {
     let one =
         place.run(&["simulate", "--policy", "llm", "--cost", "3", "--rate", "10/s", "--for", "2s"]);
     assert_eq!(one.code, Some(2));
-    assert!(one.stderr.contains("name them in the cost"), "{}", one.stderr);
+    one.warns("name them in the cost");
 }
 
 /// Taking a unit away is rehearsed as adding one is.
@@ -158,11 +158,11 @@ fn a_unit_comes_or_goes() {
     {
         let run = place.run(&["diff", old, new, "--trace", "t.jsonl"]);
         assert_eq!(run.code, Some(1), "{}", run.stderr);
-        assert!(run.stdout.contains(changes), "{}", run.stdout);
+        run.says(&[changes]);
     }
     let words = "{\"t_us\":0,\"cost\":{\"words\":1}}\n";
     let run = place.file("w.jsonl", words).run(&["diff", "a.toml", "b.toml", "--trace", "w.jsonl"]);
-    assert!(run.stderr.contains("not `words`"), "{}", run.stderr);
+    run.warns("not `words`");
 }
 
 /// Reset and peek need no cost.
@@ -184,7 +184,7 @@ fn a_reset_has_no_cost() {
     let remaining: Vec<_> = decided.iter().map(|line| line["remaining"].clone()).collect();
     assert_eq!(remaining, [0, 0, 9, 9]);
     let run = Place::with_config(&config).run_with_input(&["replay"], "{\"t_us\":0}\n");
-    assert!(run.stderr.contains("name them in the cost"), "{}", run.stderr);
+    run.warns("name them in the cost");
     let run = Place::with_config(&config)
         .run_with_input(&["replay"], "{\"t_us\":0,\"cost\":{\"bytes\":-1}}\n");
     let complaint = "<stdin>:1:28: the numbers of a cost must be whole and from 0; found -1";

@@ -17,18 +17,10 @@ fn the_sample_of_the_manual() {
     let place = Place::with_config(SAMPLE);
     let run = place.run(&["validate", "waterclock.toml"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert!(
-        run.stdout.contains("10 requests per 1 s on average and up to 20 at once"),
-        "{}",
-        run.stdout
-    );
-    assert!(run.stdout.contains("bound: at most 1000 in any 1 h."), "{}", run.stdout);
-    assert!(
-        run.stdout.contains("  tier pro: the same budget, scaled by factor 0.5."),
-        "{}",
-        run.stdout
-    );
-    assert!(run.stdout.contains("  tier staff: no limits;"), "{}", run.stdout);
+    run.says(&["10 requests per 1 s on average and up to 20 at once"]);
+    run.says(&["bound: at most 1000 in any 1 h."]);
+    run.says(&["  tier pro: the same budget, scaled by factor 0.5."]);
+    run.says(&["  tier staff: no limits;"]);
     assert!(!run.stderr.contains("not applied"), "{}", run.stderr);
     let json = place.run(&["validate", "--json"]).json();
     let expected = json!({ "mode": "binary", "key": ["client_ip", "user"], "exempt": ["10.0.0.0/8"],

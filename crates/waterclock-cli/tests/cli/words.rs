@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 use crate::support::{Place, Run};
 
 fn run(arguments: &[&str]) -> Run {
-    let run = Place::new().run(arguments);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+    let run = Place::new().run(arguments).ok();
     run
 }
 
@@ -114,20 +113,19 @@ fn bash_completes_with_it() {
 }
 
 #[test]
-fn completions_for_machines_and_for_nobody() {
+fn completions_as_json_and_for_an_unknown_shell() {
     let said = run(&["completions", "fish", "--json"]).json();
     assert_eq!(said["shell"], "fish");
     assert!(said["script"].as_str().unwrap().contains("complete -c waterclock"));
-    let nobody = Place::new().run(&["completions", "tcsh"]);
-    assert_eq!(nobody.code, Some(2));
-    assert!(nobody.stderr.contains("'tcsh'"), "{}", nobody.stderr);
+    let unknown = Place::new().run(&["completions", "tcsh"]);
+    assert_eq!(unknown.code, Some(2));
+    unknown.warns("'tcsh'");
 }
 
 #[test]
 fn a_page_for_every_command() {
     let place = Place::new();
-    let run = place.run(&["man", "--dir", "deep/man1"]);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = place.run(&["man", "--dir", "deep/man1"]).ok();
     assert_eq!(run.stdout.lines().count(), 1 + commands().len());
     for command in commands() {
         let page =

@@ -18,7 +18,7 @@ pub(crate) const ENTER: &str = "\u{e007}";
 pub(crate) const SPACE: &str = " ";
 pub(crate) const DOWN: &str = "\u{e015}";
 
-/// What Chromium is started with: nothing that talks to hosts of its own accord, and no page that thinks nobody
+/// What Chromium is started with: nothing that talks to hosts of its own accord, and no page that thinks no user
 /// looks at it because the machine is busy.
 const ARGUMENTS: [&str; 12] = [
     "--headless",

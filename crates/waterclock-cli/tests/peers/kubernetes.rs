@@ -26,7 +26,7 @@ fn documents() -> Vec<Value> {
 }
 
 #[test]
-fn the_pod_serves_whoever_has_a_token() {
+fn the_pod_serves_clients_with_a_token() {
     let documents = documents();
     let of_kind = |kind: &str| {
         let found = documents.iter().find(|document| document["kind"] == kind);

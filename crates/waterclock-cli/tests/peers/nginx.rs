@@ -55,7 +55,7 @@ fn leaves_a_refusal_of_the_origin_alone() {
 }
 
 #[test]
-fn answers_questions_about_policies_to_nobody_outside() {
+fn answers_no_questions_about_policies_from_outside() {
     let edge = Edge::start(nginx);
     assert_eq!(edge.get(Visitor::at(2), "/_waterclock/login").status, 404);
 }

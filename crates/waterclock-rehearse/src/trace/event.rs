@@ -8,7 +8,7 @@ use waterclock::{Cost, CostError, Outcome, Policy, Verb};
 pub struct Event<'a> {
     /// Microseconds since the Unix epoch.
     pub t_us: u64,
-    /// Whose budget is asked about.
+    /// The key to charge.
     pub key: Cow<'a, str>,
     /// How much is asked for; none for the verb's default.
     pub cost: Option<Cost>,

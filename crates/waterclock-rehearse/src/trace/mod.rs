@@ -24,7 +24,7 @@ use crate::Error;
 #[command(next_help_heading = "Access logs")]
 pub struct Reading {
     /// The format of the input: a trace or an access log; gzip is detected
-    #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = Format::Trace)]
+    #[arg(id = "input", long, value_enum, value_name = "FORMAT", default_value_t = Format::Trace)]
     pub format: Format,
     /// The key of a line, such as `client_ip + " " + segments(path, 1)` [default: the fields of the policy's key, or
     /// the address]
@@ -49,7 +49,7 @@ pub struct Reading {
     /// Spread the lines of a second evenly over it, where times are whole seconds
     #[arg(long)]
     pub spread: bool,
-    /// Stop at the first line that cannot be read, instead of counting it
+    /// Stop at the first line that cannot be read, instead of skipping it
     #[arg(long)]
     pub strict: bool,
     /// What separates the columns of a CSV file: one character, or tab [default: ,]

@@ -21,7 +21,7 @@ use crate::server::Access;
 
 /// Load a running server and measure how fast it answers.
 ///
-/// waterclock bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380;
+/// Examples: waterclock bench http://127.0.0.1:8080, grpc://127.0.0.1:8081 or redis://127.0.0.1:6380;
 /// with TLS https://…, grpcs://… or rediss://…
 ///
 /// Every connection sends its next request when it has an answer. With --rate, requests are due at fixed times instead,

@@ -20,7 +20,7 @@ use crate::output::{Failure, described, print_json};
 
 /// Explain a limit: its numbers, what happens to a burst, when to retry.
 ///
-/// waterclock explain "100 per minute", or waterclock explain -c FILE --policy NAME
+/// Examples: waterclock explain "100 per minute", or waterclock explain -c FILE --policy NAME
 #[derive(clap::Args)]
 pub(crate) struct Explain {
     /// A limit in a few words, such as "10/s" or "1000/1h sliding-window"

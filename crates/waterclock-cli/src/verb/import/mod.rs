@@ -20,7 +20,7 @@ use crate::output::Failure;
 /// that sends it the same descriptors. Comments say what has no counterpart.
 #[derive(clap::Args)]
 pub(crate) struct Import {
-    /// The YAML files; those of one domain are put together
+    /// The YAML files; files of the same domain are merged
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print JSON: the file as `toml`, and what has no counterpart as `warnings`

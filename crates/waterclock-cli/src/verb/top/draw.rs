@@ -139,7 +139,7 @@ fn selected(view: &View) -> String {
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
     let line = match &view.away {
         Some(sentence) => Line::styled(format!("UNREACHABLE, retrying: {sentence}"), palette.bad()),
-        None => Line::styled("q end   ↑↓ select   s sort   p pause   ? help", palette.faint()),
+        None => Line::styled("q quit   ↑↓ select   s sort   p pause   ? help", palette.faint()),
     };
     frame.render_widget(line, area);
 }

@@ -11,9 +11,7 @@ const GRPC: [&str; 4] = ["--domain", "d", "--descriptor", "user={key}"];
 #[track_caller]
 fn complains(url: &str, arguments: &[&str], sentence: &str) {
     let run = bench(url, &[arguments, &["--duration", "1s"]].concat());
-    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{url} {arguments:?}");
-    assert!(run.stderr.contains(sentence), "{url} {arguments:?}: {}", run.stderr);
-    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    run.fails(sentence);
 }
 
 #[test]
@@ -32,11 +30,11 @@ fn faces_taken_for_others() {
 }
 
 #[test]
-fn nobody_and_others() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    complains(&format!("http://{nobody}"), &[], "cannot be reached: Connection refused");
-    complains(&format!("redis://{nobody}"), &[], "cannot be reached: Connection refused");
-    complains(&format!("grpc://{nobody}"), &GRPC, "cannot be reached: Connection refused");
+fn closed_ports_and_other_machines() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    complains(&format!("http://{closed}"), &[], "cannot be reached: Connection refused");
+    complains(&format!("redis://{closed}"), &[], "cannot be reached: Connection refused");
+    complains(&format!("grpc://{closed}"), &GRPC, "cannot be reached: Connection refused");
     complains("http://192.0.2.1:80", &[], "is not a loopback address; use --remote");
     complains("http://0.0.0.0:80", &[], "is not a loopback address; use --remote");
     complains("https://192.0.2.1", &[], "is not a loopback address; use --remote");
@@ -56,7 +54,7 @@ fn questions_that_make_no_sense() {
     complains(&grpc, &["--domain", "d", "--descriptor", "=x"], "must be NAME=VALUE");
     complains(&http, &["--face", "redis"], "--face redis contradicts \"http://\"");
     let long = bench(&http, &["--duration", "2h"]);
-    assert!(long.stderr.contains("--duration must be at most 1h"), "{}", long.stderr);
+    long.warns("--duration must be at most 1h");
 }
 
 #[test]
@@ -64,15 +62,14 @@ fn the_face_may_be_named_apart() {
     let serving = serve();
     let address = serving.url("resp").replace("redis://", "");
     for url in [&address, &format!("REDIS://{address}")] {
-        let run = bench(url, &["--face", "redis", "--policy", "wide", "--requests", "10"]);
-        assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{url}");
+        bench(url, &["--face", "redis", "--policy", "wide", "--requests", "10"]).ok();
     }
 }
 
 #[test]
 fn loopback_in_other_words() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    complains(&format!("http://[::ffff:127.0.0.1]:{nobody}"), &[], "cannot be reached: ");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    complains(&format!("http://[::ffff:127.0.0.1]:{closed}"), &[], "cannot be reached: ");
 }
 
 #[test]
@@ -101,16 +98,11 @@ fn tokens() {
         let rest: &[&str] = if face == "grpc" { &GRPC } else { &["--policy", "wide"] };
         let run =
             |file: &[&str]| place.run(&[&["bench", &*url, "--requests", "5"], rest, file].concat());
-        let right = run(&["--token-file", "right"]);
-        assert_eq!((right.code, right.stderr.as_str()), (Some(0), ""), "{face}");
+        run(&["--token-file", "right"]).ok();
         for file in [&["--token-file", "wrong"][..], &[]] {
             let wrong = run(file);
             assert_eq!(wrong.code, Some(2), "{face} {file:?}");
-            assert!(
-                wrong.stderr.contains("put the token into WATERCLOCK_TOKEN"),
-                "{}",
-                wrong.stderr
-            );
+            wrong.warns("put the token into WATERCLOCK_TOKEN");
             assert_eq!(wrong.stderr.lines().count(), 1, "{}", wrong.stderr);
         }
     }

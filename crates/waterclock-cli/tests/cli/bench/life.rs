@@ -27,8 +27,7 @@ fn an_interrupt_still_reports() {
         sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let run = Run::from(child.wait_with_output().unwrap());
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = Run::from(child.wait_with_output().unwrap()).ok();
     let report = run.json();
     assert_eq!(report["interrupted"], true);
     assert_eq!(pair(&report), counted(&serving, "wide", "resp"));
@@ -42,8 +41,7 @@ fn a_server_that_goes_away() {
     serving.until("it is loaded", |serving| counted(serving, "wide", "http").0 > 0);
     serving.signal(Signal::KILL);
     serving.ended();
-    let run = Run::from(child.wait_with_output().unwrap());
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = Run::from(child.wait_with_output().unwrap()).ok();
     let report = run.json();
     assert!(report["allowed"].as_u64().unwrap() > 0, "{report}");
     assert!(report["errors"].as_u64().unwrap() > 0, "{report}");

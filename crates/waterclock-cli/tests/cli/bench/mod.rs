@@ -25,8 +25,7 @@ fn bench(url: &str, arguments: &[&str]) -> Run {
 
 /// The report of a run that must succeed.
 fn report(url: &str, arguments: &[&str]) -> Value {
-    let run = bench(url, &[arguments, &["--json"]].concat());
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{url} {arguments:?}");
+    let run = bench(url, &[arguments, &["--json"]].concat()).ok();
     run.json()
 }
 

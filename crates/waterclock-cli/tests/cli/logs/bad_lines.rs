@@ -29,7 +29,7 @@ fn they_are_counted_and_the_first_is_shown() {
 }
 
 #[test]
-fn they_stop_who_is_strict() {
+fn strict_replays_stop_at_them() {
     let run = replay(&place(), &["--input", "combined", "--strict", "access.log"], "");
     assert_eq!(run.code, Some(2));
     assert_eq!(run.stderr, "access.log:2: there is no request in quotes in this line\n");
@@ -62,7 +62,7 @@ fn a_field_that_no_line_has() {
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert_eq!(
         run.stderr,
-        "<stdin>:1: there is no `usr` in this line, which --key needs; or_else(usr, …) mends that; \
+        "<stdin>:1: there is no `usr` in this line, which --key needs; set a default with or_else(usr, …); \
          none of 2 lines can be read; the fields of the first are \"time, user\"\n"
     );
 }
@@ -75,7 +75,7 @@ fn an_expression_that_no_line_can_answer() {
         (["--cost", "number(path)"], "--cost: \"/\" is not a number"),
         (
             ["--key", "user"],
-            "there is no `user` in this line, which --key needs; or_else(user, …) mends that",
+            "there is no `user` in this line, which --key needs; set a default with or_else(user, …)",
         ),
     ];
     for (flags, why) in cases {
@@ -99,11 +99,12 @@ fn what_a_line_lacks() {
         first.unwrap_or_else(|| panic!("{}", run.stderr)).trim_end().to_owned()
     };
     let user = &["--key", "user", "--cost", "n"];
-    let missing = "there is no `user` in this line, which --key needs; or_else(user, …) mends that";
+    let missing =
+        "there is no `user` in this line, which --key needs; set a default with or_else(user, …)";
     assert_eq!(why(user, r#"{"time":2,"n":1}"#), missing);
     assert_eq!(
         why(user, r#"{"time":2,"user":"u"}"#),
-        "there is no `n` in this line, which --cost needs; or_else(n, …) mends that"
+        "there is no `n` in this line, which --cost needs; set a default with or_else(n, …)"
     );
     assert_eq!(why(user, r#"{"time":2,"user":"u","n":"x"}"#), "--cost: \"x\" is not a number");
     assert_eq!(
@@ -116,7 +117,7 @@ fn what_a_line_lacks() {
     );
     assert_eq!(
         why(user, r#"{"user":"u","n":1}"#),
-        "there is no time in this line: `t_us` or `time` or `timestamp` or `ts` or `@timestamp` or `date` is missing; --time names the field"
+        "there is no time in this line: `t_us` or `time` or `timestamp` or `ts` or `@timestamp` or `date` is missing; name the field with --time"
     );
     assert!(
         why(user, r#"{"time":"noon","user":"u","n":1}"#)

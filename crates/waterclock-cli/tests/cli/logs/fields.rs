@@ -112,7 +112,7 @@ fn keys_of_the_policy() {
     let run = replay(&with_key("[\"tenant\"]"), COMBINED, log);
     assert_eq!(
         run.stderr,
-        "warning: policy `p` makes its keys of tenant, which the log does not have: the key is client_ip; --key names another\n"
+        "warning: policy `p` forms its keys from tenant, which the log does not have: the key is client_ip; choose another with --key\n"
     );
     assert_eq!(told(&run)[0][1], "192.0.2.1");
 }
@@ -124,7 +124,10 @@ fn keys_of_logs_without_addresses() {
         [json!([1_000_000, "7", 1])]
     );
     let run = replay(&place(), &["--input", "csv", "--no-header", "--time", "f2"], "a,1\nb,2\n");
-    assert_eq!(run.stderr, "warning: all lines have the same key; --key tells them apart\n");
+    assert_eq!(
+        run.stderr,
+        "warning: all lines have the same key; give each client its own with --key\n"
+    );
     assert_eq!(told(&run), [json!([1_000_000, "", 1]), json!([2_000_000, "", 1])]);
 }
 
@@ -231,7 +234,7 @@ fn mistakes_are_told_before_a_line_is_read() {
     for (flags, expected) in cases {
         let run = replay(&place(), flags, log());
         assert_eq!(run.code, Some(2), "{flags:?}");
-        assert!(run.stderr.contains(expected), "{flags:?}: {}", run.stderr);
+        run.warns(expected);
         assert_eq!(run.stdout, "");
     }
 }

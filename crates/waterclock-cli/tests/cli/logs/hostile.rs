@@ -39,7 +39,7 @@ fn lines_of_endless_length() {
             "the first is <stdin>:{}: this line is longer than 1048576 bytes",
             if kind == "csv" { 3 } else { 2 }
         );
-        assert!(run.stderr.contains(&said), "{}", run.stderr);
+        run.warns(&said);
         assert_eq!(run.lines().len(), 2);
     }
     // And one that never ends at all.
@@ -111,8 +111,8 @@ fn complaints_that_quote_the_file() {
     }
 }
 
-/// The first quote begins the request: a user cannot bring a time along. Nor can a client be charged to
-/// whose address it asks for as a host.
+/// The first quote begins the request: a user name cannot bring a time along. Nor does a client charge another by asking
+/// for its address as a host.
 #[test]
 fn forged_fields() {
     let log =
@@ -129,8 +129,8 @@ fn bytes_that_are_no_text() {
     let mut log = line(1, "a", "GET / HTTP/1.1", "200 5").into_bytes();
     log.extend_from_slice(b"\xff\xfe - - [01/Jan/1970:00:00:02 +0000] \"\xf0\x28 / HTTP/1.1\" 200 5 \"\0\" \"\x1b[2J\"\n");
     let run =
-        replay(&place(), &["--input", "combined", "--key", "client_ip + or_else(agent, '')"], &log);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+        replay(&place(), &["--input", "combined", "--key", "client_ip + or_else(agent, '')"], &log)
+            .ok();
     assert_eq!(told(&run)[1][1], "\u{fffd}\u{fffd}\u{1b}[2J");
     // A complaint shows it in a form that no terminal obeys.
     let run = replay(&place(), &["--input", "csv", "--key", "'k'"], "time\n1\n\x1b[2J\n");
@@ -156,13 +156,13 @@ fn quotes_that_nothing_closes() {
             "1 of {} lines were skipped, the first is <stdin>:3: a quote at the start of a column is never closed",
             read + 2
         );
-        assert!(run.stderr.contains(&said), "{}", run.stderr);
+        run.warns(&said);
         assert_eq!(run.lines().len(), read + 1);
     }
     // Each of them looks for its end in vain.
     let csv = format!("time,who\n1,a\n{}2,b\nx\n", "2,\"b\n".repeat(301));
     let run = replay(&place(), &["--input", "csv", "--key", "who"], &csv);
-    assert!(run.stderr.contains("302 of 304 lines were skipped"), "{}", run.stderr);
+    run.warns("302 of 304 lines were skipped");
 }
 
 /// Two numbers that no float tells apart.
@@ -190,6 +190,6 @@ fn noise() {
         }
         let run = replay(&place(), &["--input", kind, "--key", "'k'"], &log);
         assert_eq!(run.code, Some(0), "{kind}: {}", run.stderr);
-        assert!(run.stderr.contains("lines were skipped"), "{}", run.stderr);
+        run.warns("lines were skipped");
     }
 }

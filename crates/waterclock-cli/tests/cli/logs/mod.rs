@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::support::{Place, Run};
 
 /// A line of a combined log so many seconds into the epoch's first hour.
-fn line(second: u32, who: &str, request: &str, rest: &str) -> String {
+fn line(second: u32, client: &str, request: &str, rest: &str) -> String {
     let (minute, second) = (second / 60, second % 60);
-    format!("{who} - - [01/Jan/1970:00:{minute:02}:{second:02} +0000] \"{request}\" {rest}\n")
+    format!("{client} - - [01/Jan/1970:00:{minute:02}:{second:02} +0000] \"{request}\" {rest}\n")
 }
 
 /// A replay that prints every decision.
@@ -25,8 +25,7 @@ fn replay(place: &Place, flags: &[&str], input: impl AsRef<[u8]>) -> Run {
 /// Time, key and cost of each event of a replay that must succeed in silence.
 #[track_caller]
 fn events(place: &Place, flags: &[&str], input: impl AsRef<[u8]>) -> Vec<Value> {
-    let run = replay(place, flags, input);
-    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let run = replay(place, flags, input).ok();
     told(&run)
 }
 

@@ -107,7 +107,7 @@ fn a_server_that_goes_and_comes_back() {
         &["serve", "-c", "waterclock.toml"],
         &[("WATERCLOCK_HTTP", &address)],
     );
-    terminal.until("it is back", |screen| screen.contains("q end"));
+    terminal.until("it is back", |screen| screen.contains("q quit"));
     terminal.press("q");
     assert_eq!(terminal.ended(), Some(0));
 }

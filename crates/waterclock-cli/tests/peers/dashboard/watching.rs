@@ -6,7 +6,7 @@ use super::traffic::{Traffic, by_resp, check_by_http};
 use super::{POLICIES, Scene};
 
 #[test]
-fn the_page_loads_and_talks_to_nobody_else() {
+fn the_page_loads_and_talks_to_no_other_host() {
     let scene = Scene::new().live();
     let browser = &scene.browser;
     assert_eq!(browser.run("return document.title", &[]), "Waterclock");

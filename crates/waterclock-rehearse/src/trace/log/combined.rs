@@ -27,13 +27,13 @@ impl<'l> Combined<'l> {
     pub(super) fn parse(line: &'l str) -> Result<Combined<'l>, String> {
         let (head, rest) =
             line.split_once('"').ok_or("there is no request in quotes in this line")?;
-        let (who, time) = head
+        let (before, time) = head
             .trim_ascii_end()
             .strip_suffix(']')
             .and_then(|head| head.rsplit_once('['))
             .ok_or("there is no [time] before the request")?;
-        let (host, address, ident, user) =
-            names(who.trim_ascii()).ok_or("before the [time] there must be: address ident user")?;
+        let (host, address, ident, user) = names(before.trim_ascii())
+            .ok_or("before the [time] there must be: address ident user")?;
         let end = quoted_end(rest).ok_or("the request has no closing quote")?;
         let mut words = rest[end + 1..].trim_ascii_start().splitn(3, ' ');
         let (status, bytes) = (words.next().unwrap_or(""), words.next().unwrap_or("-"));
@@ -143,8 +143,8 @@ fn number(digits: &str) -> Value<'_> {
 
 /// Host, address, ident and user. A user may have spaces; a host is there only where it must be one. It may
 /// look like an address, as it is what clients ask for: then the address that follows it is the client's.
-fn names(who: &str) -> Option<(Option<&str>, &str, &str, &str)> {
-    let (first, rest) = who.split_once(' ')?;
+fn names(before: &str) -> Option<(Option<&str>, &str, &str, &str)> {
+    let (first, rest) = before.split_once(' ')?;
     let (second, more) = rest.split_once(' ')?;
     let is_address = |word: &str| word.parse::<IpAddr>().is_ok();
     let has_host =

@@ -151,11 +151,11 @@ impl Reading {
         if !policy.key.is_empty() {
             let wanted = policy.key.join(" and ");
             tally.notes.push(format!(
-                "policy `{}` makes its keys of {wanted}, which the log does not have: {default}; --key names another",
+                "policy `{}` forms its keys from {wanted}, which the log does not have: {default}; choose another with --key",
                 policy.name()
             ));
         } else if self.format != Format::Combined && !names.has("key") {
-            tally.notes.push(format!("{default}; --key tells them apart"));
+            tally.notes.push(format!("{default}; give each client its own with --key"));
             // Several policies may leave the same note.
             tally.notes.dedup();
         }

@@ -62,7 +62,7 @@ impl Plan {
         let names: Vec<String> =
             self.times.iter().map(|(place, _)| format!("`{}`", row.name(*place))).collect();
         Err(format!(
-            "there is no time in this line: {} is missing; --time names the field",
+            "there is no time in this line: {} is missing; name the field with --time",
             names.join(" or ")
         ))
     }
@@ -95,7 +95,7 @@ pub(super) fn in_flag(flag: &str) -> impl Fn(String) -> String {
 pub(super) fn missing(flag: &str, expression: &Expression, row: &dyn Row) -> String {
     let field = expression.missing(row).unwrap_or_else(|| "a field".to_owned());
     format!(
-        "there is no `{field}` in this line, which {flag} needs; or_else({field}, …) mends that"
+        "there is no `{field}` in this line, which {flag} needs; set a default with or_else({field}, …)"
     )
 }
 
