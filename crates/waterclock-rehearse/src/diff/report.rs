@@ -9,7 +9,7 @@ use waterclock::Policy;
 use super::Comparison;
 use super::changes::{Change, PolicyChange, Side};
 use crate::picture::{Page, Picture, Row, Times};
-use crate::report::{Align, TOP, by_limit, grouped, share, shown, table};
+use crate::report::{Align, TOP, Table, by_limit, grouped, share};
 use crate::terminal::{BAD, GOOD, STRONG, WARN, styled};
 
 impl Comparison {
@@ -23,46 +23,15 @@ impl Comparison {
         let mut page = Page::new(&format!("What changes with policy {}", self.new.name()), &lead);
         page.picture(&self.picture().svg());
         page.section("In numbers");
-        let checks = self.was.checks;
-        let line = |word: &str, was: u64, is: u64| {
-            let change = i128::from(is) - i128::from(was);
-            vec![
-                word.to_owned(),
-                was.to_string(),
-                share(was, checks),
-                is.to_string(),
-                share(is, checks),
-                format!("{change:+}"),
-            ]
-        };
-        let (was, is) = (&self.was, &self.is);
-        page.table(
-            &["", "old", "share", "new", "share", "change"],
-            [
-                line("allowed", was.allowed(), is.allowed()),
-                line("refused", was.refused, is.refused),
-            ],
-        );
+        page.table(&self.numbers());
         let all = &self.changes.all;
         page.paragraph(&format!(
             "{} checks are newly refused and {} newly allowed.",
             all.newly_refused, all.newly_allowed
         ));
-        let top = self.changes.keys.top(TOP, Change::all);
-        if !top.is_empty() {
+        if let Some(keys) = self.most_changed() {
             page.section("Keys that change most");
-            let row = |(key, change): (&str, Change)| {
-                vec![
-                    shown(key),
-                    change.checks.to_string(),
-                    change.newly_refused.to_string(),
-                    change.newly_allowed.to_string(),
-                ]
-            };
-            page.table(
-                &["key", "checks", "newly refused", "newly allowed"],
-                top.into_iter().map(row),
-            );
+            page.table(&keys);
         }
         page.section("What changes in the files");
         for change in changes {
@@ -154,7 +123,7 @@ pub fn write_changes(
 
 impl Comparison {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let (all, checks) = (&self.changes.all, self.was.checks);
+        let all = &self.changes.all;
         writeln!(
             out,
             "{}",
@@ -162,37 +131,13 @@ impl Comparison {
                 STRONG,
                 format!(
                     "{} checks of {} under policy {}",
-                    grouped(checks),
+                    grouped(self.was.checks),
                     self.source,
                     self.new.name()
                 )
             )
         )?;
-        let row = |word: &str, color, was: u64, is: u64| {
-            vec![
-                Cell::new(word).fg(color),
-                Cell::new(grouped(was)),
-                Cell::new(share(was, checks)),
-                Cell::new(grouped(is)),
-                Cell::new(share(is, checks)),
-                Cell::new(format!("{:+}", i128::from(is) - i128::from(was))),
-            ]
-        };
-        use Align::{Left, Right};
-        let head = [
-            ("", Left),
-            ("old", Right),
-            ("", Right),
-            ("new", Right),
-            ("", Right),
-            ("change", Right),
-        ];
-        let (was, is) = (&self.was, &self.is);
-        let rows = [
-            row("allowed", Color::Green, was.allowed(), is.allowed()),
-            row("refused", Color::Red, was.refused, is.refused),
-        ];
-        table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))?;
+        self.numbers().write(out, " ")?;
         let mut line = |title, count: u64, keys, by: String| {
             writeln!(out, "{title} {:>12}  of {keys}{by}", grouped(count))
         };
@@ -203,18 +148,40 @@ impl Comparison {
         let before = by("formerly refused by", self.old.policy(), &changes.allowed_by);
         let title = styled(GOOD, "newly allowed");
         line(title, all.newly_allowed, changes.keys_allowed(), before)?;
-        self.write_keys(out)?;
+        if let Some(keys) = self.most_changed() {
+            writeln!(out, "{}", styled(STRONG, "keys that change most"))?;
+            keys.write(out, " ")?;
+        }
         self.notes.iter().try_for_each(|note| writeln!(out, "{} {note}", styled(WARN, "note:")))
     }
 
-    fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {
+    /// What both policies do in all.
+    fn numbers(&self) -> Table {
+        let (was, is, checks) = (&self.was, &self.is, self.was.checks);
+        let row = |word: &str, color, was: u64, is: u64| {
+            [
+                Cell::new(word).fg(color),
+                Cell::new(grouped(was)),
+                Cell::new(share(was, checks)),
+                Cell::new(grouped(is)),
+                Cell::new(share(is, checks)),
+                Cell::new(format!("{:+}", i128::from(is) - i128::from(was))),
+            ]
+        };
+        let names = ["", "old", "", "new", "", "change"];
+        Table::new(
+            names.map(|name| (name, Align::Right)),
+            [
+                row("allowed", Color::Green, was.allowed(), is.allowed()),
+                row("refused", Color::Red, was.refused, is.refused),
+            ],
+        )
+    }
+
+    fn most_changed(&self) -> Option<Table> {
         let top = self.changes.keys.top(TOP, Change::all);
-        if top.is_empty() {
-            return Ok(());
-        }
-        writeln!(out, "{}", styled(STRONG, "keys that change most"))?;
-        let row = |(key, change): (&str, Change)| {
-            vec![
+        let row = |(key, change): &(&str, Change)| {
+            [
                 Cell::new(change.newly_refused).fg(Color::Red),
                 Cell::new(change.newly_allowed).fg(Color::Green),
                 Cell::new(format!("of {}", change.checks)),
@@ -224,7 +191,7 @@ impl Comparison {
         use Align::{Left, Right};
         let head =
             [("newly refused", Right), ("newly allowed", Right), ("checks", Right), ("key", Left)];
-        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
+        (!top.is_empty()).then(|| Table::new(head, top.iter().map(row)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::report::{Align, Table};
 use crate::terminal::visible;
 
 /// Colours by meaning, for light and dark mode.
@@ -130,19 +131,23 @@ impl Page {
         _ = writeln!(self.html, "<figure>{svg}</figure>");
     }
 
-    /// A table whose first column is text and the others are numbers.
-    pub(crate) fn table(&mut self, head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-        let cells = |tag: &str, cells: &[&str]| -> String {
-            cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect()
+    pub(crate) fn table(&mut self, table: &Table) {
+        let row = |tag: &str, texts: Vec<String>| -> String {
+            let cell = |(text, (_, align)): (&String, &(String, Align))| {
+                let class = if *align == Align::Left { " class=\"text\"" } else { "" };
+                format!("<{tag}{class}>{}</{tag}>", escaped(text))
+            };
+            texts.iter().zip(&table.head).map(cell).collect()
         };
+        let head = table.head.iter().map(|(name, _)| name.clone()).collect();
         _ = writeln!(
             self.html,
             "<div class=\"wide\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>",
-            cells("th", head)
+            row("th", head)
         );
-        for row in rows {
-            let row: Vec<&str> = row.iter().map(String::as_str).collect();
-            _ = writeln!(self.html, "<tr>{}</tr>", cells("td", &row));
+        for cells in &table.rows {
+            let texts = cells.iter().map(|cell| cell.content()).collect();
+            _ = writeln!(self.html, "<tr>{}</tr>", row("td", texts));
         }
         self.html.push_str("</tbody>\n</table></div>\n");
     }

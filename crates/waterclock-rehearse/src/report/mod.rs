@@ -11,8 +11,8 @@ pub use self::ledger::Ledger;
 
 pub(crate) use self::keys::{Distinct, KeyCount, Keys, Record};
 pub(crate) use self::ledger::{Checked, Refusals};
-pub(crate) use self::page::{by_limit, shown};
-pub(crate) use self::units::{Align, LongestWait, counted, grouped, share, table};
+pub(crate) use self::page::by_limit;
+pub(crate) use self::units::{Align, LongestWait, Table, counted, grouped, share};
 
 use waterclock_config::PolicyConfig;
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn no_search_whose_result_is_not_shown() {
+    fn no_search_without_a_reader() {
         assert_eq!((searched(4, Reader::Person), searched(9, Reader::Person)), (0, 1));
         assert_eq!((searched(4, Reader::Program), searched(9, Reader::Program)), (1, 1));
     }

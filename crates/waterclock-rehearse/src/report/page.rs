@@ -1,5 +1,7 @@
 //! A report as a picture, as a page, and for programs.
 
+use anstyle::Style;
+use comfy_table::{Cell, Color};
 use serde_json::{Map, Value, json};
 use waterclock::{Limit, Policy};
 use waterclock_config::english::describe;
@@ -7,9 +9,10 @@ use waterclock_config::{LimitFields, Micros};
 
 use super::keys::KeyRecord;
 use super::smallest::Extent;
-use super::units::{grouped, share};
+use super::units::{Align, Table, grouped, share};
 use super::{Report, TOP};
 use crate::picture::{Page, Picture, Row, Times};
+use crate::terminal::{BAD, GOOD, WARN};
 
 impl Report<'_> {
     /// The picture of checks over time, with refusals.
@@ -73,32 +76,33 @@ impl Report<'_> {
             Page::new(&format!("{} under policy {}", self.source, self.policy.name()), &lead);
         page.picture(&self.picture().svg());
         page.section("What would have happened");
-        let line = |word: &str, count: u64| {
-            vec![word.to_owned(), grouped(count), share(count, ledger.checks)]
+        let listed = [
+            (BAD, "of the refused: blocked keys", ledger.blocked),
+            (BAD, "of the refused: custom limits of single keys", ledger.refused_by_custom),
+        ];
+        let listed = listed.into_iter().filter(|(.., count)| *count > 0);
+        let row = |(_, word, count)| {
+            [Cell::new(word), Cell::new(grouped(count)), Cell::new(share(count, ledger.checks))]
         };
-        let mut totals = vec![line("allowed", ledger.allowed), line("refused", ledger.refused)];
-        if ledger.in_part > 0 {
-            totals.insert(1, line("in part", ledger.in_part));
-        }
-        if ledger.in_shadow > 0 {
-            totals.push(line("shadow-refused", ledger.in_shadow));
-        }
-        if ledger.blocked > 0 {
-            totals.push(line("of the refused: blocked keys", ledger.blocked));
-        }
-        if ledger.refused_by_custom > 0 {
-            totals.push(line(
-                "of the refused: custom limits of single keys",
-                ledger.refused_by_custom,
-            ));
-        }
-        page.table(&["", "checks", "share"], totals);
+        let head = [("", Align::Left), ("checks", Align::Right), ("share", Align::Right)];
+        page.table(&Table::new(head, self.totals().into_iter().chain(listed).map(row)));
         self.limits(&mut page, "Refused by limit", &ledger.refused_by);
         self.limits(&mut page, "Shadow-refused by limit", &ledger.shadow_refused_by);
-        self.keys(&mut page, "Most refused keys", |record| record.refused);
-        self.keys(&mut page, "Most shadow-refused keys", |record| record.in_shadow);
-        self.keys(&mut page, "Busiest keys", |record| record.checks);
-        self.smallest(&mut page);
+        let keys = [
+            ("Most refused keys", self.keys(|record| record.refused)),
+            ("Most shadow-refused keys", self.keys(|record| record.in_shadow)),
+            ("Busiest keys", self.keys(|record| record.checks)),
+            ("The smallest limits that would have refused", self.smallest()),
+        ];
+        for (title, table) in keys {
+            if let Some(table) = table {
+                page.section(title);
+                page.table(&table);
+            }
+        }
+        if self.has_news() && !self.extent().is_empty() {
+            page.paragraph(&format!("Found{}.", self.extent()));
+        }
         page.section("The policy");
         page.verbatim(&describe(self.policy));
         if !self.notes.is_empty() {
@@ -114,63 +118,68 @@ impl Report<'_> {
         }
         page.section(title);
         let limits = self.policy.limits().iter().zip(counts);
-        let row = |(limit, count): (&waterclock::Limit, &u64)| {
-            vec![limit.name().to_owned(), grouped(*count), share(*count, self.ledger.checks)]
+        let row = |(limit, count): (&Limit, &u64)| {
+            let share = share(*count, self.ledger.checks);
+            [Cell::new(limit.name()), Cell::new(grouped(*count)), Cell::new(share)]
         };
-        page.table(&["limit", "refused", "share of checks"], limits.map(row));
+        let head =
+            [("limit", Align::Left), ("refused", Align::Right), ("share of checks", Align::Right)];
+        page.table(&Table::new(head, limits.map(row)));
     }
 
-    fn keys(&self, page: &mut Page, title: &str, of: impl Fn(&KeyRecord) -> u64) {
+    /// How many checks ended how.
+    pub(super) fn totals(&self) -> Vec<(Style, &'static str, u64)> {
+        let ledger = &self.ledger;
+        let mut totals = vec![(GOOD, "allowed", ledger.allowed), (BAD, "refused", ledger.refused)];
+        if ledger.in_part > 0 {
+            totals.insert(1, (GOOD, "in part", ledger.in_part));
+        }
+        if ledger.in_shadow > 0 {
+            totals.push((WARN, "shadow-refused", ledger.in_shadow));
+        }
+        totals
+    }
+
+    /// The keys with the most of something, unless none has any.
+    pub(super) fn keys(&self, of: impl Fn(&KeyRecord) -> u64) -> Option<Table> {
         let top = self.ledger.keys.top(TOP, of);
-        let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else { return };
+        let (_, until_us) = self.ledger.span_us.filter(|_| !top.is_empty())?;
         let times = Times::of(until_us);
-        page.section(title);
         let row = |(key, record): (&str, KeyRecord)| {
-            let only_if_refused =
-                |words: String| if record.refused > 0 { words } else { "–".to_owned() };
-            vec![
-                shown(key),
-                grouped(record.checks),
-                grouped(record.refused),
-                grouped(record.in_shadow),
-                share(record.refused, record.checks),
-                only_if_refused(times.show(record.first_refused_us)),
-                only_if_refused(times.show(record.last_refused_us)),
-                only_if_refused(record.longest.to_string()),
+            let when = |text: String| if record.refused > 0 { text } else { "–".to_owned() };
+            [
+                Cell::new(grouped(record.refused)).fg(Color::Red),
+                Cell::new(grouped(record.in_shadow)).fg(Color::Yellow),
+                Cell::new(format!("of {}", grouped(record.checks))),
+                Cell::new(when(times.show(record.first_refused_us))),
+                Cell::new(when(times.show(record.last_refused_us))),
+                Cell::new(when(record.longest.to_string())),
+                Cell::new(format!("{key:?}")),
             ]
         };
+        use Align::{Left, Right};
         let head = [
-            "key",
-            "checks",
-            "refused",
-            "shadow-refused",
-            "share",
-            "first refused",
-            "last refused",
-            "longest wait",
+            ("refused", Right),
+            ("shadow-refused", Right),
+            ("checks", Right),
+            ("first", Left),
+            ("last", Left),
+            ("longest wait", Right),
+            ("key", Left),
         ];
-        page.table(&head, top.into_iter().map(row));
+        Some(Table::new(head, top.into_iter().map(row)))
     }
 
-    fn smallest(&self, page: &mut Page) {
-        if self.smallest.is_empty() || !self.has_news() {
-            return;
-        }
-        page.section("The smallest limits that would have refused");
+    /// The smallest sufficient limits, if a check was refused.
+    pub(super) fn smallest(&self) -> Option<Table> {
         let rows = self.smallest.iter().map(|found| {
-            let words = |limit: &Option<_>| found.words(limit.as_ref());
-            vec![found.limit.clone(), words(&found.none), words(&found.one_percent)]
+            let words = |limit: &Option<Limit>| Cell::new(found.words(limit.as_ref()));
+            [Cell::new(&found.limit), words(&found.none), words(&found.one_percent)]
         });
-        page.table(&["each alone", "no check", "at most 1 % of checks"], rows);
-        if !self.extent().is_empty() {
-            page.paragraph(&format!("Found{}.", self.extent()));
-        }
+        let head = ["each alone", "no check", "at most 1 % of checks"];
+        let is_shown = self.has_news() && !self.smallest.is_empty();
+        is_shown.then(|| Table::new(head.map(|name| (name, Align::Left)), rows))
     }
-}
-
-/// A key as a cell shows it.
-pub(crate) fn shown(key: &str) -> String {
-    if key.is_empty() { "(empty)".to_owned() } else { key.to_owned() }
 }
 
 impl Report<'_> {

@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{Cell, Color};
 use waterclock_config::Micros;
 
 use super::keys::KeyRecord;
-use super::units::{Align, grouped, share, spark, table};
+use super::units::{grouped, share, spark};
 use super::{Report, TOP};
 use crate::picture::Times;
-use crate::terminal::{BAD, GOOD, STRONG, WARN, styled};
+use crate::terminal::{BAD, STRONG, WARN, styled};
 
 /// The width of the line that shows when refusals came.
 const COLUMNS: usize = 60;
@@ -21,14 +20,14 @@ impl Report<'_> {
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
         self.write_listed(out)?;
         self.write_limits(out, "shadow-refused by limit", &self.ledger.shadow_refused_by)?;
-        self.write_keys(out)?;
-        self.write_keys_in_shadow(out)?;
+        let (refused, shown) = (self.ledger.keys_refused(), TOP);
+        let more = if refused.count > shown { format!(" (of {refused})") } else { String::new() };
+        self.write_keys(out, &format!("most refused keys{more}"), |record| record.refused)?;
+        self.write_keys(out, "most shadow-refused keys", |record| record.in_shadow)?;
         if self.ledger.refused > 0 {
             self.write_when(out)?;
         }
-        if self.has_news() {
-            self.write_smallest(out)?;
-        }
+        self.write_smallest(out)?;
         for note in &self.notes {
             writeln!(out, "{} {note}", styled(WARN, "note:"))?;
         }
@@ -46,17 +45,10 @@ impl Report<'_> {
             write!(out, ", from {from} to {until}")?;
         }
         writeln!(out)?;
-        let mut line = |style, word: &str, count: u64| {
+        for (style, word, count) in self.totals() {
             let (word, number) = (format!("{word:<14}"), grouped(count));
-            writeln!(out, "{}{number:>13}   {}", styled(style, word), share(count, ledger.checks))
-        };
-        line(GOOD, "allowed", ledger.allowed)?;
-        if ledger.in_part > 0 {
-            line(GOOD, "in part", ledger.in_part)?;
-        }
-        line(BAD, "refused", ledger.refused)?;
-        if ledger.in_shadow > 0 {
-            line(WARN, "shadow-refused", ledger.in_shadow)?;
+            let share = share(count, ledger.checks);
+            writeln!(out, "{}{number:>13}   {share}", styled(style, word))?;
         }
         Ok(())
     }
@@ -86,53 +78,19 @@ impl Report<'_> {
         })
     }
 
-    fn write_keys(&self, out: &mut impl Write) -> io::Result<()> {
-        let top = self.ledger.keys.top(TOP, |record| record.refused);
-        let Some((_, until_us)) = self.ledger.span_us.filter(|_| !top.is_empty()) else {
-            return Ok(());
-        };
-        let all = self.ledger.keys_refused();
-        let more = if all.count > top.len() { format!(" (of {all})") } else { String::new() };
-        writeln!(out, "{}{more}", styled(STRONG, "most refused keys"))?;
-        let times = Times::of(until_us);
-        let row = |(key, record): (&str, KeyRecord)| {
-            vec![
-                Cell::new(grouped(record.refused)).fg(Color::Red),
-                Cell::new(format!("of {}", grouped(record.checks))),
-                Cell::new(times.show(record.first_refused_us)),
-                Cell::new(times.show(record.last_refused_us)),
-                Cell::new(record.longest),
-                Cell::new(format!("{key:?}")),
-            ]
-        };
-        use Align::{Left, Right};
-        let head = [
-            ("refused", Right),
-            ("checks", Right),
-            ("first", Left),
-            ("last", Left),
-            ("longest wait", Right),
-            ("key", Left),
-        ];
-        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
-    }
-
-    fn write_keys_in_shadow(&self, out: &mut impl Write) -> io::Result<()> {
-        let top = self.ledger.keys.top(TOP, |record| record.in_shadow);
-        if top.is_empty() {
-            return Ok(());
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        title: &str,
+        of: impl Fn(&KeyRecord) -> u64,
+    ) -> io::Result<()> {
+        match self.keys(of) {
+            Some(keys) => {
+                writeln!(out, "{}", styled(STRONG, title))?;
+                keys.write(out, " ")
+            }
+            None => Ok(()),
         }
-        writeln!(out, "{}", styled(STRONG, "most shadow-refused keys"))?;
-        let row = |(key, record): (&str, KeyRecord)| {
-            vec![
-                Cell::new(grouped(record.in_shadow)).fg(Color::Yellow),
-                Cell::new(format!("of {}", grouped(record.checks))),
-                Cell::new(format!("{key:?}")),
-            ]
-        };
-        use Align::{Left, Right};
-        let head = [("shadow-refused", Right), ("checks", Right), ("key", Left)];
-        table(&head, top.into_iter().map(row)).iter().try_for_each(|line| writeln!(out, " {line}"))
     }
 
     fn write_when(&self, out: &mut impl Write) -> io::Result<()> {
@@ -162,21 +120,9 @@ impl Report<'_> {
     }
 
     fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
-        if self.smallest.is_empty() {
-            return Ok(());
-        }
-        let of = self.extent();
-        writeln!(
-            out,
-            "{}",
-            styled(STRONG, format!("the smallest limits that would have refused{of}"))
-        )?;
-        let rows = self.smallest.iter().map(|found| {
-            let words = |limit: &Option<_>| Cell::new(found.words(limit.as_ref()));
-            vec![Cell::new(&found.limit), words(&found.none), words(&found.one_percent)]
-        });
-        use Align::Left;
-        let head = [("each alone", Left), ("no check", Left), ("at most 1 % of checks", Left)];
-        table(&head, rows).iter().try_for_each(|line| writeln!(out, " {line}"))
+        let Some(smallest) = self.smallest() else { return Ok(()) };
+        let title = format!("the smallest limits that would have refused{}", self.extent());
+        writeln!(out, "{}", styled(STRONG, title))?;
+        smallest.write(out, " ")
     }
 }

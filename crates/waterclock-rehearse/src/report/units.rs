@@ -1,9 +1,10 @@
 //! Counts, shares and waits as people read them, and tables for terminals.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement};
 
 use waterclock_config::Micros;
 
@@ -105,21 +106,37 @@ pub(crate) enum Align {
     Right,
 }
 
-/// The lines of a table with a bold head. Nothing is wrapped: scripts need whole lines.
-pub(crate) fn table(
-    head: &[(&str, Align)],
-    rows: impl IntoIterator<Item = Vec<Cell>>,
-) -> Vec<String> {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(head.iter().map(|(name, _)| Cell::new(name).add_attribute(Attribute::Bold)));
-    table.add_rows(rows);
-    for (column, (_, align)) in table.column_iter_mut().zip(head) {
-        if *align == Align::Right {
-            column.set_cell_alignment(CellAlignment::Right);
+/// A table for people: on a terminal or on a page.
+pub(crate) struct Table {
+    pub(crate) head: Vec<(String, Align)>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new<const COLUMNS: usize>(
+        head: [(&str, Align); COLUMNS],
+        rows: impl IntoIterator<Item = [Cell; COLUMNS]>,
+    ) -> Table {
+        Table {
+            head: head.map(|(name, align)| (name.to_owned(), align)).into(),
+            rows: rows.into_iter().map(Vec::from).collect(),
         }
     }
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+
+    /// Writes it with a bold head. Nothing is wrapped: scripts need whole lines.
+    pub(crate) fn write(&self, out: &mut impl Write, indent: &str) -> io::Result<()> {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let bold = |(name, _): &(String, Align)| Cell::new(name).add_attribute(Attribute::Bold);
+        table.set_header(self.head.iter().map(bold));
+        table.add_rows(self.rows.clone());
+        for (column, (_, align)) in table.column_iter_mut().zip(&self.head) {
+            if *align == Align::Right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.lines().try_for_each(|line| writeln!(out, "{indent}{}", line.trim_end()))
+    }
 }
 
 #[cfg(test)]

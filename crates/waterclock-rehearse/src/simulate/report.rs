@@ -11,50 +11,43 @@ use waterclock_config::english::describe;
 
 use super::{Contender, Played, Simulation};
 use crate::picture::{Page, Picture, Row, Times};
-use crate::report::{Align, by_limit, grouped, table};
+use crate::report::{Align, Table, by_limit, grouped};
 
 impl Simulation {
     /// Writes a table of numbers with colours.
     pub fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.lead)?;
-        let row = |line: [String; 7]| {
-            let is_refused = line[3] != "0";
-            let cell = |(place, text): (usize, String)| match place {
-                2 => Cell::new(text).fg(Color::Green),
-                3 if is_refused => Cell::new(text).fg(Color::Red),
-                _ => Cell::new(text),
-            };
-            line.into_iter().enumerate().map(cell).collect()
-        };
-        let align = |(place, name)| (name, if place == 0 { Align::Left } else { Align::Right });
-        let columns = self.columns();
-        let head: Vec<(&str, Align)> =
-            columns.iter().map(String::as_str).enumerate().map(align).collect();
-        table(&head, self.lines().map(row)).iter().try_for_each(|line| writeln!(out, "{line}"))?;
-        Ok(())
+        self.table().write(out, "")
     }
 
-    /// The heads of the columns. The bound is what a limit never exceeds in the time span of the column before.
-    fn columns(&self) -> [String; 7] {
+    /// A row for each policy. The bound is what a limit never exceeds in the time span of the column before.
+    fn table(&self) -> Table {
         let window = self.played.first().map_or(0, |(_, played)| played.most.window_us());
         let most = format!("most in any {}", Micros(window).in_words());
-        ["limit", "requests", "allowed", "refused", "longest wait", &most, "bound"]
-            .map(str::to_owned)
-    }
-
-    /// The cells of a row for each policy.
-    fn lines(&self) -> impl Iterator<Item = [String; 7]> {
-        self.played.iter().map(|(contender, played)| {
+        let row = |(contender, played): &(Contender, Played)| {
+            let or_dash = |text: Option<String>| Cell::new(text.unwrap_or_else(|| "–".to_owned()));
+            let refused = Cell::new(grouped(played.refused()));
             [
-                contender.name.clone(),
-                grouped(played.requests),
-                grouped(played.allowed),
-                grouped(played.refused()),
-                played.longest_wait().map_or_else(|| "–".to_owned(), |wait| wait.to_string()),
-                grouped(played.most.units()),
-                bound(contender, played).map_or_else(|| "–".to_owned(), grouped),
+                Cell::new(&contender.name),
+                Cell::new(grouped(played.requests)),
+                Cell::new(grouped(played.allowed)).fg(Color::Green),
+                if played.refused() > 0 { refused.fg(Color::Red) } else { refused },
+                or_dash(played.longest_wait().map(|wait| wait.to_string())),
+                Cell::new(grouped(played.most.units())),
+                or_dash(bound(contender, played).map(grouped)),
             ]
-        })
+        };
+        use Align::{Left, Right};
+        let head = [
+            ("limit", Left),
+            ("requests", Right),
+            ("allowed", Right),
+            ("refused", Right),
+            ("longest wait", Right),
+            (most.as_str(), Right),
+            ("bound", Right),
+        ];
+        Table::new(head, self.played.iter().map(row))
     }
 
     /// Everything for programs.
@@ -121,8 +114,7 @@ impl Simulation {
         let mut page = Page::new("What these limits do", &format!("{}.", self.lead));
         page.picture(&self.picture().svg());
         page.section("In numbers");
-        let columns = self.columns();
-        page.table(&columns.each_ref().map(String::as_str), self.lines().map(|line| line.to_vec()));
+        page.table(&self.table());
         page.section("What each policy means");
         for (contender, _) in &self.played {
             page.verbatim(&describe(&contender.config));
