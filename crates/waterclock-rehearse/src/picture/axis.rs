@@ -30,50 +30,15 @@ impl Times {
 }
 
 /// Distances between ticks that people read easily.
-const STEPS_US: [u64; 38] = {
-    const S: u64 = 1_000_000;
-    const D: u64 = 86_400 * S;
-    [
-        1_000,
-        2_000,
-        5_000,
-        10_000,
-        20_000,
-        50_000,
-        100_000,
-        200_000,
-        500_000,
-        S,
-        2 * S,
-        5 * S,
-        10 * S,
-        15 * S,
-        30 * S,
-        60 * S,
-        120 * S,
-        300 * S,
-        600 * S,
-        900 * S,
-        1_800 * S,
-        3_600 * S,
-        7_200 * S,
-        10_800 * S,
-        21_600 * S,
-        43_200 * S,
-        D,
-        2 * D,
-        7 * D,
-        14 * D,
-        28 * D,
-        91 * D,
-        182 * D,
-        364 * D,
-        728 * D,
-        1_820 * D,
-        3_640 * D,
-        9_100 * D,
-    ]
-};
+fn steps_us() -> impl Iterator<Item = u64> {
+    let of = |unit_us: u64, counts: &'static [u64]| counts.iter().map(move |count| count * unit_us);
+    of(1_000, &[1, 2, 5, 10, 20, 50, 100, 200, 500])
+        .chain(of(1_000_000, &[1, 2, 5, 10, 15, 30]))
+        .chain(of(60_000_000, &[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720]))
+        .chain(of(DAY_US, &[1, 2, 7, 14, 28, 91, 182, 364, 728, 1_820, 3_640, 9_100]))
+}
+
+const DAY_US: u64 = 86_400_000_000;
 const MOST_TICKS: u64 = 9;
 
 /// Instants to places.
@@ -97,8 +62,8 @@ impl Axis {
     /// Where ticks stand, and their words.
     pub(super) fn ticks(&self, times: Times) -> Vec<(f64, String)> {
         let span = self.until_us - self.from_us;
-        let fits = |step: &&u64| span / **step <= MOST_TICKS;
-        let step = STEPS_US.iter().find(fits).copied().unwrap_or(span / MOST_TICKS + 1);
+        let fits = |step: &u64| span / step <= MOST_TICKS;
+        let step = steps_us().find(fits).unwrap_or(span / MOST_TICKS + 1);
         let origin = self.from_us.div_ceil(step).saturating_mul(step);
         let places = std::iter::successors(Some(origin), |t_us| t_us.checked_add(step));
         let within = places.take_while(|t_us| *t_us <= self.until_us);
@@ -108,7 +73,6 @@ impl Axis {
 }
 
 fn label(times: Times, t_us: u64, (step_us, span_us): (u64, u64), is_first: bool) -> String {
-    const DAY_US: u64 = 86_400_000_000;
     match times {
         Times::SinceZero => times.show(t_us),
         Times::Utc if span_us >= 300 * DAY_US => utc(t_us, "%Y-%m-%d"),

@@ -200,7 +200,7 @@ pub(super) fn hash_of(key: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod keys_tests {
+mod tests {
     use super::*;
 
     fn refuse(keys: &mut Keys<KeyRecord>, key: &str, times: u64) {
@@ -245,11 +245,6 @@ mod keys_tests {
             top.iter().map(|(key, record)| (*key, record.refused)).collect();
         assert_eq!(counts, [("early", 50), ("late", 40)]);
     }
-}
-
-#[cfg(test)]
-mod distinct_tests {
-    use super::*;
 
     #[test]
     fn estimates_are_close_and_repetition_does_not_matter() {

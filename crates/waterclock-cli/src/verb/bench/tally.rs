@@ -166,7 +166,7 @@ fn edges() -> impl Iterator<Item = u64> {
 }
 
 #[cfg(test)]
-mod tally_tests {
+mod tests {
     use super::super::load::LONGEST;
     use super::*;
 
@@ -179,11 +179,6 @@ mod tally_tests {
         assert_eq!((sum.requests, sum.latency.max() / 10_000_000_000), (2, 361));
         assert_eq!(bars(&sum.latency).iter().map(|bar| bar.count).sum::<u64>(), 2);
     }
-}
-
-#[cfg(test)]
-mod bars_tests {
-    use super::*;
 
     #[test]
     fn every_answer_is_in_one_line() {

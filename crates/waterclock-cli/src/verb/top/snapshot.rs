@@ -218,24 +218,6 @@ pub(super) fn span(us: u64) -> String {
 }
 
 #[cfg(test)]
-mod units_tests {
-    use super::*;
-
-    #[test]
-    fn spans_and_rates() {
-        for (seconds, shown) in
-            [(0, "0 s"), (59, "59 s"), (125, "2 min 5 s"), (3_600, "1 h"), (273_600, "3 d 4 h")]
-        {
-            assert_eq!(span(seconds * 1_000_000 + 999), shown);
-        }
-        assert_eq!(
-            (rate(0.04), rate(999.96), rate(12_345.6)),
-            ("0.0".into(), "1000.0".into(), "12346".into())
-        );
-    }
-}
-
-#[cfg(test)]
 pub(super) mod tests {
     use serde_json::json;
 
@@ -306,5 +288,18 @@ pub(super) mod tests {
         (0..1_000).for_each(|second| watched.take(snapshot(second, second * second, 0)));
         assert_eq!(watched.history.len(), REMEMBERED);
         assert_eq!(watched.history(2, |rates| rates.allow), [1_995, 1_997]);
+    }
+
+    #[test]
+    fn spans_and_rates() {
+        for (seconds, shown) in
+            [(0, "0 s"), (59, "59 s"), (125, "2 min 5 s"), (3_600, "1 h"), (273_600, "3 d 4 h")]
+        {
+            assert_eq!(span(seconds * 1_000_000 + 999), shown);
+        }
+        assert_eq!(
+            (rate(0.04), rate(999.96), rate(12_345.6)),
+            ("0.0".into(), "1000.0".into(), "12346".into())
+        );
     }
 }

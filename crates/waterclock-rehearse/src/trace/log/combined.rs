@@ -359,11 +359,6 @@ mod tests {
             }
         }
     }
-}
-
-#[cfg(test)]
-mod quoted_tests {
-    use super::*;
 
     #[test]
     fn ends_and_escapes() {

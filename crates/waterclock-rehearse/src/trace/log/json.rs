@@ -360,11 +360,6 @@ mod tests {
             let _ = values(&["a", "a.b", "a.0", "b"], &format!("{{\"a\":{line}"));
         }
     }
-}
-
-#[cfg(test)]
-mod number_tests {
-    use super::*;
 
     #[test]
     fn digits_stay() {
