@@ -47,10 +47,6 @@ impl Meter for Concurrency {
 
     fn charge(&mut self, _at: Time, _cost: Units) {}
 
-    fn debit(&mut self, _at: Time, _units: Units) {}
-
-    fn refund(&mut self, _at: Time, _units: Units) {}
-
     fn hold(&mut self, at: Time, cost: Units, until: Time) {
         let until = until.min(at + self.lease);
         self.holders.push(Holder { since: at, until, units: cost });

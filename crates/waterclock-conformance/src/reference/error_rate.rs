@@ -86,10 +86,6 @@ impl Meter for ErrorRate {
         }
     }
 
-    fn debit(&mut self, _at: Time, _units: Units) {}
-
-    fn refund(&mut self, _at: Time, _units: Units) {}
-
     fn report(&mut self, at: Time, is_error: bool, times: Units) {
         let probed = matches!(self.phase, Phase::HalfOpen(_)) && !self.is_fresh(at);
         // A probe takes one report, however many come at once.

@@ -44,12 +44,6 @@ impl Meter for EvenSlots {
     fn charge(&mut self, at: Time, _cost: Units) {
         self.taken = Some(self.half(at));
     }
-
-    fn debit(&mut self, _at: Time, _units: Units) {}
-
-    fn give_back(&mut self, _at: Time, _charged_at: Time, _units: Units) {}
-
-    fn refund(&mut self, _at: Time, _units: Units) {}
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ pub(super) trait Meter: Debug + CloneMeter {
     fn charge(&mut self, at: Time, cost: Units);
 
     /// Charges what was used already, whether or not it fits. Meters that count events ignore it.
-    fn debit(&mut self, at: Time, units: Units);
+    fn debit(&mut self, _at: Time, _units: Units) {}
 
     /// Records an attempt in count-refusals mode, admitted or not. Only windows support that mode; other algorithms just
     /// charge what they admit.
@@ -56,8 +56,8 @@ pub(super) trait Meter: Debug + CloneMeter {
         }
     }
 
-    /// Gives units back, as far as they still count.
-    fn refund(&mut self, at: Time, units: Units);
+    /// Gives units back, as far as they still count. Meters that count events ignore it.
+    fn refund(&mut self, _at: Time, _units: Units) {}
 
     /// Gives back units that were charged at `charged_at`. Only windows make a difference.
     fn give_back(&mut self, at: Time, _charged_at: Time, units: Units) {

@@ -37,12 +37,6 @@ impl Meter for MinInterval {
     fn record(&mut self, at: Time, cost: Units) {
         self.charge(at, cost);
     }
-
-    fn debit(&mut self, _at: Time, _units: Units) {}
-
-    fn give_back(&mut self, _at: Time, _charged_at: Time, _units: Units) {}
-
-    fn refund(&mut self, _at: Time, _units: Units) {}
 }
 
 #[cfg(test)]

@@ -30,6 +30,14 @@ fn with_spec(spec: &PolicySpec, trace: &[Event], change: impl Fn(&mut Algorithm)
     Core.run(&spec, trace, false)
 }
 
+/// Runs the core with one verb taken for another.
+fn with_verb(spec: &PolicySpec, trace: &[Event], verb: Verb, taken_for: Verb) -> Vec<Answer> {
+    with_events(spec, trace, |event| Event {
+        verb: if event.verb == verb { taken_for } else { event.verb },
+        ..*event
+    })
+}
+
 /// Runs the core with every event changed.
 fn with_events(
     spec: &PolicySpec,
@@ -127,31 +135,20 @@ fn sweep_that_drops_live_state() {
 
 #[test]
 fn peek_that_charges() {
-    caught(Family::Sliding, "P6", |spec, trace, _| {
-        with_events(spec, trace, |event| match event.verb {
-            Verb::Peek => Event { verb: Verb::Check, ..*event },
-            _ => *event,
-        })
-    });
+    caught(Family::Sliding, "P6", |spec, trace, _| with_verb(spec, trace, Verb::Peek, Verb::Check));
 }
 
 #[test]
 fn debit_that_stops_at_the_limit() {
     caught(Family::Sliding, "reference", |spec, trace, _| {
-        with_events(spec, trace, |event| match event.verb {
-            Verb::Debit => Event { verb: Verb::Check, ..*event },
-            _ => *event,
-        })
+        with_verb(spec, trace, Verb::Debit, Verb::Check)
     });
 }
 
 #[test]
 fn debit_that_is_dropped() {
     caught(Family::Gcra, "P5", |spec, trace, sweep| {
-        with_events(spec, trace, |event| match event.verb {
-            Verb::Debit if sweep => Event { verb: Verb::Peek, ..*event },
-            _ => *event,
-        })
+        with_verb(spec, trace, Verb::Debit, if sweep { Verb::Peek } else { Verb::Debit })
     });
 }
 
@@ -169,10 +166,7 @@ fn breaker_that_opens_one_too_late() {
 #[test]
 fn peek_that_is_taken_for_the_probe() {
     caught(Family::ErrorRate, "P6", |spec, trace, _| {
-        with_events(spec, trace, |event| match event.verb {
-            Verb::Peek => Event { verb: Verb::Check, ..*event },
-            _ => *event,
-        })
+        with_verb(spec, trace, Verb::Peek, Verb::Check)
     });
 }
 

@@ -80,28 +80,7 @@ fn hold(family: Family) {
     }
 }
 
-macro_rules! families {
-    ($($name:ident => $family:ident),* $(,)?) => {
-        $(#[test] fn $name() { hold(Family::$family); })*
-    };
-}
-
-families! {
-    gcra => Gcra,
-    leaky_one_by_one => LeakyOneByOne,
-    leaky_staircase => LeakyStaircase,
-    fixed_first => FixedFirst,
-    fixed_epoch => FixedEpoch,
-    fixed_calendar => FixedCalendar,
-    sliding => Sliding,
-    rolling_exact => RollingExact,
-    rolling_buckets => RollingBuckets,
-    quota => Quota,
-    even_slots => EvenSlots,
-    min_interval => MinInterval,
-    concurrency => Concurrency,
-    several => Several,
-}
+crate::each_family!(hold; concurrency => Concurrency);
 
 /// A store whose reservations are not settled as they should be.
 struct Bugged(MemoryStore<ManualClock>, Bug);

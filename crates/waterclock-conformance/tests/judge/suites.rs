@@ -11,30 +11,10 @@ fn hold<S: Subject>(subject: &S, family: Family) {
     judge(subject, family, &property::all(), cases());
 }
 
-macro_rules! suites {
-    ($($name:ident => $family:ident),* $(,)?) => {
-        mod core {
-            $(#[test] fn $name() { super::hold(&super::Core, super::Family::$family); })*
-        }
-        mod memory {
-            $(#[test] fn $name() { super::hold(&super::Memory, super::Family::$family); })*
-        }
-    };
+mod core {
+    crate::each_family!(|family| super::hold(&super::Core, family); error_rate => ErrorRate);
 }
 
-suites! {
-    gcra => Gcra,
-    leaky_one_by_one => LeakyOneByOne,
-    leaky_staircase => LeakyStaircase,
-    fixed_first => FixedFirst,
-    fixed_epoch => FixedEpoch,
-    fixed_calendar => FixedCalendar,
-    sliding => Sliding,
-    rolling_exact => RollingExact,
-    rolling_buckets => RollingBuckets,
-    quota => Quota,
-    even_slots => EvenSlots,
-    min_interval => MinInterval,
-    error_rate => ErrorRate,
-    several => Several,
+mod memory {
+    crate::each_family!(|family| super::hold(&super::Memory, family); error_rate => ErrorRate);
 }
