@@ -1,42 +1,10 @@
 use core::fmt;
-use core::num::NonZeroU64;
 use core::time::Duration;
 
-use crate::Cost;
 use crate::algorithm::NEVER;
-use crate::arith::{div_ceil, mul};
 use crate::limit::ends;
-
-/// A set of a policy's limits, by their position in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitSet(u16);
-
-impl LimitSet {
-    #[inline]
-    pub(crate) fn insert(&mut self, index: usize) {
-        self.0 |= 1 << index;
-    }
-
-    pub(crate) fn extend(&mut self, others: Self) {
-        self.0 |= others.0;
-    }
-
-    pub(crate) fn contains(self, index: usize) -> bool {
-        self.0 & (1 << index) != 0
-    }
-
-    /// Whether no limit is in it.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The positions, in policy order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..16).filter(move |&i| self.contains(i))
-    }
-}
+use crate::room::Room;
+use crate::{Cost, LimitSet};
 
 /// The answer to a check.
 ///
@@ -55,54 +23,6 @@ pub struct Decision {
     /// `i64::MIN` for none.
     pub(crate) counter: i64,
     pub(crate) room: Room,
-}
-
-/// What is left and when there will be more.
-#[derive(Clone, Copy)]
-pub(crate) enum Room {
-    Counted {
-        /// `UNBOUNDED` for none.
-        remaining: u64,
-        /// `NEVER` for none.
-        next_unit: u64,
-        reset: u64,
-    },
-    /// A level that falls by `scale` every nanosecond and by `step` for every unit. The numbers need
-    /// divisions, which cost more than the rest of a decision: they are made when asked for.
-    Draining { level: u64, step: NonZeroU64, scale: NonZeroU64 },
-}
-
-impl Room {
-    /// `UNBOUNDED` for any.
-    pub(crate) fn remaining(self, limit: u64) -> u64 {
-        match self {
-            Self::Counted { remaining, .. } => remaining,
-            Self::Draining { level, step, .. } => {
-                limit.saturating_sub(div_ceil(level.into(), step.get()))
-            }
-        }
-    }
-
-    /// `NEVER` when there is as much as there can be.
-    pub(crate) fn next_unit(self, limit: u64) -> u64 {
-        match self {
-            Self::Counted { next_unit, .. } => next_unit,
-            Self::Draining { level: 0, .. } => NEVER,
-            Self::Draining { .. } if limit == 0 => NEVER,
-            Self::Draining { level, step, scale } => {
-                // Units that are owed beyond the limit must go before the next one shows.
-                let shown = div_ceil(level.into(), step.get()).min(limit) - 1;
-                div_ceil(u128::from(level) - mul(shown, step.get()), scale.get())
-            }
-        }
-    }
-
-    pub(crate) fn reset(self) -> u64 {
-        match self {
-            Self::Counted { reset, .. } => reset,
-            Self::Draining { level, scale, .. } => div_ceil(level.into(), scale.get()),
-        }
-    }
 }
 
 /// Two decisions are the same if they say the same.

@@ -2,7 +2,8 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::algorithm::{Meter, NEVER, for_each_algorithm, remaining};
-use crate::decision::{Room, UNBOUNDED};
+use crate::decision::UNBOUNDED;
+use crate::room::Room;
 use crate::store::{State, View, fixed_point};
 use crate::{
     Algorithm, Concurrency, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError,

@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use super::{Meter, NEVER, counted, period, units};
 use crate::arith::{div_ceil, div_floor, lowest_terms, mul};
-use crate::decision::Room;
+use crate::room::Room;
 use crate::store::{State, View};
 use crate::{Factor, LimitError, MAX_UNITS};
 

@@ -15,7 +15,8 @@ use core::time::Duration;
 
 use gcra::Cells;
 
-use crate::decision::{Room, UNBOUNDED};
+use crate::decision::UNBOUNDED;
+use crate::room::Room;
 use crate::store::{State, View, alone};
 use crate::{
     Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, LimitError,

@@ -7,8 +7,9 @@ use super::one_limit::OneWord;
 use super::wait::fixed_point;
 use super::{State, Verdict, View};
 use crate::algorithm::NEVER;
-use crate::decision::{Room, UNBOUNDED, bounded};
+use crate::decision::{UNBOUNDED, bounded};
 use crate::limit::ends;
+use crate::room::Room;
 use crate::{Cost, Decision, Limit, LimitDecision, LimitSet, Mode, Outcome, Policy, Timestamp};
 
 /// Deciding about one key, and every other change of its state.

@@ -2,7 +2,8 @@
 
 use crate::algorithm::Meter;
 use crate::algorithm::gcra::Cells;
-use crate::decision::{Room, UNBOUNDED};
+use crate::decision::UNBOUNDED;
+use crate::room::Room;
 use crate::store::State;
 use crate::{Decision, LimitSet, Timestamp};
 

@@ -6,23 +6,22 @@
 
 mod family;
 mod layout;
+mod locked;
 mod prefetch;
 mod rebuild;
 mod saved;
 mod shard;
 mod states;
 
-use waterclock_core::store::{
-    Decide as _, Logs, Migration, Reserve as _, ReservedUnits, State, Verdict,
-};
+use waterclock_core::store::Migration;
 use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use crate::budget::Budget;
 use crate::reservation::HeldUnder;
 use crate::store::StoreError;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
-use family::MOST_WORDS;
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 pub(crate) use family::{Family, Key, Variant};
+pub(crate) use locked::Locked;
 use prefetch::{Hint, fetch};
 use rebuild::Rebuild;
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
@@ -358,102 +357,5 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         self.budget.give_back(self.len());
-    }
-}
-
-/// A shard under its lock, with what it needs to grow.
-pub(crate) struct Locked<'a> {
-    pub(crate) shard: MutexGuard<'a, Shard>,
-    number: usize,
-    table: &'a Table,
-}
-
-impl Locked<'_> {
-    /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
-    pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
-        if !verdict.writes(self.shard.policy(key.under), cost) {
-            return;
-        }
-        if self.shard.stays_with_another(key, now, cost, verdict) {
-            return;
-        }
-        self.find_place(key, now);
-        self.shard.record(key, now, cost, verdict);
-    }
-
-    /// Charges what was used already: to the key, or to the shard's overflow entry.
-    pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: &Cost) {
-        if cost.is_zero() || self.shard.policy(key.under).words() == 0 {
-            return;
-        }
-        self.find_place(key, now);
-        self.shard.debit(key, now, cost);
-    }
-
-    /// Counts the outcome of admitted requests.
-    pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
-        if !times.is_zero() && self.shard.policy(key.under).takes_reports() {
-            self.find_place(key, now);
-            self.shard.report(key, now, outcome, times);
-        }
-    }
-
-    /// Records a verdict that can be settled.
-    pub(crate) fn hold(
-        &mut self,
-        key: Key,
-        now: Timestamp,
-        cost: &Cost,
-        verdict: Verdict,
-        until: Timestamp,
-    ) -> ReservedUnits {
-        let policy = self.shard.policy(key.under);
-        if !verdict.writes(policy, cost) {
-            let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
-            let mut nothing = State::new(&mut words[..policy.words()], &mut logs);
-            return policy.hold(&mut nothing, now, cost, verdict, until);
-        }
-        self.find_place(key, now);
-        self.shard.hold(key, now, cost, verdict, until)
-    }
-
-    /// Settles what was held under a policy, which may have been replaced since.
-    pub(crate) fn settle(
-        &mut self,
-        key: Key,
-        now: Timestamp,
-        then: &Arc<Policy>,
-        held: &ReservedUnits,
-        used: &Cost,
-    ) {
-        if held.is_exactly(then, used) {
-            return;
-        }
-        if held.is_less_than(then, used) {
-            self.find_place(key, now);
-        }
-        self.shard.settle(key, now, then, held, used);
-    }
-
-    /// Gives a key a place, if there is one left.
-    fn find_place(&mut self, key: Key, now: Timestamp) {
-        if self.shard.knows(key.fingerprint) {
-            return;
-        }
-        if self.table.take() {
-            self.make_place(key.fingerprint, now);
-        } else {
-            self.table.budget.count_overflow();
-        }
-    }
-
-    fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
-        self.table.give_back(self.shard.rebuild(how, now));
-        self.publish_extent();
-    }
-
-    /// Publishes where the shard's memory is now, for prefetching.
-    fn publish_extent(&self) {
-        self.table.hints[self.number].set(self.shard.extent());
     }
 }

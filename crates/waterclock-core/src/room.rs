@@ -1,0 +1,52 @@
+use core::num::NonZeroU64;
+
+use crate::algorithm::NEVER;
+use crate::arith::{div_ceil, mul};
+
+/// What is left and when there will be more.
+#[derive(Clone, Copy)]
+pub(crate) enum Room {
+    Counted {
+        /// `UNBOUNDED` for none.
+        remaining: u64,
+        /// `NEVER` for none.
+        next_unit: u64,
+        reset: u64,
+    },
+    /// A level that falls by `scale` every nanosecond and by `step` for every unit. The numbers need
+    /// divisions, which cost more than the rest of a decision: they are made when asked for.
+    Draining { level: u64, step: NonZeroU64, scale: NonZeroU64 },
+}
+
+impl Room {
+    /// `UNBOUNDED` for any.
+    pub(crate) fn remaining(self, limit: u64) -> u64 {
+        match self {
+            Self::Counted { remaining, .. } => remaining,
+            Self::Draining { level, step, .. } => {
+                limit.saturating_sub(div_ceil(level.into(), step.get()))
+            }
+        }
+    }
+
+    /// `NEVER` when there is as much as there can be.
+    pub(crate) fn next_unit(self, limit: u64) -> u64 {
+        match self {
+            Self::Counted { next_unit, .. } => next_unit,
+            Self::Draining { level: 0, .. } => NEVER,
+            Self::Draining { .. } if limit == 0 => NEVER,
+            Self::Draining { level, step, scale } => {
+                // Units that are owed beyond the limit must go before the next one shows.
+                let shown = div_ceil(level.into(), step.get()).min(limit) - 1;
+                div_ceil(u128::from(level) - mul(shown, step.get()), scale.get())
+            }
+        }
+    }
+
+    pub(crate) fn reset(self) -> u64 {
+        match self {
+            Self::Counted { reset, .. } => reset,
+            Self::Draining { level, scale, .. } => div_ceil(level.into(), scale.get()),
+        }
+    }
+}
