@@ -43,7 +43,8 @@ impl Rules {
 
 /// What applies to the descriptors that a rule matches.
 pub struct Rule {
-    effect: Effect,
+    /// What it does.
+    pub effect: Effect,
     /// The entries that form the key; `None` is all of them.
     key: Option<Vec<Box<str>>>,
     name: Option<Box<str>>,
@@ -73,12 +74,6 @@ impl Rule {
             name: spec.name.as_deref().map(Into::into),
             replaces: boxed(&spec.replaces),
         })
-    }
-
-    /// What it does.
-    #[must_use]
-    pub fn effect(&self) -> &Effect {
-        &self.effect
     }
 
     /// What other rules call it.

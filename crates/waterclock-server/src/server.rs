@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use waterclock::{Clock, Timestamp};
 use waterclock_http::{ClientIp, TrustedProxies};
 
@@ -117,16 +117,7 @@ impl Server {
     }
 
     /// A place for one more request. `None` (counted) if the server is overloaded.
-    pub fn admit(&self, face: Face) -> Option<SemaphorePermit<'_>> {
-        let permit = self.at_once.try_acquire().ok();
-        if permit.is_none() {
-            self.engine.metrics().count_shed(face);
-        }
-        permit
-    }
-
-    /// The same, owned.
-    pub(crate) fn admit_owned(&self, face: Face) -> Option<OwnedSemaphorePermit> {
+    pub fn admit(&self, face: Face) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.at_once).try_acquire_owned().ok();
         if permit.is_none() {
             self.engine.metrics().count_shed(face);

@@ -79,7 +79,7 @@ impl<S, Inner> Layer<Inner> for RateLimitLayer<S> {
     type Service = RateLimit<Inner, S>;
 
     fn layer(&self, inner: Inner) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.gate), self.peer.clone())
+        RateLimit { inner, gate: Arc::clone(&self.gate), peer: self.peer.clone() }
     }
 }
 

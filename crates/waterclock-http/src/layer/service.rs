@@ -15,20 +15,15 @@ use super::{ResponseBody, ResponseFuture};
 
 /// A service whose requests are limited by a [`RateLimitLayer`](crate::RateLimitLayer).
 pub struct RateLimit<Inner, S> {
-    inner: Inner,
-    gate: Arc<Gate<S>>,
-    peer: PeerSource,
-}
-
-impl<Inner, S> RateLimit<Inner, S> {
-    pub(super) fn new(inner: Inner, gate: Arc<Gate<S>>, peer: PeerSource) -> Self {
-        Self { inner, gate, peer }
-    }
+    pub(super) inner: Inner,
+    pub(super) gate: Arc<Gate<S>>,
+    pub(super) peer: PeerSource,
 }
 
 impl<Inner: Clone, S> Clone for RateLimit<Inner, S> {
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), Arc::clone(&self.gate), self.peer.clone())
+        let (gate, peer) = (Arc::clone(&self.gate), self.peer.clone());
+        Self { inner: self.inner.clone(), gate, peer }
     }
 }
 

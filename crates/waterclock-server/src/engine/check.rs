@@ -25,7 +25,7 @@ pub struct Check<'a> {
     pub policy: &'a ActivePolicy,
     /// The key to charge.
     pub key: Key<'a>,
-    /// How much, already [priced](ActivePolicy::price); 0 is a peek.
+    /// How much, as the policy counts it; 0 is a peek.
     pub cost: Cost,
     /// The tier that the caller names. Tiers the policy does not have are ignored.
     pub tier: Option<Cow<'a, str>>,
@@ -41,7 +41,8 @@ impl<'a> Check<'a> {
         verb: Verb,
         cost: Option<&Cost>,
     ) -> Result<Check<'a>, CostError> {
-        Ok(Check { policy, key, cost: policy.price(verb, cost)?, tier: None, rate: None })
+        let cost = verb.price(policy.scope().policy(), cost)?;
+        Ok(Check { policy, key, cost, tier: None, rate: None })
     }
 
     /// The same for a caller of a tier.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use waterclock::{
-    Cost, CostError, Detail, DynStore, HeaderStyle, Limit, Migration, Policy, Scope, Store,
-    StoreError, Verb,
+    Detail, DynStore, HeaderStyle, Limit, Migration, Policy, Scope, Store, StoreError,
 };
 use waterclock_config::PolicyConfig;
 
@@ -61,11 +60,6 @@ impl ActivePolicy {
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.config.scope
-    }
-
-    /// A cost as the policy counts it: one request, where the caller names none.
-    pub fn price(&self, verb: Verb, cost: Option<&Cost>) -> Result<Cost, CostError> {
-        verb.price(self.config.policy(), cost)
     }
 
     /// The style of the response header fields.

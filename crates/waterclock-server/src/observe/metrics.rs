@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,59 +20,24 @@ use crate::engine::Outcome;
 const BUCKETS: [f64; 14] =
     [1e-6, 2.5e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Decided {
-    policy: String,
-    outcome: &'static str,
-    face: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfFace {
-    face: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfPolicy {
-    policy: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfLimit {
-    policy: String,
-    limit: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfMode {
-    mode: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfReason {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfKind {
-    kind: &'static str,
-}
+/// Names and values of labels.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 /// Everything that is counted. Labels are names from the configuration and words of ours, never what
 /// a client sent.
 pub struct Metrics {
     clock: MonotonicClock,
     registry: Mutex<Registry>,
-    decisions: Family<Decided, Counter>,
+    decisions: Family<Labels<3>, Counter>,
     /// Of every policy that was ever in force: what was decided stays decided when a policy goes.
     tallies: Mutex<HashMap<String, Tally>>,
     decision_duration: [Histogram; 3],
     store_duration: Histogram,
-    store_errors: Family<OfKind, Counter>,
+    store_errors: Family<Labels<1>, Counter>,
     degraded: Gauge,
-    keys: Family<OfPolicy, Gauge>,
-    reservations: Family<OfPolicy, Gauge>,
-    limits: Family<OfLimit, Gauge>,
+    keys: Family<Labels<1>, Gauge>,
+    reservations: Family<Labels<1>, Gauge>,
+    limits: Family<Labels<2>, Gauge>,
     overflowed: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
@@ -90,7 +54,7 @@ impl Default for Metrics {
         let to = &mut registry;
         let decisions = registered(to, "decisions", "Decisions by policy, outcome and protocol");
         let durations =
-            Family::<OfFace, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+            Family::<Labels<1>, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         to.register_with_unit(
             "decision_duration",
             "Time from question to answer, the store included",
@@ -104,29 +68,30 @@ impl Default for Metrics {
             Unit::Seconds,
             store_duration.clone(),
         );
-        let store_errors: Family<OfKind, Counter> =
+        let store_errors: Family<Labels<1>, Counter> =
             registered(to, "store_errors", "Failures of the store");
         for failure in Failure::ALL {
             // From the start, so that a rate over them is zero and not absent.
-            drop(store_errors.get_or_create(&OfKind { kind: failure.name() }));
+            drop(store_errors.get_or_create(&[("kind", failure.name().to_owned())]));
         }
-        let degraded: Family<OfMode, Gauge> =
+        let degraded: Family<Labels<1>, Gauge> =
             registered(to, "degraded", "1 while each policy's on_store_error applies");
         let keys = registered(to, "keys", "Keys remembered in memory");
         let reservations = registered(to, "reservations", "Reservations not settled yet");
         let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
-        let evictions: Family<OfReason, Counter> =
+        let evictions: Family<Labels<1>, Counter> =
             registered(to, "evictions", "Charges of keys that found no place of their own");
-        let connections: Family<OfFace, Gauge> = registered(to, "connections", "Open connections");
-        let shed: Family<OfFace, Counter> =
+        let connections: Family<Labels<1>, Gauge> =
+            registered(to, "connections", "Open connections");
+        let shed: Family<Labels<1>, Counter> =
             registered(to, "shed", "Requests turned away by overload");
-        let auth_failures: Family<OfFace, Counter> =
+        let auth_failures: Family<Labels<1>, Counter> =
             registered(to, "auth_failures", "Requests without the right to ask");
         let help = "How many configurations were put in force";
         let generation = registered(to, "config_generation", help);
         let help = "1 if the last configuration offered is in force";
         let last_reload_success = registered(to, "config_last_reload_success", help);
-        let of = |face: Face| OfFace { face: face.name() };
+        let of = |face: Face| [("face", face.name().to_owned())];
         Metrics {
             clock: MonotonicClock::default(),
             registry: Mutex::new(registry),
@@ -135,11 +100,11 @@ impl Default for Metrics {
             decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
             store_duration,
             store_errors,
-            degraded: degraded.get_or_create(&OfMode { mode: "local" }).clone(),
+            degraded: degraded.get_or_create(&[("mode", "local".to_owned())]).clone(),
             keys,
             reservations,
             limits,
-            overflowed: evictions.get_or_create(&OfReason { reason: "full" }).clone(),
+            overflowed: evictions.get_or_create(&[("reason", "full".to_owned())]).clone(),
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
@@ -166,7 +131,8 @@ impl Metrics {
     pub(crate) fn tally(&self, policy: &str) -> Tally {
         let counted = || {
             Tally::new(|face, outcome| {
-                let labels = Decided { policy: policy.to_owned(), outcome, face: face.name() };
+                let labels = [("policy", policy), ("outcome", outcome), ("face", face.name())];
+                let labels = labels.map(|(name, value)| (name, value.to_owned()));
                 self.decisions.get_or_create(&labels).clone()
             })
         };
@@ -189,7 +155,7 @@ impl Metrics {
     }
 
     pub(crate) fn set_store_errors(&self, kind: Failure, total: u64) {
-        let counter = self.store_errors.get_or_create(&OfKind { kind: kind.name() });
+        let counter = self.store_errors.get_or_create(&[("kind", kind.name().to_owned())]);
         counter.inc_by(total.saturating_sub(counter.get()));
     }
 
@@ -210,15 +176,14 @@ impl Metrics {
 
     /// Sets the gauges of a policy.
     pub(crate) fn set_policy(&self, policy: &Policy, keys: usize, reservations: usize) {
-        let labels = OfPolicy { policy: policy.name().to_owned() };
+        let name = ("policy", policy.name().to_owned());
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
-        self.keys.get_or_create(&labels).set(gauge(keys));
-        self.reservations.get_or_create(&labels).set(gauge(reservations));
+        self.keys.get_or_create(&[name.clone()]).set(gauge(keys));
+        self.reservations.get_or_create(&[name.clone()]).set(gauge(reservations));
         for limit in policy.limits() {
             let Some(most) = limit.max_cost() else { continue };
-            let (policy, limit) = (labels.policy.clone(), limit.name().to_owned());
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            self.limits.get_or_create(&OfLimit { policy, limit }).set(most);
+            let labels = [name.clone(), ("limit", limit.name().to_owned())];
+            self.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
         }
     }
 

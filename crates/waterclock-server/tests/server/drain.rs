@@ -12,11 +12,10 @@ use waterclock_server::{Patience, Phase, Timing};
 
 use crate::at_work::{AtWork, hurried};
 use crate::hostile::frames;
-use crate::patience::eventually;
+use crate::patience::{LONG, eventually};
 
 const POLICY: &str = "[policies.p]\nlimits = [\"1000000/s\"]\n";
 const CHECK: &str = r#"{"policy":"p","key":"k"}"#;
-const LONG: Duration = Duration::from_secs(20);
 
 fn leisurely() -> Timing {
     Timing {

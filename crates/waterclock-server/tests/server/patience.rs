@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// Machines that run many tests at once are slow; nothing that works waits this long.
-const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// Waits until something holds; panics if it does not for too long.
 #[track_caller]

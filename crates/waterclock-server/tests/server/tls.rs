@@ -13,6 +13,7 @@ use waterclock_server::{Patience, Timing};
 use crate::at_work::{AtWork, hurried};
 use crate::certificates::Authority;
 use crate::client::Client;
+use crate::patience::LONG;
 
 /// A first word to a face, and how its answer begins.
 const FACES: [(Face, &[u8], &[u8]); 3] = [
@@ -21,8 +22,6 @@ const FACES: [(Face, &[u8], &[u8]); 3] = [
     (Face::Grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", b"\0\0"),
     (Face::Resp, b"PING\r\n", b"+PONG"),
 ];
-
-const LONG: Duration = Duration::from_secs(20);
 
 struct Scene {
     authority: Authority,

@@ -55,7 +55,7 @@ impl Imported {
 
     fn fate(&self, domain: &str, descriptor: &[Entry<'_>]) -> Fate {
         let plan = self.engine.plan();
-        match plan.rules().find(domain, descriptor).map(|rule| rule.effect()) {
+        match plan.rules().find(domain, descriptor).map(|rule| &rule.effect) {
             None | Some(Effect::Admit) => Fate::Free,
             Some(Effect::Refuse) => Fate::Refused,
             Some(Effect::Limit(served)) => {

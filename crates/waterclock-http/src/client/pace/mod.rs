@@ -152,7 +152,7 @@ impl<R, Inner> Layer<Inner> for PaceLayer<R> {
     type Service = Pace<Inner, R>;
 
     fn layer(&self, inner: Inner) -> Self::Service {
-        Pace::new(inner, Arc::new(self.settings.clone()))
+        Pace { inner, settings: Arc::new(self.settings.clone()) }
     }
 }
 

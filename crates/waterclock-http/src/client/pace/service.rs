@@ -14,19 +14,13 @@ use crate::client::POLLED_AGAIN;
 
 /// A client whose requests a [`PaceLayer`](crate::PaceLayer) holds back until it is their turn.
 pub struct Pace<Inner, R> {
-    inner: Inner,
-    settings: Arc<Settings<R>>,
-}
-
-impl<Inner, R> Pace<Inner, R> {
-    pub(super) fn new(inner: Inner, settings: Arc<Settings<R>>) -> Self {
-        Self { inner, settings }
-    }
+    pub(super) inner: Inner,
+    pub(super) settings: Arc<Settings<R>>,
 }
 
 impl<Inner: Clone, R> Clone for Pace<Inner, R> {
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), Arc::clone(&self.settings))
+        Self { inner: self.inner.clone(), settings: Arc::clone(&self.settings) }
     }
 }
 

@@ -207,7 +207,7 @@ impl<R, P, Inner> Layer<Inner> for RetryAfterLayer<R, P> {
     type Service = RetryAfter<Inner, R, P>;
 
     fn layer(&self, inner: Inner) -> Self::Service {
-        RetryAfter::new(inner, Arc::new(self.settings.clone()))
+        RetryAfter { inner, settings: Arc::new(self.settings.clone()) }
     }
 }
 

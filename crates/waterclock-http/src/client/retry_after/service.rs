@@ -17,19 +17,13 @@ use crate::client::wait::WaitBounds;
 
 /// A client that waits for as long as servers ask for, by a [`RetryAfterLayer`](crate::RetryAfterLayer).
 pub struct RetryAfter<Inner, R, P> {
-    inner: Inner,
-    settings: Arc<Settings<R, P>>,
-}
-
-impl<Inner, R, P> RetryAfter<Inner, R, P> {
-    pub(super) fn new(inner: Inner, settings: Arc<Settings<R, P>>) -> Self {
-        Self { inner, settings }
-    }
+    pub(super) inner: Inner,
+    pub(super) settings: Arc<Settings<R, P>>,
 }
 
 impl<Inner: Clone, R, P> Clone for RetryAfter<Inner, R, P> {
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), Arc::clone(&self.settings))
+        Self { inner: self.inner.clone(), settings: Arc::clone(&self.settings) }
     }
 }
 

@@ -1,11 +1,9 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -14,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
@@ -112,17 +110,13 @@ fn bounds() -> http2::Builder<TokioExecutor> {
 }
 
 /// What every HTTP/2 client sends first.
-const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A stream whose preface was read, and is read again by hyper.
-struct WithPreface<IO> {
-    io: IO,
-    /// How much of the preface was read again.
-    given: usize,
-}
-
-/// Reads the preface; `None` for a peer that does not speak HTTP/2.
-async fn expect_preface<IO: AsyncRead + Unpin>(mut io: IO) -> Option<WithPreface<IO>> {
+/// Reads the preface, which hyper reads again; `None` for a peer that does not speak HTTP/2.
+async fn expect_preface<IO>(mut io: IO) -> Option<impl AsyncRead + AsyncWrite + Unpin + Send>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send,
+{
     let mut first = [0; PREFACE.len()];
     let mut filled = 0;
     while filled < first.len() {
@@ -133,52 +127,6 @@ async fn expect_preface<IO: AsyncRead + Unpin>(mut io: IO) -> Option<WithPreface
             return None;
         }
     }
-    Some(WithPreface { io, given: 0 })
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for WithPreface<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let rest = &PREFACE[self.given..];
-        if rest.is_empty() {
-            return Pin::new(&mut self.io).poll_read(context, buffer);
-        }
-        let count = rest.len().min(buffer.remaining());
-        buffer.put_slice(&rest[..count]);
-        self.given += count;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for WithPreface<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
+    let (reader, writer) = split(io);
+    Some(join(PREFACE.chain(reader), writer))
 }

@@ -175,7 +175,7 @@ fn match_rules<'p>(
     };
     let matched = |(descriptor, rule): (&Descriptor<'_>, &Option<&'p Rule>)| {
         let Some(rule) = rule.filter(|rule| !is_replaced(rule)) else { return Matched::Unlimited };
-        match (rule.effect(), descriptor.limit) {
+        match (&rule.effect, descriptor.limit) {
             (Effect::Admit, _) => Matched::Unlimited,
             (Effect::Refuse, _) => Matched::Refused(rule),
             // A refund of what was never admitted is no reason to refuse.

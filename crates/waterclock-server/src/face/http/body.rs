@@ -276,26 +276,23 @@ fn explain_charge(charge: &Value, before: &str, options: &[&str]) -> Problem {
     if !charge.get("policy").is_some_and(Value::is_string) {
         return must("policy", "the name of a policy");
     }
-    if charge.get("key").is_some_and(|key| !key.is_string() && !key.is_null()) {
-        return must("key", "a string");
+    let is_text =
+        |name| charge.get(name).is_none_or(|value: &Value| value.is_string() || value.is_null());
+    if let Some(name) = ["key", "tier"].into_iter().find(|name| !is_text(*name)) {
+        return must(name, "a string");
     }
-    if charge.get("tier").is_some_and(|tier| !tier.is_string() && !tier.is_null()) {
-        return must("tier", "a string");
-    }
-    if charge.get("fields").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
-        return must("fields", "an object of strings");
-    }
-    if charge.get("fields").is_some() {
-        let fields = charge.get("fields").and_then(Value::as_object);
-        let odd = |value: &&Value| value.is_null() || value.is_array() || value.is_object();
-        if let Some((name, _)) =
-            fields.and_then(|fields| fields.iter().find(|(_, value)| odd(value)))
-        {
-            return must(&format!("fields.{name}"), "a string");
+    match charge.get("fields") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(fields)) => {
+            let odd = |value: &&Value| value.is_null() || value.is_array() || value.is_object();
+            if let Some((name, _)) = fields.iter().find(|(_, value)| odd(value)) {
+                return must(&format!("fields.{name}"), "a string");
+            }
+            if fields.len() > MAX_FIELDS {
+                return must("fields", &format!("an object of at most {MAX_FIELDS} strings"));
+            }
         }
-        if fields.is_some_and(|fields| fields.len() > MAX_FIELDS) {
-            return must("fields", &format!("an object of at most {MAX_FIELDS} strings"));
-        }
+        Some(_) => return must("fields", "an object of strings"),
     }
     if charge.get("cost").is_some_and(|cost| Cost::deserialize(cost).is_err()) {
         return must("cost", "a whole number from 0, or a map of units to such numbers");

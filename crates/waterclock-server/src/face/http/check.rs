@@ -62,53 +62,41 @@ async fn decide(
     charges: &Charges<'_>,
 ) -> Result<Response, Problem> {
     let (engine, headers) = (&call.server.engine, &call.parts.headers);
-    let answer = |checks: &[Check<'_>], replies: &[Reply], is_one: bool| {
-        let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
-        let body = Decisions::new(checks, replies, !refused, is_one);
-        let mut response = if refused {
-            refusal(headers, checks, replies, &body)
-        } else {
-            json(StatusCode::OK, &body)
-        };
-        if verb == Verb::Check {
-            write_headers(checks, replies, response.headers_mut());
-        }
-        response
+    let (checks, is_one) = to_checks(plan, verb, charges)?;
+    if let Charges::Several { atomic: false, .. } = charges {
+        return Ok(decide_each(engine, verb, &checks).await);
+    }
+    let replies = engine.apply(Face::Http, verb, &checks).await?;
+    let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
+    let body = Decisions::new(&checks, &replies, !refused, is_one);
+    let mut response = match refused {
+        true => refusal(headers, &checks, &replies, &body),
+        false => json(StatusCode::OK, &body),
     };
+    if verb == Verb::Check {
+        write_headers(&checks, &replies, response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// The checks of a body, and whether it is one without a list.
+pub(super) fn to_checks<'a>(
+    plan: &'a Plan,
+    verb: Verb,
+    charges: &'a Charges<'_>,
+) -> Result<(Vec<Check<'a>>, bool), Problem> {
     match charges {
-        Charges::One(charge) => {
-            let checks = [to_check(plan, verb, charge)?];
-            let replies = engine.apply(Face::Http, verb, &checks).await?;
-            Ok(answer(&checks, &replies, true))
-        }
-        Charges::Several { charges, atomic: true } => {
-            let checks = to_checks(plan, verb, charges)?;
-            let replies = engine.apply(Face::Http, verb, &checks).await?;
-            Ok(answer(&checks, &replies, false))
-        }
-        Charges::Several { charges, atomic: false } => {
-            let checks = to_checks(plan, verb, charges)?;
-            Ok(decide_each(engine, verb, &checks).await)
+        Charges::One(charge) => Ok((vec![to_check(plan, verb, charge)?], true)),
+        Charges::Several { charges, .. } => {
+            let check = |(at, charge)| {
+                to_check(plan, verb, charge).map_err(|problem: Problem| problem.in_check(at))
+            };
+            Ok((charges.iter().enumerate().map(check).collect::<Result<_, _>>()?, false))
         }
     }
 }
 
-pub(super) fn to_checks<'a>(
-    plan: &'a Plan,
-    verb: Verb,
-    charges: &'a [Charge<'_>],
-) -> Result<Vec<Check<'a>>, Problem> {
-    let check = |(at, charge)| {
-        to_check(plan, verb, charge).map_err(|problem: Problem| problem.in_check(at))
-    };
-    charges.iter().enumerate().map(check).collect()
-}
-
-pub(super) fn to_check<'a>(
-    plan: &'a Plan,
-    verb: Verb,
-    charge: &'a Charge<'_>,
-) -> Result<Check<'a>, Problem> {
+fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Check<'a>, Problem> {
     let policy = plan.find(&charge.policy.0)?;
     let key = match (&charge.key, &charge.fields) {
         (Some(key), None) => policy.key(key.0.as_bytes())?,

@@ -78,7 +78,7 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
             Method::POST | Method::PUT => read_body(server, &parts.headers, body).await?,
             _ => Bytes::new(),
         };
-        let place = server.admit_owned(Face::Http).ok_or_else(|| {
+        let place = server.admit(Face::Http).ok_or_else(|| {
             let detail = "the server is overloaded";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
         })?;
@@ -222,6 +222,7 @@ fn is_loopback(host: &str) -> bool {
     last.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

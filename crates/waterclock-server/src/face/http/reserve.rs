@@ -14,7 +14,7 @@ use waterclock::{
 use waterclock_config::Micros;
 
 use super::body::{Charges, CheckBody, Options, Verbs};
-use super::check::{Decisions, refusal, to_check, to_checks, write_headers};
+use super::check::{Decisions, refusal, to_checks, write_headers};
 use super::problem::{Problem, json};
 use super::request::{Call, Checks};
 use crate::engine::{Check, Engine, Holding, Terms};
@@ -28,14 +28,11 @@ pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
     let terms = terms(&options)?;
     let engine = &call.server.engine;
     let plan = engine.plan();
-    let (checks, is_one) = match &charges {
-        Charges::One(charge) => (vec![to_check(&plan, Verb::Check, charge)?], true),
-        Charges::Several { atomic: false, .. } => {
-            let detail = "a reservation holds all of its charges or none; leave `atomic` out";
-            return Err(Problem::bad("atomic", detail));
-        }
-        Charges::Several { charges, .. } => (to_checks(&plan, Verb::Check, charges)?, false),
-    };
+    if let Charges::Several { atomic: false, .. } = charges {
+        let detail = "a reservation holds all of its charges or none; leave `atomic` out";
+        return Err(Problem::bad("atomic", detail));
+    }
+    let (checks, is_one) = to_checks(&plan, Verb::Check, &charges)?;
     let Holding { replies, reservation, .. } = hold(engine, terms, &checks).await?;
     let answer = Decisions::new(&checks, &replies, reservation.is_some(), is_one);
     let mut response = match &reservation {

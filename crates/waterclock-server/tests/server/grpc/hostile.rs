@@ -11,8 +11,8 @@ use waterclock_server::{Patience, Phase};
 
 use super::scene::{Client, Scene, ask, lone, per_user, request, user};
 use crate::hostile::frames::{self, GOAWAY, Heard, RST_STREAM, frame, opening};
+use crate::patience::LONG;
 
-const LONG: Duration = Duration::from_secs(20);
 const LIMIT: &str = "\"1000000/d\"";
 const PATH: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 

@@ -18,9 +18,8 @@ use waterclock_server::{Patience, Timing};
 
 use crate::at_work::{AtWork, hurried};
 use crate::client::Client;
+use crate::patience::LONG;
 
-/// Everything a test waits for takes less.
-const LONG: Duration = Duration::from_secs(20);
 const POLICIES: &str = "[policies.p]\nlimits = [\"1000000/s\"]\n";
 const CHECK: &str = r#"{"policy":"p","key":"k"}"#;
 

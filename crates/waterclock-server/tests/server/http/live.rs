@@ -11,7 +11,7 @@ use waterclock_server::{Room, Timing};
 
 use crate::at_work::{AtWork, auth, hurried};
 use crate::client::{Answer, Client};
-use crate::patience::eventually;
+use crate::patience::{LONG, eventually};
 use crate::reload::Scene;
 
 const POLICIES: &str = r#"
@@ -25,7 +25,6 @@ limits = [
 ]
 "#;
 const EVENTS: &str = "accept: text/event-stream";
-const LONG: Duration = Duration::from_secs(20);
 
 async fn check(client: &mut Client, policy: &str, key: &str) {
     client.post("/v1/check", &format!(r#"{{"policy":"{policy}","key":"{key}"}}"#)).await;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::at_work::AtWork;
 use crate::client::Client;
+use crate::reload::Scene;
 
 const POLICIES: &str = r#"
 [policies.llm]
@@ -143,21 +144,16 @@ async fn a_cost_is_of_a_few_units() {
 /// What is held under one definition is settled under the next, in the terms of either.
 #[tokio::test]
 async fn a_unit_is_added_while_something_is_held() {
-    let directory = tempfile::TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
     let requests = r#"{ name = "requests", algorithm = "fixed-window", limit = 9, per = "365d", align = "epoch" }"#;
     let tokens = r#"{ name = "tokens", algorithm = "fixed-window", limit = 1000, per = "365d", align = "epoch", unit = "tokens" }"#;
-    std::fs::write(&path, format!("[policies.llm]\nlimits = [{requests}]\n")).unwrap();
-    let server = AtWork::serving_file(&path).await;
-    let mut client = server.http().await;
+    let scene = Scene::new(&format!("[policies.llm]\nlimits = [{requests}]\n")).await;
+    let mut client = scene.server.http().await;
     for id in ["a", "b"] {
         let body = json!({"policy": "llm", "key": "k", "id": id, "cost": 3});
         assert_eq!(ask(&mut client, "/v1/reserve", body).await.0, 201);
     }
-    std::fs::write(&path, format!("[policies.llm]\nlimits = [{requests}, {tokens}]\n")).unwrap();
-    let policies = async || server.http().await.get("/v1/policies/llm").await.body;
-    crate::patience::eventually("the new limit", async || policies().await.contains("tokens"))
-        .await;
+    scene.write("waterclock.toml", &format!("[policies.llm]\nlimits = [{requests}, {tokens}]\n"));
+    scene.generation(2).await;
     assert_eq!(left(&mut client, "k").await, (json!(3), json!(1_000)));
     let (status, said) = ask(&mut client, "/v1/reservations/a/commit", json!({"cost": 1})).await;
     assert_eq!((status, &said["used"]), (200, &json!([1])), "{said}");

@@ -43,7 +43,7 @@ impl Scene {
     }
 
     /// Waits until so many configurations were put in force.
-    async fn generation(&self, generation: u64) {
+    pub(crate) async fn generation(&self, generation: u64) {
         let what = format!("generation {generation}");
         eventually(&what, async || self.status().generation >= generation).await;
     }

@@ -10,6 +10,7 @@ use waterclock_http::RemoteStore;
 use super::impostor::Impostor;
 use super::{check, patient, url_of};
 use crate::at_work::AtWork;
+use crate::reload::Scene;
 
 const POLICY: &str =
     "[policies.p]\nlimits = [{ name = \"l\", algorithm = \"gcra\", limit = 3, per = \"10d\" }]\n";
@@ -102,28 +103,22 @@ async fn settings_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn policies_live_on_the_server() {
-    let directory = TempDir::new().unwrap();
-    let path = directory.path().join("waterclock.toml");
-    std::fs::write(&path, POLICY).unwrap();
-    let server = AtWork::serving_file(&path).await;
-    let store = patient(&url_of(&server)).connect().await.unwrap();
+    let scene = Scene::new(POLICY).await;
+    let store = patient(&url_of(&scene.server)).connect().await.unwrap();
     let q = || Policy::new("q", [Limit::per_second(1).with_name("l")]).unwrap();
     let error = store.set_policy(q()).await.unwrap_err();
     assert!(matches!(&error, StoreError::Unfit(reason)
         if reason.to_string().contains("no policy `q`") && reason.to_string().contains("server's configuration")));
     assert!(matches!(check(&store, "q", b"k", 1).await, Err(StoreError::UnknownPolicy(_))));
 
-    std::fs::write(&path, format!("{POLICY}{}", POLICY.replace("policies.p", "policies.q")))
-        .unwrap();
-    server.running.reload();
-    let reloads = server.running.server().reloads();
-    crate::patience::eventually("reloaded", async || reloads.status().generation >= 2).await;
+    let both = format!("{POLICY}{}", POLICY.replace("policies.p", "policies.q"));
+    scene.write("waterclock.toml", &both);
+    scene.generation(2).await;
     store.set_policy(q()).await.unwrap();
     assert_eq!(check(&store, "q", b"k", 1).await.unwrap().decision.limit(), Some(3));
 
-    std::fs::write(&path, POLICY.replace("policies.p", "policies.q")).unwrap();
-    server.running.reload();
-    crate::patience::eventually("reloaded", async || reloads.status().generation >= 3).await;
+    scene.write("waterclock.toml", &POLICY.replace("policies.p", "policies.q"));
+    scene.generation(3).await;
     // The server has it no longer, and nothing stands in for what is configured away.
     assert!(matches!(check(&store, "p", b"k", 1).await, Err(StoreError::UnknownPolicy(_))));
     let long = vec![b'k'; 1_025];
