@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 use crate::support::{Place, Run};
 
 fn run(arguments: &[&str]) -> Run {
-    let run = Place::new().run(arguments).ok();
-    run
+    Place::new().run(arguments).ok()
 }
 
 /// The commands, as `--help` lists them.
