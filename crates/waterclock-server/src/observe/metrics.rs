@@ -176,13 +176,14 @@ impl Metrics {
 
     /// Sets the gauges of a policy.
     pub(crate) fn set_policy(&self, policy: &Policy, keys: usize, reservations: usize) {
-        let name = ("policy", policy.name().to_owned());
+        let of_policy = [("policy", policy.name().to_owned())];
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
-        self.keys.get_or_create(&[name.clone()]).set(gauge(keys));
-        self.reservations.get_or_create(&[name.clone()]).set(gauge(reservations));
+        self.keys.get_or_create(&of_policy).set(gauge(keys));
+        self.reservations.get_or_create(&of_policy).set(gauge(reservations));
         for limit in policy.limits() {
             let Some(most) = limit.max_cost() else { continue };
-            let labels = [name.clone(), ("limit", limit.name().to_owned())];
+            let [policy] = of_policy.clone();
+            let labels = [policy, ("limit", limit.name().to_owned())];
             self.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
         }
     }
