@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use parking_lot::Mutex;
 
 use super::redis::{Settings, field};
-use super::{RedisServer, Reply, await_that, wait_for};
+use super::{Program, RedisServer, Reply, await_that, wait_for};
 
 /// How many slots keys are spread over.
 const SLOTS: usize = 16_384;
@@ -37,8 +37,13 @@ pub struct Move {
 impl Cluster {
     /// Starts a cluster and waits until it is complete and every replica follows.
     pub fn start(primaries: usize, replicas_each: usize) -> Self {
+        Self::start_as(Program::Redis, primaries, replicas_each)
+    }
+
+    /// Starts a cluster of another program.
+    pub fn start_as(program: Program, primaries: usize, replicas_each: usize) -> Self {
         assert!(primaries > 0, "a cluster has at least one primary");
-        let mut settings = Settings::server().with(&[
+        let mut settings = Settings::server_of(program).with(&[
             ("cluster-enabled", "yes"),
             ("cluster-node-timeout", "1000"),
             // Replicas stay with their primary, and follow or replace it however old their data is.

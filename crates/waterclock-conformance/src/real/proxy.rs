@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -24,8 +24,9 @@ pub struct Proxy {
 }
 
 /// What happens to replies.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum Fault {
+    #[default]
     None,
     Delay(Duration),
     Garbage(Vec<u8>),
@@ -44,9 +45,11 @@ struct Shared {
     request_bytes: AtomicU64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     fault: Fault,
+    /// From here nothing gets through, nor back.
+    isolated: Option<IpAddr>,
     closed: bool,
     /// Both ends of the open connections, to be able to cut them.
     open: HashMap<u64, [TcpStream; 2]>,
@@ -59,7 +62,7 @@ impl Proxy {
         let port = listener.local_addr().expect("a listener has an address").port();
         let shared = Arc::new(Shared {
             upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port)),
-            state: Mutex::new(State { fault: Fault::None, closed: false, open: HashMap::new() }),
+            state: Mutex::new(State::default()),
             closing: Condvar::new(),
             connections: AtomicU64::new(0),
             round_trips: AtomicU64::new(0),
@@ -121,6 +124,23 @@ impl Proxy {
     /// Closes the connections that are open now.
     pub fn drop_all(&self) {
         self.shared.state.lock().cut_all();
+    }
+
+    /// Isolates the upstream from clients at one address: whatever they send is lost, and whatever is sent to them.
+    /// As in a real partition, connections stay open.
+    pub fn isolate_from(&self, address: impl Into<IpAddr>) {
+        self.shared.state.lock().isolated = Some(address.into());
+    }
+
+    /// Ends the isolation. Connections of the time before are closed: they have lost bytes.
+    pub fn rejoin(&self) {
+        let mut state = self.shared.state.lock();
+        if let Some(address) = state.isolated.take() {
+            let is_isolated = |ends: &[TcpStream; 2]| address_of(&ends[0]) == Some(address);
+            for (_, ends) in state.open.extract_if(|_, ends| is_isolated(ends)) {
+                cut(&ends);
+            }
+        }
     }
 
     /// How many connections were accepted so far, refused ones included.
@@ -218,7 +238,7 @@ impl Shared {
         while let Ok(length @ 1..) = client.read(&mut buffer) {
             self.round_trips.fetch_add(1, Ordering::Relaxed);
             self.request_bytes.fetch_add(length as u64, Ordering::Relaxed);
-            if redis.write_all(&buffer[..length]).is_err() {
+            if !self.is_isolated(client) && redis.write_all(&buffer[..length]).is_err() {
                 return;
             }
         }
@@ -231,7 +251,7 @@ impl Shared {
             let reply = &buffer[..length];
             let fault = self.state.lock().fault.clone();
             let passed = match fault {
-                _ if mute => Ok(()),
+                _ if mute || self.is_isolated(client) => Ok(()),
                 Fault::None | Fault::Refuse => client.write_all(reply),
                 Fault::Delay(by) => {
                     self.sleep_unless_closed(by);
@@ -253,11 +273,20 @@ impl Shared {
         }
     }
 
+    fn is_isolated(&self, client: &TcpStream) -> bool {
+        let isolated = self.state.lock().isolated;
+        isolated.is_some() && address_of(client) == isolated
+    }
+
     /// Sleeps, unless the proxy is closed.
     fn sleep_unless_closed(&self, by: Duration) {
         let mut state = self.state.lock();
         self.closing.wait_while_for(&mut state, |state| !state.closed, by);
     }
+}
+
+fn address_of(client: &TcpStream) -> Option<IpAddr> {
+    client.peer_addr().ok().map(|address| address.ip())
 }
 
 /// Closes both ends; one may be closed already.

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::clock::ShiftedClock;
 use super::process::Process;
+use super::program::Program;
 use super::tls::Certificates;
 use super::{Connection, Reply, free_port, within};
 
@@ -46,6 +47,11 @@ impl RedisServer {
     /// Starts a server with more lines in its configuration, such as `("maxmemory", "3mb")`. Values are not quoted.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
         Self::launch(Settings::server().with(settings))
+    }
+
+    /// Starts a server of another program, with more lines in its configuration.
+    pub fn start_as(program: Program, settings: &[(&str, &str)]) -> Self {
+        Self::launch(Settings::server_of(program).with(settings))
     }
 
     /// Starts a server whose wall clock can be moved: see [`RedisServer::set_clock_offset`].
@@ -222,15 +228,14 @@ impl RedisServer {
     fn spawn(&self) -> Result<Process, StartError> {
         let log_path = self.dir.path().join("log");
         let log = File::create(&log_path).expect("the directory can be written");
-        let mut command = Command::new("redis-server");
+        let mut command = self.settings.program.command();
         command.arg(self.config()).envs(self.settings.environment.iter().cloned());
         command.stdin(Stdio::null());
         if self.settings.sentinel {
             command.arg("--sentinel");
         }
         command.stdout(log.try_clone().expect("a file can be shared")).stderr(log);
-        let missing = "redis-server is not installed; scripts/test installs it";
-        let mut process = Process::start(&mut command, missing);
+        let mut process = Process::start(&mut command, self.settings.program.advice());
         let answered = within(START, || {
             if process.has_ended() {
                 return Some(false);
@@ -267,6 +272,7 @@ pub(super) fn field(text: &str, name: &str) -> Option<String> {
 /// moment later.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
+    pub(super) program: Program,
     /// Settings that take a free port, besides `port`.
     pub(super) ports: Vec<&'static str>,
     lines: Vec<(String, String)>,
@@ -282,7 +288,12 @@ pub(super) type Ports = Vec<(&'static str, u16)>;
 impl Settings {
     /// A server that keeps nothing on disk.
     pub(super) fn server() -> Self {
-        Self::default().with(&[("save", ""), ("appendonly", "no")])
+        Self::server_of(Program::Redis)
+    }
+
+    /// The same of another program.
+    pub(super) fn server_of(program: Program) -> Self {
+        Self { program, ..Self::default() }.with(&[("save", ""), ("appendonly", "no")])
     }
 
     /// A sentinel, which stores its state in its configuration file.

@@ -1,18 +1,25 @@
 //! A Redis with a replica and three sentinels.
 
+use std::net::Ipv4Addr;
+
 use parking_lot::Mutex;
 
 use super::redis::Settings;
-use super::{RedisServer, await_that};
+use super::{Proxy, RedisServer, await_that};
 
 /// What the sentinels call the primary.
 const SERVICE: &str = "service-name";
+
+/// Where the replica and the sentinels connect from. Clients connect from the loopback's first address.
+const THEIRS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// A real primary, its replica, and three sentinels of which two must agree.
 #[derive(Debug)]
 pub struct Sentinel {
     servers: [RedisServer; 2],
     sentinels: [RedisServer; 3],
+    /// Before the first primary: everyone knows it by this address.
+    gateway: Proxy,
     /// The port of the last known primary.
     last_primary: Mutex<u16>,
 }
@@ -20,9 +27,21 @@ pub struct Sentinel {
 impl Sentinel {
     /// Starts all five and waits until the replica follows and the sentinels know each other.
     pub fn start() -> Self {
-        let settings = Settings::server().with(&[("repl-diskless-sync-delay", "0")]);
-        let servers = [(); 2].map(|()| RedisServer::launch(settings.clone()));
-        let port = servers[0].port();
+        Self::start_with(&[], &[])
+    }
+
+    /// The same with more lines in the configurations of the servers, and of the sentinels.
+    pub fn start_with(servers: &[(&str, &str)], sentinels: &[(&str, &str)]) -> Self {
+        let source = THEIRS.to_string();
+        // A protected Redis takes their address for another machine's.
+        let settings = [("repl-diskless-sync-delay", "0"), ("protected-mode", "no")];
+        let settings = Settings::server().with(&settings).with(servers);
+        let first = RedisServer::launch(settings.clone());
+        let gateway = Proxy::start(first.port());
+        let port = gateway.port();
+        first.command(&["CONFIG", "SET", "replica-announce-port", &port.to_string()]).unwrap();
+        let replica = RedisServer::launch(settings.with(&[("bind-source-addr", &source)]));
+        let servers = [first, replica];
         // Sentinels ask for replicas every ten seconds, so the replica comes before them.
         servers[1].command(&["REPLICAOF", "127.0.0.1", &port.to_string()]).unwrap();
         await_that("the replica follows", || {
@@ -30,14 +49,16 @@ impl Sentinel {
         });
         let sentinel = |line: String| ("sentinel", line);
         let lines = [
+            sentinel("announce-ip 127.0.0.1".to_owned()),
             sentinel(format!("monitor {SERVICE} 127.0.0.1 {port} 2")),
             sentinel(format!("down-after-milliseconds {SERVICE} 1000")),
             sentinel(format!("failover-timeout {SERVICE} 3000")),
         ];
         let lines = lines.each_ref().map(|(name, line)| (*name, line.as_str()));
-        let settings = Settings::sentinel().with(&lines);
+        let settings = Settings::sentinel().with(&lines).with(sentinels);
+        let settings = settings.with(&[("bind-source-addr", &source)]);
         let sentinels = [(); 3].map(|()| RedisServer::launch(settings.clone()));
-        let started = Self { servers, sentinels, last_primary: Mutex::new(port) };
+        let started = Self { servers, sentinels, gateway, last_primary: Mutex::new(port) };
         await_that("the sentinels know each other and the replica", || {
             started.sentinels.iter().all(|sentinel| {
                 let master = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).unwrap();
@@ -71,8 +92,22 @@ impl Sentinel {
     pub fn primary(&self) -> &RedisServer {
         let watcher = self.sentinels.iter().find(|sentinel| sentinel.is_up());
         let port = primary_port(watcher.expect("some sentinel is up"));
-        let server = self.servers.iter().find(|server| server.port() == port);
-        server.expect("the primary is one of two")
+        self.servers().iter().zip(self.ports()).find(|(_, of)| *of == port).expect("one of two").0
+    }
+
+    /// Cuts the first primary off from its replica and from the sentinels, but not from clients.
+    pub fn isolate_first_primary(&self) {
+        self.gateway.isolate_from(THEIRS);
+    }
+
+    /// Ends that.
+    pub fn rejoin_first_primary(&self) {
+        self.gateway.rejoin();
+    }
+
+    /// The ports by which the two servers are known.
+    fn ports(&self) -> [u16; 2] {
+        [self.gateway.port(), self.servers[1].port()]
     }
 
     /// Kills the primary as a crash would.
@@ -84,15 +119,15 @@ impl Sentinel {
     /// that is up says so; returns the new primary's port. Panics if that takes more than a minute.
     pub fn wait_for_failover(&self) -> u16 {
         let mut last = self.last_primary.lock();
-        let successor = self.servers.iter().find(|server| server.port() != *last);
-        let successor = successor.expect("there are two servers");
+        let mut both = self.servers.iter().zip(self.ports());
+        let (successor, port) = both.find(|(_, port)| *port != *last).expect("two servers");
         await_that("the replica takes over", || {
             let mut watchers = self.sentinels.iter().filter(|sentinel| sentinel.is_up());
-            watchers.all(|sentinel| primary_port(sentinel) == successor.port())
+            watchers.all(|sentinel| primary_port(sentinel) == port)
                 && successor.info("replication", "role").as_deref() == Some("master")
         });
-        *last = successor.port();
-        *last
+        *last = port;
+        port
     }
 }
 
