@@ -41,6 +41,12 @@ pub(crate) const KEYS: &[Key] = &[
     )
     .default("1"),
     Key::new(
+        "replicas",
+        Shape::Whole { least: 0, most: 1_000 },
+        "redis: how many replicas must acknowledge a call before it is answered.",
+    )
+    .default("0"),
+    Key::new(
         "key_secret",
         Shape::Syntax(secret::accept),
         "redis: the secret of the keyed hash of keys, ${ENV} or file:…; the same on every node.",
@@ -57,6 +63,8 @@ pub struct StoreConfig {
     pub deadline: Micros,
     /// How many servers share the store.
     pub nodes: u64,
+    /// redis: how many replicas must acknowledge a call.
+    pub replicas: u64,
     /// memory: the most keys to keep.
     pub max_keys: u64,
     /// memory: the file that preserves state over a restart.
@@ -74,6 +82,7 @@ impl StoreConfig {
             key_secret: None,
             deadline: Micros(50_000),
             nodes: 1,
+            replicas: 0,
             max_keys: 1_000_000,
             snapshot: None,
             snapshot_every: Micros(10_000_000),
@@ -138,6 +147,7 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
         key_secret: setting("key_secret"),
         deadline: table.verified("deadline", Field::micros).unwrap_or(otherwise.deadline),
         nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
+        replicas: table.verified("replicas", Field::whole).unwrap_or(otherwise.replicas),
         max_keys: table.verified("max_keys", Field::whole).unwrap_or(otherwise.max_keys),
         snapshot: table.verified("snapshot", Field::text).map(|path| source.beside(path)),
         snapshot_every: table

@@ -95,9 +95,14 @@ impl Access {
         self.open(&format!("{}{host}{}", self.login, self.tail))
     }
 
-    /// A client of a sentinel, which has no databases and logins of its own.
+    /// A client of a sentinel, which has no databases and often no logins.
     pub(crate) fn sentinel(&self, host: &str) -> Result<Client, StoreError> {
         self.open(host)
+    }
+
+    /// A client of a sentinel that requires a login: the same as the servers'.
+    pub(crate) fn sentinel_with_login(&self, host: &str) -> Result<Client, StoreError> {
+        self.open(&format!("{}{host}", self.login))
     }
 
     fn open(&self, rest: &str) -> Result<Client, StoreError> {
@@ -107,6 +112,8 @@ impl Access {
             let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
             // In this version of the protocol the client learns that a connection was closed.
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            // Nobody needs permission for it: the name of a library is not sent.
+            let settings = settings.set_skip_set_lib_name();
             let info = info.set_redis_settings(settings);
             if self.tls { self.open_tls(info) } else { Client::open(info) }
         });

@@ -12,6 +12,7 @@ pub struct RedisStoreBuilder {
     pub(crate) key_secret: String,
     pub(crate) deadline: Duration,
     pub(crate) nodes: u64,
+    pub(crate) replicas: u64,
     pub(crate) root_certificate: Option<Vec<u8>>,
     pub(crate) denied_keys: usize,
     pub(crate) serving: Serving,
@@ -24,6 +25,7 @@ impl std::fmt::Debug for RedisStoreBuilder {
             .field("prefix", &self.prefix)
             .field("deadline", &self.deadline)
             .field("nodes", &self.nodes)
+            .field("replicas", &self.replicas)
             .finish_non_exhaustive()
     }
 }
@@ -36,6 +38,7 @@ impl RedisStoreBuilder {
             key_secret: String::new(),
             deadline: Duration::from_millis(50),
             nodes: 1,
+            replicas: 0,
             root_certificate: None,
             denied_keys: 10_000,
             serving: Serving::default(),
@@ -68,6 +71,15 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// How many replicas must acknowledge a call before it is answered (0). If fewer do within a third of the deadline,
+    /// [`Serving::on_store_error`] decides, and the call may have been charged. In return, a failover to any of them
+    /// loses no charge that was answered, and a primary that is cut off from them decides nothing.
+    #[must_use]
+    pub fn replicas(mut self, replicas: u64) -> Self {
+        self.replicas = replicas;
         self
     }
 

@@ -13,7 +13,7 @@ use waterclock::{Failure, StoreError};
 
 use crate::address::{Access, address_of};
 use crate::keyspace::SLOTS;
-use crate::link::{Dialer, Link};
+use crate::link::{Dialer, Link, LinkSettings, connection_error, open};
 
 /// How long one node may take to send the map.
 const EACH: Duration = Duration::from_millis(200);
@@ -23,7 +23,7 @@ const REST: Duration = Duration::from_millis(50);
 pub(crate) struct Cluster {
     seeds: Vec<String>,
     access: Access,
-    deadline: Duration,
+    settings: LinkSettings,
     map: Mutex<Map>,
     /// Held while the map is refreshed.
     refresh: tokio::sync::Mutex<()>,
@@ -39,11 +39,11 @@ struct Map {
 }
 
 impl Cluster {
-    pub(crate) fn new(seeds: Vec<String>, access: Access, deadline: Duration) -> Self {
+    pub(crate) fn new(seeds: Vec<String>, access: Access, settings: LinkSettings) -> Self {
         Self {
             seeds,
             access,
-            deadline,
+            settings: LinkSettings { slotted: true, ..settings },
             map: Mutex::default(),
             refresh: tokio::sync::Mutex::default(),
             is_refreshing: AtomicBool::new(false),
@@ -60,7 +60,7 @@ impl Cluster {
             StoreError::failed(Failure::Unreachable, format!("node `{host}`: {error}"))
         })?;
         let dialer = Dialer::Fixed(Box::new(client));
-        let link = Link::new(dialer, true, self.deadline);
+        let link = Link::new(dialer, self.settings.clone());
         Ok(Arc::clone(self.map.lock().links.entry(host.to_owned()).or_insert(link)))
     }
 
@@ -150,9 +150,12 @@ impl Cluster {
     }
 
     async fn slots(&self, host: &str) -> Result<Vec<Value>, StoreError> {
-        let mut connection = crate::link::open(&self.access.client(host)?).await?;
-        let slots = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await;
-        slots.map_err(|error| StoreError::failed(Failure::Unreachable, error))
+        let client = self.access.client(host)?;
+        let slots = async {
+            let mut connection = open(&client, |_| ()).await?;
+            redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
+        };
+        slots.await.map_err(|error| connection_error(&error))
     }
 
     /// Takes the map from the reply to `CLUSTER SLOTS`.

@@ -18,7 +18,7 @@ use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
 use crate::denied::DeniedKeys;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
-use crate::link::connection_error;
+use crate::link::{LinkSettings, connection_error};
 use crate::policies::{Entries, Entry};
 use crate::route::Route;
 
@@ -70,11 +70,17 @@ impl Direct {
             return Err(StoreError::settings(reason));
         }
         let address = Address::parse(&settings.url, settings.root_certificate)?;
+        let link = LinkSettings {
+            deadline: settings.deadline,
+            prefix: settings.prefix.clone(),
+            slotted: false,
+            replicas: settings.replicas,
+        };
         Ok(Self(Arc::new(Inner {
             entries: RwLock::default(),
             changing: tokio::sync::Mutex::default(),
             keyspace: Keyspace::new(settings.prefix, &settings.key_secret),
-            route: Route::new(address, settings.deadline)?,
+            route: Route::new(address, link)?,
             deadline: settings.deadline,
             denied: DeniedKeys::new(settings.denied_keys),
             leases: Leases::default(),

@@ -9,7 +9,7 @@ use waterclock::{Failure, StoreError, Timestamp};
 
 use crate::address::{Address, Kind};
 use crate::cluster::Cluster;
-use crate::link::{CallError, Delivery, Dialer, Link, Request, Sentinels};
+use crate::link::{CallError, Delivery, Dialer, Link, LinkSettings, Request, Sentinels};
 
 /// Redirections a call follows before something is wrong.
 const HOPS: u32 = 8;
@@ -23,18 +23,18 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    pub(crate) fn new(address: Address, deadline: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn new(address: Address, settings: LinkSettings) -> Result<Self, StoreError> {
         let Address { kind, hosts, access } = address;
         let dialer = match kind {
             Kind::Cluster => {
-                return Ok(Self::Cluster(Arc::new(Cluster::new(hosts, access, deadline))));
+                return Ok(Self::Cluster(Arc::new(Cluster::new(hosts, access, settings))));
             }
             Kind::One => Dialer::Fixed(Box::new(access.client(&hosts[0])?)),
             Kind::Sentinel { service } => {
-                Dialer::Sentinels(Box::new(Sentinels { hosts, service, access }))
+                Dialer::Sentinels(Arc::new(Sentinels::new(hosts, service, access)))
             }
         };
-        Ok(Self::One(Link::new(dialer, false, deadline)))
+        Ok(Self::One(Link::new(dialer, settings)))
     }
 
     /// Sends a request to the slot's owner, and again where the reply proves that nothing was done.

@@ -45,6 +45,16 @@ fn what_was_charged_stays_charged() {
     assert_eq!(check(&["alice"]).stdout.split(';').next(), Some("allowed"));
 }
 
+/// A Redis without replicas: what it decides could be lost.
+#[test]
+fn replicas_must_acknowledge() {
+    let server = RedisServer::start();
+    let place = place(&format!("{}\nreplicas = 1", at(&server)), "deny");
+    let check = place.run(&["check", "p", "alice"]);
+    assert_eq!(check.code, Some(2), "{}", check.stdout);
+    assert!(check.stderr.contains("0 of 1 replicas acknowledged within"), "{}", check.stderr);
+}
+
 #[test]
 fn the_environment_has_the_last_word() {
     let server = RedisServer::start();

@@ -15,6 +15,7 @@ fn sections_policies_and_limits() {
     assert_eq!(policy["additionalProperties"], false);
     assert_eq!(policy["properties"]["mode"]["default"], "binary");
     assert_eq!(schema["properties"]["store"]["properties"]["nodes"]["minimum"], 1);
+    assert_eq!(schema["properties"]["store"]["properties"]["replicas"]["default"], 0);
     assert_eq!(schema["properties"]["store"]["properties"]["ca"]["type"], "string");
     let duration = schema["$defs"]["duration"]["pattern"].as_str().unwrap();
     assert!(duration.contains("|h|hour|hours|"), "{duration}");

@@ -1,10 +1,12 @@
 //! One exchange: the commands of a batch out, their replies back to their callers; and what errors mean.
 
+use std::sync::Arc;
+
 use redis::{Cmd, Pipeline, RedisError, ServerError, ServerErrorKind, Value};
 use tokio::time::timeout;
 use waterclock::{Failure, StoreError};
 
-use super::{Delivery, Link, Pending, Request};
+use super::{Delivery, Link, LinkSettings, Pending, Request};
 use crate::address::address_of;
 use crate::script::{GCRA, Script};
 
@@ -33,7 +35,7 @@ impl Exchanged {
 
 impl Link {
     /// Sends requests, and waits for what comes back.
-    pub(super) async fn exchange(&self, batch: Vec<Pending>) -> Exchanged {
+    pub(super) async fn exchange(self: &Arc<Self>, batch: Vec<Pending>) -> Exchanged {
         let mut exchanged = Exchanged::default();
         let mut commands = self.commands(batch);
         for attempt in 0..=TRIES {
@@ -54,11 +56,17 @@ impl Link {
                 return exchanged;
             }
             // A script that the server does not have is sent whole, on the same connection.
-            let pipeline = encode(&commands, attempt > 0);
+            let mut pipeline = encode(&commands, attempt > 0);
+            let replicas = self.settings.replicas;
+            if replicas > 0 {
+                pipeline.add_command(self.settings.wait());
+            }
             let sent = connection.redis.send_packed_commands(&pipeline, 0, pipeline.len());
-            let error = match timeout(self.deadline, sent).await {
-                Ok(Ok(replies)) if replies.len() == pipeline.len() => {
-                    commands = sort(commands, replies, &mut exchanged);
+            let error = match timeout(self.settings.deadline, sent).await {
+                Ok(Ok(mut replies)) if replies.len() == pipeline.len() => {
+                    let acknowledged = replies.pop_if(|_| replicas > 0);
+                    let lost = acknowledged.and_then(|reply| self.settings.unacknowledged(&reply));
+                    commands = sort(commands, replies, lost.as_ref(), &mut exchanged);
                     if commands.is_empty() {
                         return exchanged;
                     }
@@ -107,12 +115,12 @@ impl Link {
         }
         // Equal numbers side by side are sent once. Within them the order stays: first come, first served.
         short.sort_by_key(|pending| {
-            let slot = if self.slotted { pending.slot() } else { 0 };
+            let slot = if self.settings.slotted { pending.slot() } else { 0 };
             (slot, pending.numbers())
         });
         while !short.is_empty() {
             let slot = short[0].slot();
-            let fits = |pending: &Pending| !self.slotted || pending.slot() == slot;
+            let fits = |pending: &Pending| !self.settings.slotted || pending.slot() == slot;
             let n = short.iter().take_while(|pending| fits(pending)).count();
             commands.push(Command { script: &GCRA, pending: short.drain(..n).collect() });
         }
@@ -135,8 +143,34 @@ fn encode(commands: &[Command], whole: bool) -> Pipeline {
     pipeline
 }
 
+impl LinkSettings {
+    /// Why calls are not safe, if too few replicas acknowledged them.
+    fn unacknowledged(&self, reply: &Value) -> Option<StoreError> {
+        if let Value::ServerError(error) = reply {
+            return Some(server_error(error).into_store_error().after_sending());
+        }
+        let wanted = self.replicas;
+        match redis::from_redis_value_ref::<u64>(reply) {
+            Ok(acknowledged) if acknowledged >= wanted => None,
+            Ok(acknowledged) => {
+                let ms = self.replicas_ms();
+                let reason =
+                    format!("{acknowledged} of {wanted} replicas acknowledged within {ms} ms");
+                Some(StoreError::failed(Failure::Timeout, reason))
+            }
+            Err(_) => Some(StoreError::failed(Failure::BadReply, "unexpected reply to WAIT")),
+        }
+    }
+}
+
 /// Sorts replies to their commands; those whose script the server does not have are returned.
-fn sort(commands: Vec<Command>, replies: Vec<Value>, exchanged: &mut Exchanged) -> Vec<Command> {
+/// `lost` is why what they say may be lost.
+fn sort(
+    commands: Vec<Command>,
+    replies: Vec<Value>,
+    lost: Option<&StoreError>,
+    exchanged: &mut Exchanged,
+) -> Vec<Command> {
     let (mut replies, mut unanswered) = (replies.into_iter(), Vec::new());
     for command in commands {
         if command.asks() {
@@ -146,7 +180,11 @@ fn sort(commands: Vec<Command>, replies: Vec<Value>, exchanged: &mut Exchanged) 
             Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
                 unanswered.push(command);
             }
-            reply => exchanged.replies.push((command, Ok(reply))),
+            reply => {
+                let is_done = !matches!(reply, Value::ServerError(_));
+                let lost = lost.filter(|_| is_done).cloned();
+                exchanged.replies.push((command, lost.map_or(Ok(reply), Err)));
+            }
         }
     }
     unanswered
@@ -304,7 +342,7 @@ impl CallError {
 }
 
 /// What an error among the replies means.
-fn server_error(error: &ServerError) -> CallError {
+pub(super) fn server_error(error: &ServerError) -> CallError {
     let detail = error.details().unwrap_or_default().to_owned();
     let address = || {
         let address = detail.split(' ').nth(1).unwrap_or_default();
@@ -320,7 +358,7 @@ fn server_error(error: &ServerError) -> CallError {
         }
         Some(ServerErrorKind::TryAgain) => return CallError::Split(detail),
         Some(ServerErrorKind::ClusterDown) => return CallError::Down(detail),
-        Some(ServerErrorKind::NoPerm) => return CallError::failed(Failure::Auth, detail),
+        Some(ServerErrorKind::NoPerm) => return CallError::Store(no_permission(&detail)),
         _ => {}
     }
     let kind = match error.code() {
@@ -332,13 +370,26 @@ fn server_error(error: &ServerError) -> CallError {
         // Errors raised by a script are wrapped.
         _ if detail.contains("WATERCLOCK") || detail.contains("WRONGTYPE") => Failure::Foreign,
         _ if detail.contains("data string too short") => Failure::Foreign,
+        // What Valkey and Redis say when the user may run the script, but not what it calls.
+        _ if detail.contains("ACL failure in script")
+            || detail.contains("user executing the script can't run this command") =>
+        {
+            return CallError::Store(no_permission(&detail));
+        }
         _ => Failure::BadReply,
     };
     CallError::failed(kind, format!("{} {detail}", error.code()).trim())
 }
 
+fn no_permission(detail: &str) -> StoreError {
+    StoreError::failed(Failure::Auth, format!("the user lacks permission: {detail}"))
+}
+
 /// What an error of a connection means.
 pub(crate) fn connection_error(error: &RedisError) -> StoreError {
+    if error.code() == Some("NOPERM") {
+        return no_permission(error.detail().unwrap_or_default());
+    }
     let kind = match error.kind() {
         redis::ErrorKind::AuthenticationFailed => Failure::Auth,
         redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => Failure::BadReply,

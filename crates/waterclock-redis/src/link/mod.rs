@@ -4,8 +4,10 @@
 //! when there are enough of them, those that arrive meanwhile become the next one. So a lone caller waits for no other,
 //! and many callers share round trips and script calls.
 
+mod capability;
 mod dial;
 mod exchange;
+mod sentinels;
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -14,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::Value;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use waterclock::fallback::{Breaker, Permit};
 use waterclock::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
@@ -26,9 +28,10 @@ use waterclock::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
 use crate::keyspace::RecordKey;
 use crate::script::Script;
 use dial::Connection;
-pub(crate) use dial::{Dialer, Sentinels, open};
+pub(crate) use dial::{Dialer, open};
 use exchange::Exchanged;
 pub(crate) use exchange::{CallError, connection_error};
+pub(crate) use sentinels::Sentinels;
 
 /// Exchanges running at once, before new requests wait to be sent together.
 const MOST_RUNNING: usize = 4;
@@ -41,6 +44,33 @@ const DIAL: Duration = Duration::from_millis(250);
 /// Half-open probes: the first soon, none further apart than this.
 const FIRST_PROBE: Duration = Duration::from_millis(10);
 const LAST_PROBE: Duration = Duration::from_millis(200);
+
+/// What the links of a store have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkSettings {
+    pub(crate) deadline: Duration,
+    /// What every key starts with.
+    pub(crate) prefix: String,
+    /// Whether keys of different slots must not meet in one call.
+    pub(crate) slotted: bool,
+    /// How many replicas must have acknowledged a call before it is answered.
+    pub(crate) replicas: u64,
+}
+
+impl LinkSettings {
+    /// How long replicas may take. A call is sent twice where the server does not have the script; after that there
+    /// must be time left to tell the caller why there is no answer.
+    fn replicas_ms(&self) -> u128 {
+        (self.deadline.as_millis() / 3).max(1)
+    }
+
+    /// The command that waits for replicas.
+    fn wait(&self) -> Cmd {
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.replicas).arg(self.replicas_ms().to_string());
+        wait
+    }
+}
 
 /// A request to a server.
 #[derive(Clone, Debug)]
@@ -86,8 +116,7 @@ type Numbered = (u64, Connection);
 /// A server and how to talk to it.
 pub(crate) struct Link {
     dialer: Dialer,
-    /// Whether keys of different slots must not meet in one call.
-    slotted: bool,
+    settings: LinkSettings,
     queue: Mutex<Queue>,
     /// Held while replies are delivered and the next requests are taken.
     turn: tokio::sync::Mutex<()>,
@@ -96,7 +125,8 @@ pub(crate) struct Link {
     is_connected: AtomicBool,
     dials: AtomicU64,
     breaker: Breaker,
-    deadline: Duration,
+    /// Follows the primary, where sentinels name it.
+    follower: Mutex<Option<AbortHandle>>,
     clock: MonotonicClock,
     /// The server's clock minus ours, in microseconds, as last seen.
     ahead_us: AtomicI64,
@@ -104,17 +134,17 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(dialer: Dialer, slotted: bool, deadline: Duration) -> Arc<Self> {
+    pub(crate) fn new(dialer: Dialer, settings: LinkSettings) -> Arc<Self> {
         Arc::new(Self {
             dialer,
-            slotted,
             queue: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             connection: tokio::sync::Mutex::default(),
             is_connected: AtomicBool::new(false),
             dials: AtomicU64::new(0),
-            breaker: Breaker::new(2 * deadline),
-            deadline,
+            breaker: Breaker::new(2 * settings.deadline),
+            settings,
+            follower: Mutex::default(),
             clock: MonotonicClock::default(),
             ahead_us: AtomicI64::new(0),
             born: Instant::now(),
@@ -196,8 +226,9 @@ impl Link {
     }
 
     /// Reconnects, and returns warnings for the operator.
-    pub(crate) async fn connect(&self) -> Result<Vec<String>, StoreError> {
-        let (connection, warnings) = self.dialer.dial().await?;
+    pub(crate) async fn connect(self: &Arc<Self>) -> Result<Vec<String>, StoreError> {
+        self.follow();
+        let (connection, warnings) = self.dialer.dial(&self.settings).await?;
         let mut slot = self.connection.lock().await;
         self.keep(&mut slot, connection);
         Ok(warnings)
@@ -222,18 +253,19 @@ impl Link {
     }
 
     /// A connection for commands outside the queue.
-    pub(crate) async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<MultiplexedConnection, StoreError> {
         Ok(self.connected().await?.1.redis)
     }
 
-    async fn connected(&self) -> Result<Numbered, StoreError> {
+    async fn connected(self: &Arc<Self>) -> Result<Numbered, StoreError> {
         let mut slot = self.connection.lock().await;
         if let Some(connected) = &*slot
             && connected.1.is_open()
         {
             return Ok(connected.clone());
         }
-        let dialled = timeout(DIAL, self.dialer.dial()).await;
+        self.follow();
+        let dialled = timeout(DIAL, self.dialer.dial(&self.settings)).await;
         let (connection, _) = dialled.unwrap_or_else(|_| {
             Err(StoreError::failed(Failure::Timeout, "connecting timed out"))
         })?;
@@ -333,18 +365,56 @@ impl Link {
         });
     }
 
-    async fn probe(&self) -> bool {
+    async fn probe(self: &Arc<Self>) -> bool {
         let Ok((id, mut connection)) = self.connected().await else { return false };
-        // A script: it fails if the server is loading or has become a replica.
-        let mut script = redis::cmd("EVAL");
-        script.arg("#!lua\nreturn 1").arg(0);
-        let answer =
-            timeout(self.deadline, script.query_async::<Value>(&mut connection.redis)).await;
-        let is_well = matches!(answer, Ok(Ok(Value::Int(1))));
+        let answer = timeout(self.settings.deadline, self.try_script(&mut connection.redis)).await;
+        let is_well = match answer {
+            Ok(Ok((Value::Int(1), replicas))) => replicas >= self.settings.replicas,
+            _ => false,
+        };
         if !is_well {
             self.disconnect(id).await;
         }
         is_well
+    }
+
+    /// A script fails if the server is loading or has become a replica. With its reply comes how many replicas
+    /// acknowledged, if they are asked.
+    async fn try_script(&self, redis: &mut MultiplexedConnection) -> RedisResult<(Value, u64)> {
+        let mut script = redis::pipe();
+        script.cmd("EVAL").arg("#!lua\nreturn 1").arg(0);
+        if self.settings.replicas == 0 {
+            let (reply,) = script.query_async(redis).await?;
+            return Ok((reply, 0));
+        }
+        script.add_command(self.settings.wait());
+        script.query_async(redis).await
+    }
+
+    /// Starts to follow the primary, unless that is happening already.
+    fn follow(self: &Arc<Self>) {
+        let Dialer::Sentinels(sentinels) = &self.dialer else { return };
+        let mut follower = self.follower.lock();
+        // It ends before its time with the runtime it was started in.
+        if follower.as_ref().is_none_or(AbortHandle::is_finished) {
+            let follow = sentinels::follow(Arc::downgrade(self), Arc::clone(sentinels));
+            *follower = Some(tokio::spawn(follow).abort_handle());
+        }
+    }
+
+    /// Closes the connection if it is not to this primary, or if that has become a replica.
+    async fn keep_to(&self, primary: &str) {
+        let Some((id, mut connection)) = self.connection.lock().await.clone() else { return };
+        let is_other = connection.primary.as_deref() != Some(primary);
+        if is_other || self.is_replica(&mut connection.redis).await {
+            self.disconnect(id).await;
+        }
+    }
+
+    /// Whether the server says that it is a replica; not whether it is silent.
+    async fn is_replica(&self, redis: &mut MultiplexedConnection) -> bool {
+        let answer = timeout(self.settings.deadline, self.try_script(redis)).await;
+        matches!(answer, Ok(Err(error)) if matches!(error.code(), Some("READONLY" | "MASTERDOWN")))
     }
 }
 
@@ -370,6 +440,12 @@ fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
     let n = waiting.len().min(TOGETHER);
     // A caller that gave up is not charged.
     waiting.drain(..n).filter(|pending| !pending.reply.is_closed()).collect()
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.follower.get_mut().iter().for_each(AbortHandle::abort);
+    }
 }
 
 impl std::fmt::Debug for Link {

@@ -50,9 +50,12 @@ fn slot_of_only_key(cluster: &Cluster) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_key_admits_its_capacity_wherever_it_lies() {
-    let cluster = Cluster::start(3, 0);
+    every_key_admits_its_capacity(&Cluster::start(3, 0)).await;
+}
+
+pub(crate) async fn every_key_admits_its_capacity(cluster: &Cluster) {
     let store =
-        store(&cluster, vec![Limit::per_hour(5).with_name("p").into(), hourly("q", 5)]).await;
+        store(cluster, vec![Limit::per_hour(5).with_name("p").into(), hourly("q", 5)]).await;
     let mut callers = JoinSet::new();
     for caller in 0..30 {
         let store = store.clone();

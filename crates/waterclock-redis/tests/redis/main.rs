@@ -19,6 +19,8 @@ mod reservations;
 mod restart;
 mod scene;
 mod sentinel;
+mod split_brain;
 mod tls;
 mod units;
+mod valkey;
 mod variants;

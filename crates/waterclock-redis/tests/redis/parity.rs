@@ -28,7 +28,7 @@ fn cases() -> u64 {
 const AT_ONCE: u64 = 64;
 
 /// The store, with the trace's time.
-struct Redis {
+pub(crate) struct Redis {
     runtime: Runtime,
     url: String,
     store: Mutex<RedisStore>,
@@ -36,7 +36,7 @@ struct Redis {
 }
 
 impl Redis {
-    fn new(server: &RedisServer) -> Self {
+    pub(crate) fn new(server: &RedisServer) -> Self {
         let (runtime, url) = (Runtime::new().unwrap(), server.url());
         let store = Mutex::new(store(&url, "first"));
         Self { runtime, url, store, runs: AtomicU64::new(0) }
@@ -104,11 +104,11 @@ impl Subject for Redis {
     }
 }
 
-/// Compares with the core on as many decisions as it takes.
-fn same_as_core(redis: &Redis, family: Family) {
+/// Compares with the core on so many decisions.
+pub(crate) fn same_as_core(redis: &Redis, family: Family, decisions: u64) {
     let compared = redis.runtime.block_on(async {
         let (mut seed, mut compared) = (0, 0);
-        while compared < decisions() {
+        while compared < decisions {
             let mut under_way = JoinSet::new();
             let shared = store(&redis.url, &format!("seed{seed}"));
             for seed in seed..seed + AT_ONCE {
@@ -138,7 +138,7 @@ macro_rules! parity {
         fn $test() {
             let server = RedisServer::start();
             let redis = Redis::new(&server);
-            same_as_core(&redis, Family::$family);
+            same_as_core(&redis, Family::$family, decisions());
             let properties: Vec<Property<Redis>> = property::all();
             judge(&redis, Family::$family, &properties, cases());
         }

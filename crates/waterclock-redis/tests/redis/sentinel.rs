@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use waterclock::{Charge, Limit, Policy, Source, Store, Verb};
+use waterclock::{Charge, Failure, Limit, Policy, Source, Store, Verb};
 use waterclock_conformance::real::Sentinel;
 use waterclock_redis::RedisStore;
 
@@ -39,4 +39,45 @@ async fn an_unknown_service_is_said_to_be_one() {
     let url = sentinel.url().replace("/service-name", "/another");
     let error = RedisStore::connect(&url).await.unwrap_err().to_string();
     assert!(error.contains("has no service `another`"), "{error}");
+}
+
+/// The servers and the sentinels require the same login.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_with_a_password() {
+    let servers = [("requirepass", "sesame"), ("masterauth", "sesame")];
+    let sentinels = [
+        ("requirepass", "sesame"),
+        ("sentinel", "sentinel-pass sesame"),
+        ("sentinel", "auth-pass service-name sesame"),
+    ];
+    let service = Sentinel::start_with(&servers, &sentinels);
+    let error = RedisStore::connect(&service.url()).await.unwrap_err();
+    assert_eq!(error.failure(), Some(Failure::Auth), "{error}");
+    let url = service.url().replace("://", "://:sesame@");
+    RedisStore::connect(&url).await.unwrap();
+}
+
+/// A store that is dropped stops to watch the sentinels.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_store_leaves_the_sentinels() {
+    let service = Sentinel::start();
+    let subscribers = || {
+        let counts = service.sentinels().iter().map(|sentinel| {
+            let clients = sentinel.command(&["CLIENT", "LIST", "TYPE", "pubsub"]).as_text();
+            clients.lines().filter(|line| line.contains("sub=1 ")).count()
+        });
+        counts.sum::<usize>()
+    };
+    let until = async |count| {
+        let start = Instant::now();
+        while subscribers() != count {
+            assert!(start.elapsed() < Duration::from_secs(5), "{} subscribers", subscribers());
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let before = subscribers();
+    let store = RedisStore::connect(&service.url()).await.unwrap();
+    until(before + 3).await;
+    drop(store);
+    until(before).await;
 }

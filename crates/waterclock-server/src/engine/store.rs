@@ -39,6 +39,7 @@ pub fn redis_store(config: &StoreConfig, url: &str) -> Result<RedisStoreBuilder,
     let builder = RedisStore::builder(url)
         .deadline(config.deadline.duration())
         .nodes(config.nodes)
+        .replicas(config.replicas)
         .key_secret(&config.key_secret()?);
     Ok(match certificate_authority(config)? {
         Some(pem) => builder.root_certificate(&pem),

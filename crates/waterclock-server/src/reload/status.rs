@@ -81,7 +81,7 @@ struct Store {
     ca: Option<Option<Vec<u8>>>,
     key_secret: Option<String>,
     deadline: Micros,
-    numbers: (u64, u64),
+    numbers: [u64; 3],
     snapshot: (Option<std::path::PathBuf>, Micros),
 }
 
@@ -112,7 +112,7 @@ impl Store {
             ca: certificate_authority(spec).ok(),
             key_secret: spec.key_secret().ok(),
             deadline: spec.deadline,
-            numbers: (spec.nodes, spec.max_keys),
+            numbers: [spec.nodes, spec.replicas, spec.max_keys],
             snapshot: (spec.snapshot.clone(), spec.snapshot_every),
         }
     }

@@ -34,9 +34,7 @@ async fn scripts_are_not_permitted() {
     let rights = ["ACL", "SETUSER", "guest", "on", ">sesame", "~*", "+@all", "-@scripting"];
     server.command(&rights).unwrap();
     let url = format!("redis://guest:sesame@{}", server.addr());
-    let store = store(asking(&url).serving(DENY).deadline(PATIENT), still_bucket(10)).await;
-    let error = store.apply(Verb::Check, &[one("key")]).await.unwrap_err();
-    assert_eq!(error.failure(), Some(Failure::Auth), "{error}");
+    assert_eq!(failure_of(&url).await, Failure::Auth);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,9 +10,10 @@ mod lost_state;
 mod memory;
 mod network;
 mod orders;
+mod rights;
 mod scripts;
 
 use waterclock_redis::{OnStoreError, Serving};
 
 /// Failures are returned, so that tests see their kind.
-const DENY: Serving = Serving::new(OnStoreError::Deny);
+pub(crate) const DENY: Serving = Serving::new(OnStoreError::Deny);
