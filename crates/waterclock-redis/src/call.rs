@@ -8,15 +8,16 @@ use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
 use crate::keyspace::RecordKey;
+use crate::keyspace::Tag;
 use crate::link::{Request, TraceTime};
 use crate::policies::Entry;
-use crate::script::{ADJUST, CHECK, CHECK_ANY, REPLACE, REPORT, Script};
-use crate::shape::{Carried, Costs, Elsewhere};
+use crate::script::{Algorithms, Kind, REPLACE, RESET};
+use crate::shape::{Costs, Translation};
 use crate::state::{KeyState, Question, answer_all};
 
 /// How often a call is repeated because the edges of a calendar window that were sent do not fit the server's clock.
 const CLOCK_ROUNDS: usize = 8;
-/// How often a call is repeated because the record was written under another definition. If other callers change the
+/// How often a call is repeated because the record was written by another definition. If other callers change the
 /// record in between, each round lets one of them proceed.
 const ROUNDS: usize = 256;
 /// Records of a rehearsal are kept this long; the trace's time decides when they expire.
@@ -52,24 +53,23 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Apply(Verb),
-    /// A check that returns what it wrote, so that it can be undone.
+    /// A check that returns by which marks it can be undone.
     Hold,
     /// Record as much as fits, whatever the policy's mode.
     Fill,
 }
 
-/// What a script found under a key and, after [`Action::Hold`], what it left there.
+/// What a script found under a key and, after [`Action::Hold`], by which marks what it charged is undone.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) state: KeyState,
-    pub(crate) before: Option<Vec<u8>>,
-    pub(crate) after: Option<Vec<u8>>,
+    pub(crate) marks: Option<Vec<u8>>,
 }
 
 /// Another script than the one for checks, and its arguments before and after the charges.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherScript {
-    pub(crate) script: &'static Script,
+    pub(crate) kind: Kind,
     /// The reservation that the script is about.
     pub(crate) reservation: Option<RecordKey>,
     pub(crate) head: Vec<Vec<u8>>,
@@ -79,7 +79,7 @@ pub(crate) struct OtherScript {
 /// What a script replied.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// What it found under each key before it did its work.
+    /// The states of the keys: for a check as they were before, for any other verb as they are now.
     Found(Vec<Found>),
     /// It did nothing, because this is the record of the reservation at that instant.
     Known(Timestamp, Option<Vec<u8>>),
@@ -94,64 +94,71 @@ impl<'a> Call<'a> {
     /// The request for the short script, if it can decide this.
     fn short(&self) -> Option<Request> {
         let [key] = self.keys else { return None };
-        let is_eligible = self.action == Action::Apply(Verb::Check)
-            && !key.cost.is_zero()
-            && !key.entry.has_older_records()
-            && !key.entry.has_siblings();
+        let is_eligible = self.action == Action::Apply(Verb::Check) && !key.cost.is_zero();
         let plain = key.entry.shape.decided_in_short().filter(|_| is_eligible)?;
         // A cost above the capacity is always refused.
         let span = key.cost.most().saturating_mul(plain.unit_us);
         let span_us = span.min(plain.depth_us + 1);
-        let (key, depth_us, at) = (key.record.clone(), plain.depth_us, trace(self.at));
-        Some(Request::Short { key, span_us, depth_us, at })
+        let (tag, at) = (key.entry.tag(), trace(self.at));
+        Some(Request::Short { key: key.record.clone(), span_us, depth_us: plain.depth_us, tag, at })
     }
 
-    /// The request for a policy script; `expected` is about when it will run.
+    /// The request for a script about policies; `expected` is about when it will run.
     fn request(
         &self,
-        carried: &[Vec<Carried>],
+        translations: &[Option<Translation>],
         other: Option<&OtherScript>,
         expected: Timestamp,
     ) -> Request {
-        let (verb, mode) = match self.action {
-            Action::Apply(verb) => (verb.name(), None),
-            Action::Hold => ("hold", None),
-            Action::Fill => ("check", Some("nary")),
+        let (mut keys, mut args) = (Vec::with_capacity(self.keys.len() + 1), Vec::new());
+        let mut algorithms = Algorithms::default();
+        for (key, translation) in self.keys.iter().zip(translations) {
+            keys.push(key.record.clone());
+            algorithms = algorithms.and(key.entry.shape.algorithms());
+            key.entry.shape.write_args(&mut args, key.costs(), translation.as_ref(), expected);
+        }
+        let (kind, head, tail) = match (other, self.action) {
+            (Some(other), _) => {
+                keys.extend(other.reservation.clone());
+                (other.kind, other.head.clone(), other.tail.clone())
+            }
+            (None, Action::Apply(Verb::Debit)) => {
+                let debit = |key: &KeyCharge| key.entry.shape.debit(key.costs());
+                (Kind::Debit, vec![self.count()], self.keys.iter().map(debit).collect())
+            }
+            (None, Action::Apply(Verb::Report(outcome))) => {
+                let mut head = self.count();
+                head.push(if outcome == Outcome::Ok { b'o' } else { b'e' });
+                (Kind::Report, vec![head], Vec::new())
+            }
+            (None, action) => {
+                let verb = match action {
+                    Action::Apply(Verb::Peek) => b'p',
+                    Action::Apply(Verb::Refund) => b'r',
+                    Action::Hold => b'h',
+                    Action::Fill => b'f',
+                    Action::Apply(_) => b'c',
+                };
+                let mut head = vec![verb];
+                head.extend(self.count());
+                head.extend(u16::try_from(args.len()).unwrap_or(u16::MAX).to_be_bytes());
+                args.insert(0, head);
+                let kind = if action == Action::Hold { Kind::Marked } else { Kind::Check };
+                return Request::Check { kind, algorithms, keys, args, at: trace(self.at) };
+            }
         };
         let trace = trace(self.at);
         let (now, ttl) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
-        let count = self.keys.len().to_string();
-        let mut args: Vec<Vec<u8>> =
-            [now, ttl, verb, &*count].map(|arg| arg.as_bytes().to_vec()).into();
-        args.extend(other.iter().flat_map(|other| other.head.clone()));
-        let mut keys = Vec::with_capacity(self.keys.len() + 1);
-        for (key, carried) in self.keys.iter().zip(carried) {
-            keys.push(key.record.clone());
-            let before = keys.len();
-            keys.extend(key.entry.elsewhere().map(|there| key.record.under(there.mark)));
-            let elsewhere = Elsewhere { definitions: keys.len() - before, carried };
-            key.entry.shape.write_args(&mut args, key.costs(), mode, &elsewhere, expected);
-        }
-        let script: &'static Script = match other {
-            Some(OtherScript { script, reservation, tail, .. }) => {
-                args.extend_from_slice(tail);
-                keys.extend(reservation.clone());
-                script
-            }
-            None if self.action == Action::Apply(Verb::Debit) => {
-                self.keys
-                    .iter()
-                    .for_each(|key| key.entry.shape.write_debit(&mut args, key.costs()));
-                &ADJUST
-            }
-            None if let Action::Apply(Verb::Report(outcome)) = self.action => {
-                args.push(if outcome == Outcome::Ok { b"ok".to_vec() } else { b"error".to_vec() });
-                &REPORT
-            }
-            None if self.keys.iter().any(|key| key.entry.shape.is_rare()) => &CHECK_ANY,
-            None => &CHECK,
-        };
-        Request::Script { script, keys, args }
+        let mut all: Vec<Vec<u8>> = [now, ttl].map(|arg| arg.as_bytes().to_vec()).into();
+        all.extend(head);
+        all.extend(args);
+        all.extend(tail);
+        Request::Script { script: kind.script(algorithms), keys, args: all }
+    }
+
+    /// How many keys there are, as a script reads it.
+    pub(crate) fn count(&self) -> Vec<u8> {
+        u16::try_from(self.keys.len()).unwrap_or(u16::MAX).to_be_bytes().into()
     }
 }
 
@@ -167,7 +174,17 @@ impl Direct {
             };
         };
         let values = self.route.send(slot, request, call.by).await;
-        let found = values.and_then(|values| read_found(call.keys, &values));
+        if matches!(values.as_deref(), Ok([Value::Int(_), Value::Array(_)])) {
+            // Another definition wrote the record.
+            return match self.run_script(call, None).await? {
+                Reply::Found(found) => Ok(found),
+                Reply::Known(..) => Err(bad_reply()),
+            };
+        }
+        let found = values.and_then(|values| match &*values {
+            [Value::Int(now), state] => read_found(call.keys, *now, std::slice::from_ref(state)),
+            _ => Err(bad_reply()),
+        });
         self.distrust_bad_reply(slot, call.by, found.as_ref().err()).await;
         found
     }
@@ -194,7 +211,7 @@ impl Direct {
     }
 
     /// Repeats a call for which the script asked for more: edges of a calendar window, or the translation of a record
-    /// that was written under another definition.
+    /// that was written by another definition.
     async fn run_rounds(
         &self,
         slot: u16,
@@ -202,43 +219,73 @@ impl Direct {
         other: Option<&OtherScript>,
     ) -> Result<Reply, StoreError> {
         let keys = call.keys;
-        let mut carried: Vec<Vec<Carried>> = keys.iter().map(|_| Vec::new()).collect();
+        if call.action == Action::Apply(Verb::Reset) && other.is_none() {
+            return self.reset(slot, call).await;
+        }
+        let mut translations: Vec<Option<Translation>> = keys.iter().map(|_| None).collect();
         let mut by_clock = 0;
         for _ in 0..ROUNDS + keys.len() {
             let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
-            let request = call.request(&carried, other, expected);
+            let request = call.request(&translations, other, expected);
             let values = self.route.send(slot, request, call.by).await?;
-            match &*values {
-                [Value::Int(now)] if call.action == Action::Apply(Verb::Reset) => {
-                    let now = instant(*now)?;
-                    return Ok(Reply::Found(
-                        keys.iter().map(|key| Found::nothing(key, now)).collect(),
-                    ));
-                }
+            let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
+            match &**reply {
                 // Not within the edges of a calendar that were passed; by now the clock is known.
-                [Value::Int(now)] if by_clock < CLOCK_ROUNDS => {
+                [Value::Int(0)] if by_clock < CLOCK_ROUNDS => {
                     by_clock += 1;
                     self.route.note_clock(slot, instant(*now)?);
                 }
-                [Value::Int(now), Value::Array(elsewhere)]
-                    if read_elsewhere(elsewhere).is_some() =>
-                {
-                    let (key, generation, record) =
-                        read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
+                [Value::Int(-1), known] if other.is_some() => {
+                    return Ok(Reply::Known(instant(*now)?, bytes(known)?));
+                }
+                [Value::Int(key), Value::BulkString(found)] => {
+                    let key = usize::try_from(key - 1).map_err(|_| bad_reply())?;
                     let (key, known) =
-                        keys.get(key).zip(carried.get_mut(key)).ok_or_else(bad_reply)?;
-                    let there = key.entry.elsewhere().nth(generation - 1);
-                    let there = there.ok_or_else(bad_reply)?;
-                    known.retain(|other| other.generation != generation);
-                    known.push(carry(&key.entry, there, generation, record, instant(*now)?)?);
+                        keys.get(key).zip(translations.get_mut(key)).ok_or_else(bad_reply)?;
+                    *known =
+                        Some(self.translate(&key.entry, found, instant(*now)?, call.by).await?);
                 }
-                [Value::Int(now), Value::Array(known)] if other.is_some() && known.len() == 1 => {
-                    return Ok(Reply::Known(instant(*now)?, bytes(&known[0])?));
-                }
-                _ => return read_found(keys, &values).map(Reply::Found),
+                states => return read_found(keys, *now, states).map(Reply::Found),
             }
         }
         Err(StoreError::failed(Failure::Overloaded, "other callers keep changing this key"))
+    }
+
+    /// Removes records.
+    async fn reset(&self, slot: u16, call: Call<'_>) -> Result<Reply, StoreError> {
+        let keys = call.keys.iter().map(|key| key.record.clone()).collect();
+        let args = trace(call.at).map(|trace| trace.now_us.into_bytes()).into_iter().collect();
+        let request = Request::Script { script: &RESET, keys, args };
+        match *self.route.send(slot, request, call.by).await? {
+            [Value::Int(now)] => {
+                let fresh = |key: &KeyCharge| {
+                    let state = KeyState::fresh(&key.entry.policy, instant(now)?);
+                    Ok(Found { state, marks: None })
+                };
+                call.keys.iter().map(fresh).collect::<Result<_, StoreError>>().map(Reply::Found)
+            }
+            _ => Err(bad_reply()),
+        }
+    }
+
+    /// Translates a record that was written by another definition.
+    async fn translate(
+        &self,
+        to: &Entry,
+        found: &[u8],
+        now: Timestamp,
+        by: Instant,
+    ) -> Result<Translation, StoreError> {
+        let tag = Tag::of_record(found).ok_or_else(foreign)?;
+        let Some(from) = self.definition(to, tag, by).await? else {
+            // Nothing is known of that definition any more: the key starts fresh.
+            return Ok(Translation { found: found.to_vec(), record: Vec::new(), moves: true });
+        };
+        let state = KeyState::of_record(&from.policy, &from.shape, found, now);
+        let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
+        let carried = state.map_err(|_| foreign())?.carried(&from.policy, &to.policy, migration);
+        let record = carried.record(&to.policy, &to.shape).unwrap_or_default();
+        Ok(Translation { found: found.to_vec(), record, moves: !self.is_served(&from) })
     }
 
     /// Refunds units under the policies that the keys were last charged under: a smaller limit would drop usage that a
@@ -249,7 +296,7 @@ impl Direct {
             if key.entry.has_siblings()
                 && let Some(there) = self.charged_under(call, &key).await?
             {
-                key = KeyCharge { record: key.record.under(there.mark), entry: there, ..key };
+                key = KeyCharge { entry: there, ..key };
             }
             let action = Action::Apply(Verb::Refund);
             self.run(Call { action, keys: std::slice::from_ref(&key), ..call }).await?;
@@ -257,7 +304,7 @@ impl Direct {
         Ok(())
     }
 
-    /// The definition under which a key has a record, if it is not its own.
+    /// The policy under which a key has a record, if it is not its own.
     async fn charged_under(
         &self,
         call: Call<'_>,
@@ -267,27 +314,28 @@ impl Direct {
         let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
         let keys = std::slice::from_ref(key);
         let peek = Call { action: Action::Apply(Verb::Peek), keys, ..call };
-        let request = peek.request(&[Vec::new()], None, expected);
-        match &*self.route.send(slot, request, call.by).await? {
-            [Value::Int(_), Value::Array(elsewhere)] => {
-                let (_, generation, _) = read_elsewhere(elsewhere).ok_or_else(bad_reply)?;
-                Ok(key.entry.elsewhere().nth(generation - 1).cloned())
-            }
-            _ => Ok(None),
-        }
+        let request = peek.request(&[None], None, expected);
+        let values = self.route.send(slot, request, call.by).await?;
+        let [Value::Int(_), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
+        let [Value::Int(1), Value::BulkString(found)] = &**reply else { return Ok(None) };
+        let tag = Tag::of_record(found).ok_or_else(foreign)?;
+        let there = self.definition(&key.entry, tag, call.by).await?;
+        Ok(there.filter(|there| self.is_served(there)))
     }
 
-    /// Replaces a record if it still equals `expected`; returns whether it did.
+    /// Replaces a reservation if it still equals `expected` and has not expired; returns whether it did.
     pub(crate) async fn replace(
         &self,
+        at: Option<Timestamp>,
         key: &RecordKey,
         expected: &[u8],
         record: Option<(Vec<u8>, u64)>,
         by: Instant,
     ) -> Result<bool, StoreError> {
         let (record, ttl_ms) = record.unwrap_or_default();
-        let args = vec![expected.to_vec(), record, ttl_ms.to_string().into_bytes()];
-        let keys = vec![key.clone(), key.clone()];
+        let now = trace(at).map_or(Vec::new(), |trace| trace.now_us.into_bytes());
+        let args = vec![now, expected.to_vec(), record, ttl_ms.to_string().into_bytes()];
+        let keys = vec![key.clone()];
         let request = Request::Script { script: &REPLACE, keys, args };
         match *self.route.send(key.slot, request, by).await? {
             [Value::Int(1)] => Ok(true),
@@ -297,10 +345,9 @@ impl Direct {
     }
 }
 
-impl Found {
-    fn nothing(key: &KeyCharge, now: Timestamp) -> Self {
-        Self { state: KeyState::fresh(&key.entry.policy, now), before: None, after: None }
-    }
+/// The verb that the core applies to what a script replied: all but a check return the states as they are after it.
+pub(crate) fn answered_as(verb: Verb) -> Verb {
+    if verb == Verb::Check { verb } else { Verb::Peek }
 }
 
 /// The answers to a check, from what was found before it.
@@ -310,7 +357,7 @@ pub(crate) fn answer_keys(verb: Verb, keys: &[KeyCharge], found: &mut [Found]) -
         let (policy, cost) = (&key.entry.policy, &key.cost);
         questions.push(Question { policy, state: &mut found.state, cost });
     }
-    answer_all(verb, &mut questions)
+    answer_all(answered_as(verb), &mut questions)
 }
 
 pub(crate) fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
@@ -318,48 +365,21 @@ pub(crate) fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
     now_us.map(|now_us| TraceTime { now_us, ttl_ms: REHEARSAL_MS })
 }
 
-/// A script's question back: which key, which other definition (from 1), and the record found there.
-fn read_elsewhere(question: &[Value]) -> Option<(usize, usize, &[u8])> {
-    let [Value::Int(key), Value::Int(generation), Value::BulkString(record)] = question else {
-        return None;
-    };
-    let generation = usize::try_from(*generation).ok().filter(|generation| *generation > 0)?;
-    Some((usize::try_from(key - 1).ok()?, generation, record))
-}
-
-/// Translates a record that was written under another definition.
-fn carry(
-    to: &Entry,
-    from: &Entry,
-    generation: usize,
-    found: &[u8],
-    now: Timestamp,
-) -> Result<Carried, StoreError> {
-    let state = KeyState::read(&from.policy, &from.shape, Some(found), now);
-    let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
-    let carried = state.map_err(|_| foreign())?.carried(&from.policy, &to.policy, migration);
-    let record = carried.record(&to.policy, &to.shape);
-    let record = record.map(|(record, _)| record).unwrap_or_default();
-    let moves = generation <= to.older.len();
-    Ok(Carried { generation, found: found.to_vec(), record, moves })
-}
-
-/// What was found under each key.
-fn read_found(keys: &[KeyCharge], values: &[Value]) -> Result<Vec<Found>, StoreError> {
-    let [Value::Int(now), records @ ..] = values else { return Err(bad_reply()) };
-    if records.len() != keys.len() {
+/// The state of each key, as a script replied it.
+fn read_found(keys: &[KeyCharge], now: i64, states: &[Value]) -> Result<Vec<Found>, StoreError> {
+    let now = instant(now)?;
+    if states.len() != keys.len() {
         return Err(bad_reply());
     }
-    let now = instant(*now)?;
-    let read = |(key, record): (&KeyCharge, &Value)| {
-        let (before, after) = match record {
+    let read = |(key, state): (&KeyCharge, &Value)| {
+        let (state, marks) = match state {
             Value::Array(both) if both.len() == 2 => (bytes(&both[0])?, bytes(&both[1])?),
-            before => (bytes(before)?, None),
+            state => (bytes(state)?, None),
         };
-        let state = KeyState::read(&key.entry.policy, &key.entry.shape, before.as_deref(), now);
-        Ok(Found { state: state.map_err(|_| foreign())?, before, after })
+        let state = KeyState::of_reply(&key.entry.policy, &key.entry.shape, state.as_deref(), now);
+        Ok(Found { state: state.map_err(|_| foreign())?, marks })
     };
-    keys.iter().zip(records).map(read).collect()
+    keys.iter().zip(states).map(read).collect()
 }
 
 pub(crate) fn bytes(value: &Value) -> Result<Option<Vec<u8>>, StoreError> {

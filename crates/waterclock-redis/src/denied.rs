@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use waterclock::store::Decide as _;
 use waterclock::{Answer, Cost, Limit, Mode, Source, Verb};
 
 use crate::call::KeyCharge;
@@ -62,7 +61,13 @@ impl DeniedKeys {
             refusals.remove(&key.record.bytes);
             return None;
         }
-        if !key.cost.covers(&refusal.cost) {
+        // What matters of a log depends on the cost that was asked for.
+        let is_certain = if key.entry.shape.keeps_logs() {
+            key.cost == refusal.cost
+        } else {
+            key.cost.covers(&refusal.cost)
+        };
+        if !is_certain {
             return None;
         }
         let mut state = refusal.state.clone();
@@ -78,7 +83,12 @@ impl DeniedKeys {
         if self.most == 0 || answer.decision.is_allowed() || !lasts(&key.entry) {
             return;
         }
-        let holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
+        let mut holds = answer.decision.retry_after().unwrap_or(LONGEST).min(LONGEST);
+        if key.entry.shape.keeps_logs() {
+            // Of a log the state tells no more than when the next unit is free.
+            let next = answer.limits.iter().filter_map(|limit| limit.next_unit);
+            holds = next.fold(holds, Duration::min);
+        }
         let refusal = Refusal { state: state.clone(), cost: key.cost.clone(), sent, holds };
         let mut refusals = self.refusals.lock();
         if refusals.len() >= self.most {
@@ -99,12 +109,11 @@ impl DeniedKeys {
 }
 
 /// Whether a refusal changes nothing, so that Redis need not see the next one. Policies that count refusals and shadow
-/// limits record attempts; and logs are too long to keep.
+/// limits record attempts.
 fn lasts(entry: &Entry) -> bool {
     let policy = &entry.policy;
     // Under another policy of its family a key may be free sooner.
     entry.family.is_none()
         && policy.mode() == Mode::Binary
-        && !policy.keeps_logs()
         && !policy.limits().iter().any(Limit::is_shadow)
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
@@ -19,7 +20,7 @@ use crate::denied::DeniedKeys;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
 use crate::link::{LinkSettings, connection_error};
-use crate::policies::{Entries, Entry};
+use crate::policies::{Definitions, Entries, Entry};
 use crate::route::Route;
 
 /// The deadline of commands other than checks.
@@ -40,6 +41,9 @@ impl std::ops::Deref for Direct {
 pub(crate) struct Inner {
     /// The policies, by name.
     pub(crate) entries: RwLock<Entries>,
+    /// Definitions by which records may have been written.
+    pub(crate) definitions: Mutex<Definitions>,
+    pub(crate) is_registering: AtomicBool,
     /// Held while policies change, which takes calls to the server in between.
     pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) keyspace: Keyspace,
@@ -78,6 +82,8 @@ impl Direct {
         };
         Ok(Self(Arc::new(Inner {
             entries: RwLock::default(),
+            definitions: Mutex::default(),
+            is_registering: AtomicBool::new(false),
             changing: tokio::sync::Mutex::default(),
             keyspace: Keyspace::new(settings.prefix, &settings.key_secret),
             route: Route::new(address, link)?,

@@ -2,13 +2,14 @@
 //!
 //! The hash is 128 bits, keyed by a secret that all nodes share, so that Redis holds no client's key
 //! and no client can choose keys that collide. It alone is the hash tag: all policies of one key share a
-//! slot of a cluster, and a check over them is atomic there, too. The mark stands for the policy with
-//! the algorithms and numbers by which its records are written.
+//! slot of a cluster, and a check over them is atomic there, too. The mark stands for the policy, whatever its
+//! numbers are; those by which a record was written are named by the tag inside it.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// 24 bits: among 100 policies two share a mark once in 3 000 configurations, and that is noticed.
 /// One more letter would cost 16 bytes per key, which then would no longer fit into 32.
 const MARK_LETTERS: usize = 4;
+pub(crate) const TAG_DIGITS: usize = 3;
 pub(crate) const KEY_LETTERS: usize = 22;
 /// What a reservation's key ends with; no mark has a colon.
 const HELD: &[u8] = b":held";
@@ -17,17 +18,41 @@ pub(crate) const SLOTS: u16 = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mark([u8; MARK_LETTERS]);
 
-impl Mark {
-    pub(crate) fn letters(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
+/// Which of a policy's definitions a record was written by: three digits. `000` is for records that do not depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Tag([u8; TAG_DIGITS]);
+
+impl Tag {
+    /// Of records that policies of any numbers can read.
+    pub(crate) const ANY: Self = Self(*b"000");
+
+    pub(crate) fn read(digits: &[u8]) -> Option<Self> {
+        let digits: [u8; TAG_DIGITS] = digits.try_into().ok()?;
+        digits.iter().all(u8::is_ascii_digit).then_some(Self(digits))
     }
 
-    pub(crate) fn read(letters: &str) -> Option<Self> {
-        Self::of_letters(letters.as_bytes().try_into().ok()?)
+    /// The tag that a definition gets unless another one has it: 1 to 999.
+    pub(crate) fn preferred(definition: &str) -> Self {
+        let hash = blake3::hash(definition.as_bytes());
+        let [a, b, c, d, ..] = *hash.as_bytes();
+        let number = u32::from_be_bytes([a, b, c, d]) % 999 + 1;
+        let digit = |of: u32| b'0' + u8::try_from(number / of % 10).unwrap_or(0);
+        Self([digit(100), digit(10), digit(1)])
     }
 
-    pub(crate) fn of_letters(letters: [u8; MARK_LETTERS]) -> Option<Self> {
-        letters.iter().all(|letter| ALPHABET.contains(letter)).then_some(Self(letters))
+    /// The tag of a record.
+    pub(crate) fn of_record(record: &[u8]) -> Option<Self> {
+        match record {
+            [1, rest @ ..] => Self::read(rest.get(..TAG_DIGITS)?),
+            _ => {
+                let number = record.split(|byte| *byte == b' ').next()?;
+                Self::read(number.get(number.len().checked_sub(TAG_DIGITS)?..)?)
+            }
+        }
+    }
+
+    pub(crate) fn digits(&self) -> &[u8; TAG_DIGITS] {
+        &self.0
     }
 }
 
@@ -50,12 +75,10 @@ impl Keyspace {
         }
     }
 
-    /// The same on every node, for the same name and the same numbers.
-    pub(crate) fn mark(policy: &str, fingerprint: &[u8]) -> Mark {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(policy.as_bytes()).update(b"\0").update(fingerprint);
+    /// The same on every node, for the same name.
+    pub(crate) fn mark(policy: &str) -> Mark {
         let mut mark = [0; MARK_LETTERS];
-        spell(&hasher.finalize().as_bytes()[..16], &mut mark);
+        spell(&blake3::hash(policy.as_bytes()).as_bytes()[..16], &mut mark);
         Mark(mark)
     }
 
@@ -99,20 +122,22 @@ impl Keyspace {
 }
 
 impl RecordKey {
+    /// Where it is noted what a reservation holds of this key and others of its slot.
+    pub(crate) fn note(&self, id: &str) -> Self {
+        let mut letters = [0; KEY_LETTERS];
+        spell(&blake3::hash(id.as_bytes()).as_bytes()[..16], &mut letters);
+        let mut bytes = self.bytes.clone();
+        bytes.push(b':');
+        bytes.extend_from_slice(&letters);
+        Self { bytes, slot: self.slot }
+    }
+
     /// What stands for the key in the record of a policy.
     pub(crate) fn tag(&self) -> [u8; KEY_LETTERS] {
         let mut tag = [0; KEY_LETTERS];
         let end = self.bytes.len() - MARK_LETTERS - 1;
         tag.copy_from_slice(&self.bytes[end - KEY_LETTERS..end]);
         tag
-    }
-
-    /// The record of the same key under another mark.
-    pub(crate) fn under(&self, mark: Mark) -> Self {
-        let mut other = self.clone();
-        let at = other.bytes.len() - MARK_LETTERS;
-        other.bytes[at..].copy_from_slice(&mark.0);
-        other
     }
 }
 
@@ -147,13 +172,25 @@ mod tests {
     #[test]
     fn keys_hide_what_they_are_for_and_share_a_slot_per_key() {
         let space = Keyspace::new("wc".into(), "secret");
-        let (a, b) = (Keyspace::mark("a", b"1"), Keyspace::mark("b", b"1"));
+        let (a, b) = (Keyspace::mark("a"), Keyspace::mark("b"));
         let (alice, other) = (space.record(a, b"alice"), space.record(b, b"alice"));
         assert_eq!(alice.bytes.len(), 30);
-        assert_eq!((alice.slot, alice.under(b)), (other.slot, other.clone()));
+        assert_eq!(alice.slot, other.slot);
         assert_ne!(alice, other);
-        assert_ne!(alice, space.record(Keyspace::mark("a", b"2"), b"alice"));
         assert_ne!(alice, Keyspace::new("wc".into(), "another").record(a, b"alice"));
         assert_ne!(alice.slot, space.record(a, b"bob").slot);
+    }
+
+    #[test]
+    fn a_record_names_the_definition_it_was_written_by() {
+        let tag = Tag::read(b"042").unwrap();
+        for record in
+            [&b"1791000000000000042"[..], b"0042", b"1791000000000000042 17", b"\x01042..."]
+        {
+            assert_eq!(Tag::of_record(record), Some(tag), "{record:?}");
+        }
+        for record in [&b""[..], b"42", b"hello", b"\x0104", b"\x01xyz"] {
+            assert_eq!(Tag::of_record(record), None, "{record:?}");
+        }
     }
 }

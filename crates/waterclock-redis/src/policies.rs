@@ -1,28 +1,37 @@
-//! The policies of a store: their records' definitions, older ones, and families that share keys.
+//! The policies of a store, and the definitions by which records were written.
+//!
+//! A record names its definition by a tag, which the policy's registry in Redis gives out. A record that was written by
+//! another definition than the caller's is translated by the caller, when it is found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use waterclock::store::{MAX_SHARING, Migrate as _, Persist as _};
 use waterclock::{Migration, Mode, Policy, Serving, StoreError};
 
 use crate::call::bad_reply;
 use crate::direct::Direct;
-use crate::keyspace::{Keyspace, Mark};
+use crate::keyspace::{Keyspace, Mark, TAG_DIGITS, Tag};
 use crate::link::Request;
-use crate::script::REMEMBER;
+use crate::script::{DEFINITIONS, REGISTER};
 use crate::shape::Shape;
 
-/// How many older definitions of a policy are searched for records.
-const REMEMBERED: usize = 4;
-/// Definitions are kept this long after a process last used them.
-const A_YEAR_MS: &str = "31536000000";
+/// A definition in use is registered again after this time.
+const REGISTER_AGAIN: Duration = Duration::from_secs(600);
+/// How long a definition is kept beyond the life of its records: longer than until it is registered again.
+const SLACK: Duration = Duration::from_secs(3_600);
+/// How long it is kept at least: debts outlive what a full bucket takes.
+const SHORTEST: Duration = Duration::from_secs(30 * 86_400);
+/// The most that a definition is kept after its last use.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// The policies, by name.
 pub(crate) type Entries = HashMap<Box<str>, Arc<Entry>>;
+/// Definitions by which records may have been written.
+pub(crate) type Definitions = HashMap<(Mark, Tag), Arc<Entry>>;
 
 /// A policy with everything that follows from it.
 #[derive(Clone, Debug)]
@@ -31,145 +40,56 @@ pub(crate) struct Entry {
     pub(crate) shape: Shape,
     pub(crate) mark: Mark,
     pub(crate) serving: Serving,
-    /// Definitions this one replaced, the latest first.
-    pub(crate) older: Vec<Older>,
     /// The policies it shares its keys with.
     pub(crate) family: Option<Family>,
+    /// When the registry last confirmed its tag.
+    registered: Option<Instant>,
 }
 
-/// Policies that share their keys. By units each has records of its own, and a key has a record of one
-/// of them. By time all have the same records.
-#[derive(Clone, Debug)]
+/// Policies that share their keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Family {
     /// The name of the policy that the others are variants of.
     pub(crate) base: Box<str>,
     pub(crate) migration: Migration,
-    /// The others, as they are without a family; by time none need be known.
-    pub(crate) siblings: Vec<Arc<Entry>>,
-}
-
-/// A definition that was replaced.
-#[derive(Clone, Debug)]
-pub(crate) struct Older {
-    pub(crate) entry: Arc<Entry>,
-    /// By then every record written under it is as good as fresh.
-    until: Instant,
-}
-
-/// Adds a duration to an instant, saturating.
-fn later(time: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(365 * 86_400);
-    Instant::now() + time.min(FAR)
 }
 
 impl Entry {
-    /// The definition, to be read back by a process that has another one.
-    pub(crate) fn definition(&self) -> String {
-        format!("{}\n{}\n", self.mark.letters(), self.shape.definition())
-    }
-
-    /// Adds the definitions that were used earlier, as they are kept; `second` is the server's now.
-    pub(crate) fn remember(&mut self, second: u64, definitions: &str) {
-        for paragraph in definitions.split_terminator("\n\n") {
-            if let Some(older) = self.read_older(second, paragraph) {
-                self.add_older(older);
-            }
+    /// Fails if the scripts cannot decide the policy exactly.
+    fn new(policy: Policy, serving: Serving, family: Option<Family>) -> Result<Self, StoreError> {
+        let mut shape = Shape::of(&policy)?;
+        if serving.lease.is_some() {
+            leasable(&policy)?;
         }
-    }
-
-    fn read_older(&self, second: u64, paragraph: &str) -> Option<Older> {
-        let (head, definition) = paragraph.split_once('\n')?;
-        let (mark, replaced) = head.split_once(' ')?;
-        let ago = Duration::from_secs(second.saturating_sub(replaced.parse().ok()?));
-        let policy = Policy::from_definition(self.policy.name(), definition)?;
-        let mut entry = Self::new(policy, Serving::default(), None).ok()?;
-        entry.mark = Mark::read(mark)?;
-        let left = entry.shape.remembers_for().checked_sub(ago)?;
-        Some(Older { entry: Arc::new(entry), until: later(left) })
-    }
-
-    fn add_older(&mut self, older: Older) {
-        let mark = older.entry.mark;
-        let known = self.mark == mark || self.older.iter().any(|other| other.entry.mark == mark);
-        if !known && self.older.len() < REMEMBERED && Instant::now() < older.until {
-            self.older.push(older);
+        if family.as_ref().is_some_and(|family| family.migration == Migration::Time) {
+            shape.share();
         }
+        let base = family.as_ref().map_or(policy.name(), |family| &family.base);
+        let mark = Keyspace::mark(base);
+        Ok(Self { policy, shape, mark, serving, family, registered: None })
     }
 
-    /// The definitions under which a record of the same key may lie, in the order in which they are asked
-    /// for.
-    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let own = self.older.iter().map(|older| &older.entry);
-        let siblings = self.family.iter().flat_map(|family| &family.siblings);
-        own.chain(siblings.flat_map(|sibling| {
-            std::iter::once(sibling).chain(sibling.older.iter().map(|older| &older.entry))
-        }))
+    pub(crate) fn tag(&self) -> Tag {
+        self.shape.tag()
     }
 
-    /// Whether a record may lie elsewhere at any time.
+    /// The name of the policy under which it is registered.
+    fn base(&self) -> &str {
+        self.family.as_ref().map_or(self.policy.name(), |family| &family.base)
+    }
+
+    fn is_by_time(&self) -> bool {
+        self.family.as_ref().is_some_and(|family| family.migration == Migration::Time)
+    }
+
+    /// Whether a record may have been written by another policy at any time.
     pub(crate) fn has_siblings(&self) -> bool {
-        self.family.as_ref().is_some_and(|family| !family.siblings.is_empty())
+        self.family.as_ref().is_some_and(|family| family.migration == Migration::Units)
     }
 
     /// Whether this and another are of one family.
     pub(crate) fn is_kin_of(&self, other: &Self) -> bool {
-        let base = |entry: &Self| entry.family.as_ref().map(|family| family.base.clone());
-        base(self).is_some_and(|name| base(other) == Some(name))
-    }
-
-    /// As one of a family; by time, with the records that all of it have. `before` may have written others.
-    pub(crate) fn in_family(
-        mut self,
-        base: &str,
-        migration: Migration,
-        before: Option<&Arc<Self>>,
-    ) -> Self {
-        if migration == Migration::Time {
-            self.shape = self.shape.shared();
-            self.mark = Keyspace::mark(base, b"shared by time");
-            self.older.clear();
-            before.into_iter().for_each(|before| self.add_all_older(before));
-        }
-        self.family = Some(Family { base: base.into(), migration, siblings: Vec::new() });
-        self
-    }
-
-    /// Whether records written under an older definition may still lie there.
-    pub(crate) fn has_older_records(&self) -> bool {
-        !self.older.is_empty() && {
-            let now = Instant::now();
-            self.older.iter().any(|older| now < older.until)
-        }
-    }
-
-    pub(crate) fn new(
-        policy: Policy,
-        serving: Serving,
-        before: Option<&Arc<Entry>>,
-    ) -> Result<Self, StoreError> {
-        let shape = Shape::of(&policy)?;
-        if serving.lease.is_some() {
-            leasable(&policy)?;
-        }
-        let mark = Keyspace::mark(policy.name(), shape.fingerprint().as_bytes());
-        let mut entry = Self { policy, shape, mark, serving, older: Vec::new(), family: None };
-        before.into_iter().for_each(|before| entry.add_all_older(before));
-        Ok(entry)
-    }
-
-    /// Adds a definition that is replaced now, and those it replaced.
-    pub(crate) fn add_all_older(&mut self, before: &Arc<Self>) {
-        let now = Instant::now();
-        self.older.retain(|older| now < older.until);
-        let until = later(before.shape.remembers_for());
-        let newest = Older { entry: Arc::clone(before), until };
-        let known = self.older.iter().any(|older| older.entry.mark == before.mark);
-        if !known && self.mark != before.mark && now < until {
-            // The newest is the one that records were written under: it takes the oldest one's place.
-            self.older.truncate(REMEMBERED - 1);
-            self.older.insert(0, newest);
-        }
-        before.older.iter().for_each(|older| self.add_older(older.clone()));
+        self.family.is_some() && self.base() == other.base() && other.family.is_some()
     }
 }
 
@@ -181,59 +101,119 @@ impl Direct {
         serving: Serving,
     ) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
-        let before = self.known(policy.name());
-        let family = before.as_ref().and_then(|before| before.family.clone());
-        let by_time = family.as_ref().is_some_and(|family| family.migration == Migration::Time);
-        let mut entry = Entry::new(policy, serving, before.as_ref().filter(|_| !by_time))?;
-        if !by_time {
-            self.add_known_definitions(&mut entry).await;
+        let family = self.known(policy.name()).and_then(|before| before.family.clone());
+        if let Some(family) = &family {
+            policy.check_migration(family.migration)?;
         }
-        if let Some(Family { base, migration, .. }) = &family {
-            entry.policy.check_migration(*migration)?;
-            entry = entry.in_family(base, *migration, before.as_ref());
-        }
-        let is_other = |twin: &Arc<Entry>| !by_time || !twin.is_kin_of(&entry);
-        if let Some(twin) = self.same_marked(&entry).filter(is_other) {
+        let entry = Entry::new(policy, serving, family)?;
+        self.add_entry(entry).await
+    }
+
+    async fn add_entry(&self, mut entry: Entry) -> Result<(), StoreError> {
+        if let Some(twin) = self.same_marked(&entry) {
             return Err(same_mark(&entry, &twin));
         }
-        let mut entries = self.entries.write();
-        entries.insert(entry.policy.name().into(), Arc::new(entry));
-        if family.is_some() {
-            link_siblings(&mut entries);
-        }
+        // While Redis is unreachable it keeps the tag that it would prefer.
+        _ = self.register(&mut entry).await;
+        self.keep_entry(entry);
+        self.start_registering();
         Ok(())
     }
 
-    /// Adds the definitions that other processes used. While Redis is unreachable, usage under other numbers by another
-    /// process is not known.
-    async fn add_known_definitions(&self, entry: &mut Entry) {
-        if let Ok((second, definitions)) = self.remember(entry).await {
-            entry.remember(second, &definitions);
-        }
+    fn keep_entry(&self, entry: Entry) {
+        let entry = Arc::new(entry);
+        self.definitions.lock().insert((entry.mark, entry.tag()), Arc::clone(&entry));
+        self.entries.write().insert(entry.policy.name().into(), entry);
     }
 
-    /// Stores a policy's definition: the server's second, and all definitions that are stored by then.
-    async fn remember(&self, entry: &Entry) -> Result<(u64, String), StoreError> {
-        let key = self.keyspace.definitions(entry.policy.name());
-        let most = (REMEMBERED + 1).to_string();
-        let args = [&*entry.definition(), entry.mark.letters(), A_YEAR_MS, &most];
-        let args = args.map(|arg| arg.as_bytes().to_vec()).into();
-        let request = Request::Script { script: &REMEMBER, keys: vec![key.clone()], args };
+    /// Gets the tag of a definition, and learns of all others that records may have been written by.
+    async fn register(&self, entry: &mut Entry) -> Result<(), StoreError> {
+        if entry.is_by_time() {
+            return Ok(());
+        }
+        let key = self.keyspace.definitions(entry.base());
+        let (text, tag) = (entry.shape.definition(), entry.tag());
+        let kept = (entry.shape.remembers_for() + SLACK).clamp(SHORTEST, LONGEST);
+        let args = [
+            text.as_bytes().to_vec(),
+            tag.digits().to_vec(),
+            kept.as_secs().to_string().into_bytes(),
+            LONGEST.as_millis().to_string().into_bytes(),
+        ];
+        let request =
+            Request::Script { script: &REGISTER, keys: vec![key.clone()], args: args.into() };
         match &*self.route.send(key.slot, request, Instant::now() + self.deadline).await? {
-            [Value::Int(second), Value::BulkString(all)] => {
-                let second = u64::try_from(*second).map_err(|_| bad_reply())?;
-                Ok((second, String::from_utf8(all.clone()).map_err(|_| bad_reply())?))
+            [Value::BulkString(tag), Value::BulkString(all)] => {
+                entry.shape.set_tag(Tag::read(tag).ok_or_else(bad_reply)?);
+                entry.registered = Some(Instant::now());
+                self.learn(entry, all)
             }
             _ => Err(bad_reply()),
         }
     }
 
+    /// Remembers the definitions of a policy, as they are registered.
+    fn learn(&self, entry: &Entry, registered: &[u8]) -> Result<(), StoreError> {
+        let registered = std::str::from_utf8(registered).map_err(|_| bad_reply())?;
+        let mut definitions = self.definitions.lock();
+        for paragraph in registered.split_terminator("\n\n") {
+            let Some((head, text)) = paragraph.split_once('\n') else { continue };
+            let Some(tag) = head.get(..TAG_DIGITS).and_then(|tag| Tag::read(tag.as_bytes())) else {
+                continue;
+            };
+            let known = definitions.get(&(entry.mark, tag));
+            if known.is_some_and(|known| known.shape.definition().trim_end() == text.trim_end()) {
+                continue;
+            }
+            // What only tells calendars apart is no limit.
+            let limits: String = text
+                .lines()
+                .filter(|line| !line.starts_with('#'))
+                .fold(String::new(), |all, line| all + line + "\n");
+            let policy = Policy::from_definition(entry.base(), &limits);
+            let Some(policy) = policy else { continue };
+            if let Ok(mut other) = Entry::new(policy, Serving::default(), None) {
+                other.shape.set_tag(tag);
+                definitions.insert((entry.mark, tag), Arc::new(other));
+            }
+        }
+        Ok(())
+    }
+
+    /// The definition by which a record of a policy was written; none if it is not registered any more.
+    pub(crate) async fn definition(
+        &self,
+        entry: &Entry,
+        tag: Tag,
+        by: Instant,
+    ) -> Result<Option<Arc<Entry>>, StoreError> {
+        let known = || self.definitions.lock().get(&(entry.mark, tag)).cloned();
+        if let Some(known) = known() {
+            return Ok(Some(known));
+        }
+        let key = self.keyspace.definitions(entry.base());
+        let request =
+            Request::Script { script: &DEFINITIONS, keys: vec![key.clone()], args: Vec::new() };
+        if let [Value::BulkString(all)] = &*self.route.send(key.slot, request, by).await? {
+            self.learn(entry, all)?;
+        }
+        Ok(known())
+    }
+
+    /// Whether a definition is that of a policy which this process serves.
+    pub(crate) fn is_served(&self, definition: &Entry) -> bool {
+        let served = self.known(definition.policy.name());
+        served.is_some_and(|served| {
+            (served.mark, served.tag()) == (definition.mark, definition.tag())
+        })
+    }
+
     /// Another policy whose records could not be distinguished from this one's.
     fn same_marked(&self, entry: &Entry) -> Option<Arc<Entry>> {
         let entries = self.entries.read();
-        let mut others =
-            entries.values().filter(|other| other.policy.name() != entry.policy.name());
-        others.find(|other| other.mark == entry.mark).cloned()
+        let is_twin =
+            |other: &&Arc<Entry>| other.mark == entry.mark && other.base() != entry.base();
+        entries.values().find(is_twin).cloned()
     }
 
     /// Adds or replaces a policy that shares its keys with another.
@@ -245,30 +225,21 @@ impl Direct {
     ) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
         let of_entry = self.entry(of)?;
-        let (base, alone) = match &of_entry.family {
-            Some(family) => (self.entry(&family.base)?, false),
-            None => (of_entry, true),
+        let base = match &of_entry.family {
+            Some(family) => self.entry(&family.base)?,
+            None => of_entry,
         };
         self.check_variant(&base, &policy, migration)?;
-        let base_name = base.policy.name().to_owned();
-        let before = self.known(policy.name()).filter(|_| migration == Migration::Units);
-        let mut entry = Entry::new(policy, base.serving, before.as_ref())?;
-        if migration == Migration::Units {
-            self.add_known_definitions(&mut entry).await;
+        let family = Some(Family { base: base.policy.name().into(), migration });
+        let variant = Entry::new(policy, base.serving, family.clone())?;
+        if base.family.is_none() {
+            let mut base = Entry { family, ..Entry::clone(&base) };
+            if migration == Migration::Time {
+                base.shape.share();
+            }
+            self.keep_entry(base);
         }
-        let entry = entry.in_family(&base_name, migration, Some(&base));
-        let twin_in_family = |twin: &Entry| twin.is_kin_of(&entry) && migration == Migration::Time;
-        if let Some(twin) = self.same_marked(&entry).filter(|twin| !twin_in_family(twin)) {
-            return Err(same_mark(&entry, &twin));
-        }
-        let mut entries = self.entries.write();
-        if alone {
-            let base = Entry::clone(&base).in_family(&base_name, migration, Some(&base));
-            entries.insert(base_name.into(), Arc::new(base));
-        }
-        entries.insert(entry.policy.name().into(), Arc::new(entry));
-        link_siblings(&mut entries);
-        Ok(())
+        self.add_entry(variant).await
     }
 
     fn check_variant(
@@ -293,7 +264,7 @@ impl Direct {
                     family.migration
                 ));
             }
-            if family.siblings.len() + 1 >= MAX_SHARING && known.is_none() {
+            if migration == Migration::Units && known.is_none() && self.kin(base) >= MAX_SHARING {
                 return unfit(format!(
                     "policy `{name}`: on Redis at most {MAX_SHARING} policies can share their keys by units; \
                      remove one, or share by time"
@@ -306,26 +277,54 @@ impl Direct {
         Ok(())
     }
 
+    fn kin(&self, base: &Entry) -> usize {
+        self.entries.read().values().filter(|entry| entry.is_kin_of(base)).count()
+    }
+
     /// Removes a policy from this process. Its records stay until they expire, because other processes may still use them.
     pub(crate) async fn remove_entry(&self, name: &str) -> Result<(), StoreError> {
         let _one_at_a_time = self.changing.lock().await;
         let removed = self.entry(name)?;
         let mut entries = self.entries.write();
         entries.remove(name);
-        let Some(Family { base, migration, .. }) = &removed.family else { return Ok(()) };
-        if **base == *name {
+        if removed.family.is_some() && removed.base() == name {
             entries.retain(|_, entry| !entry.is_kin_of(&removed));
-        } else if *migration == Migration::Units {
-            // What was spent under it is looked for by the others as if it were one of theirs.
-            let bare = Arc::new(Entry { family: None, ..Entry::clone(&removed) });
-            for entry in entries.values_mut().filter(|entry| entry.is_kin_of(&removed)) {
-                let mut other = Entry::clone(entry);
-                other.add_all_older(&bare);
-                *entry = Arc::new(other);
-            }
-            link_siblings(&mut entries);
         }
         Ok(())
+    }
+
+    /// Registers the definitions in use now and then, for as long as the store lives: so that their texts are there
+    /// for others even if Redis was unreachable, or lost its state.
+    fn start_registering(&self) {
+        if self.is_registering.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        let weak = self.downgrade();
+        tokio::spawn(async move {
+            loop {
+                sleep(REGISTER_AGAIN / 20).await;
+                let Some(direct) = Direct::upgrade(&weak) else { return };
+                direct.register_again().await;
+            }
+        });
+    }
+
+    async fn register_again(&self) {
+        let is_due = |entry: &&Arc<Entry>| {
+            !entry.is_by_time()
+                && entry.registered.is_none_or(|then| then.elapsed() >= REGISTER_AGAIN)
+        };
+        let due: Vec<Arc<Entry>> = self.entries.read().values().filter(is_due).cloned().collect();
+        for before in due {
+            let mut entry = Entry::clone(&before);
+            if self.register(&mut entry).await.is_err() {
+                return;
+            }
+            let _one_at_a_time = self.changing.lock().await;
+            if self.known(before.policy.name()).is_some_and(|now| Arc::ptr_eq(&now, &before)) {
+                self.keep_entry(entry);
+            }
+        }
     }
 
     fn known(&self, name: &str) -> Option<Arc<Entry>> {
@@ -358,23 +357,4 @@ fn same_mark(entry: &Entry, twin: &Entry) -> StoreError {
         "its records cannot be distinguished from those of policy `{twin}`; rename one of them"
     );
     StoreError::unfit(format!("policy `{name}`: {reason}"))
-}
-
-/// Gives each member of a family that migrates by units a list of the others.
-fn link_siblings(entries: &mut Entries) {
-    let mut families: HashMap<Box<str>, Vec<Arc<Entry>>> = HashMap::new();
-    for entry in entries.values() {
-        if let Some(Family { base, migration: Migration::Units, .. }) = &entry.family {
-            let bare = Entry { family: None, ..Entry::clone(entry) };
-            families.entry(base.clone()).or_default().push(Arc::new(bare));
-        }
-    }
-    for entry in entries.values_mut() {
-        let Some(family) = &entry.family else { continue };
-        let Some(members) = families.get(&family.base) else { continue };
-        let others = members.iter().filter(|other| other.policy.name() != entry.policy.name());
-        let siblings = others.cloned().collect();
-        let family = Some(Family { siblings, ..family.clone() });
-        *entry = Arc::new(Entry { family, ..Entry::clone(entry) });
-    }
 }

@@ -1,14 +1,15 @@
 //! A check over keys of several slots of a cluster, which no one script can reach.
 //!
-//! The slots are called in order, and what they admit is held. When one refuses, what the earlier ones hold is put
-//! back as it was, or refunded if the key was used since. No limit is ever exceeded; a concurrent check may be
-//! refused for at most this round trip.
+//! The slots are called in order, and what they admit is held. When one refuses, what the earlier ones hold is taken
+//! back where it was charged: in its own window if that has not ended, and from a bucket what has not drained. No
+//! limit is ever exceeded; a concurrent check may be refused for at most this round trip.
 
 use tokio::time::Instant;
 use waterclock::{Mode, StoreError, Timestamp, Verb};
 
-use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
+use crate::call::{Action, Call, Found, KeyCharge, OtherScript, answer_keys};
 use crate::direct::Direct;
+use crate::script::Kind;
 
 impl Direct {
     /// As [`Direct::run`], for keys of several slots.
@@ -57,15 +58,14 @@ impl Direct {
 
     /// Undoes what was taken. What cannot be undone stays charged, which admits less.
     async fn put_back(&self, at: Option<Timestamp>, taken: Vec<Taken>) {
-        for Taken { key, before, after } in taken {
+        for Taken { key, marks } in taken {
             let by = Instant::now() + self.deadline;
-            let restored = self.replace(&key.record, &after, before, by).await;
-            // The key was used since. An error may mean that it was restored: then a refund would give back the units
-            // of others.
-            if let Ok(false) = restored {
-                let (action, keys) = (Action::Apply(Verb::Refund), std::slice::from_ref(&key));
-                _ = self.run(Call { action, keys, at, by }).await;
-            }
+            let keys = std::slice::from_ref(&key);
+            let call = Call { action: Action::Apply(Verb::Refund), keys, at, by };
+            let head = vec![[call.count(), vec![0]].concat()];
+            let undo = OtherScript { kind: Kind::Undo, reservation: None, head, tail: vec![marks] };
+            // Not repeated: without an answer it may have been done.
+            _ = self.run_script(call, Some(&undo)).await;
         }
     }
 }
@@ -73,27 +73,24 @@ impl Direct {
 /// What was charged in the hope that all other slots admit, too.
 struct Taken {
     key: KeyCharge,
-    before: Option<(Vec<u8>, u64)>,
-    after: Vec<u8>,
+    marks: Vec<u8>,
 }
 
 impl Taken {
     fn of((key, found): (&KeyCharge, &Found)) -> Option<Self> {
-        let after = found.after.clone().filter(|_| !always_records(key))?;
-        let ttl_ms = found.state.record(&key.entry.policy, &key.entry.shape).map(|(_, ttl)| ttl);
-        let before = found.before.clone().zip(ttl_ms);
-        Some(Self { key: key.clone(), before, after })
+        let marks = found.marks.clone().filter(|_| !always_records(key))?;
+        Some(Self { key: key.clone(), marks })
     }
 }
 
 /// Whether a charge is made whatever becomes of the others.
-fn always_records(key: &KeyCharge) -> bool {
+pub(crate) fn always_records(key: &KeyCharge) -> bool {
     key.entry.policy.is_shadow() || key.entry.policy.mode() == Mode::CountRefusals
 }
 
 /// How the keys of one slot are called. Once refused, the rest is only peeked at, for its numbers; but what always
 /// records does.
-fn parts(
+pub(crate) fn parts(
     verb: Verb,
     is_refused: bool,
     keys: &[KeyCharge],
@@ -114,10 +111,8 @@ fn parts(
 
 /// Whether a policy that can refuse did.
 fn refuses(keys: &[KeyCharge], found: &[Found]) -> bool {
-    let mut states: Vec<Found> = found
-        .iter()
-        .map(|found| Found { state: found.state.clone(), before: None, after: None })
-        .collect();
+    let mut states: Vec<Found> =
+        found.iter().map(|found| Found { state: found.state.clone(), marks: None }).collect();
     let answers = answer_keys(Verb::Check, keys, &mut states);
     answers.iter().any(|answer| !answer.decision.is_allowed())
 }

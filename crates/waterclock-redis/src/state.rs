@@ -23,15 +23,28 @@ impl KeyState {
         Self { words: vec![0; policy.words()], logs: Logs::new(), now }
     }
 
-    /// The state in a record, as the script saw it.
-    pub(crate) fn read(
+    /// The state that a script replied with.
+    pub(crate) fn of_reply(
         policy: &Policy,
         shape: &Shape,
-        record: Option<&[u8]>,
+        reply: Option<&[u8]>,
         now: Timestamp,
     ) -> Result<Self, NotOurs> {
         let mut read = Self::fresh(policy, now);
-        shape.read(record, now, &mut read.words, &mut read.logs)?;
+        shape.read_reply(reply, now, &mut read.words, &mut read.logs)?;
+        policy.redate(&mut read.state(), now);
+        Ok(read)
+    }
+
+    /// The state in a whole record.
+    pub(crate) fn of_record(
+        policy: &Policy,
+        shape: &Shape,
+        record: &[u8],
+        now: Timestamp,
+    ) -> Result<Self, NotOurs> {
+        let mut read = Self::fresh(policy, now);
+        shape.read_record(record, now, &mut read.words, &mut read.logs)?;
         policy.redate(&mut read.state(), now);
         Ok(read)
     }
@@ -64,11 +77,10 @@ impl KeyState {
         carried
     }
 
-    /// The record of this state, and for how many milliseconds it is to be kept; none if fresh.
-    pub(crate) fn record(&self, policy: &Policy, shape: &Shape) -> Option<(Vec<u8>, u64)> {
+    /// The record of this state; none if fresh.
+    pub(crate) fn record(&self, policy: &Policy, shape: &Shape) -> Option<Vec<u8>> {
         let left = policy.fresh_in(self.view(), self.now);
-        let millis = u64::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        (millis > 0).then(|| (shape.write(&self.words, &self.logs, self.now), millis))
+        (!left.is_zero()).then(|| shape.write(&self.words, &self.logs, self.now))
     }
 
     /// The answer to a question about this key alone.

@@ -14,7 +14,9 @@ for i = 1, 2 do
   need('SET', ARGV[i], '0', 'PX', '1')
 end
 need('DEL', ARGV[1])
-need('EXISTS', ARGV[1])
+need('GETRANGE', ARGV[1], '0', '1')
+need('SETRANGE', ARGV[1], '0', '1')
+need('PEXPIRE', ARGV[1], '1')
 for i = 3, #ARGV do
   local words = {}
   for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word end

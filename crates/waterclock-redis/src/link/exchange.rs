@@ -8,7 +8,8 @@ use waterclock::{Failure, StoreError};
 
 use super::{Delivery, Link, LinkSettings, Pending, Request};
 use crate::address::address_of;
-use crate::script::{GCRA, Script};
+use crate::keyspace::{RecordKey, Tag};
+use crate::script::{Algorithms, Kind, SHORT, Script};
 
 /// How often scripts are sent again to a server that does not keep them.
 const TRIES: u32 = 3;
@@ -96,33 +97,30 @@ impl Link {
         }
     }
 
-    /// Checks for the short script in as few commands as possible, every other request in one of its own.
+    /// Checks in as few commands as possible, every other request in one of its own.
     fn commands(&self, batch: Vec<Pending>) -> Vec<Command> {
         let mut commands: Vec<Command> = Vec::new();
-        let mut short: Vec<Pending> = Vec::new();
+        let (mut short, mut long): (Vec<Pending>, Vec<Pending>) = (Vec::new(), Vec::new());
         for pending in batch {
             let Delivery { asking, alone } = pending.delivery;
+            let is_shared = !asking && !alone;
             match &pending.request {
-                Request::Short { at: None, .. } if !asking && !alone => short.push(pending),
-                Request::Short { .. } => {
-                    commands.push(Command { script: &GCRA, pending: vec![pending] });
-                }
-                Request::Script { script, .. } => {
-                    let script = *script;
-                    commands.push(Command { script, pending: vec![pending] });
-                }
+                Request::Short { at: None, .. } if is_shared => short.push(pending),
+                Request::Check { at: None, .. } if is_shared => long.push(pending),
+                _ => commands.push(Command::new(vec![pending])),
             }
         }
+        let slot = |pending: &Pending| if self.settings.slotted { pending.slot() } else { 0 };
         // Equal numbers side by side are sent once. Within them the order stays: first come, first served.
-        short.sort_by_key(|pending| {
-            let slot = if self.settings.slotted { pending.slot() } else { 0 };
-            (slot, pending.numbers())
-        });
-        while !short.is_empty() {
-            let slot = short[0].slot();
-            let fits = |pending: &Pending| !self.settings.slotted || pending.slot() == slot;
-            let n = short.iter().take_while(|pending| fits(pending)).count();
-            commands.push(Command { script: &GCRA, pending: short.drain(..n).collect() });
+        short.sort_by_key(|pending| (slot(pending), pending.numbers()));
+        long.sort_by_key(|pending| (slot(pending), pending.kind() == Kind::Marked));
+        for mut rest in [short, long] {
+            while let Some(first) = rest.first() {
+                let same = (slot(first), first.kind());
+                let fits = |pending: &&Pending| (slot(pending), pending.kind()) == same;
+                let n = rest.iter().take_while(fits).count();
+                commands.push(Command::new(rest.drain(..n).collect()));
+            }
         }
         commands
     }
@@ -192,44 +190,75 @@ fn sort(
 
 impl Pending {
     fn slot(&self) -> u16 {
-        match &self.request {
-            Request::Short { key, .. } => key.slot,
-            Request::Script { keys, .. } => keys.first().map_or(0, |key| key.slot),
+        self.request.keys().first().map_or(0, |key| key.slot)
+    }
+
+    fn numbers(&self) -> (u64, u64, Tag) {
+        match self.request {
+            Request::Short { span_us, depth_us, tag, .. } => (span_us, depth_us, tag),
+            _ => (0, 0, Tag::ANY),
         }
     }
 
-    fn numbers(&self) -> (u64, u64) {
-        match self.request {
-            Request::Short { span_us, depth_us, .. } => (span_us, depth_us),
-            Request::Script { .. } => (0, 0),
+    fn kind(&self) -> Kind {
+        if let Request::Check { kind, .. } = self.request { kind } else { Kind::Check }
+    }
+}
+
+impl Request {
+    fn keys(&self) -> &[RecordKey] {
+        match self {
+            Self::Short { key, .. } => std::slice::from_ref(key),
+            Self::Check { keys, .. } | Self::Script { keys, .. } => keys,
         }
     }
 }
 
 impl Command {
+    /// Requests that one script call can serve.
+    fn new(pending: Vec<Pending>) -> Self {
+        let script = match pending.first().map(|first| &first.request) {
+            Some(Request::Script { script, .. }) => script,
+            Some(Request::Check { kind, .. }) => {
+                let all = pending.iter().map(|pending| match &pending.request {
+                    Request::Check { algorithms, .. } => *algorithms,
+                    _ => Algorithms::default(),
+                });
+                kind.script(all.fold(Algorithms::default(), Algorithms::and))
+            }
+            _ => &*SHORT,
+        };
+        Self { script, pending }
+    }
+
     fn encode(&self, whole: bool) -> Cmd {
         let mut cmd = redis::cmd(if whole { "EVAL" } else { "EVALSHA" });
-        cmd.arg(if whole { self.script.source } else { &*self.script.digest });
-        if let [Pending { request: Request::Script { keys, args, .. }, .. }] = &*self.pending {
-            cmd.arg(keys.len());
-            keys.iter().for_each(|key| _ = cmd.arg(&*key.bytes));
-            args.iter().for_each(|arg| _ = cmd.arg(&**arg));
-            return cmd;
-        }
-        cmd.arg(self.pending.len());
-        for pending in &self.pending {
-            if let Request::Short { key, .. } = &pending.request {
-                cmd.arg(&*key.bytes);
+        cmd.arg(if whole { &*self.script.source } else { &*self.script.digest });
+        let keys = || self.pending.iter().flat_map(|pending| pending.request.keys());
+        cmd.arg(keys().count());
+        keys().for_each(|key| _ = cmd.arg(&*key.bytes));
+        match self.pending.first().map(|first| &first.request) {
+            Some(Request::Short { at, .. } | Request::Check { at, .. }) => {
+                let at = at.as_ref();
+                cmd.arg(at.map_or("", |at| &at.now_us)).arg(at.map_or("", |at| at.ttl_ms));
             }
+            Some(Request::Script { args, .. }) => args.iter().for_each(|arg| _ = cmd.arg(&**arg)),
+            None => {}
         }
-        let at = self.pending.first().and_then(|pending| match &pending.request {
-            Request::Short { at, .. } => at.as_ref(),
-            Request::Script { .. } => None,
-        });
-        cmd.arg(at.map_or("", |at| &at.now_us)).arg(at.map_or("", |at| at.ttl_ms));
         for run in self.pending.chunk_by(|a, b| a.numbers() == b.numbers()) {
-            let (span_us, depth_us) = run[0].numbers();
-            cmd.arg(span_us).arg(depth_us).arg(run.len());
+            match &run[0].request {
+                Request::Short { span_us, depth_us, tag, .. } => {
+                    cmd.arg(*span_us).arg(*depth_us).arg(tag.digits()).arg(run.len());
+                }
+                Request::Check { .. } => {
+                    for pending in run {
+                        if let Request::Check { args, .. } = &pending.request {
+                            args.iter().for_each(|arg| _ = cmd.arg(&**arg));
+                        }
+                    }
+                }
+                Request::Script { .. } => {}
+            }
         }
         cmd
     }
@@ -256,7 +285,7 @@ impl Command {
         let is_script = |pending: &mut Pending| matches!(pending.request, Request::Script { .. });
         if let Some(pending) = self.pending.pop_if(is_script) {
             let answer = match reply {
-                Value::Array(values) if matches!(values.first(), Some(Value::Int(_))) => Ok(values),
+                Value::Array(values) => Ok(values),
                 Value::Int(number) => Ok(vec![Value::Int(number)]),
                 _ => Err(CallError::failed(Failure::BadReply, "not the reply of a script")),
             };

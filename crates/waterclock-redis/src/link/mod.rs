@@ -25,8 +25,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use waterclock::fallback::{Breaker, Permit};
 use waterclock::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
 
-use crate::keyspace::RecordKey;
-use crate::script::Script;
+use crate::keyspace::{RecordKey, Tag};
+use crate::script::{Algorithms, Kind, Script};
 use dial::Connection;
 pub(crate) use dial::{Dialer, open};
 use exchange::Exchanged;
@@ -76,7 +76,15 @@ impl LinkSettings {
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     /// A check for the short script, at an instant of a trace or now.
-    Short { key: RecordKey, span_us: u64, depth_us: u64, at: Option<TraceTime> },
+    Short { key: RecordKey, span_us: u64, depth_us: u64, tag: Tag, at: Option<TraceTime> },
+    /// A check for a script about policies. The keys share a slot.
+    Check {
+        kind: Kind,
+        algorithms: Algorithms,
+        keys: Vec<RecordKey>,
+        args: Vec<Vec<u8>>,
+        at: Option<TraceTime>,
+    },
     /// Any other script call. The keys share a slot.
     Script { script: &'static Script, keys: Vec<RecordKey>, args: Vec<Vec<u8>> },
 }

@@ -1,32 +1,39 @@
 //! Reservations in a cluster, where the record of a reservation and those of its keys are in different slots.
 //!
-//! To reserve, the reservation is written first, as pending; then its keys are charged; then it is written as made. A
-//! crash in between leaves either only the pending record, or charged units that cannot be settled, as
-//! those of a reservation that was dropped. Nothing is charged again: the pending record blocks its id until it
-//! expires.
-//!
-//! To settle, the reservation is first written as settled, by the first caller only, and then units are refunded or
-//! debited, once. A crash in between leaves the estimate charged.
+//! To reserve, the reservation is written first, as pending; then its keys are charged, slot by slot; then it is written
+//! as made. To settle, it is first written as settling, with what was used; then its keys are adjusted, slot by slot; then
+//! it is written as settled. In each slot, the script that charges or adjusts notes that in the same step. So every
+//! step can be repeated: a caller that got no answer, or another after its node crashed, asks again with the same id
+//! and finishes what was begun. The slot of the reservation decides whether it is settled or expires.
 
 use tokio::time::Instant;
 use waterclock::{Failure, Reserved, StoreError, Timestamp, Verb};
 use waterclock_core::store::ReservedUnits;
 
-use super::note::Note;
+use super::note::{HeldUnits, Note};
 use super::{Change, GRACE, Wanted, differences};
-use crate::call::{Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply};
+use crate::call::{Action, Call, Found, KeyCharge, OtherScript, Reply, foreign};
 use crate::direct::Direct;
 use crate::keyspace::RecordKey;
-use crate::script::{ADJUST, HOLD};
+use crate::script::Kind;
+use crate::slots::parts;
 
 /// The reservation is pending: another caller is making it, or crashed.
 pub(super) fn unfinished(id: &str) -> StoreError {
     StoreError::failed(
         Failure::Overloaded,
         format!(
-            "reservation `{id}` is pending: its caller is making it or crashed; use another id"
+            "reservation `{id}` is pending: its caller is making it or crashed; reserve again with the same id to finish it"
         ),
     )
+}
+
+/// What the slots hold for a reservation.
+enum Holding {
+    /// All of it: what of each key, and the states before, unless some of it was held already.
+    Held(Vec<HeldUnits>, Option<Vec<Found>>),
+    /// One slot refused: the states.
+    Refused(Vec<Found>),
 }
 
 impl Direct {
@@ -36,88 +43,216 @@ impl Direct {
         wanted: &Wanted,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
-        let leases = |key: &KeyCharge| key.entry.policy.shortest_lease().is_some();
-        if !self.share_a_slot(&wanted.keys) && wanted.keys.iter().any(leases) {
-            return Err(StoreError::unfit(
-                "in a cluster, a concurrency limit cannot be reserved together with keys of other slots; \
-                 reserve one key after the other",
-            ));
-        }
         let (now, known) = self.look(at, &wanted.key, wanted.arguments(), by).await?;
-        if let Some(known) = known {
-            return self.reserve_again(at, wanted, &Note::read(&known)?, now, by).await;
-        }
-        let expires_at = now.after(wanted.ttl);
-        let mut note = Note { expires_at, ..wanted.note.clone() };
+        let mut note = match known {
+            None => Note { expires_at: now.after(wanted.ttl), ..wanted.note.clone() },
+            Some(known) => {
+                let known = Note::read(&known)?;
+                if !known.is_pending() || !known.is_for(&wanted.note) {
+                    return self.reserve_again(at, wanted, &known, now, by).await;
+                }
+                known
+            }
+        };
         let pending = note.write();
-        let mut found = match self.charge_keys(at, wanted, by).await {
-            Ok(found) => found,
+        let (held, found) = match self.hold_in_slots(at, wanted, &note, now, by).await {
+            Ok(Holding::Held(held, found)) => (held, found),
+            Ok(Holding::Refused(mut found)) => {
+                // What is left of it expires.
+                _ = self.replace(at, &wanted.key, &pending, None, by).await;
+                return Ok(wanted.refused(&wanted.hold(&mut found).0));
+            }
             Err(error) => {
                 // Where nothing was charged, the id is free again.
                 if !error.may_have_charged() {
-                    _ = self.replace(&wanted.key, &pending, None, by).await;
+                    _ = self.replace(at, &wanted.key, &pending, None, by).await;
                 }
                 return Err(error);
             }
         };
-        let (answers, held) = wanted.hold(&mut found);
-        let Some(held) = held else {
-            // What is left of it expires.
-            _ = self.replace(&wanted.key, &pending, None, by).await;
-            return Ok(wanted.refused(&answers));
-        };
         note.held = held;
-        let kept_ms = u64::try_from((wanted.ttl + GRACE).as_millis()).unwrap_or(u64::MAX);
-        let made = Some((note.write(), kept_ms));
-        if self.replace(&wanted.key, &pending, made, by).await? {
-            Ok(wanted.reserved(&answers))
-        } else {
-            let reason = format!("reservation `{}` expired before it was recorded", wanted.id);
-            Err(StoreError::failed(Failure::Timeout, reason))
+        let made = Some((note.write(), left_ms(&note, now)));
+        if self.replace(at, &wanted.key, &pending, made, by).await? {
+            return match found {
+                Some(mut found) => Ok(wanted.reserved(&wanted.hold(&mut found).0)),
+                None => self.reserve_again(at, wanted, &note, now, by).await,
+            };
         }
+        // Another caller may have finished it.
+        let (now, known) = self.look(at, &wanted.key, Vec::new(), by).await?;
+        let known = known.map(|known| Note::read(&known)).transpose()?;
+        if let Some(known) = known.filter(|known| !known.is_pending()) {
+            return self.reserve_again(at, wanted, &known, now, by).await;
+        }
+        self.undo_in_slots(at, wanted, &slots(&wanted.keys), by).await;
+        let reason = format!("reservation `{}` expired before it was recorded", wanted.id);
+        Err(StoreError::failed(Failure::Timeout, reason))
     }
 
-    async fn charge_keys(
+    /// Charges the keys, one slot after the other. What was charged before by the same reservation is not charged again.
+    async fn hold_in_slots(
         &self,
         at: Option<Timestamp>,
         wanted: &Wanted,
+        note: &Note,
+        now: Timestamp,
         by: Instant,
-    ) -> Result<Vec<Found>, StoreError> {
-        let call = Call { action: Action::Apply(Verb::Check), keys: &wanted.keys, at, by };
-        if !self.share_a_slot(&wanted.keys) {
-            return self.run_across_slots(Verb::Check, call).await;
+    ) -> Result<Holding, StoreError> {
+        let slots = slots(&wanted.keys);
+        let mut found: Vec<Option<Found>> = wanted.keys.iter().map(|_| None).collect();
+        let mut held: Vec<Option<HeldUnits>> = wanted.keys.iter().map(|_| None).collect();
+        let (mut is_refused, mut is_resumed) = (false, false);
+        for (n, slot) in slots.iter().enumerate() {
+            if is_refused {
+                for (action, part) in parts(Verb::Check, true, &wanted.keys, slot) {
+                    let keys = of(&wanted.keys, &part);
+                    let states = self.run(Call { action, keys: &keys, at, by }).await?;
+                    part.into_iter().zip(states).for_each(|(key, state)| found[key] = Some(state));
+                }
+                continue;
+            }
+            let keys = of(&wanted.keys, slot);
+            let part = wanted.part(slot);
+            let reply = self.hold_in_slot(at, &part, note, now, slots.len() > 1, by).await;
+            match reply {
+                Ok(Reply::Found(mut states)) => {
+                    match part.hold(&mut copies(&states)).1 {
+                        Some(units) => {
+                            slot.iter()
+                                .zip(units)
+                                .for_each(|(key, units)| held[*key] = Some(units));
+                        }
+                        None => is_refused = true,
+                    }
+                    let states = states.drain(..);
+                    slot.iter().zip(states).for_each(|(key, state)| found[*key] = Some(state));
+                }
+                Ok(Reply::Known(_, noted)) => {
+                    is_resumed = true;
+                    let noted = noted.ok_or_else(foreign)?;
+                    let units = note.noted(&noted, slot)?;
+                    slot.iter().zip(units).for_each(|(key, units)| held[*key] = Some(units));
+                    let peek = Call { action: Action::Apply(Verb::Peek), keys: &keys, at, by };
+                    let states = self.run(peek).await?;
+                    slot.iter().zip(states).for_each(|(key, state)| found[*key] = Some(state));
+                }
+                // What was charged before is found by the next attempt.
+                Err(error) if n > 0 => return Err(error.after_sending()),
+                Err(error) => return Err(error),
+            }
+            if is_refused {
+                self.undo_in_slots(at, wanted, &slots[..n], by).await;
+            }
         }
-        let head = wanted.arguments().into_iter().take(1).collect();
-        let other = OtherScript { script: &HOLD, reservation: None, head, tail: Vec::new() };
-        match self.run_script(call, Some(&other)).await? {
-            Reply::Found(found) => Ok(found),
-            Reply::Known(..) => Err(bad_reply()),
+        let found: Vec<Found> = found.into_iter().flatten().collect();
+        match held.into_iter().collect::<Option<Vec<HeldUnits>>>().filter(|_| !is_refused) {
+            Some(held) => Ok(Holding::Held(held, (!is_resumed).then_some(found))),
+            None => Ok(Holding::Refused(found)),
         }
     }
 
+    async fn hold_in_slot(
+        &self,
+        at: Option<Timestamp>,
+        part: &Wanted,
+        note: &Note,
+        now: Timestamp,
+        is_one_of_several: bool,
+        by: Instant,
+    ) -> Result<Reply, StoreError> {
+        let call = Call { action: Action::Apply(Verb::Check), keys: &part.keys, at, by };
+        let verb = if is_one_of_several { b'h' } else { b'c' };
+        let mut head = [call.count(), part.held_us()].concat();
+        head.push(verb);
+        // Longer than the reservation is kept, so that no later attempt charges it again.
+        let kept_ms = left_ms(note, now) + u64::try_from(GRACE.as_millis()).unwrap_or(0);
+        let other = OtherScript {
+            kind: Kind::Hold,
+            reservation: Some(part.keys[0].record.note(&part.id)),
+            head: vec![head, kept_ms.to_string().into_bytes()],
+            tail: Vec::new(),
+        };
+        self.run_script(call, Some(&other)).await
+    }
+
+    /// Takes back what slots hold. What cannot be taken back stays charged.
+    async fn undo_in_slots(
+        &self,
+        at: Option<Timestamp>,
+        wanted: &Wanted,
+        slots: &[Vec<usize>],
+        by: Instant,
+    ) {
+        for slot in slots {
+            let keys = of(&wanted.keys, slot);
+            let call = Call { action: Action::Apply(Verb::Refund), keys: &keys, at, by };
+            let undo = OtherScript {
+                kind: Kind::Undo,
+                reservation: Some(keys[0].record.note(&wanted.id)),
+                head: vec![[call.count(), vec![1]].concat()],
+                tail: Vec::new(),
+            };
+            _ = self.run_script(call, Some(&undo)).await;
+        }
+    }
+
+    /// Settles a reservation that was seen as made, or finishes what was begun before.
     pub(super) async fn settle_across_slots(
         &self,
         at: Option<Timestamp>,
-        key: &RecordKey,
+        (id, key): (&str, &RecordKey),
         Change { seen, after, keys, held }: Change<'_>,
         now: Timestamp,
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        let left = Note::read(&seen)?.expires_at.since(now) + GRACE;
-        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        if !self.replace(key, &seen, Some((after, left_ms)), by).await? {
-            let (now, known) = self.look(at, key, Vec::new(), by).await?;
-            return Ok(Reply::Known(now, known));
-        }
-        let mut order: Vec<(&KeyCharge, &ReservedUnits)> = keys.iter().zip(held).collect();
-        order.sort_by_key(|(key, _)| key.record.slot);
-        for group in order.chunk_by(|(a, _), (b, _)| a.record.slot == b.record.slot) {
-            let keys: Vec<KeyCharge> = group.iter().map(|(key, _)| (*key).clone()).collect();
-            let tail = differences(&keys, group.iter().map(|(_, held)| *held));
-            let other = OtherScript { script: &ADJUST, reservation: None, head: Vec::new(), tail };
+        let note = Note::read(&seen)?;
+        let left_ms = left_ms(&note, now);
+        let begun = match note.is_settling {
+            true => seen,
+            false => {
+                let begun = Note { is_settling: true, ..Note::read(&after)? }.write();
+                if !self.replace(at, key, &seen, Some((begun.clone(), left_ms)), by).await? {
+                    let (now, known) = self.look(at, key, Vec::new(), by).await?;
+                    return Ok(Reply::Known(now, known));
+                }
+                begun
+            }
+        };
+        for slot in slots(keys) {
+            let keys = of(keys, &slot);
+            let held: Vec<&ReservedUnits> = slot.iter().map(|key| &held[*key]).collect();
             let call = Call { action: Action::Apply(Verb::Debit), keys: &keys, at, by };
-            self.run_script(call, Some(&other)).await?;
+            let finish = OtherScript {
+                kind: Kind::Finish,
+                reservation: Some(keys[0].record.note(id)),
+                head: vec![call.count()],
+                tail: differences(&keys, held),
+            };
+            self.run_script(call, Some(&finish)).await.map_err(StoreError::after_sending)?;
         }
+        // If another caller has finished it meanwhile, it did so in the same way.
+        self.replace(at, key, &begun, Some((after, left_ms)), by).await?;
         Ok(Reply::Found(Vec::new()))
     }
+}
+
+/// How long the record of a reservation is kept from now on.
+fn left_ms(note: &Note, now: Timestamp) -> u64 {
+    u64::try_from((note.expires_at.since(now) + GRACE).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Which keys are in the same slot, in the order of slots.
+fn slots(keys: &[KeyCharge]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|key| keys[*key].record.slot);
+    let same_slot = |a: &usize, b: &usize| keys[*a].record.slot == keys[*b].record.slot;
+    order.chunk_by(same_slot).map(<[usize]>::to_vec).collect()
+}
+
+fn of(keys: &[KeyCharge], which: &[usize]) -> Vec<KeyCharge> {
+    which.iter().map(|key| keys[*key].clone()).collect()
+}
+
+fn copies(found: &[Found]) -> Vec<Found> {
+    found.iter().map(|found| Found { state: found.state.clone(), marks: None }).collect()
 }

@@ -8,6 +8,7 @@
 mod in_cluster;
 mod note;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -25,9 +26,11 @@ use crate::call::{
 use crate::direct::{Direct, spread};
 use crate::keyspace::RecordKey;
 use crate::link::Request;
-use crate::script::{LOOK, RESERVE, SETTLE};
+use crate::policies::Entry;
+use crate::script::{Kind, LOOK};
+use crate::shape::NUMBER;
 use crate::state::{Question, answer_held, hold_all};
-use note::{HeldUnits, Note, NotedKey};
+use note::{HeldUnits, Note};
 
 /// How much longer than its time to live the record of a reservation is kept.
 const GRACE: Duration = Duration::from_secs(1);
@@ -52,6 +55,19 @@ impl Wanted {
         let kept_ms = (self.ttl + GRACE).as_millis();
         let (held_us, kept_ms) = (self.ttl.as_micros().to_string(), kept_ms.to_string());
         vec![held_us.into_bytes(), kept_ms.into_bytes(), self.note.about()]
+    }
+
+    /// The same for some of its keys.
+    fn part(&self, which: &[usize]) -> Self {
+        let keys = which.iter().map(|key| self.keys[*key].clone()).collect();
+        let (id, key, key_of) = (self.id.clone(), self.key.clone(), Vec::new());
+        Self { id, key, keys, key_of, note: self.note.clone(), ttl: self.ttl }
+    }
+
+    /// For how long it is held, as a script about policies reads it.
+    fn held_us(&self) -> Vec<u8> {
+        let micros = u64::try_from(self.ttl.as_micros()).unwrap_or(u64::MAX);
+        micros.to_be_bytes()[8 - NUMBER..].to_vec()
     }
 
     fn reserved(&self, answers: &[Answer]) -> Reserved {
@@ -90,13 +106,11 @@ impl Direct {
         if !together {
             return self.reserve_across_slots(at, &wanted, by).await;
         }
-        let other = OtherScript {
-            script: &RESERVE,
-            reservation: Some(wanted.key.clone()),
-            head: wanted.arguments(),
-            tail: Vec::new(),
-        };
         let call = Call { action: Action::Apply(Verb::Check), keys: &wanted.keys, at, by };
+        let mut head = wanted.arguments();
+        head[0] = [call.count(), wanted.held_us()].concat();
+        let reservation = Some(wanted.key.clone());
+        let other = OtherScript { kind: Kind::Reserve, reservation, head, tail: Vec::new() };
         match self.run_script(call, Some(&other)).await? {
             Reply::Known(now, known) => {
                 let known = Note::read(&known.ok_or_else(bad_reply)?)?;
@@ -170,17 +184,20 @@ impl Direct {
             let unknown = || StoreError::UnknownReservation(id.to_owned());
             let seen = known.ok_or_else(unknown)?;
             let note = Note::read(&seen)?;
-            if let Some(settled) = note.settled {
-                return Ok(settled);
-            }
             if note.is_pending() {
                 return Err(in_cluster::unfinished(id));
             }
-            let settled = self.settlement(&note, id, with)?;
-            let (keys, held) = self.settling(&note, &settled)?;
-            let after = Note { settled: Some(settled.clone()), ..note }.write();
+            let entries = self.entries_of(&note, by).await?;
+            let settled = match &note.settled {
+                Some(settled) if !note.is_settling => return Ok(settled.clone()),
+                Some(settled) => settled.clone(),
+                None => settlement(&note, &entries, id, with)?,
+            };
+            let (keys, held) = self.settling(&note, &entries, &settled);
+            let after = Note { settled: Some(settled.clone()), is_settling: false, ..note };
+            let after = after.write();
             let change = Change { seen, after, keys: &keys, held: &held };
-            match self.settle_as(at, &key, change, now, by).await? {
+            match self.settle_as(at, (id, &key), change, now, by).await? {
                 Reply::Found(_) => {
                     self.denied.remove(&keys);
                     return Ok(settled);
@@ -195,53 +212,43 @@ impl Direct {
     async fn settle_as(
         &self,
         at: Option<Timestamp>,
-        key: &RecordKey,
+        (id, key): (&str, &RecordKey),
         change: Change<'_>,
         now: Timestamp,
         by: Instant,
     ) -> Result<Reply, StoreError> {
         let is_one = self.route.is_one();
         if !is_one && change.keys.iter().any(|other| other.record.slot != key.slot) {
-            return self.settle_across_slots(at, key, change, now, by).await;
+            return self.settle_across_slots(at, (id, key), change, now, by).await;
         }
         let Change { seen, after, keys, held } = change;
+        let call = Call { action: Action::Apply(Verb::Debit), keys, at, by };
         let other = OtherScript {
-            script: &SETTLE,
+            kind: Kind::Settle,
             reservation: Some(key.clone()),
-            head: vec![seen, after],
+            head: vec![seen, after, call.count()],
             tail: differences(keys, held),
         };
-        let call = Call { action: Action::Apply(Verb::Debit), keys, at, by };
         self.run_script(call, Some(&other)).await
     }
 
-    /// What a settlement comes to.
-    fn settlement(
+    /// The policy of each key of a reservation, and the definition by which it was charged; none if that is gone.
+    async fn entries_of(
         &self,
         note: &Note,
-        id: &str,
-        with: Settlement<'_>,
-    ) -> Result<Settled, StoreError> {
-        let charges = note.charges.len();
-        let used = match with {
-            Settlement::Cancel => note.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
-            Settlement::Commit(costs) if costs.len() == charges => {
-                let price = |(cost, (held, key)): (&Cost, &(Cost, usize))| {
-                    let NotedKey { policy, mark, .. } = &note.keys[*key];
-                    let entry = self.entry(policy)?;
-                    let then = entry.elsewhere().find(|older| older.mark == *mark);
-                    let then = then.map_or(&entry.policy, |then| &then.policy);
-                    Ok(price_of_held(cost, held, [&entry.policy, then])?)
-                };
-                costs.iter().zip(&note.charges).map(price).collect::<Result<_, StoreError>>()?
-            }
-            Settlement::Commit(costs) => {
-                let (id, costs) = (id.to_owned(), costs.len());
-                return Err(BadReservation::Costs { id, charges, costs }.into());
-            }
-        };
-        let is_cancelled = matches!(with, Settlement::Cancel);
-        Ok(Settled::new(is_cancelled, note.held_by_charge(), used))
+        by: Instant,
+    ) -> Result<Vec<(Arc<Entry>, Option<Arc<Entry>>)>, StoreError> {
+        let mut entries = Vec::with_capacity(note.keys.len());
+        for key in &note.keys {
+            let entry = self.entry(&key.policy)?;
+            let then = if entry.tag() == key.definition {
+                Some(Arc::clone(&entry))
+            } else {
+                self.definition(&entry, key.definition, by).await?
+            };
+            entries.push((entry, then));
+        }
+        Ok(entries)
     }
 
     /// The keys that are settled, with the cost that was used of each, and what is held of them under the
@@ -249,16 +256,16 @@ impl Direct {
     fn settling(
         &self,
         note: &Note,
+        entries: &[(Arc<Entry>, Option<Arc<Entry>>)],
         settled: &Settled,
-    ) -> Result<(Vec<KeyCharge>, Vec<ReservedUnits>), StoreError> {
+    ) -> (Vec<KeyCharge>, Vec<ReservedUnits>) {
         let (mut keys, mut all_held) = (Vec::new(), Vec::new());
-        for (i, (key, units)) in note.keys.iter().zip(&note.held).enumerate() {
-            let entry = self.entry(&key.policy)?;
+        let noted = note.keys.iter().zip(&note.held).zip(entries);
+        for (i, ((key, units), (entry, then))) in noted.enumerate() {
             let of_key = note.charges.iter().zip(&settled.used).filter(|((_, key), _)| *key == i);
             let cost = of_key.fold(Cost::from(0), |sum, (_, used)| sum.plus(used));
-            let then = entry.elsewhere().find(|older| older.mark == key.mark);
             let held = match then {
-                _ if entry.mark == key.mark => units.held.clone(),
+                Some(then) if then.tag() == entry.tag() => units.held.clone(),
                 Some(then) => units.held.migrated(&then.policy, &entry.policy),
                 // That definition is gone: it stays charged.
                 None => {
@@ -266,10 +273,10 @@ impl Direct {
                 }
             };
             let record = self.keyspace.record_of(entry.mark, &key.tag);
-            keys.push(KeyCharge { entry, record, cost });
+            keys.push(KeyCharge { entry: Arc::clone(entry), record, cost });
             all_held.push(held);
         }
-        Ok((keys, all_held))
+        (keys, all_held)
     }
 
     /// The record of a reservation, and the instant; `pending` is written if there is none.
@@ -292,6 +299,33 @@ impl Direct {
     }
 }
 
+/// What a settlement comes to.
+fn settlement(
+    note: &Note,
+    entries: &[(Arc<Entry>, Option<Arc<Entry>>)],
+    id: &str,
+    with: Settlement<'_>,
+) -> Result<Settled, StoreError> {
+    let charges = note.charges.len();
+    let used = match with {
+        Settlement::Cancel => note.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
+        Settlement::Commit(costs) if costs.len() == charges => {
+            let price = |(cost, (held, key)): (&Cost, &(Cost, usize))| {
+                let (entry, then) = &entries[*key];
+                let then = then.as_ref().unwrap_or(entry);
+                Ok(price_of_held(cost, held, [&entry.policy, &then.policy])?)
+            };
+            costs.iter().zip(&note.charges).map(price).collect::<Result<_, StoreError>>()?
+        }
+        Settlement::Commit(costs) => {
+            let (id, costs) = (id.to_owned(), costs.len());
+            return Err(BadReservation::Costs { id, charges, costs }.into());
+        }
+    };
+    let is_cancelled = matches!(with, Settlement::Cancel);
+    Ok(Settled::new(is_cancelled, note.held_by_charge(), used))
+}
+
 /// How to settle a reservation: its record as it was seen and as it becomes, and what is held of its keys.
 struct Change<'a> {
     seen: Vec<u8>,
@@ -305,9 +339,6 @@ fn differences<'a>(
     keys: impl IntoIterator<Item = &'a KeyCharge>,
     held: impl IntoIterator<Item = &'a ReservedUnits>,
 ) -> Vec<Vec<u8>> {
-    let mut args = Vec::new();
-    for (key, held) in keys.into_iter().zip(held) {
-        key.entry.shape.write_settling(&mut args, held, key.costs());
-    }
-    args
+    let differences = keys.into_iter().zip(held);
+    differences.map(|(key, held)| key.entry.shape.settling(held, key.costs())).collect()
 }

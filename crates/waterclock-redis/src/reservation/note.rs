@@ -8,7 +8,7 @@ use waterclock::{Cost, Settled, StoreError, Timestamp};
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
-use crate::keyspace::{KEY_LETTERS, Mark};
+use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
 
 /// Bytes of a number that a script wrote.
 const NUMBER: usize = 7;
@@ -27,6 +27,8 @@ pub(super) struct Note {
     /// What is held of each key; nothing while it is about to be made.
     pub(super) held: Vec<HeldUnits>,
     pub(super) settled: Option<Settled>,
+    /// Whether its keys may still be charged as before it was settled.
+    pub(super) is_settling: bool,
 }
 
 /// A key that is charged, under a policy.
@@ -35,7 +37,7 @@ pub(super) struct NotedKey {
     pub(super) policy: String,
     pub(super) tag: [u8; KEY_LETTERS],
     /// The policy as it was when it was charged.
-    pub(super) mark: Mark,
+    pub(super) definition: Tag,
     limits: usize,
 }
 
@@ -58,11 +60,11 @@ impl Note {
         let noted = |key: &KeyCharge| NotedKey {
             policy: key.entry.policy.name().to_owned(),
             tag: key.record.tag(),
-            mark: key.entry.mark,
+            definition: key.entry.tag(),
             limits: key.entry.policy.limits().len(),
         };
         let (keys, charges) = (keys.iter().map(noted).collect(), charges.to_vec());
-        Self { expires_at, charges, keys, held: Vec::new(), settled: None }
+        Self { expires_at, charges, keys, held: Vec::new(), settled: None, is_settling: false }
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -98,15 +100,15 @@ impl Note {
             count(&mut bytes, *key);
         }
         count(&mut bytes, self.keys.len());
-        for NotedKey { policy, tag, mark, limits } in &self.keys {
+        for NotedKey { policy, tag, definition, limits } in &self.keys {
             count(&mut bytes, policy.len());
             bytes.extend_from_slice(policy.as_bytes());
             bytes.extend_from_slice(tag);
-            bytes.extend_from_slice(mark.letters().as_bytes());
+            bytes.extend_from_slice(definition.digits());
             count(&mut bytes, *limits);
         }
         if let Some(Settled { is_cancelled, used, .. }) = &self.settled {
-            bytes.push(u8::from(*is_cancelled));
+            bytes.push(u8::from(*is_cancelled) + 2 * u8::from(self.is_settling));
             used.iter().for_each(|used| write_cost(&mut bytes, used));
         }
         bytes
@@ -128,13 +130,14 @@ impl Note {
         for _ in 0..from.count()? {
             let length = from.count()?;
             let policy = std::str::from_utf8(from.take(length)?).ok()?.to_owned();
-            let (tag, mark) = (from.array()?, Mark::of_letters(from.array()?)?);
-            keys.push(NotedKey { policy, tag, mark, limits: from.count()? });
+            let (tag, definition) = (from.array()?, Tag::read(from.take(TAG_DIGITS)?)?);
+            keys.push(NotedKey { policy, tag, definition, limits: from.count()? });
         }
         if charges.iter().any(|(_, key)| *key >= keys.len()) {
             return None;
         }
-        let mut note = Self { expires_at, charges, keys, held: Vec::new(), settled: None };
+        let mut note =
+            Self { expires_at, charges, keys, held: Vec::new(), settled: None, is_settling: false };
         if count > 0 {
             note.held = note.parse_held(&mut Reader(numbers))?;
         }
@@ -143,34 +146,49 @@ impl Note {
     }
 
     fn parse_held(&self, from: &mut Reader<'_>) -> Option<Vec<HeldUnits>> {
-        let mut held = Vec::with_capacity(self.keys.len());
-        for (i, key) in self.keys.iter().enumerate() {
-            // With several units, numbers above what a script can represent are equal.
-            let cost = self.cost_of(i).plain();
-            let units = |n: u64| if n == MOST { cost.unwrap_or(n) } else { n };
-            let at = Timestamp::from_micros(from.number()?);
-            let granted = units(from.number()?);
-            let mut parts = Vec::with_capacity(key.limits);
-            for _ in 0..key.limits {
-                let (part, ends) = (from.number()?, from.number()?);
-                let ends = (ends > 0).then(|| Timestamp::from_micros(ends));
-                parts.push((part != NOTHING).then(|| (units(part), ends)));
-            }
-            held.push(HeldUnits { granted, held: ReservedUnits::new(at, parts) });
-        }
-        from.0.is_empty().then_some(held)
+        let held = (0..self.keys.len()).map(|key| self.parse_units(key, from)).collect();
+        if from.0.is_empty() { held } else { None }
     }
 
-    fn parse_settled(&self, from: &mut Reader<'_>) -> Option<Option<Settled>> {
+    /// What is held of one of the keys.
+    fn parse_units(&self, key: usize, from: &mut Reader<'_>) -> Option<HeldUnits> {
+        // With several units, numbers above what a script can represent are equal.
+        let cost = self.cost_of(key).plain();
+        let units = |n: u64| if n == MOST { cost.unwrap_or(n) } else { n };
+        let at = Timestamp::from_micros(from.number()?);
+        let granted = units(from.number()?);
+        let mut parts = Vec::with_capacity(self.keys[key].limits);
+        for _ in 0..self.keys[key].limits {
+            let (part, ends) = (from.number()?, from.number()?);
+            let ends = (ends > 0).then(|| Timestamp::from_micros(ends));
+            parts.push((part != NOTHING).then(|| (units(part), ends)));
+        }
+        Some(HeldUnits { granted, held: ReservedUnits::new(at, parts) })
+    }
+
+    /// What a slot has noted that it holds of some of the keys (`hold.lua`).
+    pub(super) fn noted(&self, noted: &[u8], keys: &[usize]) -> Result<Vec<HeldUnits>, StoreError> {
+        let mut from = Reader(noted);
+        let mut units = |key: &usize| {
+            let held = self.parse_units(*key, &mut from)?;
+            // Behind it are the marks by which it is undone.
+            from.take(TAG_DIGITS + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;
+            Some(held)
+        };
+        keys.iter().map(|key| units(key).ok_or_else(foreign)).collect()
+    }
+
+    fn parse_settled(&mut self, from: &mut Reader<'_>) -> Option<Option<Settled>> {
         if from.0.is_empty() {
             return Some(None);
         }
-        let [cancelled] = from.array()?;
+        let [how] = from.array()?;
+        self.is_settling = how >= 2;
         let mut used = Vec::with_capacity(self.charges.len());
         for _ in &self.charges {
             used.push(from.cost()?);
         }
-        Some(Some(Settled::new(cancelled == 1, self.held_by_charge(), used)))
+        Some(Some(Settled::new(how % 2 == 1, self.held_by_charge(), used)))
     }
 
     /// What is held, in the order of the charges.

@@ -1,13 +1,19 @@
 
 -- Of each limit of each charge: how much is owed, or how much is given back of what was charged at some
 -- instant, and the latest that a window may close in which that still counts.
-for _, charge in ipairs(charges) do
-  local changes = false
-  for _, limit in ipairs(charge.limits) do
-    local owed, back, at, last = number(), number(), number(), number()
-    changes = changes or owed > 0 or back > 0
-    if owed > 0 then limit.does.debit(limit.numbers, limit.state, owed) end
-    if back > 0 then limit.does.give_back(limit.numbers, limit.state, back, at, last) end
+local function adjust(charges)
+  local states = {}
+  for i, charge in ipairs(charges) do
+    local numbers, from, changes = text(), 1, false
+    for _, limit in ipairs(charge.limits) do
+      local owed, back, at, last
+      owed, back, at, last, from = unpack_at('>I7I7I7I7', numbers, from)
+      changes = changes or owed > 0 or back > 0
+      if owed > 0 then limit.does.debit(limit.numbers, limit.state, owed) end
+      if back > 0 then limit.does.give_back(limit.numbers, limit.state, back, at, last) end
+    end
+    if changes then save(charge) end
+    states[i] = told(charge)
   end
-  if changes then save(charge) end
+  return states
 end

@@ -1,38 +1,42 @@
 
--- error-rate: a log of reports (instant, how many and 2^32 times how many errors), packed; 14 bytes each,
--- oldest first. One more than the instant since when it is tripped, 0 for not; whether it probes.
+-- error-rate: a log of reports (instant, how many and 2^32 times how many errors), oldest first, and the instant
+-- of the newest; one more than the instant since when it is tripped, 0 for not; whether it probes. A check
+-- does not look at the log.
 local breaker = {}
 algorithms.b = breaker
-function breaker.numbers()
-  return {threshold = number(), per = number(), min_samples = number(), cool_down = number()}
+function breaker.numbers(spec, from)
+  local p = {}
+  p.threshold, p.per, p.min_samples, p.cool_down, from = unpack_at('>I7I7I7I7', spec, from)
+  return p, from
 end
-function breaker.read(p, take, bytes)
-  local s = rolling.read(p, take, bytes)
-  s.since, s.probes = take(), take()
-  return s
+function breaker.read(_, found, from, charge)
+  local total, newest, tripped, probes, count, head, cap = 0, 0, 0, 0, 0, 0, 0
+  if found then
+    total, newest, tripped, probes, count, head, cap, from = unpack_at('>I7I7I7BI4I4I4', found, from)
+  end
+  local s = new_ring(charge, cap)
+  s.total, s.newest, s.since, s.probes, s.count, s.head = total, newest, tripped, probes, count, head
+  return s, from
 end
-function breaker.write(p, s, put, raw) rolling.write(p, s, put, raw) put(s.since) put(s.probes) end
+-- Reports from after now are reports of now.
+local function redate_reports(s)
+  if not s.stale then return end
+  s.stale = false
+  if s.count > 0 then load_last(s) end
+  for i = first(s, function(at) return at > now end), s.count - 1 do
+    local _, size = entry(s, i)
+    set_entry(s, i, now, size)
+  end
+end
+function breaker.write(_, s)
+  redate_reports(s)
+  return pack('>I7I7I7BI4I4I4', s.total, s.newest, s.since, s.probes, s.count, s.head, s.cap)
+end
 function breaker.arrive(p, s)
   local redated = s.since > now + 1
   if redated then s.since = now + 1 end
   if s.since > 0 and now - (s.since - 1) >= p.cool_down + p.per then s.since, s.probes = 0, 0 end
-  local upto = #s.log
-  while upto > 0 and entry(s.log, upto - 13) > now do upto = upto - 14 end
-  if upto < #s.log then
-    local pieces = {string.sub(s.log, 1, upto)}
-    for from = upto + 1, #s.log, 14 do
-      local _, size = entry(s.log, from)
-      pieces[#pieces + 1] = struct.pack('>I7I7', now, size)
-    end
-    s.log, redated = table.concat(pieces), true
-  end
-  local from = 1
-  while from < #s.log do
-    local at, size = entry(s.log, from)
-    if now - at < p.per then break end
-    s.total, from = s.total - size, from + 14
-  end
-  if from > 1 then s.log = string.sub(s.log, from) end
+  if s.newest > now then s.newest, s.stale, redated = now, true, true end
   return redated
 end
 function breaker.room(p, s)
@@ -40,10 +44,24 @@ function breaker.room(p, s)
 end
 -- The first admitted check after the cool-down is the probe.
 function breaker.charge(_, s)
+  s.before = s.since
   if s.since > 0 then s.since, s.probes = now + 1, 1 end
 end
 function breaker.refund() end
 function breaker.reset(p, s)
   if s.since > 0 then return s.since - 1 + p.cool_down + p.per - now end
-  return #s.log == 0 and 0 or (entry(s.log, #s.log - 13)) + p.per - now
+  return s.count == 0 and 0 or s.newest + p.per - now
+end
+function breaker.tell(p, s)
+  local told = pack('>I7', 0)
+  if s.count > 0 and now - s.newest < p.per then told = pack('>I7I7I7', 1, s.newest, 1) end
+  return told .. pack('>I7I7', s.since, s.probes)
+end
+-- later
+function breaker.debit() end
+function breaker.give_back() end
+function breaker.mark(_, s, n) return n, s.since, s.before or 0 end
+-- The probe did not go out.
+function breaker.undo(_, s, _, _, probing, before)
+  if s.probes == 1 and s.since == probing and before > 0 then s.since, s.probes = before, 0 end
 end

@@ -1,6 +1,6 @@
 
--- One check over any charges of any policies: judge them all, then record in all or in none. Replies the
--- instant and the records as they were found, from which the caller derives every number of the decision.
+-- Checks over any charges of any policies, each independent of the others: judge all charges, then record in all
+-- or in none. The reply has for each check the states as they were found.
 
 -- How many units fit a limit, its gap included.
 local function room(limit)
@@ -12,58 +12,106 @@ local function fits(limit)
   return (limit.numbers.overdraft and 1 or limit.cost) <= room(limit)
 end
 
-local function charge_limit(limit, n)
-  if n == 0 then return end
-  limit.does.charge(limit.numbers, limit.state, n)
+local function charge_limit(limit)
+  if limit.charged == 0 then return end
+  limit.does.charge(limit.numbers, limit.state, limit.charged)
   if limit.gap then interval.charge(limit.gap, limit.last) end
 end
 
-if verb == 'peek' then return reply end
+local function tell_all(charges)
+  local states = {}
+  for i, charge in ipairs(charges) do
+    states[i] = told(charge)
+    if charge.tidied then save(charge) end
+  end
+  return states
+end
 
-if verb == 'refund' then
+local function judge(verb, charges)
+  local refused = false
   for _, charge in ipairs(charges) do
+    if verb == 'f' then charge.mode = 'n' end
+    local least = charge.cost
+    charge.admits = true
     for _, limit in ipairs(charge.limits) do
-      limit.does.refund(limit.numbers, limit.state, limit.cost)
+      if not limit.shadow and limit.cost > 0 then
+        if not fits(limit) then charge.admits = false end
+        least = min(least, room(limit))
+      end
     end
-    if charge.found then save(charge) end
+    charge.grants = (charge.admits or charge.mode == 'u') and charge.cost
+      or charge.mode == 'n' and least or 0
+    if not charge.admits and not charge.shadow then refused = true end
   end
-  return reply
+  return refused
 end
 
-local refused = false
-for _, charge in ipairs(charges) do
-  local least = charge.cost
-  charge.admits = true
-  for _, limit in ipairs(charge.limits) do
-    if not limit.shadow and limit.cost > 0 then
-      if not fits(limit) then charge.admits = false end
-      least = min(least, room(limit))
-    end
-  end
-  charge.grants = (charge.admits or charge.mode == 'uniform') and charge.cost
-    or charge.mode == 'nary' and least or 0
-  if not charge.admits and not charge.shadow then refused = true end
-end
-
-for i, charge in ipairs(charges) do
-  if refused and (count > 1 or verb == 'hold') and not charge.shadow and charge.mode ~= 'uniform' then charge.grants = 0 end
+local function record(charge, withheld, marking)
+  if withheld and not charge.shadow and charge.mode ~= 'u' then charge.grants = 0 end
   -- What another member of the family wrote is moved when something is charged, and not before.
-  local writes = (charge.redated and not charge.elsewhere[1] or charge.moves) and charge.cost > 0
+  local writes = (charge.redated and not charge.translated or charge.moves) and charge.cost > 0
   -- A refusal moves nothing to other numbers, not even for the sake of limits in shadow.
-  local stays = charge.found and charge.elsewhere[1] and not charge.moves and charge.grants == 0
+  local stays = charge.found and charge.translated and not charge.moves and charge.grants == 0
   for _, limit in ipairs(charge.limits) do
-    local n = charge.mode == 'nary' and charge.grants or charge.grants > 0 and limit.cost or 0
+    local n = charge.mode == 'n' and charge.grants or charge.grants > 0 and limit.cost or 0
     if limit.shadow and stays then
       n = 0
     elseif limit.shadow then
       -- A shadow limit is charged what it alone would have admitted.
-      n = (charge.mode == 'uniform' or fits(limit)) and limit.cost
-        or charge.mode == 'nary' and min(limit.cost, room(limit)) or 0
+      n = (charge.mode == 'u' or fits(limit)) and limit.cost
+        or charge.mode == 'n' and min(limit.cost, room(limit)) or 0
     end
-    charge_limit(limit, n)
-    limit.held = n
+    limit.charged = n
     writes = writes or n > 0
   end
-  if writes then save(charge) end
-  if verb == 'hold' then reply[i + 1] = {charge.found, charge.written or false} end
+  local state = told(charge)
+  for _, limit in ipairs(charge.limits) do charge_limit(limit) end
+  if marking then
+    local marks = {}
+    for i, limit in ipairs(charge.limits) do
+      local n, first_mark, second = 0, 0, 0
+      if limit.charged > 0 then
+        n, first_mark, second = limit.does.mark(limit.numbers, limit.state, limit.charged)
+      end
+      marks[i] = pack('>I7I7I7I7', n, first_mark, second, limit.gap and limit.last.welcome or 0)
+    end
+    charge.marks = pack('>c3I7', charge.tag, now) .. table.concat(marks)
+  end
+  if writes or charge.tidied then save(charge) end
+  return state
+end
+
+-- The states before, and whether something was refused. `h` is for charges that stand only if others elsewhere do;
+-- marks are what undoes a charge.
+local function check(verb, charges, marking)
+  if verb == 'p' then return tell_all(charges) end
+  if verb == 'r' then
+    for _, charge in ipairs(charges) do
+      for _, limit in ipairs(charge.limits) do
+        limit.does.refund(limit.numbers, limit.state, limit.cost)
+      end
+      if charge.found then save(charge) end
+    end
+    return tell_all(charges)
+  end
+  local refused = judge(verb, charges)
+  local withheld, states = refused and (#charges > 1 or verb == 'h'), {}
+  for i, charge in ipairs(charges) do states[i] = record(charge, withheld, marking) end
+  return states, refused
+end
+
+-- Something is held: all of it, or of a single charge what fits.
+local function is_held(verb, charges, refused)
+  local only = #charges == 1 and verb == 'c' and charges[1]
+  return not refused or only and only.mode == 'n' and only.grants > 0
+end
+-- How much of a charge is held, and of each of its limits how much that is and until when it counts.
+local function held_units(charge)
+  local numbers = {pack('>I7I7', now, charge.shadow and charge.cost or charge.grants)}
+  for i, limit in ipairs(charge.limits) do
+    -- A shadow limit that said no holds nothing, whatever becomes of it.
+    local units = (limit.charged > 0 or limit.cost == 0) and limit.charged or 2 * EXACT
+    numbers[i + 1] = pack('>I7I7', units, limit.numbers.ends or 0)
+  end
+  return table.concat(numbers)
 end

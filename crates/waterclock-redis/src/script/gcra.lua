@@ -1,62 +1,125 @@
-#!lua
--- Many independent checks of policies that are one whole-microsecond gcra limit: most are. The
--- record is one integer, the instant at which the key is full again; where that is further off than a
--- full bucket, because units were debited, the instant of the last write stands behind it.
--- ARGV: trace time or nothing, and with it a time to live that is only a safety net; then for each
--- run of KEYS the time its cost takes, the depth of a full bucket, and its length.
--- Replies the instant and what was found under each key; the numbers of a decision follow from that.
-local now, net = tonumber(ARGV[1]), tonumber(ARGV[2])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
+
+-- gcra: a unit returns every step/den; the state is the instant at which the key is full.
+local YEAR = 31557600000000
+local gcra = {}
+algorithms.g = gcra
+function gcra.numbers(spec, from)
+  local p, flags = {}, nil
+  p.step, p.den, p.depth, p.depth_part, flags, from = unpack_at('>I7I7I7I7B', spec, from)
+  p.overdraft, p.shared, p.dated = flags % 2 == 1, flags % 4 >= 2, flags >= 4
+  return p, from
 end
-local call, pcall = redis.call, redis.pcall
-local ceil, find, format = math.ceil, string.find, string.format
-local reply, at = {now}, 0
--- What a debt comes to by now: when the key is full, if that is no longer than a full bucket takes, and
--- whether the record is ours.
-local function owing(key, found, latest)
-  local full_at, written = string.match(type(found) == 'string' and found or '', '^(%d+) (%d+)$')
-  if not full_at then return nil, false end
-  -- However deep, it is real; a clock that stepped back shows by when it was written.
-  local ahead = tonumber(written) - now
-  full_at = ahead > 0 and math.max(0, full_at - ahead) or tonumber(full_at)
-  if ahead > 0 then
-    local ttl = math.max(1, ceil((full_at - now) / 1000))
-    call('SET', key, format('%.0f %.0f', full_at, now), 'PX', net or format('%.0f', ttl))
-  end
-  return full_at <= latest and full_at or nil, true
-end
-for i = 3, #ARGV, 3 do
-  local span, latest = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1])
-  for _ = 1, tonumber(ARGV[i + 2]) do
-    at = at + 1
-    local key = KEYS[at]
-    local found = pcall('GET', key)
-    local full_at = now
-    if found then
-      full_at = type(found) == 'string' and find(found, '^%d+$') and tonumber(found)
-      if not full_at then
-        local ours
-        full_at, ours = owing(key, found, latest)
-        -- Another application's value: this check fails, its neighbours do not.
-        found = ours and found or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
-      end
-    end
-    reply[at + 1] = found
-    if full_at then
-      -- A record later than any written now: the clock stepped back. What was used stays used.
-      local redated = full_at > latest
-      if redated then full_at = latest elseif full_at < now then full_at = now end
-      if full_at + span <= latest then
-        full_at, redated = full_at + span, true
-      end
-      if redated then
-        local ttl = net or ceil((full_at - now) / 1000)
-        -- Formatted here because Redis 7.0 would print both as doubles, which takes a tenth longer.
-        call('SET', key, format('%d', full_at), 'PX', format('%d', ttl > 0 and ttl or 1))
-      end
+function gcra.read(p, found, from)
+  local s = {full = 0, part = 0}
+  if not found then return s, from end
+  s.full, from = unpack_at('>I7', found, from)
+  if p.den > 1 or p.shared then s.part, from = unpack_at('>I7', found, from) end
+  if p.shared then
+    -- Written by policies of any numbers: the part is rounded up to this one's.
+    local den
+    den, from = unpack_at('>I7', found, from)
+    if s.part > 0 and s.part >= den then error(NOT_OURS) end
+    if den ~= p.den and s.part > 0 then
+      s.part = muldiv_up(p.den, s.part, den)
+      if s.part == p.den then s.full, s.part = s.full + 1, 0 end
     end
   end
+  -- Any debt may be real, so a step back shows by when it was written.
+  if p.dated then s.at, from = unpack_at('>I7', found, from) end
+  return s, from
 end
-return reply
+function gcra.write(p, s)
+  local record = pack('>I7', s.full)
+  if p.den > 1 or p.shared then record = record .. pack('>I7', s.part) end
+  if p.shared then record = record .. pack('>I7', p.den) end
+  return p.dated and record .. pack('>I7', now) or record
+end
+-- A policy of one such limit keeps one decimal number; behind it stands the instant of its last write if it
+-- owes more than a full bucket.
+function gcra.read_plain(full, at) return {full = tonumber(full) or 0, part = 0, at = tonumber(at)} end
+function gcra.write_plain(p, s, by)
+  local record = string.format('%.0f%s', s.full, by)
+  return s.full > now + p.depth and string.format('%s %.0f', record, now) or record
+end
+function gcra.arrive(p, s)
+  local redated = false
+  if s.at then
+    if s.at > now then s.full, redated = max(0, s.full - (s.at - now)), true end
+  elseif s.full > now + p.depth then
+    s.full, redated = now + p.depth, true
+  end
+  if s.full < now then s.full, s.part = now, 0 end
+  return redated
+end
+-- How many whole units fit a time.
+local function units(p, whole, part)
+  local over = fmod(whole, p.step)
+  local n, rest = muldiv(p.den, over, p.step)
+  local tail = fmod(part, p.step)
+  n = n + (whole - over) / p.step * p.den + (part - tail) / p.step
+  return rest >= p.step - tail and n + 1 or n
+end
+-- How many fit between the debt and a depth.
+local function units_below(p, s, depth, depth_part)
+  local whole, part = depth - (s.full - now), depth_part - s.part
+  if part < 0 then whole, part = whole - 1, part + p.den end
+  return whole < 0 and 0 or units(p, whole, part)
+end
+-- The time n units take.
+local function span(p, n)
+  local over = fmod(p.step, p.den)
+  local quotient, rest = muldiv(n, over, p.den)
+  return n * ((p.step - over) / p.den) + quotient, rest
+end
+local function used(p, s)
+  local n = units(p, s.full - now, s.part)
+  local whole, part = span(p, n)
+  return (whole < s.full - now or part < s.part) and n + 1 or n
+end
+function gcra.room(p, s) return units_below(p, s, p.depth, p.depth_part) end
+-- As many of these units as the deepest debt leaves room for: 100 years with overdraft, else 40, unless
+-- the bucket itself is deeper.
+local function bearable(p, s, n)
+  local depth, part = p.overdraft and 100 * YEAR or 40 * YEAR, 0
+  if p.depth >= depth then depth, part = p.depth, p.depth_part end
+  return max(0, min(n, units_below(p, s, depth, part), EXACT - 1 - used(p, s)))
+end
+local function add(p, s, n)
+  local whole, part = span(p, n)
+  s.full = s.full + whole
+  if s.part >= p.den - part then
+    s.full, s.part = s.full + 1, s.part - (p.den - part)
+  else
+    s.part = s.part + part
+  end
+end
+function gcra.charge(p, s, n)
+  if p.overdraft then n = bearable(p, s, n) end
+  add(p, s, n)
+  s.charged = n
+end
+-- Takes time off the debt, and no more than there is.
+local function lighten(p, s, whole, part)
+  s.full, s.part = s.full - whole, s.part - part
+  if s.part < 0 then s.full, s.part = s.full - 1, s.part + p.den end
+  if s.full < now then s.full, s.part = now, 0 end
+end
+function gcra.refund(p, s, n)
+  if n >= used(p, s) then
+    s.full, s.part = now, 0
+  else
+    lighten(p, s, span(p, n))
+  end
+end
+function gcra.reset(_, s) return s.full - now + (s.part > 0 and 1 or 0) end
+-- later
+function gcra.debit(p, s, n) add(p, s, bearable(p, s, n)) end
+gcra.give_back = gcra.refund
+-- Units drain in the order in which they came: of a charge, what ends after now is left.
+function gcra.mark(_, s) return s.charged or 0, s.full, s.part end
+function gcra.undo(p, s, n, _, full, part)
+  if full < now then return end
+  local whole, rest = span(p, n)
+  if full - now < whole or (full - now == whole and part < rest) then whole, rest = full - now, part end
+  lighten(p, s, whole, rest)
+end

@@ -1,83 +1,155 @@
 //! The scripts. Each starts with `#!lua`: then Redis refuses to run it on a replica, and to touch a
 //! key that was not declared.
+//!
+//! A script about policies is put together from pieces: to define the algorithms that a call does not need would take
+//! most of its time.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use parking_lot::RwLock;
 
 /// A script and the digest it is called by.
 #[derive(Debug)]
 pub(crate) struct Script {
-    pub(crate) source: &'static str,
+    pub(crate) source: String,
     pub(crate) digest: String,
 }
 
 impl Script {
-    fn new(source: &'static str) -> Self {
-        let digest = redis::Script::new(source).get_hash().to_owned();
+    fn new(source: impl Into<String>) -> Self {
+        let source = source.into();
+        let digest = redis::Script::new(&source).get_hash().to_owned();
         Self { source, digest }
     }
 }
 
-/// Many checks of single whole-microsecond gcra limits.
-pub(crate) static GCRA: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("gcra.lua")));
-/// A script of these pieces.
-macro_rules! pieces {
-    ($($piece:literal),*) => {
-        LazyLock::new(|| Script::new(concat!($(include_str!($piece)),*, "return reply\n")))
+macro_rules! fixed {
+    ($file:literal) => {
+        LazyLock::new(|| Script::new(include_str!($file)))
     };
 }
 
-/// One check of anything but the next: to define what a call does not need takes a fifth of its time.
-pub(crate) static CHECK: LazyLock<Script> = pieces!["algorithms.lua", "records.lua", "check.lua"];
-/// One check of policies some of which count what is held at once, or reports.
-pub(crate) static CHECK_ANY: LazyLock<Script> =
-    pieces!["algorithms.lua", "concurrency.lua", "breaker.lua", "records.lua", "check.lua"];
-/// A check of what can be settled, on a server that does not keep the reservation.
-pub(crate) static HOLD: LazyLock<Script> = pieces![
-    "algorithms.lua",
-    "hold.lua",
-    "concurrency.lua",
-    "breaker.lua",
-    "records.lua",
-    "check.lua"
-];
-/// A check of what can be settled, and the reservation by which it can.
-pub(crate) static RESERVE: LazyLock<Script> = pieces![
-    "algorithms.lua",
-    "reserve.lua",
-    "concurrency.lua",
-    "breaker.lua",
-    "records.lua",
-    "check.lua",
-    "keep.lua"
-];
-/// What is reported afterwards: debits and refunds.
-pub(crate) static ADJUST: LazyLock<Script> = pieces![
-    "algorithms.lua",
-    "concurrency.lua",
-    "breaker.lua",
-    "debts.lua",
-    "records.lua",
-    "adjust.lua"
-];
-/// The same for a reservation that this server keeps.
-pub(crate) static SETTLE: LazyLock<Script> = pieces![
-    "algorithms.lua",
-    "concurrency.lua",
-    "breaker.lua",
-    "debts.lua",
-    "settling.lua",
-    "records.lua",
-    "adjust.lua",
-    "settled.lua"
-];
-/// How something ended.
-pub(crate) static REPORT: LazyLock<Script> =
-    pieces!["algorithms.lua", "concurrency.lua", "breaker.lua", "records.lua", "report.lua"];
+/// Many checks of single whole-microsecond gcra limits.
+pub(crate) static SHORT: LazyLock<Script> = fixed!("short.lua");
 /// What is known of a reservation.
-pub(crate) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
-/// One record in another's place.
-pub(crate) static REPLACE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("replace.lua")));
-/// A policy's definition before its older ones.
-pub(crate) static REMEMBER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("remember.lua")));
+pub(crate) static LOOK: LazyLock<Script> = fixed!("look.lua");
+/// One reservation in another's place.
+pub(crate) static REPLACE: LazyLock<Script> = fixed!("replace.lua");
+/// Removes records.
+pub(crate) static RESET: LazyLock<Script> = fixed!("reset.lua");
+/// The tag of a policy's definition.
+pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
+/// The definitions of a policy.
+pub(crate) static DEFINITIONS: LazyLock<Script> = fixed!("definitions.lua");
+
+/// What a script about policies does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Checks, peeks and refunds, independent of each other.
+    Check,
+    /// The same, with the marks by which a charge is undone.
+    Marked,
+    /// A check of what is held for a reservation that another server keeps.
+    Hold,
+    /// A check, and the reservation by which it can be settled.
+    Reserve,
+    Debit,
+    /// What a reservation that this server keeps owes or gives back.
+    Settle,
+    /// The same for one that another server keeps.
+    Finish,
+    Undo,
+    Report,
+}
+
+/// The algorithms that a script needs, each a bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Algorithms(u16);
+
+/// The pieces, by the letter that the scripts know an algorithm by.
+const PIECES: [(u8, &str); 10] = [
+    (b'g', include_str!("gcra.lua")),
+    (b'l', include_str!("leaky.lua")),
+    (b'f', include_str!("fixed.lua")),
+    (b's', include_str!("sliding.lua")),
+    (b'q', include_str!("quota.lua")),
+    (b'e', include_str!("even.lua")),
+    (b'm', include_str!("interval.lua")),
+    (b'r', include_str!("rolling.lua")),
+    (b'c', include_str!("concurrency.lua")),
+    (b'b', include_str!("breaker.lua")),
+];
+
+impl Algorithms {
+    pub(crate) fn of(codes: impl IntoIterator<Item = u8>) -> Self {
+        codes.into_iter().fold(Self::default(), |all, code| {
+            let bit = PIECES.iter().position(|(letter, _)| *letter == code);
+            Self(all.0 | bit.map_or(0, |bit| 1 << bit))
+        })
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn pieces(self) -> impl Iterator<Item = (u8, &'static str)> {
+        PIECES.into_iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 == 1).map(|(_, p)| p)
+    }
+
+    fn any(self, codes: &[u8]) -> bool {
+        self.0 & Self::of(codes.iter().copied()).0 != 0
+    }
+}
+
+impl Kind {
+    /// What follows the algorithms, and whether it needs what they do later.
+    fn tail(self) -> (&'static [&'static str], bool) {
+        const CHECK: &str = include_str!("check.lua");
+        const ADJUST: &str = include_str!("adjust.lua");
+        match self {
+            Self::Check => (&[CHECK, include_str!("checks.lua")], false),
+            Self::Marked => (&[CHECK, include_str!("checks.lua")], true),
+            Self::Hold => (&[CHECK, include_str!("hold.lua")], true),
+            Self::Reserve => (&[CHECK, include_str!("reserve.lua")], false),
+            Self::Debit => (&[ADJUST, include_str!("debit.lua")], true),
+            Self::Settle => (&[ADJUST, include_str!("settle.lua")], true),
+            Self::Finish => (&[ADJUST, include_str!("finish.lua")], true),
+            Self::Undo => (&[include_str!("undo.lua")], true),
+            Self::Report => (&[include_str!("report.lua")], false),
+        }
+    }
+
+    fn source(self, algorithms: Algorithms) -> String {
+        let mut source = include_str!("base.lua").to_owned();
+        if algorithms.any(b"gsqer") {
+            source.push_str(include_str!("muldiv.lua"));
+        }
+        if algorithms.any(b"rcb") {
+            source.push_str(include_str!("ring.lua"));
+        }
+        let (tail, needs_later) = self.tail();
+        for (_, piece) in algorithms.pieces() {
+            let now = piece.split_once("-- later\n").map_or(piece, |(now, _)| now);
+            source.push_str(if needs_later { piece } else { now });
+        }
+        source.push_str(include_str!("records.lua"));
+        tail.iter().for_each(|piece| source.push_str(piece));
+        source
+    }
+
+    /// The script for policies of these algorithms.
+    pub(crate) fn script(self, algorithms: Algorithms) -> &'static Script {
+        static MADE: LazyLock<RwLock<HashMap<(Kind, Algorithms), &'static Script>>> =
+            LazyLock::new(RwLock::default);
+        let reports =
+            if self == Self::Report { Algorithms::of(*b"b") } else { Algorithms::default() };
+        let algorithms = algorithms.and(reports);
+        if let Some(script) = MADE.read().get(&(self, algorithms)) {
+            return script;
+        }
+        // There are only so many combinations, and few are used.
+        let made = || &*Box::leak(Box::new(Script::new(self.source(algorithms))));
+        MADE.write().entry((self, algorithms)).or_insert_with(made)
+    }
+}

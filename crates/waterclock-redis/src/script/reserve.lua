@@ -1,13 +1,25 @@
 
--- Reserving. An existing reservation with this id is returned, and nothing is charged again.
+-- Reserving: a check, and with it the reservation by which it can be settled. An existing reservation with this id
+-- is returned, and nothing is charged again.
 --
 -- The record of a reservation: the instant at which its time is over; how many numbers follow; of each key
 -- when it was charged, how much is held, and of each of its limits how much that was and until when it
 -- counts; then what only the caller reads.
-local RESERVATION, NOTHING = KEYS[#KEYS], 2 * EXACT
-held_until = now + number()
+local RESERVATION = KEYS[#KEYS]
+local count, hold_us = unpack_at('>I2I7', text())
+held_until = now + hold_us
 local kept_for_ms, about = text(), text()
 do
-  local known = redis.call('GET', RESERVATION)
-  if known and now < struct.unpack('>I7', known) then return {now, {known}} end
+  local known = call('GET', RESERVATION)
+  if known and now < unpack_at('>I7', known) then return {now, {-1, known}} end
 end
+local charges, question = read_charges(count)
+if question then return {now, question} end
+local states, refused = check('c', charges)
+if is_held('c', charges, refused) then
+  local numbers = {}
+  for i, charge in ipairs(charges) do numbers[i] = held_units(charge) end
+  local held = table.concat(numbers)
+  call('SET', RESERVATION, pack('>I7I7', held_until, #held / 7) .. held .. about, 'PX', net or kept_for_ms)
+end
+return {now, states}

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use waterclock::{Algorithm, Align, Gcra, Limit, RollingWindow, Timestamp};
+use waterclock::{Algorithm, Align, Calendar, Gcra, Limit, RollingWindow, Timestamp};
 
-use super::{EXACT, Plain};
+use super::{COUNT, EXACT, NUMBER, Plain, put};
 
 /// How far Redis's clock may be from the expected time before the edges of calendar windows are sent again.
 const SLACK: Duration = Duration::from_secs(60);
@@ -68,6 +68,12 @@ impl Cells {
         Ok(Self { step, den, grain, scale, depth, overdraft, capacity, shared, dated })
     }
 
+    /// How many numbers its state takes in a record.
+    fn numbers(&self) -> usize {
+        let (part, den, at) = (self.den > 1 || self.shared, self.shared, self.dated);
+        1 + usize::from(part) + usize::from(den) + usize::from(at)
+    }
+
     /// The time to refill a full bucket, rounded down to microseconds.
     pub(super) fn depth_us(&self) -> u64 {
         self.depth.0
@@ -117,41 +123,62 @@ impl LimitShape {
         }
     }
 
-    pub(super) fn write_args(&self, push: &mut impl FnMut(String), expected: Timestamp) {
-        push(self.code().into());
-        push(u8::from(self.shadow).to_string());
-        push(self.gap_us.to_string());
-        match (&self.numbers, &self.algorithm) {
-            (Numbers::Gcra(cells), _) => {
+    /// What the scripts know of the limit.
+    pub(super) fn write_spec(&self, spec: &mut Vec<u8>) {
+        spec.extend([self.code(), u8::from(self.shadow)]);
+        put(spec, self.gap_us);
+        match &self.numbers {
+            Numbers::Gcra(cells) => {
                 let row = [cells.step, cells.den, cells.depth.0, cells.depth.1];
-                row.iter().for_each(|n| push(n.to_string()));
+                row.iter().for_each(|n| put(spec, *n));
                 let flags = [cells.dated, cells.shared, cells.overdraft];
-                push(flags.iter().fold(0, |sum, flag| 2 * sum + u8::from(*flag)).to_string());
+                spec.push(flags.iter().fold(0, |sum, flag| 2 * sum + u8::from(*flag)));
             }
-            (Numbers::Row(row), _) => row.iter().for_each(|n| push(n.to_string())),
-            (Numbers::Fixed(limit, per), Algorithm::FixedWindow(window)) => {
-                push(limit.to_string());
-                match window.align() {
-                    Align::First => push("first".into()),
-                    Align::Epoch => push("epoch".into()),
-                    Align::Calendar(calendar) => {
-                        let slack = nanos(SLACK.min(window.period() / 4));
-                        let start = expected.as_nanos().saturating_sub(slack);
-                        let mut edges = vec![start / 1_000];
-                        let mut edge = Timestamp::from_nanos(start);
-                        while edges.len() < MOST_EDGES && edge <= expected.after(SLACK) {
-                            edge = calendar.window_end(edge);
-                            edges.push(edge.as_nanos().div_ceil(1_000));
-                        }
-                        push(edges.len().to_string());
-                        edges.iter().for_each(|edge| push(edge.to_string()));
-                        return;
-                    }
-                }
-                push(per.to_string());
+            Numbers::Row(row) => row.iter().for_each(|n| put(spec, *n)),
+            Numbers::Fixed(limit, per) => {
+                put(spec, *limit);
+                spec.push(match self.calendar() {
+                    Some(_) => b'c',
+                    None if self.is_aligned() => b'e',
+                    None => b'f',
+                });
+                put(spec, *per);
             }
-            (Numbers::Fixed(..), _) => {}
         }
+    }
+
+    /// The edges of calendar windows around the instant at which a script is expected to run.
+    pub(super) fn edges(&self, expected: Timestamp) -> Option<Vec<u8>> {
+        let Algorithm::FixedWindow(window) = &self.algorithm else { return None };
+        let calendar = self.calendar()?;
+        let slack = nanos(SLACK.min(window.period() / 4));
+        let start = expected.as_nanos().saturating_sub(slack);
+        let (mut edges, mut edge) = (Vec::new(), Timestamp::from_nanos(start));
+        put(&mut edges, start / 1_000);
+        while edges.len() < MOST_EDGES * NUMBER && edge <= expected.after(SLACK) {
+            edge = calendar.window_end(edge);
+            put(&mut edges, edge.as_nanos().div_ceil(1_000));
+        }
+        Some(edges)
+    }
+
+    /// How many bytes its state takes in a record, without its log.
+    pub(super) fn fixed_bytes(&self) -> usize {
+        let own = match (&self.algorithm, &self.numbers) {
+            (_, Numbers::Gcra(cells)) => NUMBER * cells.numbers(),
+            (Algorithm::RollingWindow(_), _) => NUMBER + 3 * COUNT,
+            (Algorithm::Concurrency(_), _) => NUMBER + 4 * COUNT,
+            (Algorithm::ErrorRate(_), _) => 3 * NUMBER + 1 + 3 * COUNT,
+            _ => NUMBER * self.words,
+        };
+        own + if self.gap_us > 0 { NUMBER } else { 0 }
+    }
+
+    pub(super) fn keeps_log(&self) -> bool {
+        matches!(
+            self.algorithm,
+            Algorithm::RollingWindow(_) | Algorithm::Concurrency(_) | Algorithm::ErrorRate(_)
+        )
     }
 
     /// The latest instant at which a window may close in which something still counts that was charged then,
@@ -191,36 +218,35 @@ impl LimitShape {
         Duration::from_micros(longest_us.max(self.gap_us)) + Duration::from_secs(1)
     }
 
-    pub(super) fn is_rare(&self) -> bool {
-        matches!(self.algorithm, Algorithm::Concurrency(_) | Algorithm::ErrorRate(_))
-    }
-
-    /// The script's one-letter code for the algorithm.
-    pub(super) fn code(&self) -> &'static str {
+    /// The letter by which the scripts know the algorithm.
+    pub(super) fn code(&self) -> u8 {
         match self.algorithm {
-            Algorithm::Gcra(_) => "g",
-            Algorithm::LeakyBucket(_) => "l",
-            Algorithm::FixedWindow(_) => "f",
-            Algorithm::SlidingWindow(_) => "s",
-            Algorithm::RollingWindow(_) => "r",
-            Algorithm::Quota(_) => "q",
-            Algorithm::EvenSlots(_) => "e",
-            Algorithm::MinInterval(_) => "m",
-            Algorithm::Concurrency(_) => "c",
-            Algorithm::ErrorRate(_) => "b",
-            _ => "?",
+            Algorithm::Gcra(_) => b'g',
+            Algorithm::LeakyBucket(_) => b'l',
+            Algorithm::FixedWindow(_) => b'f',
+            Algorithm::SlidingWindow(_) => b's',
+            Algorithm::RollingWindow(_) => b'r',
+            Algorithm::Quota(_) => b'q',
+            Algorithm::EvenSlots(_) => b'e',
+            Algorithm::MinInterval(_) => b'm',
+            Algorithm::Concurrency(_) => b'c',
+            Algorithm::ErrorRate(_) => b'b',
+            _ => b'?',
         }
     }
 
-    /// Identifies the calendar of a calendar window.
-    pub(super) fn calendar(&self) -> Option<String> {
+    pub(super) fn calendar(&self) -> Option<&dyn Calendar> {
         match &self.algorithm {
             Algorithm::FixedWindow(window) => match window.align() {
-                Align::Calendar(calendar) => Some(format!("{calendar:?}")),
+                Align::Calendar(calendar) => Some(&**calendar),
                 Align::First | Align::Epoch => None,
             },
             _ => None,
         }
+    }
+
+    fn is_aligned(&self) -> bool {
+        matches!(&self.algorithm, Algorithm::FixedWindow(window) if matches!(window.align(), Align::Epoch))
     }
 }
 

@@ -10,12 +10,22 @@ use waterclock_core::store::{Persist as _, ReservedUnits};
 
 pub(crate) use record::NotOurs;
 
+use crate::keyspace::Tag;
+use crate::script::Algorithms;
 use limit::LimitShape;
 
 /// What Lua adds and subtracts without loss: whole numbers below 2^53.
 const EXACT: u64 = 1 << 53;
 /// In count-refusals mode, sums reach four times the limit.
 const UNIFORM_MOST: u64 = EXACT / 4;
+/// Bytes of a number in records and in what the scripts are asked.
+pub(crate) const NUMBER: usize = 7;
+/// Bytes of a number of entries.
+const COUNT: usize = 4;
+/// Bytes before the states in a record: one that says that it is packed, and the tag.
+const HEAD: usize = 4;
+/// Where the tag is in a spec.
+const TAG_AT: std::ops::Range<usize> = 2..5;
 
 /// A policy in the scripts' terms.
 #[derive(Clone, Debug)]
@@ -23,8 +33,11 @@ pub(crate) struct Shape {
     limits: Vec<LimitShape>,
     /// The algorithms and numbers, as text.
     definition: String,
-    mode: &'static str,
+    mode: Mode,
     shadow: bool,
+    tag: Tag,
+    /// What the scripts read before anything else.
+    spec: Vec<u8>,
 }
 
 /// What the limits of a policy are asked for.
@@ -45,19 +58,9 @@ impl Costs<'_> {
     }
 }
 
-/// Where else a record may lie, and what was found there before.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elsewhere<'a> {
-    /// How many other definitions there may be a record of.
-    pub(crate) definitions: usize,
-    pub(crate) carried: &'a [Carried],
-}
-
 /// A record of another definition, and what it means to this one.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
-    /// Which definition, from 1.
-    pub(crate) generation: usize,
+pub(crate) struct Translation {
     pub(crate) found: Vec<u8>,
     /// Nothing, if it is fresh.
     pub(crate) record: Vec<u8>,
@@ -77,7 +80,6 @@ pub(crate) struct Plain {
 impl Shape {
     /// Fails if the scripts cannot decide the policy exactly.
     pub(crate) fn of(policy: &Policy) -> Result<Self, StoreError> {
-        let mode = policy.mode().name();
         let unfit = |limit: &str, reason: String| {
             let policy = policy.name();
             StoreError::unfit(format!("limit `{limit}` of policy `{policy}`: {reason}"))
@@ -94,12 +96,43 @@ impl Shape {
             }
             limits.push(shape);
         }
-        let definition = policy.definition();
-        let mut shape = Self { limits, definition, mode, shadow: policy.is_shadow() };
+        let calendars = limits.iter().filter_map(LimitShape::calendar);
+        let definition =
+            calendars.fold(policy.definition(), |text, calendar| format!("{text}# {calendar:?}\n"));
+        let (mode, shadow) = (policy.mode(), policy.is_shadow());
+        let tag = Tag::preferred(&definition);
+        let mut shape = Self { limits, definition, mode, shadow, tag, spec: Vec::new() };
         if shape.plain().is_none() {
             shape.limits.iter_mut().for_each(LimitShape::date);
         }
+        shape.spec = shape.make_spec();
         Ok(shape)
+    }
+
+    fn make_spec(&self) -> Vec<u8> {
+        let mode = match self.mode {
+            Mode::Partial => b'n',
+            Mode::CountRefusals => b'u',
+            _ => b'b',
+        };
+        let flags = u8::from(self.plain().is_some()) + 2 * u8::from(self.shadow);
+        let mut spec = vec![mode, flags];
+        spec.extend_from_slice(self.tag.digits());
+        let fixed_part = if self.keeps_logs() { self.fixed_part() } else { 0 };
+        spec.extend(u16::try_from(fixed_part).unwrap_or(u16::MAX).to_be_bytes());
+        spec.push(u8::try_from(self.limits.len()).unwrap_or(u8::MAX));
+        self.limits.iter().for_each(|limit| limit.write_spec(&mut spec));
+        spec
+    }
+
+    /// The definition by which its records are written.
+    pub(crate) fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    pub(crate) fn set_tag(&mut self, tag: Tag) {
+        self.tag = tag;
+        self.spec[TAG_AT].copy_from_slice(tag.digits());
     }
 
     /// The numbers for the short script, if a record is one number.
@@ -109,61 +142,47 @@ impl Shape {
 
     /// The numbers for the short script, if it may decide this policy.
     pub(crate) fn decided_in_short(&self) -> Option<Plain> {
-        let live = self.mode == "binary" && !self.shadow && self.limits.iter().all(|l| !l.shadow);
+        let live =
+            self.mode == Mode::Binary && !self.shadow && self.limits.iter().all(|l| !l.shadow);
         self.plain().filter(|_| live)
     }
 
-    /// What the policy script reads for one charge. `expected` is about when it will run.
+    /// What the scripts read for one charge: arguments in this order. `expected` is about when they will run.
     pub(crate) fn write_args(
         &self,
         args: &mut Vec<Vec<u8>>,
         costs: Costs<'_>,
-        mode: Option<&'static str>,
-        elsewhere: &Elsewhere<'_>,
+        translation: Option<&Translation>,
         expected: Timestamp,
     ) {
-        let Elsewhere { definitions, carried } = elsewhere;
-        let mut push = |arg: String| args.push(arg.into_bytes());
+        args.push(self.spec.clone());
+        let mut ask = Vec::with_capacity(NUMBER + 1);
         // Any cost above every limit is as good as the next.
-        push(costs.cost.most().min(EXACT).to_string());
-        push(u8::from(costs.differ()).to_string());
-        push(mode.unwrap_or(self.mode).into());
-        push(u8::from(self.shadow).to_string());
-        push(u8::from(self.plain().is_some()).to_string());
-        push(definitions.to_string());
-        if *definitions > 0 {
-            push(carried.len().to_string());
-            for Carried { generation, found, record, moves } in carried.iter() {
-                args.push(generation.to_string().into_bytes());
-                args.extend([found.clone(), record.clone()]);
-                args.push(u8::from(*moves).to_string().into_bytes());
-            }
+        put(&mut ask, costs.cost.most().min(EXACT));
+        let moves = translation.is_some_and(|translation| translation.moves);
+        let hints = [moves, translation.is_some(), costs.differ()];
+        ask.push(hints.iter().fold(0, |sum, hint| 2 * sum + u8::from(*hint)));
+        if costs.differ() {
+            costs.each().for_each(|cost| put(&mut ask, cost.min(EXACT)));
         }
-        let mut push = |arg: String| args.push(arg.into_bytes());
-        push(self.limits.len().to_string());
-        for (limit, cost) in self.limits.iter().zip(costs.each()) {
-            if costs.differ() {
-                push(cost.min(EXACT).to_string());
-            }
-            limit.write_args(&mut push, expected);
+        args.push(ask);
+        if let Some(Translation { found, record, .. }) = translation {
+            args.extend([found.clone(), record.clone()]);
         }
+        args.extend(self.limits.iter().filter_map(|limit| limit.edges(expected)));
     }
 
     /// What the scripts read for units that were used already.
-    pub(crate) fn write_debit(&self, args: &mut Vec<Vec<u8>>, costs: Costs<'_>) {
-        costs.each().for_each(|units| push_numbers(args, [units.min(EXACT), 0, 0, 0]));
+    pub(crate) fn debit(&self, costs: Costs<'_>) -> Vec<u8> {
+        costs.each().flat_map(|units| [units.min(EXACT), 0, 0, 0]).fold(Vec::new(), putting)
     }
 
     /// What the scripts read for making what is held what was used.
-    pub(crate) fn write_settling(
-        &self,
-        args: &mut Vec<Vec<u8>>,
-        held: &ReservedUnits,
-        used: Costs<'_>,
-    ) {
+    pub(crate) fn settling(&self, held: &ReservedUnits, used: Costs<'_>) -> Vec<u8> {
         let at = held.at().as_nanos() / 1_000;
         // Numbers above what a script can represent are equal.
         let used = used.each().map(|used| used.min(EXACT));
+        let mut numbers = Vec::new();
         for ((limit, part), used) in self.limits.iter().zip(held.parts()).zip(used) {
             let part = part.map(|(units, ends)| (units.min(EXACT), ends));
             let (owed, back, at) = match part {
@@ -173,13 +192,24 @@ impl Shape {
                 Some((units, None)) => (used.saturating_sub(units), units.saturating_sub(used), at),
             };
             let by = if back > 0 { limit.closes_by(held.at()) } else { 0 };
-            push_numbers(args, [owed, back, at, by]);
+            numbers.extend([owed, back, at, by]);
         }
+        numbers.into_iter().fold(Vec::new(), putting)
     }
 
-    /// Whether some limit counts what is held at once, or reports.
-    pub(crate) fn is_rare(&self) -> bool {
-        self.limits.iter().any(LimitShape::is_rare)
+    /// The algorithms that a script about this policy needs.
+    pub(crate) fn algorithms(&self) -> Algorithms {
+        let gaps = self.limits.iter().filter(|limit| limit.gap_us > 0).map(|_| b'm');
+        Algorithms::of(self.limits.iter().map(LimitShape::code).chain(gaps))
+    }
+
+    pub(crate) fn keeps_logs(&self) -> bool {
+        self.limits.iter().any(LimitShape::keeps_log)
+    }
+
+    /// The bytes of a record before its logs.
+    fn fixed_part(&self) -> usize {
+        HEAD + self.limits.iter().map(LimitShape::fixed_bytes).sum::<usize>()
     }
 
     /// How long a record may count at most.
@@ -187,24 +217,25 @@ impl Shape {
         self.limits.iter().map(LimitShape::remembers_for).max().unwrap_or_default()
     }
 
-    /// The same with records that policies of other numbers can read, if it is one gcra limit.
-    pub(crate) fn shared(mut self) -> Self {
+    /// Makes its records ones that policies of other numbers can read, if it is one gcra limit.
+    pub(crate) fn share(&mut self) {
         self.limits.iter_mut().for_each(LimitShape::share);
-        self
+        self.tag = Tag::ANY;
+        self.spec = self.make_spec();
     }
 
     /// What its records are written by, to be read back by a process that has other numbers.
     pub(crate) fn definition(&self) -> &str {
         &self.definition
     }
-
-    /// What identifies the records of this policy: the algorithms and numbers they were written by.
-    pub(crate) fn fingerprint(&self) -> String {
-        let calendars = self.limits.iter().filter_map(LimitShape::calendar);
-        calendars.fold(self.definition.clone(), |text, calendar| text + &calendar)
-    }
 }
 
-fn push_numbers(args: &mut Vec<Vec<u8>>, numbers: [u64; 4]) {
-    args.extend(numbers.map(|number| number.to_string().into_bytes()));
+/// Adds a number as the scripts read it.
+fn put(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.to_be_bytes()[8 - NUMBER..]);
+}
+
+fn putting(mut bytes: Vec<u8>, number: u64) -> Vec<u8> {
+    put(&mut bytes, number);
+    bytes
 }

@@ -1,5 +1,6 @@
 //! A real cluster: slots that move, a primary that dies, checks over keys of different slots.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -7,6 +8,10 @@ use tokio::time::{Instant, sleep};
 use waterclock::{Charge, FixedWindow, Limit, MinInterval, Policy, Source, Store, Verb};
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::RedisStore;
+
+use crate::kinds::{Kind, UNITS, every_kind};
+use crate::oracle::{Bound, Call, Log, over_admission};
+use crate::scene::SECOND;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -198,5 +203,68 @@ async fn across_slots_no_limit_is_ever_exceeded() {
     assert_eq!(remaining(&store, "p", "shared").await, 0);
     for (own, admitted) in admitted {
         assert_eq!(remaining(&store, "p", &own).await, 50 - admitted);
+    }
+}
+
+/// What the servers' clock says.
+fn time_of(cluster: &Cluster) -> Duration {
+    let time = cluster.nodes()[0].command(&["TIME"]);
+    let number = |part: usize| time.as_array()[part].as_text().parse().unwrap();
+    Duration::from_secs(number(0)) + Duration::from_micros(number(1))
+}
+
+/// Charges of one key are taken back all the time, because a second key in another slot refuses, while windows end and
+/// buckets drain. Callers that ask for the first key alone never get more than its limit admits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_back_is_taken_back_where_it_was_charged() {
+    const TIME: Duration = Duration::from_millis(2_500);
+    let cluster = Cluster::start(3, 0);
+    let kinds = every_kind();
+    let policies = kinds.iter().map(|kind| Policy::new(kind.name, [kind.limit.clone()]).unwrap());
+    let store = store(&cluster, policies.chain([hourly("full", 1)]).collect()).await;
+    // In slots before and after that of the key which is charged first.
+    let refusing: Vec<String> = (0..8).map(|n| format!("full {n}")).collect();
+    for key in &refusing {
+        assert!(admits(&store, &[charge("full", key, 1)]).await);
+    }
+    for Kind { name, .. } in &kinds {
+        let (log, name) = (Log::new(), *name);
+        let epoch = time_of(&cluster) - log.now();
+        let mut callers = JoinSet::new();
+        for caller in 0..8 {
+            let (refused, refusing, until) = (store.clone(), refusing.clone(), log.clone());
+            callers.spawn(async move {
+                while until.now() < TIME {
+                    let other = &refusing[fastrand::usize(..refusing.len())];
+                    let both = [charge(name, "key", 1 + caller % 2), charge("full", other, 1)];
+                    assert!(!admits(&refused, &both).await);
+                }
+            });
+            let (store, log) = (store.clone(), log.clone());
+            callers.spawn(async move {
+                while log.now() < TIME {
+                    log.check(&store, charge(name, "key", 1)).await;
+                    sleep(Duration::from_millis(fastrand::u64(1..20))).await;
+                }
+            });
+        }
+        callers.join_all().await;
+        let calls = log.calls();
+        let admitted: u64 = calls.iter().map(Call::granted).sum();
+        assert!(admitted > 0, "{name} admits nothing");
+        let has_edges = ["fixed", "sliding", "quota"].iter().any(|kind| name.starts_with(kind));
+        let capacity = if has_edges { 2 * UNITS } else { UNITS };
+        let bound = Bound { capacity, limit: UNITS, per: SECOND, extra: 0 };
+        over_admission(&calls, &bound).unwrap_or_else(|why| panic!("{name}: {why}"));
+        if ["fixed on the epoch", "fixed on a calendar", "sliding", "quota"].contains(&name) {
+            let mut windows: HashMap<u64, u64> = HashMap::new();
+            for call in &calls {
+                let window = (epoch + call.invoked).as_secs();
+                if (epoch + call.returned).as_secs() == window {
+                    *windows.entry(window).or_default() += call.granted();
+                }
+            }
+            assert!(windows.values().all(|units| *units <= UNITS), "{name}: {windows:?}");
+        }
     }
 }

@@ -79,11 +79,12 @@ fn read_process(process: Child) -> (u64, u64) {
     counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// The instant at which the bucket is full again, as Redis has it: the only record that is a number.
+/// The instant at which the bucket is full again, as Redis has it: the only record that is a number. Its last three
+/// digits name the definition.
 fn full_at(server: &RedisServer) -> u64 {
     let keys = server.command(&["KEYS", "wc{*"]);
     let record = |key: &Reply| match server.command(&["GET", &key.as_text()]) {
-        Reply::Bulk(record) => String::from_utf8(record).ok()?.parse().ok(),
+        Reply::Bulk(record) => Some(String::from_utf8(record).ok()?.parse::<u64>().ok()? / 1_000),
         _ => None,
     };
     keys.as_array().iter().find_map(record).expect("a record of the bucket")

@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 use tokio::task::JoinSet;
+use waterclock::store::MAX_SHARING;
 use waterclock::{
     Charge, Decision, FixedWindow, Gcra, LeakyBucket, Limit, ManualClock, MemoryStore, Migration,
     MinInterval, Mode, Policy, Quota, RollingWindow, SlidingWindow, Source, Store, StoreError,
@@ -77,15 +78,18 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn eight_share_by_units_and_a_thousand_by_time() {
+async fn hundreds_share_by_units_and_a_thousand_by_time() {
     let server = RedisServer::start();
-    let eight: Vec<Policy> = (1..=8).map(|n| hourly(&format!("u{n}"), 10 * n)).collect();
-    let store = redis(&server, "wc", Migration::Units, &eight).await;
-    let ninth = store.set_variant("u1", hourly("u9", 1), Migration::Units).await.unwrap_err();
-    assert!(matches!(&ninth, StoreError::Unfit(why) if why.to_string().contains("u9")), "{ninth}");
+    let many: Vec<Policy> =
+        (1..=MAX_SHARING as u64).map(|n| hourly(&format!("u{n}"), 10 * n)).collect();
+    let store = redis(&server, "wc", Migration::Units, &many).await;
+    let more = store.set_variant("u1", hourly("more", 1), Migration::Units).await.unwrap_err();
+    assert!(matches!(&more, StoreError::Unfit(why) if why.to_string().contains("more")), "{more}");
     store.set_variant("u1", hourly("u8", 81), Migration::Units).await.unwrap();
     assert!(ask(&store, Verb::Check, "u8", 41).await.is_allowed());
     assert_eq!((left(&store, "u8").await, left(&store, "u5").await), (40, 9));
+    assert!(ask(&store, Verb::Check, "u900", 59).await.is_allowed());
+    assert_eq!((left(&store, "u8").await, left(&store, "u11").await), (0, 10));
     // Written by the policy alone, then by any of its variants.
     store.set_policy(slowly("t1", 1_000)).await.unwrap();
     assert!(ask(&store, Verb::Check, "t1", 500).await.is_allowed());

@@ -1,7 +1,8 @@
 //! The rights that a Redis user needs, as the guide lists them, and what is said when one is missing.
 
 use waterclock::{
-    ErrorRate, Failure, FixedWindow, Hold, OnExpiry, Outcome, Policy, Settlement, Store, Verb,
+    ErrorRate, Failure, FixedWindow, Hold, OnExpiry, Outcome, Policy, RollingWindow, Settlement,
+    Store, Verb,
 };
 use waterclock_conformance::real::{Cluster, Program, RedisServer};
 use waterclock_redis::{RedisStore, RedisStoreBuilder};
@@ -9,7 +10,7 @@ use waterclock_redis::{RedisStore, RedisStoreBuilder};
 use super::DENY;
 use crate::scene::{HOUR, PATIENT, SECOND, asking, one, still_bucket, units};
 
-const LEAST: &str = "~wc* +eval +evalsha +get +set +del +exists +time";
+const LEAST: &str = "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +time";
 const CLUSTER: &str = "+cluster|slots +asking";
 const WAIT: &str = "+wait";
 const CLEAR: &str = "+scan +unlink";
@@ -31,7 +32,8 @@ async fn exercise(store: &RedisStore) {
     let window = |limit| Policy::new("p", [FixedWindow::new(limit, HOUR).unwrap()]).unwrap();
     let breaker = Policy::new("b", [ErrorRate::new(5_000, HOUR, 10, HOUR).unwrap()]).unwrap();
     store.set_policy(breaker).await.unwrap();
-    for policy in [still_bucket(100), window(100), window(200)] {
+    let rolling = Policy::new("p", [RollingWindow::new(100, HOUR).unwrap()]).unwrap();
+    for policy in [still_bucket(100), window(100), window(200), rolling] {
         store.set_policy(policy).await.unwrap();
         let charges = [one("alice"), one("bob")];
         for verb in [Verb::Check, Verb::Peek, Verb::Debit, Verb::Refund, Verb::Reset] {

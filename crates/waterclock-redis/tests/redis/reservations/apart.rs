@@ -1,10 +1,12 @@
 //! Reservations in a cluster: the record of one and those of its keys lie in different slots.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use waterclock::{Charge, Cost, Failure, FixedWindow, Policy, Settlement, Store, StoreError};
+use waterclock::{Charge, Cost, FixedWindow, Policy, Settlement, Store, StoreError, Verb};
 use waterclock_conformance::real::Cluster;
+use waterclock_redis::{OnStoreError, Serving};
 
 use super::{commit, hold, hold_for};
 use crate::scene::{HOUR, PATIENT, asking, millis, remaining, store};
@@ -57,39 +59,117 @@ async fn keys_of_several_slots_are_held_together_or_not_at_all() {
     assert_eq!((left("a").await, left("b").await, left("c").await), (100, 65, 90));
 }
 
-/// Callers stop in the middle, as if they crashed: each charged unit belongs to a reservation that can be settled, or to
-/// one that was begun and blocks its id.
+/// Callers stop in the middle of reserving, as if they crashed, and in the middle of settling. Others ask again with the
+/// same ids and finish it: no id is stuck, and what is used in the end is what was settled, to the unit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_stops_in_the_middle_is_charged_at_most_once() {
-    const CALLERS: u64 = 200;
-    const ESTIMATE: u64 = 10;
+async fn what_a_caller_leaves_in_the_middle_another_finishes() {
+    const STOPPED: u64 = 200;
     let cluster = Cluster::start(3, 0);
-    let large = Policy::new("p", [FixedWindow::new(1_000_000, HOUR).unwrap()]).unwrap();
-    let store = store(asking(&cluster.url()).deadline(PATIENT), large).await;
-    hold(&store, "before", "other", 1).await.unwrap();
-    let mut left = 0;
-    for number in 0..CALLERS {
-        let (id, patience) =
-            (format!("hold{number}"), Duration::from_micros(fastrand::u64(..2_000)));
-        left += u64::from(timeout(patience, hold(&store, &id, "key", ESTIMATE)).await.is_err());
+    let limits = [FixedWindow::new(1_000_000, HOUR).unwrap()];
+    let large = Policy::new("p", limits).unwrap();
+    let builder = || asking(&cluster.url()).deadline(PATIENT);
+    let (store, other) = (store(builder(), large.clone()).await, store(builder(), large).await);
+    let charges = |number: u64| {
+        let keys = [["a", "b", "c"], ["d", "e", "f"]][usize::try_from(number % 2).unwrap()];
+        keys.map(|key| Charge { policy: "p", key: key.as_bytes(), cost: 10.into() })
+    };
+    // From now on the servers know the scripts. About as long as this takes, callers wait.
+    let takes = |start: tokio::time::Instant| u64::try_from(start.elapsed().as_micros()).unwrap();
+    let mut both = [0, 0];
+    for number in 0..20 {
+        let (id, start) = (format!("before{number}"), tokio::time::Instant::now());
+        hold_for(&store, &id, &charges(number), 60_000).await.unwrap();
+        let (held, start) = (takes(start), tokio::time::Instant::now());
+        store.settle(&id, Settlement::Cancel).await.unwrap();
+        both = [held, takes(start)];
     }
-    sleep(millis(200)).await;
-    let (mut certain, mut unfinished, mut never) = (0, 0, 0);
-    for number in 0..CALLERS {
+    let patience = |takes: u64| Duration::from_micros(fastrand::u64(..takes));
+    let (mut left, mut number, mut answered) = (0, 0, HashMap::new());
+    while left < STOPPED {
+        assert!(number < 20 * STOPPED, "only {left} callers stopped in the middle");
+        let (id, charges) = (format!("hold{number}"), charges(number));
+        let held = timeout(patience(both[0]), hold_for(&store, &id, &charges, 60_000)).await;
+        left += u64::from(held.is_err());
+        if held.is_err() {
+            // Whatever became of it, another node gets the same reservation.
+            let again = hold_for(&other, &id, &charges, 60_000).await.unwrap();
+            assert_eq!(again.answers[0].decision.granted(), 10, "{id}");
+        }
+        let used = [number % 7, 10 + number % 20, 0].map(Cost::from);
+        let commit = store.settle(&id, Settlement::Commit(&used));
+        let settled = timeout(patience(both[1]), commit).await;
+        left += u64::from(settled.is_err());
+        if let Ok(settled) = settled {
+            answered.insert(id, settled.unwrap());
+        }
+        number += 1;
+    }
+    let mut used: HashMap<&[u8], u64> = HashMap::new();
+    for number in 0..number {
         let id = format!("hold{number}");
-        match commit(&store, &id, 3).await {
-            Ok(settled) => certain += settled.used[0].most(),
-            Err(StoreError::UnknownReservation(_)) => never += 1,
-            Err(error) => {
-                assert_eq!(error.failure(), Some(Failure::Overloaded), "{error}");
-                assert_eq!(hold(&store, &id, "key", ESTIMATE).await.unwrap_err(), error);
-                unfinished += 1;
-            }
+        let settled =
+            other.settle(&id, Settlement::Commit(&[3, 4, 5].map(Cost::from))).await.unwrap();
+        assert!(answered.get(&id).is_none_or(|before| *before == settled), "{id}");
+        for (charge, units) in charges(number).iter().zip(&settled.used) {
+            *used.entry(charge.key).or_default() += units.most();
         }
     }
-    let used = 1_000_000 - remaining(&store, "key").await;
-    let possible = certain..=certain + ESTIMATE * unfinished;
-    println!("{left} left, {unfinished} in the middle of it, {never} before it was begun");
-    assert!(left > 0, "no caller left");
-    assert!(possible.contains(&used), "{used}, not {possible:?}");
+    for (key, used) in used {
+        let key = std::str::from_utf8(key).unwrap();
+        assert_eq!(1_000_000 - remaining(&store, key).await, used, "{key}");
+    }
+    println!("{left} of {} calls stopped in the middle", 2 * number);
+}
+
+/// The primary of a key is silent while its reservation is settled: asked again, it is settled once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settling_goes_on_when_a_silent_primary_is_back() {
+    let cluster = Cluster::start(3, 0);
+    let deny = Serving::new(OnStoreError::Deny);
+    let builder = asking(&cluster.url()).deadline(millis(100)).serving(deny);
+    let large = Policy::new("p", [FixedWindow::new(1_000_000, HOUR).unwrap()]).unwrap();
+    let store = store(builder, large).await;
+    // Below the estimate, and far above it.
+    let plans: Vec<(String, u64)> =
+        (0..20).map(|n| (format!("hold{n}"), [1, 500][n % 2])).collect();
+    for (id, _) in &plans {
+        while hold(&store, id, "key", 100).await.is_err() {}
+    }
+    let slot = cluster.slot_of(record_of_key(&cluster));
+    let silent = cluster.primary_of_slot(slot);
+    cluster.nodes()[silent].pause();
+    let mut failed = 0;
+    for (id, used) in &plans {
+        failed += usize::from(commit(&store, id, *used).await.is_err());
+    }
+    cluster.nodes()[silent].resume();
+    for (id, used) in &plans {
+        let start = tokio::time::Instant::now();
+        // The same numbers: a caller that got no answer asks again.
+        while commit(&store, id, *used).await.is_err() {
+            assert!(start.elapsed() < 2 * PATIENT, "{id} is stuck");
+            sleep(millis(20)).await;
+        }
+    }
+    assert!(failed > 0, "the primary was not silent");
+    let expected: u64 = plans.iter().map(|(_, used)| used).sum();
+    let start = tokio::time::Instant::now();
+    let left = loop {
+        let key = Charge { policy: "p", key: b"key", cost: 0.into() };
+        match store.apply(Verb::Peek, &[key]).await {
+            Ok(answers) => break answers[0].decision.remaining().unwrap(),
+            Err(error) => assert!(start.elapsed() < PATIENT, "{error}"),
+        }
+    };
+    assert_eq!(1_000_000 - left, expected);
+}
+
+/// The record of the only key that is charged.
+fn record_of_key(cluster: &Cluster) -> String {
+    let keys = cluster.nodes().iter().flat_map(|node| {
+        let keys = node.command(&["KEYS", "wc{*"]);
+        keys.as_array().iter().map(|key| key.as_text()).collect::<Vec<_>>()
+    });
+    // Reservations end in `:held`, and what a slot notes of them has a colon, too.
+    keys.into_iter().find(|key| !key.contains(':')).expect("a record")
 }

@@ -1,0 +1,32 @@
+#!lua
+-- What every script about policies starts with. Integers only, each below 2^53; time in microseconds.
+
+local EXACT = 9007199254740992 -- 2^53
+local NOT_OURS = 'WATERCLOCK a record that is not ours'
+local call, fmod, min, max = redis.call, math.fmod, math.min, math.max
+local pack, unpack_at, sub = struct.pack, struct.unpack, string.sub
+
+-- Trace time where the caller passes it, and then a time to live that is only a safety net.
+local now, net = tonumber(ARGV[1]), tonumber(ARGV[2])
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local cursor, keys = 2, 0
+local function text() cursor = cursor + 1 return ARGV[cursor] end
+-- Until when what is charged is held, if it is.
+local held_until
+
+-- A counter after n more: attempts count up to twice the limit, and what was counted under a higher
+-- limit stays.
+local function count_up(count, n, limit) return min(count + n, max(count, 2 * limit)) end
+-- A counter after a debit: remembered for what it is, up to the largest exact number.
+local function count_debit(count, n) return min(count + n, EXACT - 1) end
+local function window_end(per) return now - fmod(now, per) + per end
+
+-- An algorithm: `numbers` of the limit, `read` and `write` of its state, `arrive` brings the state to
+-- now (true if it had to be re-dated because the clock stepped back), `room` how many units fit,
+-- `charge`, `refund`, and `reset`, the time until it is as good as fresh. Where units are settled later:
+-- `debit`, `give_back` of units that were held, and for a charge that may be undone `mark`, and `undo` of
+-- what it still contributes.
+local algorithms = {}

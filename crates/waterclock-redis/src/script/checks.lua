@@ -1,0 +1,20 @@
+
+local reply = {now}
+local function one(verb, count)
+  local charges, question = read_charges(count)
+  if question then return question end
+  local states = check(verb, charges, verb == 'h')
+  for i, charge in ipairs(charges) do
+    if charge.marks then states[i] = {states[i], charge.marks} end
+  end
+  return states
+end
+while cursor < #ARGV do
+  local verb, count, args = unpack_at('>c1I2I2', text())
+  local next_arg, next_key = cursor + args, keys + count
+  -- Another application's value: this check fails, its neighbours do not.
+  local ok, answer = pcall(one, verb, count)
+  reply[#reply + 1] = ok and answer or type(answer) == 'table' and answer or {err = tostring(answer)}
+  cursor, keys = next_arg, next_key
+end
+return reply

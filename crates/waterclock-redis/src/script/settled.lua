@@ -1,2 +1,0 @@
-
-redis.call('SET', RESERVATION, settled, 'KEEPTTL')

@@ -1,0 +1,70 @@
+#!lua
+-- Many independent checks of policies that are one whole-microsecond gcra limit: most are. The
+-- record is one integer, the instant at which the key is full again, and three digits that say by which
+-- definition it was written; where that is further off than a full bucket, because units were debited, the
+-- instant of the last write stands behind it.
+-- ARGV: trace time or nothing, and with it a time to live that is only a safety net; then for each
+-- run of KEYS the time its cost takes, the depth of a full bucket, the three digits, and its length.
+-- Replies the instant and what was found under each key; the numbers of a decision follow from that. A record
+-- that another definition wrote is replied in an array, undecided.
+local now, net = tonumber(ARGV[1]), tonumber(ARGV[2])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local call, pcall = redis.call, redis.pcall
+local ceil, match, format = math.ceil, string.match, string.format
+local reply, at = {now}, 0
+-- What a debt comes to by now: when the key is full, if that is no longer than a full bucket takes, and what to reply.
+local function owing(key, found, latest, tag)
+  local text = type(found) == 'string' and found or ''
+  local full_at, by, written = match(text, '^(%d+)(%d%d%d) (%d+)$')
+  if not full_at then
+    local packed = string.byte(text) == 1
+    return nil, packed and {found} or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
+  end
+  if by ~= tag then return nil, {found} end
+  -- However deep, it is real; a clock that stepped back shows by when it was written.
+  local ahead = tonumber(written) - now
+  full_at = ahead > 0 and math.max(0, full_at - ahead) or tonumber(full_at)
+  if ahead > 0 then
+    local ttl = math.max(1, ceil((full_at - now) / 1000))
+    call('SET', key, format('%.0f%s %.0f', full_at, tag, now), 'PX', net or format('%.0f', ttl))
+  end
+  return full_at <= latest and full_at or nil, found
+end
+for i = 3, #ARGV, 4 do
+  local span, latest, tag = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1]), ARGV[i + 2]
+  for _ = 1, tonumber(ARGV[i + 3]) do
+    at = at + 1
+    local key = KEYS[at]
+    local found = pcall('GET', key)
+    local full_at = now
+    if found then
+      local by
+      full_at, by = match(type(found) == 'string' and found or '', '^(%d+)(%d%d%d)$')
+      if full_at and by ~= tag then
+        full_at, found = nil, {found}
+      elseif full_at then
+        full_at = tonumber(full_at)
+      else
+        full_at, found = owing(key, found, latest, tag)
+      end
+    end
+    reply[at + 1] = found
+    if full_at then
+      -- A record later than any written now: the clock stepped back. What was used stays used.
+      local redated = full_at > latest
+      if redated then full_at = latest elseif full_at < now then full_at = now end
+      if full_at + span <= latest then
+        full_at, redated = full_at + span, true
+      end
+      if redated then
+        local ttl = net or ceil((full_at - now) / 1000)
+        -- Formatted here because Redis 7.0 would print both as doubles, which takes a tenth longer.
+        call('SET', key, format('%d%s', full_at, tag), 'PX', format('%d', ttl > 0 and ttl or 1))
+      end
+    end
+  end
+end
+return reply
