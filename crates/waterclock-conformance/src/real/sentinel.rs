@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use parking_lot::Mutex;
 
 use super::redis::Settings;
-use super::{Proxy, RedisServer, await_that};
+use super::{Certificates, Proxy, RedisServer, await_that};
 
 /// What the sentinels call the primary.
 const SERVICE: &str = "service-name";
@@ -20,6 +20,8 @@ pub struct Sentinel {
     sentinels: [RedisServer; 3],
     /// Before the first primary: everyone knows it by this address.
     gateway: Proxy,
+    /// If all of them talk TLS.
+    certificates: Option<Certificates>,
     /// The port of the last known primary.
     last_primary: Mutex<u16>,
 }
@@ -32,12 +34,33 @@ impl Sentinel {
 
     /// The same with more lines in the configurations of the servers, and of the sentinels.
     pub fn start_with(servers: &[(&str, &str)], sentinels: &[(&str, &str)]) -> Self {
+        Self::launch(servers, sentinels, None)
+    }
+
+    /// The same over TLS, between all of them and for clients.
+    pub fn start_with_tls() -> Self {
+        Self::launch(&[], &[], Some(Certificates::new()))
+    }
+
+    fn launch(
+        servers: &[(&str, &str)],
+        sentinels: &[(&str, &str)],
+        certificates: Option<Certificates>,
+    ) -> Self {
+        let secured = |settings: Settings| match &certificates {
+            Some(certificates) => {
+                let mut settings = certificates.configure(settings);
+                settings.ports.push("tls-port");
+                settings.with(&[("tls-replication", "yes")])
+            }
+            None => settings,
+        };
         let source = THEIRS.to_string();
         // A protected Redis takes their address for another machine's.
         let settings = [("repl-diskless-sync-delay", "0"), ("protected-mode", "no")];
-        let settings = Settings::server().with(&settings).with(servers);
+        let settings = secured(Settings::server()).with(&settings).with(servers);
         let first = RedisServer::launch(settings.clone());
-        let gateway = Proxy::start(first.port());
+        let gateway = Proxy::start(first.port_of(port_name(certificates.as_ref())));
         let port = gateway.port();
         first.command(&["CONFIG", "SET", "replica-announce-port", &port.to_string()]).unwrap();
         let replica = RedisServer::launch(settings.with(&[("bind-source-addr", &source)]));
@@ -55,10 +78,11 @@ impl Sentinel {
             sentinel(format!("failover-timeout {SERVICE} 3000")),
         ];
         let lines = lines.each_ref().map(|(name, line)| (*name, line.as_str()));
-        let settings = Settings::sentinel().with(&lines).with(sentinels);
+        let settings = secured(Settings::sentinel()).with(&lines).with(sentinels);
         let settings = settings.with(&[("bind-source-addr", &source)]);
         let sentinels = [(); 3].map(|()| RedisServer::launch(settings.clone()));
-        let started = Self { servers, sentinels, gateway, last_primary: Mutex::new(port) };
+        let last_primary = Mutex::new(port);
+        let started = Self { servers, sentinels, gateway, certificates, last_primary };
         await_that("the sentinels know each other and the replica", || {
             started.sentinels.iter().all(|sentinel| {
                 let master = sentinel.command(&["SENTINEL", "MASTER", SERVICE]).unwrap();
@@ -74,8 +98,16 @@ impl Sentinel {
 
     /// Where to find it: `redis-sentinel://127.0.0.1:S1,127.0.0.1:S2,127.0.0.1:S3/service-name`.
     pub fn url(&self) -> String {
-        let addrs = self.sentinels.each_ref().map(RedisServer::addr);
-        format!("redis-sentinel://{}/{SERVICE}", addrs.join(","))
+        let port = port_name(self.certificates.as_ref());
+        let addrs =
+            self.sentinels.each_ref().map(|each| format!("127.0.0.1:{}", each.port_of(port)));
+        let tls = if self.certificates.is_some() { "s" } else { "" };
+        format!("redis{tls}-sentinel://{}/{SERVICE}", addrs.join(","))
+    }
+
+    /// The certificate of the authority that signed theirs. Panics without TLS.
+    pub fn ca_pem(&self) -> &str {
+        self.certificates.as_ref().expect("they were started with TLS").ca_pem()
     }
 
     /// The two servers; either may be the primary.
@@ -107,7 +139,7 @@ impl Sentinel {
 
     /// The ports by which the two servers are known.
     fn ports(&self) -> [u16; 2] {
-        [self.gateway.port(), self.servers[1].port()]
+        [self.gateway.port(), self.servers[1].port_of(port_name(self.certificates.as_ref()))]
     }
 
     /// Kills the primary as a crash would.
@@ -129,6 +161,11 @@ impl Sentinel {
         *last = port;
         port
     }
+}
+
+/// The setting with the port that others connect to.
+fn port_name(certificates: Option<&Certificates>) -> &'static str {
+    if certificates.is_some() { "tls-port" } else { "port" }
 }
 
 fn primary_port(sentinel: &RedisServer) -> u16 {

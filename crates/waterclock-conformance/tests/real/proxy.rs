@@ -52,6 +52,26 @@ fn delays_replies() {
     assert!(connection.receive().is_err());
 }
 
+/// Nothing gets through, in either direction, and nothing is closed; but only for clients at that address.
+#[test]
+fn isolates_from_one_address() {
+    let (server, proxy) = start();
+    let mut connection = Connection::open_within(proxy.port(), SHORT).unwrap();
+    assert_eq!(ping(&mut connection).unwrap().as_text(), "PONG");
+    proxy.isolate_from([127, 0, 0, 2]);
+    assert_eq!(ping(&mut connection).unwrap().as_text(), "PONG");
+    proxy.isolate_from([127, 0, 0, 1]);
+    let error = connection.command(&["SET", "key", "set"]).unwrap_err();
+    assert!(is_timeout(&error), "{error}");
+    let mut other = Connection::open_within(proxy.port(), SHORT).unwrap();
+    assert!(is_timeout(&ping(&mut other).unwrap_err()));
+    proxy.rejoin();
+    assert!(server.command(&["GET", "key"]).is_nil());
+    assert!(!is_timeout(&ping(&mut connection).unwrap_err()));
+    let mut next = Connection::open(proxy.port()).unwrap();
+    assert_eq!(ping(&mut next).unwrap().as_text(), "PONG");
+}
+
 #[test]
 fn answers_garbage() {
     let (server, proxy) = start();

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use waterclock_conformance::real::{Connection, RedisServer, Reply};
+use waterclock_conformance::real::{Connection, Program, RedisServer, Reply};
 
 #[test]
 fn answers_on_a_port_of_its_own() {
@@ -15,6 +15,14 @@ fn answers_on_a_port_of_its_own() {
     assert_eq!(one.command(&["INCRBY", "key", "41"]).as_int(), 42);
     assert_eq!(one.command(&["GET", "key"]).as_text(), "42");
     assert!(other.command(&["GET", "key"]).is_nil());
+}
+
+#[test]
+fn runs_other_programs() {
+    let valkey = RedisServer::start_as(Program::Valkey, &[]);
+    assert_eq!(valkey.info("server", "server_name").as_deref(), Some("valkey"));
+    let old = RedisServer::start_as(Program::Redis6, &[]);
+    assert!(old.info("server", "redis_version").unwrap().starts_with("6."));
 }
 
 #[test]

@@ -416,8 +416,10 @@ fn no_permission(detail: &str) -> StoreError {
 
 /// What an error of a connection means.
 pub(crate) fn connection_error(error: &RedisError) -> StoreError {
-    if error.code() == Some("NOPERM") {
-        return no_permission(error.detail().unwrap_or_default());
+    // The client does not pass on the code of a SELECT that failed.
+    let detail = error.detail().unwrap_or_default();
+    if error.code() == Some("NOPERM") || detail.contains("no permissions to run") {
+        return no_permission(detail);
     }
     let kind = match error.kind() {
         redis::ErrorKind::AuthenticationFailed => Failure::Auth,

@@ -150,11 +150,17 @@ impl Sentinels {
     async fn subscribe(&self) {
         for host in &self.hosts {
             let Some(mut listening) = self.connections.lock().get(host).cloned() else { continue };
-            if !listening.is_subscribed {
-                _ = timeout(EACH, listening.redis.subscribe(CHANNEL)).await;
-                listening.is_subscribed = true;
-                self.connections.lock().insert(host.clone(), listening);
+            if listening.is_subscribed {
+                continue;
             }
+            // One that refuses is not asked again; one that is silent gets a new connection.
+            let answer = timeout(EACH, listening.redis.subscribe(CHANNEL)).await;
+            listening.is_subscribed = true;
+            let mut connections = self.connections.lock();
+            match answer {
+                Ok(_) => connections.insert(host.clone(), listening),
+                Err(_) => connections.remove(host),
+            };
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The same on Valkey.
 
+use tokio::time::Instant;
 use waterclock::{Policy, Store};
 use waterclock_conformance::Family;
 use waterclock_conformance::real::{Cluster, Program, RedisServer};
@@ -24,13 +25,13 @@ async fn every_kind_admits_and_refuses() {
     let store = asking(&server.url()).serving(DENY).deadline(PATIENT).connect().await.unwrap();
     for kind in kinds::every_kind() {
         store.set_policy(Policy::new(kind.name, [kind.limit]).unwrap()).await.unwrap();
-        let mut allowed = 0;
-        for _ in 0..100 {
+        let (start, mut seen) = (Instant::now(), [false; 2]);
+        while seen != [true; 2] {
+            assert!(start.elapsed() < PATIENT, "{}: {seen:?}", kind.name);
             // Nothing stands in for the server.
             let decision = store.check(kind.name, "alice").await.unwrap();
-            allowed += u64::from(decision.is_allowed());
+            seen[usize::from(decision.is_allowed())] = true;
         }
-        assert!((1..100).contains(&allowed), "{}: {allowed}", kind.name);
     }
 }
 

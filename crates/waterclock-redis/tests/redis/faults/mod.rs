@@ -10,7 +10,7 @@ mod lost_state;
 mod memory;
 mod network;
 mod orders;
-mod rights;
+pub(crate) mod rights;
 mod scripts;
 
 use waterclock_redis::{OnStoreError, Serving};

@@ -10,7 +10,8 @@ use waterclock_redis::{RedisStore, RedisStoreBuilder};
 use super::DENY;
 use crate::scene::{HOUR, PATIENT, SECOND, asking, one, still_bucket, units};
 
-const LEAST: &str = "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +time";
+pub(crate) const LEAST: &str =
+    "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +time";
 const CLUSTER: &str = "+cluster|slots +asking";
 const WAIT: &str = "+wait";
 const CLEAR: &str = "+scan +unlink";
@@ -84,7 +85,12 @@ async fn what_is_done_rarely_needs_more() {
     assert_eq!(refused.failure(), Some(Failure::Auth), "{refused}");
     let refused = guest(&server).replicas(1).connect().await.unwrap_err();
     assert!(refused.to_string().contains("lacks permission for WAIT"), "{refused}");
-    let_in(&server, &format!("{LEAST} {CLEAR} {WAIT}"));
+    let database = format!("redis://guest:sesame@{}/1", server.addr());
+    let refused = asking(&database).connect().await.unwrap_err();
+    assert_eq!(refused.failure(), Some(Failure::Auth), "{refused}");
+    assert!(refused.to_string().contains("the user lacks permission"), "{refused}");
+    let_in(&server, &format!("{LEAST} {CLEAR} {WAIT} +select"));
+    asking(&database).connect().await.unwrap();
     let store = guest(&server).connect().await.unwrap();
     exercise(&store).await;
     store.clear().await.unwrap();
