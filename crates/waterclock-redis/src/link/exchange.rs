@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Pipeline, RedisError, ServerError, ServerErrorKind, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, StoreError};
 
 use super::{Delivery, Link, LinkSettings, Pending, Request};
@@ -35,8 +35,9 @@ impl Exchanged {
 }
 
 impl Link {
-    /// Sends requests, and waits for what comes back.
-    pub(super) async fn exchange(self: &Arc<Self>, batch: Vec<Pending>) -> Exchanged {
+    /// Sends requests, and waits for what comes back. At `by` the caller leaves: a connection that was silent for most
+    /// of the deadline is closed before that, so that the next call has another.
+    pub(super) async fn exchange(self: &Arc<Self>, batch: Vec<Pending>, by: Instant) -> Exchanged {
         let mut exchanged = Exchanged::default();
         let mut commands = self.commands(batch);
         for attempt in 0..=TRIES {
@@ -63,7 +64,10 @@ impl Link {
                 pipeline.add_command(self.settings.wait());
             }
             let sent = connection.redis.send_packed_commands(&pipeline, 0, pipeline.len());
-            let error = match timeout(self.settings.deadline, sent).await {
+            let (now, deadline) = (Instant::now(), self.settings.deadline);
+            let is_patient = by > now + deadline / 2;
+            let until = if is_patient { by.min(now + deadline) } else { now + deadline };
+            let error = match timeout_at(until, sent).await {
                 Ok(Ok(mut replies)) if replies.len() == pipeline.len() => {
                     let acknowledged = replies.pop_if(|_| replicas > 0);
                     let lost = acknowledged.and_then(|reply| self.settings.unacknowledged(&reply));

@@ -178,7 +178,7 @@ impl Link {
             match self.alone() {
                 Some(_turn) => {
                     // Boxed: its future is large and nests deep, and every caller's would contain it.
-                    let exchanged = Box::pin(self.exchange(vec![pending])).await;
+                    let exchanged = Box::pin(self.exchange(vec![pending], by)).await;
                     self.deliver(exchanged).await;
                 }
                 None => self.enqueue(pending)?,
@@ -343,7 +343,8 @@ impl Link {
                 }
                 take_batch(&mut queue.waiting)
             };
-            let mut exchange = pin!(self.exchange(batch));
+            let by = Instant::now() + self.settings.deadline;
+            let mut exchange = pin!(self.exchange(batch, by));
             exchanged = tokio::select! {
                 biased;
                 exchanged = &mut exchange => exchanged,
