@@ -43,7 +43,7 @@ fn cases() -> Result<Vec<Case>, Error> {
     let mut cases = vec![
         case("gcra", gcra, 1),
         case("gcra in fractions", Gcra::new(7_777_777, HOUR)?, 1),
-        case("leaky-bucket", LeakyBucket::new(many, 2, HOUR)?, 1),
+        case("leaky-bucket", LeakyBucket::new(many, 2, Duration::from_millis(1))?, 1),
         case("fixed-window", FixedWindow::new(many, HOUR)?, 1),
         case("sliding-window", SlidingWindow::new(many, HOUR)?, 1),
         case("quota", Quota::new(many, HOUR)?, 1),
