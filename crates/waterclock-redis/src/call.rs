@@ -156,6 +156,15 @@ impl<'a> Call<'a> {
         Request::Script { script: kind.script(algorithms), keys, args: all }
     }
 
+    /// Whether it charges whether or not there is room.
+    fn charges_always(&self, other: Option<&OtherScript>) -> bool {
+        let adjusts = |kind| matches!(kind, Kind::Settle | Kind::Finish | Kind::Undo);
+        match other {
+            Some(other) => adjusts(other.kind),
+            None => matches!(self.action, Action::Apply(Verb::Debit | Verb::Report(_))),
+        }
+    }
+
     /// How many keys there are, as a script reads it.
     pub(crate) fn count(&self) -> Vec<u8> {
         u16::try_from(self.keys.len()).unwrap_or(u16::MAX).to_be_bytes().into()
@@ -167,20 +176,19 @@ impl Direct {
     pub(crate) async fn run(&self, call: Call<'_>) -> Result<Vec<Found>, StoreError> {
         let Some(first) = call.keys.first() else { return Ok(Vec::new()) };
         let slot = first.record.slot;
-        let Some(request) = call.short() else {
+        let values = match call.short() {
+            Some(request) => Some(self.route.send(slot, request, call.by).await),
+            None => None,
+        };
+        // Not for the short script, or another definition wrote the record.
+        let Some(values) = values
+            .filter(|values| !matches!(values.as_deref(), Ok([Value::Int(_), Value::Array(_)])))
+        else {
             return match self.run_script(call, None).await? {
                 Reply::Found(found) => Ok(found),
                 Reply::Known(..) => Err(bad_reply()),
             };
         };
-        let values = self.route.send(slot, request, call.by).await;
-        if matches!(values.as_deref(), Ok([Value::Int(_), Value::Array(_)])) {
-            // Another definition wrote the record.
-            return match self.run_script(call, None).await? {
-                Reply::Found(found) => Ok(found),
-                Reply::Known(..) => Err(bad_reply()),
-            };
-        }
         let found = values.and_then(|values| match &*values {
             [Value::Int(now), state] => read_found(call.keys, *now, std::slice::from_ref(state)),
             _ => Err(bad_reply()),
@@ -242,8 +250,10 @@ impl Direct {
                     let key = usize::try_from(key - 1).map_err(|_| bad_reply())?;
                     let (key, known) =
                         keys.get(key).zip(translations.get_mut(key)).ok_or_else(bad_reply)?;
-                    *known =
-                        Some(self.translate(&key.entry, found, instant(*now)?, call.by).await?);
+                    let now = instant(*now)?;
+                    let always = call.charges_always(other);
+                    let translated = self.translate(&key.entry, found, always, now, call.by);
+                    *known = Some(translated.await?);
                 }
                 states => return read_found(keys, *now, states).map(Reply::Found),
             }
@@ -268,24 +278,37 @@ impl Direct {
         }
     }
 
-    /// Translates a record that was written by another definition.
+    /// Translates a record that was written by another definition. What is more than the new limits hold is kept if it
+    /// will be read by the other definition again and the call charges it whatever there is room for.
     async fn translate(
         &self,
         to: &Entry,
         found: &[u8],
+        charges_always: bool,
         now: Timestamp,
         by: Instant,
     ) -> Result<Translation, StoreError> {
         let tag = Tag::of_record(found).ok_or_else(foreign)?;
-        let Some(from) = self.definition(to, tag, by).await? else {
+        let (from, is_used) = if tag == Tag::ANY {
+            (to.shared().map(Arc::new), false)
+        } else {
+            let known = self.definition(to, tag, now, by).await?;
+            let is_used = known
+                .as_ref()
+                .is_some_and(|known| self.is_served(&known.entry) || known.is_used_elsewhere(now));
+            (known.map(|known| known.entry), is_used)
+        };
+        let Some(from) = from else {
             // Nothing is known of that definition any more: the key starts fresh.
             return Ok(Translation { found: found.to_vec(), record: Vec::new(), moves: true });
         };
         let state = KeyState::of_record(&from.policy, &from.shape, found, now);
         let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
-        let carried = state.map_err(|_| foreign())?.carried(&from.policy, &to.policy, migration);
+        let keeps_excess = is_used && charges_always;
+        let state = state.map_err(|_| foreign())?;
+        let carried = state.carried(&from.policy, &to.policy, migration, keeps_excess);
         let record = carried.record(&to.policy, &to.shape).unwrap_or_default();
-        Ok(Translation { found: found.to_vec(), record, moves: !self.is_served(&from) })
+        Ok(Translation { found: found.to_vec(), record, moves: !is_used })
     }
 
     /// Refunds units under the policies that the keys were last charged under: a smaller limit would drop usage that a
@@ -316,11 +339,11 @@ impl Direct {
         let peek = Call { action: Action::Apply(Verb::Peek), keys, ..call };
         let request = peek.request(&[None], None, expected);
         let values = self.route.send(slot, request, call.by).await?;
-        let [Value::Int(_), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
+        let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
         let [Value::Int(1), Value::BulkString(found)] = &**reply else { return Ok(None) };
         let tag = Tag::of_record(found).ok_or_else(foreign)?;
-        let there = self.definition(&key.entry, tag, call.by).await?;
-        Ok(there.filter(|there| self.is_served(there)))
+        let there = self.definition(&key.entry, tag, instant(*now)?, call.by).await?;
+        Ok(there.map(|there| there.entry).filter(|there| self.is_served(there)))
     }
 
     /// Replaces a reservation if it still equals `expected` and has not expired; returns whether it did.

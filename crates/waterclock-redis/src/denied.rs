@@ -5,6 +5,7 @@
 //! were given back elsewhere count after a second at the latest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,6 +29,8 @@ pub(crate) struct DeniedKeys {
 
 #[derive(Debug)]
 struct Refusal {
+    /// The policy that refused: another one may mean something else by the same state.
+    entry: Arc<Entry>,
     state: KeyState,
     /// The cost that was refused; a smaller one may pass.
     cost: Cost,
@@ -57,7 +60,7 @@ impl DeniedKeys {
         let mut refusals = self.refusals.lock();
         let refusal = refusals.get(&key.record.bytes)?;
         let age = refusal.age(now);
-        if age >= refusal.holds {
+        if age >= refusal.holds || !Arc::ptr_eq(&refusal.entry, &key.entry) {
             refusals.remove(&key.record.bytes);
             return None;
         }
@@ -89,7 +92,8 @@ impl DeniedKeys {
             let next = answer.limits.iter().filter_map(|limit| limit.next_unit);
             holds = next.fold(holds, Duration::min);
         }
-        let refusal = Refusal { state: state.clone(), cost: key.cost.clone(), sent, holds };
+        let (entry, state, cost) = (Arc::clone(&key.entry), state.clone(), key.cost.clone());
+        let refusal = Refusal { entry, state, cost, sent, holds };
         let mut refusals = self.refusals.lock();
         if refusals.len() >= self.most {
             refusals.retain(|_, refusal| refusal.age(sent) < refusal.holds);

@@ -5,6 +5,8 @@
 //! slot of a cluster, and a check over them is atomic there, too. The mark stands for the policy, whatever its
 //! numbers are; those by which a record was written are named by the tag inside it.
 
+use waterclock::Timestamp;
+
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// 24 bits: among 100 policies two share a mark once in 3 000 configurations, and that is noticed.
 /// One more letter would cost 16 bytes per key, which then would no longer fit into 32.
@@ -90,54 +92,57 @@ impl Keyspace {
     }
 
     pub(crate) fn record(&self, mark: Mark, key: &[u8]) -> RecordKey {
-        self.tagged(&self.tag(key), &mark.0)
+        self.hashed(&self.hash(key), &mark.0)
     }
 
-    /// The record of a key of which only the tag is known.
-    pub(crate) fn record_of(&self, mark: Mark, tag: &[u8; KEY_LETTERS]) -> RecordKey {
-        self.tagged(tag, &mark.0)
+    /// The record of a key of which only the hash is known.
+    pub(crate) fn record_of(&self, mark: Mark, hash: &[u8; KEY_LETTERS]) -> RecordKey {
+        self.hashed(hash, &mark.0)
     }
 
     /// Where a reservation is kept: found by its id alone.
     pub(crate) fn reservation(&self, id: &str) -> RecordKey {
-        self.tagged(&self.tag(id.as_bytes()), HELD)
+        self.hashed(&self.hash(id.as_bytes()), HELD)
     }
 
-    fn tag(&self, key: &[u8]) -> [u8; KEY_LETTERS] {
+    fn hash(&self, key: &[u8]) -> [u8; KEY_LETTERS] {
         let hash = blake3::keyed_hash(&self.secret, key);
-        let mut tag = [0; KEY_LETTERS];
-        spell(&hash.as_bytes()[..16], &mut tag);
-        tag
+        let mut letters = [0; KEY_LETTERS];
+        spell(&hash.as_bytes()[..16], &mut letters);
+        letters
     }
 
-    fn tagged(&self, tag: &[u8; KEY_LETTERS], end: &[u8]) -> RecordKey {
+    fn hashed(&self, hash: &[u8; KEY_LETTERS], end: &[u8]) -> RecordKey {
         let mut bytes = Vec::with_capacity(self.prefix.len() + KEY_LETTERS + end.len() + 2);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.push(b'{');
-        bytes.extend_from_slice(tag);
+        bytes.extend_from_slice(hash);
         bytes.push(b'}');
         bytes.extend_from_slice(end);
-        RecordKey { bytes, slot: crc16(tag) % SLOTS }
+        RecordKey { bytes, slot: crc16(hash) % SLOTS }
     }
 }
 
 impl RecordKey {
-    /// Where it is noted what a reservation holds of this key and others of its slot.
-    pub(crate) fn note(&self, id: &str) -> Self {
+    /// Where it is noted what a reservation holds of this key and others of its slot. An id that is used again later
+    /// is another reservation.
+    pub(crate) fn note(&self, id: &str, expires_at: Timestamp) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&expires_at.as_nanos().to_be_bytes()).update(id.as_bytes());
         let mut letters = [0; KEY_LETTERS];
-        spell(&blake3::hash(id.as_bytes()).as_bytes()[..16], &mut letters);
+        spell(&hasher.finalize().as_bytes()[..16], &mut letters);
         let mut bytes = self.bytes.clone();
         bytes.push(b':');
         bytes.extend_from_slice(&letters);
         Self { bytes, slot: self.slot }
     }
 
-    /// What stands for the key in the record of a policy.
-    pub(crate) fn tag(&self) -> [u8; KEY_LETTERS] {
-        let mut tag = [0; KEY_LETTERS];
+    /// What stands for the key.
+    pub(crate) fn hash(&self) -> [u8; KEY_LETTERS] {
+        let mut hash = [0; KEY_LETTERS];
         let end = self.bytes.len() - MARK_LETTERS - 1;
-        tag.copy_from_slice(&self.bytes[end - KEY_LETTERS..end]);
-        tag
+        hash.copy_from_slice(&self.bytes[end - KEY_LETTERS..end]);
+        hash
     }
 }
 

@@ -81,6 +81,11 @@ impl Direct {
             || StoreError::failed(Failure::Timeout, "too many callers wait for this key's lease");
         let locked = timeout_at(by, leased.lock()).await;
         let mut leased = locked.map_err(|_| busy().before_charging())?;
+        if !Arc::ptr_eq(&leased.key.entry, &key.entry) {
+            // The policy has changed: what is held under the old one is returned.
+            self.give_back(&mut leased, by).await;
+            (leased.key, leased.left, leased.mirror) = (key.clone(), 0, None);
+        }
         let now = Instant::now();
         let is_hot = leased.was_seen_within(lease.ttl, now);
         leased.seen = Some(now);

@@ -10,13 +10,13 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::{Instant, sleep};
 use waterclock::store::{MAX_SHARING, Migrate as _, Persist as _};
-use waterclock::{Migration, Mode, Policy, Serving, StoreError};
+use waterclock::{Migration, Mode, Policy, Serving, StoreError, Timestamp};
 
 use crate::call::bad_reply;
 use crate::direct::Direct;
-use crate::keyspace::{Keyspace, Mark, TAG_DIGITS, Tag};
+use crate::keyspace::{Keyspace, Mark, Tag};
 use crate::link::Request;
-use crate::script::{DEFINITIONS, REGISTER};
+use crate::script::{DEFINITION, REGISTER};
 use crate::shape::Shape;
 
 /// A definition in use is registered again after this time.
@@ -24,14 +24,34 @@ const REGISTER_AGAIN: Duration = Duration::from_secs(600);
 /// How long a definition is kept beyond the life of its records: longer than until it is registered again.
 const SLACK: Duration = Duration::from_secs(3_600);
 /// How long it is kept at least: debts outlive what a full bucket takes.
-const SHORTEST: Duration = Duration::from_secs(30 * 86_400);
+const SHORTEST: Duration = Duration::from_secs(2 * 86_400);
 /// The most that a definition is kept after its last use.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// The policies, by name.
 pub(crate) type Entries = HashMap<Box<str>, Arc<Entry>>;
 /// Definitions by which records may have been written.
-pub(crate) type Definitions = HashMap<(Mark, Tag), Arc<Entry>>;
+pub(crate) type Definitions = HashMap<(Mark, Tag), Definition>;
+
+/// A definition of a policy that is, or was, in use.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) entry: Arc<Entry>,
+    /// The second of the server's clock until which it is registered.
+    kept_until: u64,
+    /// Whether this process has used it.
+    is_own: bool,
+}
+
+impl Definition {
+    /// Whether other processes may use it: they register it again and again. One that this process used and has
+    /// replaced is replaced.
+    pub(crate) fn is_used_elsewhere(&self, now: Timestamp) -> bool {
+        let used_at = self.kept_until.saturating_sub(self.entry.kept_for().as_secs());
+        let second = now.as_nanos() / 1_000_000_000;
+        !self.is_own && second < used_at + 2 * REGISTER_AGAIN.as_secs()
+    }
+}
 
 /// A policy with everything that follows from it.
 #[derive(Clone, Debug)]
@@ -71,6 +91,19 @@ impl Entry {
 
     pub(crate) fn tag(&self) -> Tag {
         self.shape.tag()
+    }
+
+    /// How long its definition is kept after its last use.
+    fn kept_for(&self) -> Duration {
+        (self.shape.remembers_for() + SLACK).clamp(SHORTEST, LONGEST)
+    }
+
+    /// Itself, with records that policies of any numbers can read; none if it is not one gcra limit.
+    pub(crate) fn shared(&self) -> Option<Self> {
+        self.policy.check_migration(Migration::Time).ok()?;
+        let mut shared = self.clone();
+        shared.shape.share();
+        Some(shared)
     }
 
     /// The name of the policy under which it is registered.
@@ -122,90 +155,70 @@ impl Direct {
 
     fn keep_entry(&self, entry: Entry) {
         let entry = Arc::new(entry);
-        self.definitions.lock().insert((entry.mark, entry.tag()), Arc::clone(&entry));
+        let own = Definition { entry: Arc::clone(&entry), kept_until: u64::MAX, is_own: true };
+        self.definitions.lock().insert((entry.mark, entry.tag()), own);
         self.entries.write().insert(entry.policy.name().into(), entry);
     }
 
-    /// Gets the tag of a definition, and learns of all others that records may have been written by.
+    /// Gets the tag of a definition.
     async fn register(&self, entry: &mut Entry) -> Result<(), StoreError> {
         if entry.is_by_time() {
             return Ok(());
         }
         let key = self.keyspace.definitions(entry.base());
-        let (text, tag) = (entry.shape.definition(), entry.tag());
-        let kept = (entry.shape.remembers_for() + SLACK).clamp(SHORTEST, LONGEST);
         let args = [
-            text.as_bytes().to_vec(),
-            tag.digits().to_vec(),
-            kept.as_secs().to_string().into_bytes(),
+            entry.shape.definition().as_bytes().to_vec(),
+            entry.tag().digits().to_vec(),
+            entry.kept_for().as_secs().to_string().into_bytes(),
             LONGEST.as_millis().to_string().into_bytes(),
         ];
         let request =
             Request::Script { script: &REGISTER, keys: vec![key.clone()], args: args.into() };
         match &*self.route.send(key.slot, request, Instant::now() + self.deadline).await? {
-            [Value::BulkString(tag), Value::BulkString(all)] => {
+            [Value::BulkString(tag)] => {
                 entry.shape.set_tag(Tag::read(tag).ok_or_else(bad_reply)?);
                 entry.registered = Some(Instant::now());
-                self.learn(entry, all)
+                Ok(())
             }
             _ => Err(bad_reply()),
         }
     }
 
-    /// Remembers the definitions of a policy, as they are registered.
-    fn learn(&self, entry: &Entry, registered: &[u8]) -> Result<(), StoreError> {
-        let registered = std::str::from_utf8(registered).map_err(|_| bad_reply())?;
-        let mut definitions = self.definitions.lock();
-        for paragraph in registered.split_terminator("\n\n") {
-            let Some((head, text)) = paragraph.split_once('\n') else { continue };
-            let Some(tag) = head.get(..TAG_DIGITS).and_then(|tag| Tag::read(tag.as_bytes())) else {
-                continue;
-            };
-            let known = definitions.get(&(entry.mark, tag));
-            if known.is_some_and(|known| known.shape.definition().trim_end() == text.trim_end()) {
-                continue;
-            }
-            // What only tells calendars apart is no limit.
-            let limits: String = text
-                .lines()
-                .filter(|line| !line.starts_with('#'))
-                .fold(String::new(), |all, line| all + line + "\n");
-            let policy = Policy::from_definition(entry.base(), &limits);
-            let Some(policy) = policy else { continue };
-            if let Ok(mut other) = Entry::new(policy, Serving::default(), None) {
-                other.shape.set_tag(tag);
-                definitions.insert((entry.mark, tag), Arc::new(other));
-            }
-        }
-        Ok(())
-    }
-
-    /// The definition by which a record of a policy was written; none if it is not registered any more.
+    /// The definition by which a record of a policy was written; none if it is not registered any more. `now` is by
+    /// the server's clock.
     pub(crate) async fn definition(
         &self,
         entry: &Entry,
         tag: Tag,
+        now: Timestamp,
         by: Instant,
-    ) -> Result<Option<Arc<Entry>>, StoreError> {
-        let known = || self.definitions.lock().get(&(entry.mark, tag)).cloned();
-        if let Some(known) = known() {
+    ) -> Result<Option<Definition>, StoreError> {
+        let second = now.as_nanos() / 1_000_000_000;
+        let known = self.definitions.lock().get(&(entry.mark, tag)).cloned();
+        // Afterwards its tag may be another's.
+        if let Some(known) = known.filter(|known| known.is_own || second < known.kept_until) {
             return Ok(Some(known));
         }
         let key = self.keyspace.definitions(entry.base());
-        let request =
-            Request::Script { script: &DEFINITIONS, keys: vec![key.clone()], args: Vec::new() };
-        if let [Value::BulkString(all)] = &*self.route.send(key.slot, request, by).await? {
-            self.learn(entry, all)?;
+        let args = vec![tag.digits().to_vec()];
+        let request = Request::Script { script: &DEFINITION, keys: vec![key.clone()], args };
+        let [Value::BulkString(registered)] = &*self.route.send(key.slot, request, by).await?
+        else {
+            return Ok(None);
+        };
+        let read = read_definition(entry, tag, registered);
+        if let Some(read) = &read {
+            self.definitions.lock().insert((entry.mark, tag), read.clone());
         }
-        Ok(known())
+        Ok(read)
     }
 
     /// Whether a definition is that of a policy which this process serves.
     pub(crate) fn is_served(&self, definition: &Entry) -> bool {
         let served = self.known(definition.policy.name());
-        served.is_some_and(|served| {
-            (served.mark, served.tag()) == (definition.mark, definition.tag())
-        })
+        let same =
+            |served: Arc<Entry>| (served.mark, served.tag()) == (definition.mark, definition.tag());
+        served.is_some_and(same)
     }
 
     /// Another policy whose records could not be distinguished from this one's.
@@ -318,7 +331,7 @@ impl Direct {
         for before in due {
             let mut entry = Entry::clone(&before);
             if self.register(&mut entry).await.is_err() {
-                return;
+                continue;
             }
             let _one_at_a_time = self.changing.lock().await;
             if self.known(before.policy.name()).is_some_and(|now| Arc::ptr_eq(&now, &before)) {
@@ -330,6 +343,18 @@ impl Direct {
     fn known(&self, name: &str) -> Option<Arc<Entry>> {
         self.entries.read().get(name).cloned()
     }
+}
+
+/// A definition as `register.lua` keeps it.
+fn read_definition(entry: &Entry, tag: Tag, registered: &[u8]) -> Option<Definition> {
+    let (kept_until, text) = std::str::from_utf8(registered).ok()?.split_once('\n')?;
+    // What only tells calendars apart is no limit.
+    let lines = text.split_inclusive('\n').filter(|line| !line.starts_with('#'));
+    let policy = Policy::from_definition(entry.base(), &lines.collect::<String>())?;
+    let mut other = Entry::new(policy, Serving::default(), None).ok()?;
+    other.shape.set_tag(tag);
+    let (entry, kept_until) = (Arc::new(other), kept_until.parse().ok()?);
+    Some(Definition { entry, kept_until, is_own: false })
 }
 
 fn leasable(policy: &Policy) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 //! back where it was charged: in its own window if that has not ended, and from a bucket what has not drained. No
 //! limit is ever exceeded; a concurrent check may be refused for at most this round trip.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use waterclock::{Mode, StoreError, Timestamp, Verb};
 
 use crate::call::{Action, Call, Found, KeyCharge, OtherScript, answer_keys};
@@ -51,7 +51,10 @@ impl Direct {
             }
         }
         if is_refused {
-            self.put_back(at, taken).await;
+            // It goes on when the caller has waited long enough.
+            let this = self.clone();
+            let undo = tokio::spawn(async move { this.put_back(at, taken).await });
+            _ = timeout_at(call.by, undo).await;
         }
         Ok(found.into_iter().flatten().collect())
     }

@@ -63,14 +63,22 @@ impl KeyState {
     }
 
     /// The same key under another definition of its policy. A fresh key stays fresh.
-    pub(crate) fn carried(&self, old: &Policy, new: &Policy, migration: Migration) -> Self {
+    pub(crate) fn carried(
+        &self,
+        old: &Policy,
+        new: &Policy,
+        migration: Migration,
+        keeps_excess: bool,
+    ) -> Self {
         let mut carried = Self::fresh(new, self.now);
         if old.fresh_in(self.view(), self.now).is_zero() {
             return carried;
         }
         match migration {
-            Migration::Units => new.migrate(old, self.view(), &mut carried.state(), self.now),
-            Migration::Time => {
+            Migration::Units if !keeps_excess => {
+                new.migrate(old, self.view(), &mut carried.state(), self.now);
+            }
+            migration => {
                 new.migrate_variant(migration, old, self.view(), &mut carried.state(), self.now);
             }
         }

@@ -87,12 +87,12 @@ fn in_redis_tiers_are_few() {
         );
         Place::with_config(&text).run(&["validate"])
     };
-    for (tiers, rest) in [(899, ""), (897, "overrides = { a = [\"2/s\"], b = [\"2/s\"] }")] {
+    for (tiers, rest) in [(449, ""), (447, "overrides = { a = [\"2/s\"], b = [\"2/s\"] }")] {
         assert_eq!(with(tiers, rest).code, Some(0), "{}", with(tiers, rest).stderr);
         let run = with(tiers + 1, rest);
         assert_eq!(run.code, Some(2));
         let place =
-            ":6:9: `tiers` and `overrides` are too many: in Redis at most 900 policies share";
+            ":6:9: `tiers` and `overrides` are too many: in Redis at most 450 policies share";
         run.warns(place);
     }
 }

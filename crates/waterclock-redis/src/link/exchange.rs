@@ -117,11 +117,11 @@ impl Link {
         let slot = |pending: &Pending| if self.settings.slotted { pending.slot() } else { 0 };
         // Equal numbers side by side are sent once. Within them the order stays: first come, first served.
         short.sort_by_key(|pending| (slot(pending), pending.numbers()));
-        long.sort_by_key(|pending| (slot(pending), pending.kind() == Kind::Marked));
+        long.sort_by_key(|pending| (slot(pending), pending.script()));
         for mut rest in [short, long] {
             while let Some(first) = rest.first() {
-                let same = (slot(first), first.kind());
-                let fits = |pending: &&Pending| (slot(pending), pending.kind()) == same;
+                let same = (slot(first), first.script());
+                let fits = |pending: &&Pending| (slot(pending), pending.script()) == same;
                 let n = rest.iter().take_while(fits).count();
                 commands.push(Command::new(rest.drain(..n).collect()));
             }
@@ -204,8 +204,12 @@ impl Pending {
         }
     }
 
-    fn kind(&self) -> Kind {
-        if let Request::Check { kind, .. } = self.request { kind } else { Kind::Check }
+    /// What script it needs: only requests with the same share a call, so that there are few scripts.
+    fn script(&self) -> (Kind, Algorithms) {
+        match self.request {
+            Request::Check { kind, algorithms, .. } => (kind, algorithms),
+            _ => (Kind::Check, Algorithms::default()),
+        }
     }
 }
 
@@ -223,13 +227,7 @@ impl Command {
     fn new(pending: Vec<Pending>) -> Self {
         let script = match pending.first().map(|first| &first.request) {
             Some(Request::Script { script, .. }) => script,
-            Some(Request::Check { kind, .. }) => {
-                let all = pending.iter().map(|pending| match &pending.request {
-                    Request::Check { algorithms, .. } => *algorithms,
-                    _ => Algorithms::default(),
-                });
-                kind.script(all.fold(Algorithms::default(), Algorithms::and))
-            }
+            Some(Request::Check { kind, algorithms, .. }) => kind.script(*algorithms),
             _ => &*SHORT,
         };
         Self { script, pending }

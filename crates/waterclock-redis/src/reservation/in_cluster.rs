@@ -6,7 +6,7 @@
 //! step can be repeated: a caller that got no answer, or another after its node crashed, asks again with the same id
 //! and finishes what was begun. The slot of the reservation decides whether it is settled or expires.
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, Reserved, StoreError, Timestamp, Verb};
 use waterclock_core::store::ReservedUnits;
 
@@ -32,8 +32,8 @@ pub(super) fn unfinished(id: &str) -> StoreError {
 enum Holding {
     /// All of it: what of each key, and the states before, unless some of it was held already.
     Held(Vec<HeldUnits>, Option<Vec<Found>>),
-    /// One slot refused: the states.
-    Refused(Vec<Found>),
+    /// One slot refused: the states, and how many slots hold something that is to be taken back.
+    Refused(Vec<Found>, usize),
 }
 
 impl Direct {
@@ -44,6 +44,7 @@ impl Direct {
         by: Instant,
     ) -> Result<Reserved, StoreError> {
         let (now, known) = self.look(at, &wanted.key, wanted.arguments(), by).await?;
+        let is_new = known.is_none();
         let mut note = match known {
             None => Note { expires_at: now.after(wanted.ttl), ..wanted.note.clone() },
             Some(known) => {
@@ -57,14 +58,18 @@ impl Direct {
         let pending = note.write();
         let (held, found) = match self.hold_in_slots(at, wanted, &note, now, by).await {
             Ok(Holding::Held(held, found)) => (held, found),
-            Ok(Holding::Refused(mut found)) => {
-                // What is left of it expires.
-                _ = self.replace(at, &wanted.key, &pending, None, by).await;
+            Ok(Holding::Refused(mut found, slots)) => {
+                // First the id, so that no other caller goes on with what is taken back then.
+                let is_gone = self.replace(at, &wanted.key, &pending, None, by).await;
+                if !is_gone.map_err(StoreError::after_sending)? {
+                    return self.finished_elsewhere(at, wanted, &note, slots, by).await;
+                }
+                self.undo_in_slots(at, wanted, &note, slots, by).await;
                 return Ok(wanted.refused(&wanted.hold(&mut found).0));
             }
             Err(error) => {
                 // Where nothing was charged, the id is free again.
-                if !error.may_have_charged() {
+                if is_new && !error.may_have_charged() {
                     _ = self.replace(at, &wanted.key, &pending, None, by).await;
                 }
                 return Err(error);
@@ -72,20 +77,35 @@ impl Direct {
         };
         note.held = held;
         let made = Some((note.write(), left_ms(&note, now)));
-        if self.replace(at, &wanted.key, &pending, made, by).await? {
-            return match found {
-                Some(mut found) => Ok(wanted.reserved(&wanted.hold(&mut found).0)),
-                None => self.reserve_again(at, wanted, &note, now, by).await,
-            };
+        let is_made = self.replace(at, &wanted.key, &pending, made, by).await;
+        match (is_made.map_err(StoreError::after_sending)?, found) {
+            (true, Some(mut found)) => Ok(wanted.reserved(&wanted.hold(&mut found).0)),
+            (true, None) => self.reserve_again(at, wanted, &note, now, by).await,
+            (false, _) => {
+                let slots = slots(&wanted.keys).len();
+                self.finished_elsewhere(at, wanted, &note, slots, by).await
+            }
         }
-        // Another caller may have finished it.
-        let (now, known) = self.look(at, &wanted.key, Vec::new(), by).await?;
+    }
+
+    /// Another caller with the same id has made the reservation, or given it up.
+    async fn finished_elsewhere(
+        &self,
+        at: Option<Timestamp>,
+        wanted: &Wanted,
+        note: &Note,
+        slots: usize,
+        by: Instant,
+    ) -> Result<Reserved, StoreError> {
+        let known = self.look(at, &wanted.key, Vec::new(), by).await;
+        let (now, known) = known.map_err(StoreError::after_sending)?;
         let known = known.map(|known| Note::read(&known)).transpose()?;
-        if let Some(known) = known.filter(|known| !known.is_pending()) {
+        let is_same = |known: &Note| known.expires_at == note.expires_at && !known.is_pending();
+        if let Some(known) = known.filter(is_same) {
             return self.reserve_again(at, wanted, &known, now, by).await;
         }
-        self.undo_in_slots(at, wanted, &slots(&wanted.keys), by).await;
-        let reason = format!("reservation `{}` expired before it was recorded", wanted.id);
+        self.undo_in_slots(at, wanted, note, slots, by).await;
+        let reason = format!("reservation `{}` was given up before it was recorded", wanted.id);
         Err(StoreError::failed(Failure::Timeout, reason))
     }
 
@@ -99,6 +119,7 @@ impl Direct {
         by: Instant,
     ) -> Result<Holding, StoreError> {
         let slots = slots(&wanted.keys);
+        let mut refused_at = slots.len();
         let mut found: Vec<Option<Found>> = wanted.keys.iter().map(|_| None).collect();
         let mut held: Vec<Option<HeldUnits>> = wanted.keys.iter().map(|_| None).collect();
         let (mut is_refused, mut is_resumed) = (false, false);
@@ -106,7 +127,8 @@ impl Direct {
             if is_refused {
                 for (action, part) in parts(Verb::Check, true, &wanted.keys, slot) {
                     let keys = of(&wanted.keys, &part);
-                    let states = self.run(Call { action, keys: &keys, at, by }).await?;
+                    let states = self.run(Call { action, keys: &keys, at, by }).await;
+                    let states = states.map_err(StoreError::after_sending)?;
                     part.into_iter().zip(states).for_each(|(key, state)| found[key] = Some(state));
                 }
                 continue;
@@ -115,16 +137,18 @@ impl Direct {
             let part = wanted.part(slot);
             let reply = self.hold_in_slot(at, &part, note, now, slots.len() > 1, by).await;
             match reply {
-                Ok(Reply::Found(mut states)) => {
-                    match part.hold(&mut copies(&states)).1 {
+                Ok(Reply::Found(states)) => {
+                    let (answers, units) = part.hold(&mut copies(&states));
+                    // A part of what is asked for is not held if other slots have to hold theirs.
+                    let is_whole = answers.iter().all(|answer| answer.decision.is_allowed());
+                    match units.filter(|_| slots.len() == 1 || is_whole) {
                         Some(units) => {
                             slot.iter()
                                 .zip(units)
                                 .for_each(|(key, units)| held[*key] = Some(units));
                         }
-                        None => is_refused = true,
+                        None => (is_refused, refused_at) = (true, n),
                     }
-                    let states = states.drain(..);
                     slot.iter().zip(states).for_each(|(key, state)| found[*key] = Some(state));
                 }
                 Ok(Reply::Known(_, noted)) => {
@@ -133,21 +157,18 @@ impl Direct {
                     let units = note.noted(&noted, slot)?;
                     slot.iter().zip(units).for_each(|(key, units)| held[*key] = Some(units));
                     let peek = Call { action: Action::Apply(Verb::Peek), keys: &keys, at, by };
-                    let states = self.run(peek).await?;
+                    let states = self.run(peek).await.map_err(StoreError::after_sending)?;
                     slot.iter().zip(states).for_each(|(key, state)| found[*key] = Some(state));
                 }
                 // What was charged before is found by the next attempt.
                 Err(error) if n > 0 => return Err(error.after_sending()),
                 Err(error) => return Err(error),
             }
-            if is_refused {
-                self.undo_in_slots(at, wanted, &slots[..n], by).await;
-            }
         }
         let found: Vec<Found> = found.into_iter().flatten().collect();
         match held.into_iter().collect::<Option<Vec<HeldUnits>>>().filter(|_| !is_refused) {
             Some(held) => Ok(Holding::Held(held, (!is_resumed).then_some(found))),
-            None => Ok(Holding::Refused(found)),
+            None => Ok(Holding::Refused(found, refused_at)),
         }
     }
 
@@ -168,32 +189,40 @@ impl Direct {
         let kept_ms = left_ms(note, now) + u64::try_from(GRACE.as_millis()).unwrap_or(0);
         let other = OtherScript {
             kind: Kind::Hold,
-            reservation: Some(part.keys[0].record.note(&part.id)),
+            reservation: Some(part.keys[0].record.note(&part.id, note.expires_at)),
             head: vec![head, kept_ms.to_string().into_bytes()],
             tail: Vec::new(),
         };
         self.run_script(call, Some(&other)).await
     }
 
-    /// Takes back what slots hold. What cannot be taken back stays charged.
+    /// Takes back what the first slots hold. It goes on when the caller has waited long enough; what cannot be taken back
+    /// stays charged.
     async fn undo_in_slots(
         &self,
         at: Option<Timestamp>,
         wanted: &Wanted,
-        slots: &[Vec<usize>],
+        note: &Note,
+        first: usize,
         by: Instant,
     ) {
-        for slot in slots {
-            let keys = of(&wanted.keys, slot);
-            let call = Call { action: Action::Apply(Verb::Refund), keys: &keys, at, by };
-            let undo = OtherScript {
-                kind: Kind::Undo,
-                reservation: Some(keys[0].record.note(&wanted.id)),
-                head: vec![[call.count(), vec![1]].concat()],
-                tail: Vec::new(),
-            };
-            _ = self.run_script(call, Some(&undo)).await;
-        }
+        let (this, id, expires_at) = (self.clone(), wanted.id.clone(), note.expires_at);
+        let slots: Vec<Vec<KeyCharge>> =
+            slots(&wanted.keys)[..first].iter().map(|slot| of(&wanted.keys, slot)).collect();
+        let undo = tokio::spawn(async move {
+            for keys in slots {
+                let by = Instant::now() + this.deadline;
+                let call = Call { action: Action::Apply(Verb::Refund), keys: &keys, at, by };
+                let undo = OtherScript {
+                    kind: Kind::Undo,
+                    reservation: Some(keys[0].record.note(&id, expires_at)),
+                    head: vec![[call.count(), vec![1]].concat()],
+                    tail: Vec::new(),
+                };
+                _ = this.run_script(call, Some(&undo)).await;
+            }
+        });
+        _ = timeout_at(by, undo).await;
     }
 
     /// Settles a reservation that was seen as made, or finishes what was begun before.
@@ -224,7 +253,7 @@ impl Direct {
             let call = Call { action: Action::Apply(Verb::Debit), keys: &keys, at, by };
             let finish = OtherScript {
                 kind: Kind::Finish,
-                reservation: Some(keys[0].record.note(id)),
+                reservation: Some(keys[0].record.note(id, note.expires_at)),
                 head: vec![call.count()],
                 tail: differences(&keys, held),
             };

@@ -187,7 +187,7 @@ impl Direct {
             if note.is_pending() {
                 return Err(in_cluster::unfinished(id));
             }
-            let entries = self.entries_of(&note, by).await?;
+            let entries = self.entries_of(&note, now, by).await?;
             let settled = match &note.settled {
                 Some(settled) if !note.is_settling => return Ok(settled.clone()),
                 Some(settled) => settled.clone(),
@@ -236,6 +236,7 @@ impl Direct {
     async fn entries_of(
         &self,
         note: &Note,
+        now: Timestamp,
         by: Instant,
     ) -> Result<Vec<(Arc<Entry>, Option<Arc<Entry>>)>, StoreError> {
         let mut entries = Vec::with_capacity(note.keys.len());
@@ -244,7 +245,7 @@ impl Direct {
             let then = if entry.tag() == key.definition {
                 Some(Arc::clone(&entry))
             } else {
-                self.definition(&entry, key.definition, by).await?
+                self.definition(&entry, key.definition, now, by).await?.map(|then| then.entry)
             };
             entries.push((entry, then));
         }
@@ -272,7 +273,7 @@ impl Direct {
                     ReservedUnits::new(units.held.at(), entry.policy.limits().iter().map(|_| None))
                 }
             };
-            let record = self.keyspace.record_of(entry.mark, &key.tag);
+            let record = self.keyspace.record_of(entry.mark, &key.hash);
             keys.push(KeyCharge { entry: Arc::clone(entry), record, cost });
             all_held.push(held);
         }

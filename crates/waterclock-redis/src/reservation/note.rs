@@ -9,9 +9,8 @@ use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
 use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
+use crate::shape::NUMBER;
 
-/// Bytes of a number that a script wrote.
-const NUMBER: usize = 7;
 /// What a script writes for a limit that holds nothing.
 const NOTHING: u64 = 1 << 54;
 /// A script sees no cost above this one.
@@ -35,7 +34,7 @@ pub(super) struct Note {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NotedKey {
     pub(super) policy: String,
-    pub(super) tag: [u8; KEY_LETTERS],
+    pub(super) hash: [u8; KEY_LETTERS],
     /// The policy as it was when it was charged.
     pub(super) definition: Tag,
     limits: usize,
@@ -59,7 +58,7 @@ impl Note {
     ) -> Self {
         let noted = |key: &KeyCharge| NotedKey {
             policy: key.entry.policy.name().to_owned(),
-            tag: key.record.tag(),
+            hash: key.record.hash(),
             definition: key.entry.tag(),
             limits: key.entry.policy.limits().len(),
         };
@@ -73,7 +72,7 @@ impl Note {
 
     /// Whether it is for just these charges, whatever became of the policies meanwhile.
     pub(super) fn is_for(&self, other: &Self) -> bool {
-        let same = |(a, b): (&NotedKey, &NotedKey)| (&a.policy, a.tag) == (&b.policy, b.tag);
+        let same = |(a, b): (&NotedKey, &NotedKey)| (&a.policy, a.hash) == (&b.policy, b.hash);
         self.charges == other.charges
             && self.keys.len() == other.keys.len()
             && self.keys.iter().zip(&other.keys).all(same)
@@ -100,10 +99,10 @@ impl Note {
             count(&mut bytes, *key);
         }
         count(&mut bytes, self.keys.len());
-        for NotedKey { policy, tag, definition, limits } in &self.keys {
+        for NotedKey { policy, hash, definition, limits } in &self.keys {
             count(&mut bytes, policy.len());
             bytes.extend_from_slice(policy.as_bytes());
-            bytes.extend_from_slice(tag);
+            bytes.extend_from_slice(hash);
             bytes.extend_from_slice(definition.digits());
             count(&mut bytes, *limits);
         }
@@ -130,8 +129,8 @@ impl Note {
         for _ in 0..from.count()? {
             let length = from.count()?;
             let policy = std::str::from_utf8(from.take(length)?).ok()?.to_owned();
-            let (tag, definition) = (from.array()?, Tag::read(from.take(TAG_DIGITS)?)?);
-            keys.push(NotedKey { policy, tag, definition, limits: from.count()? });
+            let (hash, definition) = (from.array()?, Tag::read(from.take(TAG_DIGITS)?)?);
+            keys.push(NotedKey { policy, hash, definition, limits: from.count()? });
         }
         if charges.iter().any(|(_, key)| *key >= keys.len()) {
             return None;
@@ -170,10 +169,9 @@ impl Note {
     pub(super) fn noted(&self, noted: &[u8], keys: &[usize]) -> Result<Vec<HeldUnits>, StoreError> {
         let mut from = Reader(noted);
         let mut units = |key: &usize| {
-            let held = self.parse_units(*key, &mut from)?;
-            // Behind it are the marks by which it is undone.
-            from.take(TAG_DIGITS + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;
-            Some(held)
+            // Before it are the marks by which it is undone.
+            from.take(TAG_DIGITS + 1 + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;
+            self.parse_units(*key, &mut from)
         };
         keys.iter().map(|key| units(key).ok_or_else(foreign)).collect()
     }

@@ -22,7 +22,7 @@ local function tell_all(charges)
   local states = {}
   for i, charge in ipairs(charges) do
     states[i] = told(charge)
-    if charge.tidied then save(charge) end
+    if charge.tidied and not charge.translated then save(charge) end
   end
   return states
 end
@@ -75,9 +75,9 @@ local function record(charge, withheld, marking)
       end
       marks[i] = pack('>I7I7I7I7', n, first_mark, second, limit.gap and limit.last.welcome or 0)
     end
-    charge.marks = pack('>c3I7', charge.tag, now) .. table.concat(marks)
+    charge.marks = pack('>c3BI7', charge.tag, #marks, now) .. table.concat(marks)
   end
-  if writes or charge.tidied then save(charge) end
+  if writes or charge.tidied and not charge.translated then save(charge) end
   return state
 end
 

@@ -12,7 +12,7 @@ if question then return {now, question} end
 local states, refused = check(verb, charges, true)
 if is_held(verb, charges, refused) then
   local notes = {}
-  for i, charge in ipairs(charges) do notes[i] = held_units(charge) .. charge.marks end
+  for i, charge in ipairs(charges) do notes[i] = charge.marks .. held_units(charge) end
   call('SET', NOTE, table.concat(notes), 'PX', net or kept_for_ms)
 end
 return {now, states}

@@ -40,11 +40,11 @@ pub(crate) static REPLACE: LazyLock<Script> = fixed!("replace.lua");
 pub(crate) static RESET: LazyLock<Script> = fixed!("reset.lua");
 /// The tag of a policy's definition.
 pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
-/// The definitions of a policy.
-pub(crate) static DEFINITIONS: LazyLock<Script> = fixed!("definitions.lua");
+/// A definition of a policy, by its tag.
+pub(crate) static DEFINITION: LazyLock<Script> = fixed!("definition.lua");
 
 /// What a script about policies does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     /// Checks, peeks and refunds, independent of each other.
     Check,
@@ -64,7 +64,7 @@ pub(crate) enum Kind {
 }
 
 /// The algorithms that a script needs, each a bit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Algorithms(u16);
 
 /// The pieces, by the letter that the scripts know an algorithm by.

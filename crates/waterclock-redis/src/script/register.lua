@@ -1,32 +1,24 @@
 #!lua
 -- Registers a definition of a policy: the tag by which records name it. ARGV: the definition, the tag it would like
 -- (1 to 999), for how many seconds its records may be found after its last use, how long the key lives.
--- A definition is kept as a line "tag until" and its text, which ends with an empty line. Replies the tag and all
--- definitions that may still be found.
-local second, known = tonumber(redis.call('TIME')[1]), redis.call('GET', KEYS[1]) or ''
-local text, wanted, kept, taken, own = ARGV[1], tonumber(ARGV[2]), {}, {}, nil
-for tag, til, other in string.gmatch(known, '(%d%d%d) (%d+)\n(.-\n)\n') do
-  if other == text then
-    own = tag
-  elseif tonumber(til) > second then
-    kept[#kept + 1] = {tag = tag, til = tonumber(til), text = other}
-    taken[tonumber(tag)] = true
-  end
-end
+-- A hash has for each tag the second until which it is kept and its definition, and for each definition its tag.
+-- Replies the tag.
+local second = tonumber(redis.call('TIME')[1])
+local text, wanted = ARGV[1], tonumber(ARGV[2])
+local own, oldest = redis.call('HGET', KEYS[1], text), nil
 for step = 0, 998 do
   if own then break end
-  local tag = (wanted - 1 + step) % 999 + 1
-  if not taken[tag] then own = string.format('%03d', tag) end
+  local tag = string.format('%03d', (wanted - 1 + step) % 999 + 1)
+  local known = redis.call('HGET', KEYS[1], tag)
+  local til, other = string.match(known or '0\n', '^(%d+)\n(.*)$')
+  if not oldest or tonumber(til) < oldest.til then oldest = {til = tonumber(til), tag = tag, text = other} end
+  if oldest.til <= second then own = oldest.tag end
 end
-if not own then
-  -- The one that ends first gives way.
-  table.sort(kept, function(a, b) return a.til > b.til end)
-  own = table.remove(kept).tag
+if oldest then
+  -- It has expired; or all are in use, and the one that ends first gives way.
+  own = oldest.tag
+  if oldest.text ~= '' then redis.call('HDEL', KEYS[1], oldest.text) end
 end
-local all = {string.format('%s %.0f\n%s\n', own, second + ARGV[3], text)}
-for i, other in ipairs(kept) do
-  all[i + 1] = string.format('%s %.0f\n%s\n', other.tag, other.til, other.text)
-end
-all = table.concat(all)
-redis.call('SET', KEYS[1], all, 'PX', ARGV[4])
-return {own, all}
+redis.call('HSET', KEYS[1], own, string.format('%.0f\n%s', second + ARGV[3], text), text, own)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return {own}

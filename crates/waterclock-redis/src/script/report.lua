@@ -4,8 +4,7 @@ local MOST_REPORTS, ERRORS = 65536, 4294967296 -- 2^32
 
 -- Logs reports of a closed breaker, and opens it at the one that is one too many.
 local function log_reports(p, s, is_error, times)
-  redate_reports(s)
-  load_last(s)
+  if s.stale then redate_reports(s) else load_last(s) end
   local over = 0
   walk(s, function(_, at, size)
     if now - at < p.per then return true end

@@ -8,25 +8,24 @@ if NOTE and (not note or note == 'settled') then return {now, {-1, note}} end
 local charges, question = read_charges(count)
 if question then return {now, question} end
 for _, charge in ipairs(charges) do
-  local marks = note
-  if NOTE then
-    from = from + 14 + 14 * #charge.limits
-  else
-    marks, from = text(), 1
-  end
-  local tag, at
-  tag, at, from = unpack_at('>c3I7', marks, from)
+  local marks = note or text()
+  if not note then from = 1 end
+  local tag, limits, at
+  tag, limits, at, from = unpack_at('>c3BI7', marks, from)
   -- If the definition has changed since, it stays charged.
-  if tag ~= charge.tag then break end
-  for _, limit in ipairs(charge.limits) do
+  local is_same = tag == charge.tag
+  for i = 1, limits do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', marks, from)
-    if n > 0 then
+    local limit = charge.limits[i]
+    if is_same and n > 0 then
       limit.does.undo(limit.numbers, limit.state, n, at, first_mark, second)
       if limit.gap then interval.undo(limit.gap, limit.last, n, at, gap) end
     end
   end
-  if charge.found then save(charge) end
+  -- Behind them is noted what is held.
+  from = from + 14 + 14 * limits
+  if is_same and charge.found then save(charge) end
 end
 if NOTE then call('DEL', NOTE) end
 return {now, {}}

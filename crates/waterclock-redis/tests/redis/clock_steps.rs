@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use waterclock::{Charge, Policy, Store};
+use waterclock::{Charge, ErrorRate, Outcome, Policy, Store, Verb};
 use waterclock_conformance::real::RedisServer;
 use waterclock_redis::RedisStore;
 
@@ -121,4 +121,24 @@ async fn forward_a_limits_worth_at_most() {
         // The edge of a window may pass meanwhile.
         assert!(granted <= 2 * UNITS, "{} admits {granted}", kind.name);
     }
+}
+
+/// Reports from before a step back count no longer than a period after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn back_reports_expire_a_period_later() {
+    let server = RedisServer::start_with_clock();
+    let breaker = ErrorRate::new(5_000, SECOND, 5, SECOND).unwrap();
+    let policy = Policy::new("p", [breaker]).unwrap();
+    let store = store(asking(&server.url()).deadline(PATIENT), policy).await;
+    let report = async |outcome| {
+        store.apply(Verb::Report(outcome), &[one("key")]).await.unwrap();
+    };
+    for _ in 0..4 {
+        report(Outcome::Error).await;
+    }
+    server.step_clock(HOUR, false);
+    report(Outcome::Ok).await;
+    sleep(SECOND + millis(100)).await;
+    report(Outcome::Error).await;
+    assert!(check(&store, one("key")).await.decision.is_allowed(), "older errors still count");
 }

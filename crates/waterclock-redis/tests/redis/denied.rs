@@ -156,3 +156,18 @@ async fn a_full_cache_asks() {
         assert_eq!((answer.source, answer.decision.is_allowed()), (source, false), "{key}");
     }
 }
+
+/// A policy changes while one of its refusals is cached: the new one decides at once, whatever its limits are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_policy_is_not_answered_by_an_older_refusal() {
+    let server = RedisServer::start();
+    let store = caching(&server, still_bucket(1)).await;
+    assert!(check(&store, one("key")).await.decision.is_allowed());
+    assert!(!check(&store, one("key")).await.decision.is_allowed());
+    assert_eq!(check(&store, one("key")).await.source, Source::DeniedCache);
+    let window = FixedWindow::new(5, HOUR).unwrap().with_name("window");
+    let bucket = bucket(1, HOUR, 3).0.limits()[0].clone();
+    store.set_policy(Policy::new("p", [bucket, window]).unwrap()).await.unwrap();
+    let answer = check(&store, one("key")).await;
+    assert!(answer.decision.is_allowed() && answer.limits.len() == 2, "{answer:?}");
+}

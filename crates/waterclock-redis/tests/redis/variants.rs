@@ -67,6 +67,10 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
     assert_eq!(keys(&server).len(), 1);
     let _ = ask(&store, Verb::Refund, "login@5", 2).await;
     assert_eq!((left(&store, "login").await, left(&store, "login@5").await), (7, 0));
+    // What is charged whether or not there is room takes nothing from what a larger limit has counted.
+    let before = left(&store, "login@300").await;
+    let _ = ask(&store, Verb::Debit, "login@5", 1).await;
+    assert_eq!(left(&store, "login@300").await, before - 1);
     let _ = ask(&store, Verb::Reset, "login@5", 2).await;
     assert_eq!((left(&store, "login").await, left(&store, "login@300").await), (100, 300));
     assert!(keys(&server).is_empty());
@@ -88,7 +92,7 @@ async fn hundreds_share_by_units_and_a_thousand_by_time() {
     store.set_variant("u1", hourly("u8", 81), Migration::Units).await.unwrap();
     assert!(ask(&store, Verb::Check, "u8", 41).await.is_allowed());
     assert_eq!((left(&store, "u8").await, left(&store, "u5").await), (40, 9));
-    assert!(ask(&store, Verb::Check, "u900", 59).await.is_allowed());
+    assert!(ask(&store, Verb::Check, "u450", 59).await.is_allowed());
     assert_eq!((left(&store, "u8").await, left(&store, "u11").await), (0, 10));
     // Written by the policy alone, then by any of its variants.
     store.set_policy(slowly("t1", 1_000)).await.unwrap();

@@ -33,7 +33,7 @@ use waterclock_core::{Cost, Decision, LimitDecision, Policy};
 use crate::fallback::Serving;
 
 /// The most policies of a store outside this process that may share their keys by [units](Migration::Units).
-pub const MAX_SHARING: usize = 900;
+pub const MAX_SHARING: usize = 450;
 
 /// Where state lives: in this process, or elsewhere.
 ///

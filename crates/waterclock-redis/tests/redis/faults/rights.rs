@@ -11,7 +11,7 @@ use super::DENY;
 use crate::scene::{HOUR, PATIENT, SECOND, asking, one, still_bucket, units};
 
 pub(crate) const LEAST: &str =
-    "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +time";
+    "~wc* +eval +evalsha +get +set +del +getrange +setrange +pexpire +hget +hset +hdel +time";
 const CLUSTER: &str = "+cluster|slots +asking";
 const WAIT: &str = "+wait";
 const CLEAR: &str = "+scan +unlink";

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use waterclock::{Charge, Cost, FixedWindow, Policy, Settlement, Store, StoreError, Verb};
+use waterclock::{Charge, Cost, FixedWindow, Mode, Policy, Settlement, Store, StoreError, Verb};
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, Serving};
 
@@ -172,4 +172,47 @@ fn record_of_key(cluster: &Cluster) -> String {
     });
     // Reservations end in `:held`, and what a slot notes of them has a colon, too.
     keys.into_iter().find(|key| !key.contains(':')).expect("a record")
+}
+
+/// Of several slots each holds all that is asked of it, or none does: not a part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_a_charge_is_not_held_beside_others() {
+    let cluster = Cluster::start(3, 0);
+    let partial = window().with_mode(Mode::Partial).unwrap();
+    let store = store(asking(&cluster.url()).deadline(PATIENT), partial).await;
+    for number in 0..10 {
+        let (a, b) = (format!("a{number}"), format!("b{number}"));
+        let charge =
+            async |key: &str, cost: u64| hold(&store, &format!("{key}-{cost}"), key, cost).await;
+        assert!(charge(&a, 97).await.unwrap().id.is_some());
+        let both = [&a, &b].map(|key| Charge { policy: "p", key: key.as_bytes(), cost: 5.into() });
+        let id = format!("both{number}");
+        assert!(hold_for(&store, &id, &both, 60_000).await.unwrap().id.is_none());
+        assert_eq!((remaining(&store, &a).await, remaining(&store, &b).await), (3, 100));
+        // Alone, what fits is held.
+        let part = charge(&a, 5).await.unwrap();
+        assert_eq!((part.answers[0].decision.granted(), remaining(&store, &a).await), (3, 0));
+    }
+}
+
+/// An id that is used again after its time is another reservation, and is charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_is_used_again_is_charged_again() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
+    for number in 0..10 {
+        let (id, key) = (format!("again{number}"), format!("key{number}"));
+        let one = [Charge { policy: "p", key: key.as_bytes(), cost: 10.into() }];
+        for settles in [false, true] {
+            assert!(hold_for(&store, &id, &one, 60).await.unwrap().id.is_some());
+            if settles {
+                commit(&store, &id, 4).await.unwrap();
+            }
+            sleep(millis(80)).await;
+        }
+        assert!(hold_for(&store, &id, &one, 60_000).await.unwrap().id.is_some());
+        assert_eq!(remaining(&store, &key).await, LIMIT - 10 - 4 - 10);
+        commit(&store, &id, 30).await.unwrap();
+        assert_eq!(remaining(&store, &key).await, LIMIT - 10 - 4 - 30);
+    }
 }
