@@ -81,8 +81,13 @@ local function record(charge, withheld, marking)
   return state
 end
 
--- The states before, and whether something was refused. `h` is for charges that stand only if others elsewhere do;
--- marks are what undoes a charge.
+-- Something is held: all of it, or of a single charge what fits.
+local function is_held(verb, charges, refused)
+  local only = #charges == 1 and verb == 'c' and charges[1]
+  return not refused or only and only.mode == 'n' and only.grants > 0
+end
+
+-- The states before. `h` is for charges that stand only if others elsewhere do; marks are what undoes a charge.
 local function check(verb, charges, marking)
   if verb == 'p' then return tell_all(charges) end
   if verb == 'r' then
@@ -96,15 +101,12 @@ local function check(verb, charges, marking)
   end
   local refused = judge(verb, charges)
   local withheld, states = refused and (#charges > 1 or verb == 'h'), {}
+  -- What a shadow limit would have admitted of a refused reservation is never settled, so it is not held either.
+  if not is_held(verb, charges, refused) then held_until = nil end
   for i, charge in ipairs(charges) do states[i] = record(charge, withheld, marking) end
-  return states, refused
+  return states
 end
 
--- Something is held: all of it, or of a single charge what fits.
-local function is_held(verb, charges, refused)
-  local only = #charges == 1 and verb == 'c' and charges[1]
-  return not refused or only and only.mode == 'n' and only.grants > 0
-end
 -- How much of a charge is held, and of each of its limits how much that is and until when it counts.
 local function held_units(charge)
   local numbers = {pack('>I7I7', now, charge.shadow and charge.cost or charge.grants)}

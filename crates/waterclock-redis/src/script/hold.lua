@@ -9,8 +9,8 @@ local kept_for_ms, known = text(), call('GET', NOTE)
 if known then return {now, {-1, known}} end
 local charges, question = read_charges(count)
 if question then return {now, question} end
-local states, refused = check(verb, charges, true)
-if is_held(verb, charges, refused) then
+local states = check(verb, charges, true)
+if held_until then
   local notes = {}
   for i, charge in ipairs(charges) do notes[i] = charge.marks .. held_units(charge) end
   call('SET', NOTE, table.concat(notes), 'PX', net or kept_for_ms)

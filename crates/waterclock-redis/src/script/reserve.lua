@@ -15,8 +15,8 @@ do
 end
 local charges, question = read_charges(count)
 if question then return {now, question} end
-local states, refused = check('c', charges)
-if is_held('c', charges, refused) then
+local states = check('c', charges)
+if held_until then
   local numbers = {}
   for i, charge in ipairs(charges) do numbers[i] = held_units(charge) end
   local held = table.concat(numbers)

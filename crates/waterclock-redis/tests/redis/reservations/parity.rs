@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use waterclock::{
-    Answer, Charge, Cost, FixedWindow, Gcra, Hold, ManualClock, MemoryStore, Mode, OnExpiry,
-    Policy, Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Concurrency, Cost, FixedWindow, Gcra, Hold, Limit, ManualClock, MemoryStore,
+    Mode, OnExpiry, Policy, Reserved, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::Family;
 use waterclock_conformance::real::RedisServer;
@@ -184,4 +184,26 @@ async fn several_charges_are_held_and_settled_together() {
         let too_many = Settlement::Commit(&nine);
         assert_eq!(redis.settle_at(now, &id, too_many).await.unwrap(), here, "settled once");
     }
+}
+
+/// A limit in shadow would have admitted it, but it is never settled there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_reservation_holds_nothing_in_shadow() {
+    let server = RedisServer::start();
+    let one = Limit::from(Concurrency::new(1, HOUR).unwrap()).with_name("one");
+    let many = Limit::from(Concurrency::new(9, HOUR).unwrap()).with_name("many").with_shadow(true);
+    let redis = store(&server.url(), "shadow");
+    redis.set_policy(Policy::new("p", [one, many]).unwrap()).await.unwrap();
+    let now = Timestamp::from_micros(1_794_000_000_000_000);
+    let charges = [Charge { policy: "p", key: b"a", cost: 1.into() }];
+    for (id, is_held) in [("first", true), ("second", false), ("third", false)] {
+        let hold = Hold { id: Some(id), ttl: None, charges: &charges, on_expiry: OnExpiry::Keep };
+        let reserved = redis.reserve_at(now, &hold).await.unwrap();
+        assert_eq!(reserved.id.is_some(), is_held, "{id}");
+        assert_eq!(reserved.answers[0].limits[1].remaining, Some(8), "{id}");
+    }
+    redis.settle_at(now, "first", Settlement::Cancel).await.unwrap();
+    let answers = redis.apply_at(now, Verb::Peek, &charges).await.unwrap();
+    let left: Vec<_> = answers[0].limits.iter().map(|limit| limit.remaining).collect();
+    assert_eq!(left, [Some(1), Some(9)]);
 }
