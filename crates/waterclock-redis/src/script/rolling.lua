@@ -113,7 +113,8 @@ function rolling.debit(p, s, n)
   local surplus = s.count - max(1024, 2 * p.limit)
   if p.buckets == 0 and surplus > 0 then drop(s, surplus) end
 end
--- Its own entry is edited, and no other. All sums on one side of it change: those of the shorter side.
+-- Its own entry is edited, and no other; one of nothing is taken out. All sums on one side of it change: those of the
+-- shorter side.
 function rolling.give_back(p, s, n, at)
   local wanted = stamp(p, at)
   local i = first(s, function(there) return stamp(p, there) >= wanted end)
@@ -121,32 +122,30 @@ function rolling.give_back(p, s, n, at)
   local there, sum = entry(s, i)
   local _, before = 0, s.base
   if i > 0 then _, before = entry(s, i - 1) end
-  local cut = min(n, since(sum, before))
+  local size = since(sum, before)
+  local cut = min(n, size)
   if stamp(p, there) ~= wanted or cut == 0 then return end
   s.total = s.total - cut
   if s.total == 0 then
     s.base = s.last
     return drop(s, s.count)
   end
+  local gone = cut == size and 1 or 0
   if i < s.count - i then
-    for j = 0, i - 1 do
+    for j = i - 1, 0, -1 do
       local earlier, sum = entry(s, j)
-      set_entry(s, j, earlier, plus(sum, cut))
+      set_entry(s, j + gone, earlier, plus(sum, cut))
     end
     s.base = plus(s.base, cut)
-  else
-    for j = i, s.count - 1 do
-      local later, sum = entry(s, j)
-      set_entry(s, j, later, since(sum, cut))
-    end
+    return drop(s, gone)
   end
-  -- An entry of nothing at either end is dropped.
-  drop(s, first(s, function(_, sum) return since(sum, s.base) > 0 end))
-  local kept = first(s, function(_, sum) return sum == s.last end)
-  if kept < s.count - 1 then
-    local at, sum = entry(s, kept)
-    s.count = kept + 1
-    set_last(s, at, sum)
+  for j = i + gone, s.count - 1 do
+    local later, sum = entry(s, j)
+    set_entry(s, j - gone, later, since(sum, cut))
+  end
+  if gone == 1 then
+    s.count = s.count - 1
+    load_last(s)
   end
 end
 function rolling.mark(_, _, n) return n, 0, 0 end
