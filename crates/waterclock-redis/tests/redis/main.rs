@@ -12,6 +12,7 @@ mod faults;
 mod four_processes;
 mod kinds;
 mod lease;
+mod long_logs;
 mod oracle;
 mod parity;
 mod planted;
