@@ -56,11 +56,12 @@ local function first(s, test)
   end
   return high
 end
--- The pairs from one place on, as bytes.
-local function slice(s, from)
-  if from >= s.count then return '' end
+-- The pairs from one place up to another, or to the end, as bytes.
+local function slice(s, from, upto)
+  upto = upto or s.count
+  if from >= upto then return '' end
   flush(s)
-  local start, stop = place(s, from), place(s, s.count - 1)
+  local start, stop = place(s, from), place(s, upto - 1)
   if start <= stop then return bytes(s.charge, start, stop + 13) end
   return bytes(s.charge, start, s.offset + 14 * s.cap - 1) .. bytes(s.charge, s.offset, stop + 13)
 end

@@ -113,6 +113,16 @@ function rolling.debit(p, s, n)
   local surplus = s.count - max(1024, 2 * p.limit)
   if p.buckets == 0 and surplus > 0 then drop(s, surplus) end
 end
+-- Changes the sums of a stretch of the log, and moves it by a place, or none.
+local function change_sums(s, from, upto, change, n, by)
+  local packed, changed = slice(s, from, upto), {}
+  for k = 1, #packed, 14 do
+    local at, sum = unpack_at('>I7I7', packed, k)
+    changed[#changed + 1] = pack('>I7I7', at, change(sum, n))
+  end
+  materialise(s.charge)
+  write_slice(s, from + by, table.concat(changed))
+end
 -- Its own entry is edited, and no other; one of nothing is taken out. All sums on one side of it change: those of the
 -- shorter side.
 function rolling.give_back(p, s, n, at)
@@ -132,21 +142,13 @@ function rolling.give_back(p, s, n, at)
   end
   local gone = cut == size and 1 or 0
   if i < s.count - i then
-    for j = i - 1, 0, -1 do
-      local earlier, sum = entry(s, j)
-      set_entry(s, j + gone, earlier, plus(sum, cut))
-    end
+    change_sums(s, 0, i, plus, cut, gone)
     s.base = plus(s.base, cut)
     return drop(s, gone)
   end
-  for j = i + gone, s.count - 1 do
-    local later, sum = entry(s, j)
-    set_entry(s, j - gone, later, since(sum, cut))
-  end
-  if gone == 1 then
-    s.count = s.count - 1
-    load_last(s)
-  end
+  change_sums(s, i + gone, s.count, since, cut, -gone)
+  s.count = s.count - gone
+  load_last(s)
 end
 function rolling.mark(_, _, n) return n, 0, 0 end
 rolling.undo = rolling.give_back
