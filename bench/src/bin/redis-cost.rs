@@ -13,6 +13,8 @@ use waterclock_redis::RedisStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const CALLS: u64 = 2_000;
+/// Callers at once.
+const CALLERS: u64 = 16;
 
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -39,7 +41,7 @@ fn case(name: &str, limit: impl Into<Limit>, used: u64) -> Case {
 
 fn cases() -> Result<Vec<Case>, Error> {
     let many = 1_000_000_000;
-    let gcra = Gcra::new(many, HOUR)?;
+    let gcra = Gcra::new(1_000_000, Duration::from_secs(1))?.with_capacity(many);
     let mut cases = vec![
         case("gcra", gcra, 1),
         case("gcra in fractions", Gcra::new(7_777_777, HOUR)?, 1),
@@ -60,7 +62,12 @@ fn cases() -> Result<Vec<Case>, Error> {
         cases.push(Case { reserves: true, ..case(&name, limit, places) });
     }
     let eight = (0..8).map(|n| Limit::from(gcra).with_name(&format!("l{n}"))).collect();
-    cases.push(Case { name: "8 limits of gcra".to_owned(), limits: eight, used: 1, reserves: false });
+    cases.push(Case {
+        name: "8 limits of gcra".to_owned(),
+        limits: eight,
+        used: 1,
+        reserves: false,
+    });
     Ok(cases)
 }
 
@@ -69,9 +76,10 @@ async fn run() -> Result<(), Error> {
     let url = format!("redis://127.0.0.1:{}", server.port);
     let client = redis::Client::open(&*url)?;
     let mut watch = client.get_multiplexed_async_connection().await?;
-    println!("Redis {}; {CALLS} calls of one key, one after the other.\n", server.version);
+    println!("Redis {}; {CALLERS} callers of one key, {CALLS} calls.\n", server.version);
     println!("| policy | check: µs | bytes | peek: µs | bytes |\n|---|---|---|---|---|");
     for (number, case) in cases()?.into_iter().enumerate() {
+        let case = std::rc::Rc::new(case);
         let prefix = format!("case{number}");
         let builder = RedisStore::builder(&url).prefix(&prefix).denied_keys(0);
         let store = builder.deadline(Duration::from_secs(10)).connect().await?;
@@ -80,9 +88,16 @@ async fn run() -> Result<(), Error> {
         let mut row = format!("| {} ", case.name);
         for verb in [Verb::Check, Verb::Peek] {
             let before = spent(&mut watch).await?;
-            for _ in 0..CALLS.min(case.used.max(CALLS)) {
-                call(&store, &case, verb).await?;
+            let callers = tokio::task::LocalSet::new();
+            for _ in 0..CALLERS {
+                let (store, case) = (store.clone(), std::rc::Rc::clone(&case));
+                callers.spawn_local(async move {
+                    for _ in 0..CALLS / CALLERS {
+                        call(&store, &case, verb).await.expect("Redis answers");
+                    }
+                });
             }
+            callers.await;
             let after = spent(&mut watch).await?;
             let (time, bytes) = ((after.0 - before.0) / CALLS as f64, (after.1 - before.1) / CALLS);
             row += &format!("| {time:.1} | {bytes} ");
