@@ -40,8 +40,12 @@ pub struct Reading {
     /// The tier of a line, such as `or_else(plan, "free")`
     #[arg(long, value_name = "EXPR")]
     pub tier: Option<String>,
-    /// The field of the time [default: the first of t_us, time, timestamp, ts, @timestamp, date]
-    #[arg(long, value_name = "FIELD")]
+    /// The field of the time; without one, the first of several usual names that a line has
+    #[arg(
+        long,
+        value_name = "FIELD",
+        help = "The field of the time [default: the first of t_us, time, timestamp, ts, @timestamp, date]"
+    )]
     pub time: Option<String>,
     /// The unit of times that are numbers [default: auto]
     #[arg(long, value_enum, value_name = "UNIT")]
