@@ -8,9 +8,8 @@ local function room(limit)
   return limit.does.room(limit.numbers, limit.state)
 end
 
-local function fits(limit)
-  return (limit.numbers.overdraft and 1 or limit.cost) <= room(limit)
-end
+-- Whether its cost fits so much room.
+local function fits(limit, units) return (limit.numbers.overdraft and 1 or limit.cost) <= units end
 
 local function charge_limit(limit)
   if limit.charged == 0 then return end
@@ -35,8 +34,9 @@ local function judge(verb, charges)
     charge.admits = true
     for _, limit in ipairs(charge.limits) do
       if not limit.shadow and limit.cost > 0 then
-        if not fits(limit) then charge.admits = false end
-        least = min(least, room(limit))
+        local units = room(limit)
+        if not fits(limit, units) then charge.admits = false end
+        if units < least then least = units end
       end
     end
     charge.grants = (charge.admits or charge.mode == 'u') and charge.cost
@@ -58,8 +58,9 @@ local function record(charge, withheld, marking)
       n = 0
     elseif limit.shadow then
       -- A shadow limit is charged what it alone would have admitted.
-      n = (charge.mode == 'u' or fits(limit)) and limit.cost
-        or charge.mode == 'n' and min(limit.cost, room(limit)) or 0
+      local units = room(limit)
+      n = (charge.mode == 'u' or fits(limit, units)) and limit.cost
+        or charge.mode == 'n' and min(limit.cost, units) or 0
     end
     limit.charged = n
     writes = writes or n > 0

@@ -6,33 +6,35 @@ algorithms.g = gcra
 function gcra.numbers(spec, from)
   local p, flags = {}, nil
   p.step, p.den, p.depth, p.depth_part, flags, from = unpack_at('>I7I7I7I7B', spec, from)
-  p.overdraft, p.shared, p.dated = flags % 2 == 1, flags % 4 >= 2, flags >= 4
+  p.overdraft, p.shared = flags % 2 == 1, flags % 4 >= 2
   return p, from
 end
 function gcra.read(p, found, from)
   local s = {full = 0, part = 0}
   if not found then return s, from end
-  s.full, from = unpack_at('>I7', found, from)
-  if p.den > 1 or p.shared then s.part, from = unpack_at('>I7', found, from) end
-  if p.shared then
-    -- Written by policies of any numbers: the part is rounded up to this one's.
-    local den
-    den, from = unpack_at('>I7', found, from)
-    if s.part > 0 and s.part >= den then error(NOT_OURS) end
-    if den ~= p.den and s.part > 0 then
-      s.part = muldiv_up(p.den, s.part, den)
-      if s.part == p.den then s.full, s.part = s.full + 1, 0 end
+  if not p.shared then
+    -- Any debt may be real, so a step back shows by when it was written.
+    if p.den > 1 then
+      s.full, s.part, s.at, from = unpack_at('>I7I7I7', found, from)
+    else
+      s.full, s.at, from = unpack_at('>I7I7', found, from)
     end
+    return s, from
   end
-  -- Any debt may be real, so a step back shows by when it was written.
-  if p.dated then s.at, from = unpack_at('>I7', found, from) end
+  -- Written by policies of any numbers: the part is rounded up to this one's.
+  local den
+  s.full, s.part, den, s.at, from = unpack_at('>I7I7I7I7', found, from)
+  if s.part > 0 and s.part >= den then error(NOT_OURS) end
+  if den ~= p.den and s.part > 0 then
+    s.part = muldiv_up(p.den, s.part, den)
+    if s.part == p.den then s.full, s.part = s.full + 1, 0 end
+  end
   return s, from
 end
 function gcra.write(p, s)
-  local record = pack('>I7', s.full)
-  if p.den > 1 or p.shared then record = record .. pack('>I7', s.part) end
-  if p.shared then record = record .. pack('>I7', p.den) end
-  return p.dated and record .. pack('>I7', now) or record
+  if p.shared then return pack('>I7I7I7I7', s.full, s.part, p.den, now) end
+  if p.den > 1 then return pack('>I7I7I7', s.full, s.part, now) end
+  return pack('>I7I7', s.full, now)
 end
 -- A policy of one such limit keeps one decimal number; behind it stands the instant of its last write if it
 -- owes more than a full bucket.

@@ -1,7 +1,7 @@
 
 -- A log in a record: pairs of numbers, 14 bytes each, in a ring of `cap` places behind the fixed part of the
 -- record. One pair is read or written at a time, so that a decision costs the same however long the log is.
--- The last pair is kept here, as `at` and `last`, and written when the record is saved.
+-- The last pair is kept here, as `at` and `last`, and written when the record is saved; the first is read once.
 
 local function new_ring(charge, cap)
   local s = {charge = charge, offset = charge.rings, cap = cap}
@@ -17,10 +17,16 @@ end
 -- The pair at a place in the log, from 0.
 local function entry(s, i)
   if i == s.count - 1 and s.at then return s.at, s.last end
+  if i == 0 and s.front then return s.front, s.front_second end
   local from = place(s, i)
-  return unpack_at('>I7I7', bytes(s.charge, from, from + 13))
+  local at, second = unpack_at('>I7I7', bytes(s.charge, from, from + 13))
+  if i == 0 then s.front, s.front_second = at, second end
+  return at, second
 end
-local function set_last(s, at, last) s.at, s.last, s.dirty = at, last, true end
+local function set_last(s, at, last)
+  if s.count == 1 then s.front = nil end
+  s.at, s.last, s.dirty = at, last, true
+end
 local function load_last(s)
   s.at, s.dirty = nil, false
   if s.count > 0 then s.at, s.last = entry(s, s.count - 1) else s.head = 0 end
@@ -40,6 +46,7 @@ local function flush(s)
   end
 end
 local function set_entry(s, i, at, second)
+  s.front = nil
   if i == s.count - 1 then return set_last(s, at, second) end
   materialise(s.charge)
   call('SETRANGE', s.charge.key, place(s, i), pack('>I7I7', at, second))
@@ -67,6 +74,7 @@ local function slice(s, from, upto)
 end
 local function write_slice(s, from, packed)
   if packed == '' then return end
+  s.front = nil
   local start = place(s, from)
   local fits = s.offset + 14 * s.cap - start
   call('SETRANGE', s.charge.key, start, sub(packed, 1, fits))
@@ -88,6 +96,7 @@ local function walk(s, visit)
   end
 end
 local function drop(s, n)
+  if n > 0 then s.front = nil end
   s.head, s.count = s.cap > 0 and fmod(s.head + n, s.cap) or 0, s.count - n
   if s.count == 0 then s.head, s.at, s.dirty = 0, nil, false end
 end
