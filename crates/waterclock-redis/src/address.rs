@@ -112,7 +112,7 @@ impl Access {
             let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
             // In this version of the protocol the client learns that a connection was closed.
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-            // Nobody needs permission for it: the name of a library is not sent.
+            // The user needs no right for it: the name of a library is not sent.
             let settings = settings.set_skip_set_lib_name();
             let info = info.set_redis_settings(settings);
             if self.tls { self.open_tls(info) } else { Client::open(info) }

@@ -7,8 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
-use crate::keyspace::RecordKey;
-use crate::keyspace::Tag;
+use crate::keyspace::{RecordKey, Tag};
 use crate::link::{Request, TraceTime};
 use crate::policies::Entry;
 use crate::script::{Algorithms, Kind, REPLACE, RESET};
@@ -60,7 +59,7 @@ pub(crate) enum Action {
 }
 
 /// What a script found under a key and, after [`Action::Hold`], by which marks what it charged is undone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) state: KeyState,
     pub(crate) marks: Option<Vec<u8>>,
@@ -147,13 +146,8 @@ impl<'a> Call<'a> {
                 return Request::Check { kind, algorithms, keys, args, at: trace(self.at) };
             }
         };
-        let trace = trace(self.at);
-        let (now, ttl) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
-        let mut all: Vec<Vec<u8>> = [now, ttl].map(|arg| arg.as_bytes().to_vec()).into();
-        all.extend(head);
-        all.extend(args);
-        all.extend(tail);
-        Request::Script { script: kind.script(algorithms), keys, args: all }
+        let args = [trace_args(self.at), head, args, tail].concat();
+        Request::Script { script: kind.script(algorithms), keys, args }
     }
 
     /// Whether it charges whether or not there is room.
@@ -264,8 +258,7 @@ impl Direct {
     /// Removes records.
     async fn reset(&self, slot: u16, call: Call<'_>) -> Result<Reply, StoreError> {
         let keys = call.keys.iter().map(|key| key.record.clone()).collect();
-        let args = trace(call.at).map(|trace| trace.now_us.into_bytes()).into_iter().collect();
-        let request = Request::Script { script: &RESET, keys, args };
+        let request = Request::Script { script: &RESET, keys, args: trace_args(call.at) };
         match *self.route.send(slot, request, call.by).await? {
             [Value::Int(now)] => {
                 let fresh = |key: &KeyCharge| {
@@ -356,8 +349,8 @@ impl Direct {
         by: Instant,
     ) -> Result<bool, StoreError> {
         let (record, ttl_ms) = record.unwrap_or_default();
-        let now = trace(at).map_or(Vec::new(), |trace| trace.now_us.into_bytes());
-        let args = vec![now, expected.to_vec(), record, ttl_ms.to_string().into_bytes()];
+        let mut args = trace_args(at);
+        args.extend([expected.to_vec(), record, ttl_ms.to_string().into_bytes()]);
         let keys = vec![key.clone()];
         let request = Request::Script { script: &REPLACE, keys, args };
         match *self.route.send(key.slot, request, by).await? {
@@ -369,7 +362,7 @@ impl Direct {
 }
 
 /// The verb that the core applies to what a script replied: all but a check return the states as they are after it.
-pub(crate) fn answered_as(verb: Verb) -> Verb {
+fn answered_as(verb: Verb) -> Verb {
     if verb == Verb::Check { verb } else { Verb::Peek }
 }
 
@@ -383,7 +376,12 @@ pub(crate) fn answer_keys(verb: Verb, keys: &[KeyCharge], found: &mut [Found]) -
     answer_all(answered_as(verb), &mut questions)
 }
 
-pub(crate) fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
+/// The arguments that every script starts with.
+pub(crate) fn trace_args(at: Option<Timestamp>) -> Vec<Vec<u8>> {
+    TraceTime::args(trace(at).as_ref()).map(|arg| arg.as_bytes().to_vec()).into()
+}
+
+fn trace(at: Option<Timestamp>) -> Option<TraceTime> {
     let now_us = at.map(|at| (at.as_nanos() / 1_000).to_string());
     now_us.map(|now_us| TraceTime { now_us, ttl_ms: REHEARSAL_MS })
 }

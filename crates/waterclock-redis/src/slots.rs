@@ -19,15 +19,12 @@ impl Direct {
         call: Call<'_>,
     ) -> Result<Vec<Found>, StoreError> {
         let Call { keys, at, .. } = call;
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_by_key(|key| keys[*key].record.slot);
-        let same_slot = |a: &usize, b: &usize| keys[*a].record.slot == keys[*b].record.slot;
         let mut found: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
         let mut taken: Vec<Taken> = Vec::new();
         let mut is_refused = false;
-        for group in order.chunk_by(same_slot) {
-            for (action, part) in parts(verb, is_refused, keys, group) {
-                let part_keys: Vec<KeyCharge> = part.iter().map(|key| keys[*key].clone()).collect();
+        for slot in slots(keys) {
+            for (action, part) in parts(verb, is_refused, keys, &slot) {
+                let part_keys = some(keys, &part);
                 let results = match self.run(Call { action, keys: &part_keys, ..call }).await {
                     Ok(results) => results,
                     Err(error) => {
@@ -73,6 +70,19 @@ impl Direct {
     }
 }
 
+/// Which keys are in the same slot, in the order of slots.
+pub(crate) fn slots(keys: &[KeyCharge]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|key| keys[*key].record.slot);
+    let same_slot = |a: &usize, b: &usize| keys[*a].record.slot == keys[*b].record.slot;
+    order.chunk_by(same_slot).map(<[usize]>::to_vec).collect()
+}
+
+/// Some of the keys.
+pub(crate) fn some(keys: &[KeyCharge], which: &[usize]) -> Vec<KeyCharge> {
+    which.iter().map(|key| keys[*key].clone()).collect()
+}
+
 /// What was charged in the hope that all other slots admit, too.
 struct Taken {
     key: KeyCharge,
@@ -87,7 +97,7 @@ impl Taken {
 }
 
 /// Whether a charge is made whatever becomes of the others.
-pub(crate) fn always_records(key: &KeyCharge) -> bool {
+fn always_records(key: &KeyCharge) -> bool {
     key.entry.policy.is_shadow() || key.entry.policy.mode() == Mode::CountRefusals
 }
 
@@ -114,8 +124,6 @@ pub(crate) fn parts(
 
 /// Whether a policy that can refuse did.
 fn refuses(keys: &[KeyCharge], found: &[Found]) -> bool {
-    let mut states: Vec<Found> =
-        found.iter().map(|found| Found { state: found.state.clone(), marks: None }).collect();
-    let answers = answer_keys(Verb::Check, keys, &mut states);
+    let answers = answer_keys(Verb::Check, keys, &mut found.to_vec());
     answers.iter().any(|answer| !answer.decision.is_allowed())
 }

@@ -6,7 +6,7 @@ use redis::{Cmd, Pipeline, RedisError, ServerError, ServerErrorKind, Value};
 use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, StoreError};
 
-use super::{Delivery, Link, LinkSettings, Pending, Request};
+use super::{Delivery, Link, LinkSettings, Pending, Request, TraceTime};
 use crate::address::address_of;
 use crate::keyspace::{RecordKey, Tag};
 use crate::script::{Algorithms, Kind, SHORT, Script};
@@ -241,8 +241,7 @@ impl Command {
         keys().for_each(|key| _ = cmd.arg(&*key.bytes));
         match self.pending.first().map(|first| &first.request) {
             Some(Request::Short { at, .. } | Request::Check { at, .. }) => {
-                let at = at.as_ref();
-                cmd.arg(at.map_or("", |at| &at.now_us)).arg(at.map_or("", |at| at.ttl_ms));
+                TraceTime::args(at.as_ref()).iter().for_each(|arg| _ = cmd.arg(arg));
             }
             Some(Request::Script { args, .. }) => args.iter().for_each(|arg| _ = cmd.arg(&**arg)),
             None => {}

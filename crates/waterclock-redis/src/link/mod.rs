@@ -96,6 +96,13 @@ pub(crate) struct TraceTime {
     pub(crate) ttl_ms: &'static str,
 }
 
+impl TraceTime {
+    /// What `now.lua` reads: nothing for the server's own clock.
+    pub(crate) fn args(trace: Option<&Self>) -> [&str; 2] {
+        trace.map_or(["", ""], |trace| [&trace.now_us, trace.ttl_ms])
+    }
+}
+
 /// How a request is sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivery {

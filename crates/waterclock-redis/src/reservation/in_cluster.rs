@@ -16,7 +16,7 @@ use crate::call::{Action, Call, Found, KeyCharge, OtherScript, Reply, foreign};
 use crate::direct::Direct;
 use crate::keyspace::RecordKey;
 use crate::script::Kind;
-use crate::slots::parts;
+use crate::slots::{parts, slots, some};
 
 /// The reservation is pending: another caller is making it, or crashed.
 pub(super) fn unfinished(id: &str) -> StoreError {
@@ -126,19 +126,19 @@ impl Direct {
         for (n, slot) in slots.iter().enumerate() {
             if is_refused {
                 for (action, part) in parts(Verb::Check, true, &wanted.keys, slot) {
-                    let keys = of(&wanted.keys, &part);
+                    let keys = some(&wanted.keys, &part);
                     let states = self.run(Call { action, keys: &keys, at, by }).await;
                     let states = states.map_err(StoreError::after_sending)?;
                     part.into_iter().zip(states).for_each(|(key, state)| found[key] = Some(state));
                 }
                 continue;
             }
-            let keys = of(&wanted.keys, slot);
+            let keys = some(&wanted.keys, slot);
             let part = wanted.part(slot);
             let reply = self.hold_in_slot(at, &part, note, now, slots.len() > 1, by).await;
             match reply {
                 Ok(Reply::Found(states)) => {
-                    let (answers, units) = part.hold(&mut copies(&states));
+                    let (answers, units) = part.hold(&mut states.clone());
                     // A part of what is asked for is not held if other slots have to hold theirs.
                     let is_whole = answers.iter().all(|answer| answer.decision.is_allowed());
                     match units.filter(|_| slots.len() == 1 || is_whole) {
@@ -208,7 +208,7 @@ impl Direct {
     ) {
         let (this, id, expires_at) = (self.clone(), wanted.id.clone(), note.expires_at);
         let slots: Vec<Vec<KeyCharge>> =
-            slots(&wanted.keys)[..first].iter().map(|slot| of(&wanted.keys, slot)).collect();
+            slots(&wanted.keys)[..first].iter().map(|slot| some(&wanted.keys, slot)).collect();
         let undo = tokio::spawn(async move {
             for keys in slots {
                 let by = Instant::now() + this.deadline;
@@ -248,7 +248,7 @@ impl Direct {
             }
         };
         for slot in slots(keys) {
-            let keys = of(keys, &slot);
+            let keys = some(keys, &slot);
             let held: Vec<&ReservedUnits> = slot.iter().map(|key| &held[*key]).collect();
             let call = Call { action: Action::Apply(Verb::Debit), keys: &keys, at, by };
             let finish = OtherScript {
@@ -268,20 +268,4 @@ impl Direct {
 /// How long the record of a reservation is kept from now on.
 fn left_ms(note: &Note, now: Timestamp) -> u64 {
     u64::try_from((note.expires_at.since(now) + GRACE).as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Which keys are in the same slot, in the order of slots.
-fn slots(keys: &[KeyCharge]) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..keys.len()).collect();
-    order.sort_by_key(|key| keys[*key].record.slot);
-    let same_slot = |a: &usize, b: &usize| keys[*a].record.slot == keys[*b].record.slot;
-    order.chunk_by(same_slot).map(<[usize]>::to_vec).collect()
-}
-
-fn of(keys: &[KeyCharge], which: &[usize]) -> Vec<KeyCharge> {
-    which.iter().map(|key| keys[*key].clone()).collect()
-}
-
-fn copies(found: &[Found]) -> Vec<Found> {
-    found.iter().map(|found| Found { state: found.state.clone(), marks: None }).collect()
 }

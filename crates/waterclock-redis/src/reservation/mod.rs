@@ -21,14 +21,15 @@ use waterclock::{
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{
-    Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace,
+    Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace_args,
 };
 use crate::direct::{Direct, spread};
 use crate::keyspace::RecordKey;
 use crate::link::Request;
 use crate::policies::Entry;
 use crate::script::{Kind, LOOK};
-use crate::shape::NUMBER;
+use crate::shape::putting;
+use crate::slots::some;
 use crate::state::{Question, answer_held, hold_all};
 use note::{HeldUnits, Note};
 
@@ -59,7 +60,7 @@ impl Wanted {
 
     /// The same for some of its keys.
     fn part(&self, which: &[usize]) -> Self {
-        let keys = which.iter().map(|key| self.keys[*key].clone()).collect();
+        let keys = some(&self.keys, which);
         let (id, key, key_of) = (self.id.clone(), self.key.clone(), Vec::new());
         Self { id, key, keys, key_of, note: self.note.clone(), ttl: self.ttl }
     }
@@ -67,7 +68,7 @@ impl Wanted {
     /// For how long it is held, as a script about policies reads it.
     fn held_us(&self) -> Vec<u8> {
         let micros = u64::try_from(self.ttl.as_micros()).unwrap_or(u64::MAX);
-        micros.to_be_bytes()[8 - NUMBER..].to_vec()
+        putting(Vec::new(), micros)
     }
 
     fn reserved(&self, answers: &[Answer]) -> Reserved {
@@ -288,10 +289,7 @@ impl Direct {
         pending: Vec<Vec<u8>>,
         by: Instant,
     ) -> Result<(Timestamp, Option<Vec<u8>>), StoreError> {
-        let trace = trace(at);
-        let (now, net) = trace.as_ref().map_or(("", ""), |trace| (&trace.now_us, trace.ttl_ms));
-        let mut args = vec![now.as_bytes().to_vec(), net.as_bytes().to_vec()];
-        args.extend(pending);
+        let args = [trace_args(at), pending].concat();
         let request = Request::Script { script: &LOOK, keys: vec![key.clone()], args };
         match &*self.route.send(key.slot, request, by).await? {
             [Value::Int(now), known] => Ok((instant(*now)?, bytes(known)?)),

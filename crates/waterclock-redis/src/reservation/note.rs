@@ -9,7 +9,7 @@ use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
 use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
-use crate::shape::NUMBER;
+use crate::shape::{NUMBER, put};
 
 /// What a script writes for a limit that holds nothing.
 const NOTHING: u64 = 1 << 54;
@@ -84,7 +84,7 @@ impl Note {
         let mut bytes = Vec::new();
         let head = [self.expires_at.as_nanos() / 1_000, numbers.len() as u64];
         for number in head.iter().chain(&numbers) {
-            bytes.extend_from_slice(&number.to_be_bytes()[8 - NUMBER..]);
+            put(&mut bytes, *number);
         }
         bytes.extend(self.about());
         bytes

@@ -1,17 +1,11 @@
-#!lua
--- What every script about policies starts with. Integers only, each below 2^53; time in microseconds.
+
+-- What every script about policies goes on with. Integers only, each below 2^53; time in microseconds.
 
 local EXACT = 9007199254740992 -- 2^53
 local NOT_OURS = 'WATERCLOCK a record that is not ours'
 local call, fmod, min, max = redis.call, math.fmod, math.min, math.max
 local pack, unpack_at, sub = struct.pack, struct.unpack, string.sub
 
--- Trace time where the caller passes it, and then a time to live that is only a safety net.
-local now, net = tonumber(ARGV[1]), tonumber(ARGV[2])
-if not now then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
 local cursor, keys = 2, 0
 local function text() cursor = cursor + 1 return ARGV[cursor] end
 -- Until when what is charged is held, if it is.

@@ -1,12 +1,6 @@
-#!lua
+
 -- What is known of a reservation. If nothing is and the caller wants it to be, that it is about to be
--- made. ARGV: trace time or nothing, and with it a time to live that is only a safety net; for how long it
--- is held, its time to live, and what only the caller reads.
-local now, net = tonumber(ARGV[1]), ARGV[2] ~= '' and ARGV[2]
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
+-- made. ARGV: for how long it is held, its time to live, and what only the caller reads.
 local known = redis.call('GET', KEYS[1])
 if known and now >= struct.unpack('>I7', known) then known = false end
 if not known and ARGV[3] then

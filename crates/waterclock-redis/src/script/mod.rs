@@ -25,19 +25,19 @@ impl Script {
 }
 
 macro_rules! fixed {
-    ($file:literal) => {
-        LazyLock::new(|| Script::new(include_str!($file)))
+    ($($file:literal),*) => {
+        LazyLock::new(|| Script::new(concat!($(include_str!($file)),*)))
     };
 }
 
 /// Many checks of single whole-microsecond gcra limits.
-pub(crate) static SHORT: LazyLock<Script> = fixed!("short.lua");
+pub(crate) static SHORT: LazyLock<Script> = fixed!("now.lua", "short.lua");
 /// What is known of a reservation.
-pub(crate) static LOOK: LazyLock<Script> = fixed!("look.lua");
+pub(crate) static LOOK: LazyLock<Script> = fixed!("now.lua", "look.lua");
 /// One reservation in another's place.
-pub(crate) static REPLACE: LazyLock<Script> = fixed!("replace.lua");
+pub(crate) static REPLACE: LazyLock<Script> = fixed!("now.lua", "replace.lua");
 /// Removes records.
-pub(crate) static RESET: LazyLock<Script> = fixed!("reset.lua");
+pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 /// The tag of a policy's definition.
 pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
 /// A definition of a policy, by its tag.
@@ -121,7 +121,7 @@ impl Kind {
     }
 
     fn source(self, algorithms: Algorithms) -> String {
-        let mut source = include_str!("base.lua").to_owned();
+        let mut source = concat!(include_str!("now.lua"), include_str!("base.lua")).to_owned();
         if algorithms.any(b"gsqer") {
             source.push_str(include_str!("muldiv.lua"));
         }

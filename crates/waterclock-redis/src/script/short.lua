@@ -1,17 +1,11 @@
-#!lua
+
 -- Many independent checks of policies that are one whole-microsecond gcra limit: most are. The
 -- record is one integer, the instant at which the key is full again, and three digits that say by which
 -- definition it was written; where that is further off than a full bucket, because units were debited, the
 -- instant of the last write stands behind it.
--- ARGV: trace time or nothing, and with it a time to live that is only a safety net; then for each
--- run of KEYS the time its cost takes, the depth of a full bucket, the three digits, and its length.
+-- ARGV: for each run of KEYS the time its cost takes, the depth of a full bucket, the three digits, and its length.
 -- Replies the instant and what was found under each key; the numbers of a decision follow from that. A record
 -- that another definition wrote is replied in an array, undecided.
-local now, net = tonumber(ARGV[1]), tonumber(ARGV[2])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
 local call, pcall = redis.call, redis.pcall
 local ceil, match, format = math.ceil, string.match, string.format
 local reply, at = {now}, 0

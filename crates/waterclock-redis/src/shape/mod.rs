@@ -36,6 +36,8 @@ pub(crate) struct Shape {
     mode: Mode,
     shadow: bool,
     tag: Tag,
+    /// The algorithms that a script about this policy needs.
+    algorithms: Algorithms,
     /// What the scripts read before anything else.
     spec: Vec<u8>,
 }
@@ -101,7 +103,10 @@ impl Shape {
             calendars.fold(policy.definition(), |text, calendar| format!("{text}# {calendar:?}\n"));
         let (mode, shadow) = (policy.mode(), policy.is_shadow());
         let tag = Tag::preferred(&definition);
-        let mut shape = Self { limits, definition, mode, shadow, tag, spec: Vec::new() };
+        let gaps = limits.iter().filter(|limit| limit.gap_us > 0).map(|_| b'm');
+        let algorithms = Algorithms::of(limits.iter().map(LimitShape::code).chain(gaps));
+        let spec = Vec::new();
+        let mut shape = Self { limits, definition, mode, shadow, tag, algorithms, spec };
         if shape.plain().is_none() {
             shape.limits.iter_mut().for_each(LimitShape::date);
         }
@@ -199,8 +204,7 @@ impl Shape {
 
     /// The algorithms that a script about this policy needs.
     pub(crate) fn algorithms(&self) -> Algorithms {
-        let gaps = self.limits.iter().filter(|limit| limit.gap_us > 0).map(|_| b'm');
-        Algorithms::of(self.limits.iter().map(LimitShape::code).chain(gaps))
+        self.algorithms
     }
 
     pub(crate) fn keeps_logs(&self) -> bool {
@@ -231,11 +235,11 @@ impl Shape {
 }
 
 /// Adds a number as the scripts read it.
-fn put(bytes: &mut Vec<u8>, number: u64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[8 - NUMBER..]);
 }
 
-fn putting(mut bytes: Vec<u8>, number: u64) -> Vec<u8> {
+pub(crate) fn putting(mut bytes: Vec<u8>, number: u64) -> Vec<u8> {
     put(&mut bytes, number);
     bytes
 }

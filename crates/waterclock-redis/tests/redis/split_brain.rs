@@ -41,7 +41,7 @@ fn cut_off(proxies: &[Proxy]) {
     proxies.iter().for_each(Proxy::drop_all);
 }
 
-/// The client is told of the failover, and leaves. From isolation to failover it alone decides, on the old primary: that
+/// The sentinels tell the client of the failover, and it leaves. From isolation to failover it alone decides, on the old primary: that
 /// is lost, one capacity at most. Both are used together for at most the second between two polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_was_replaced_is_left() {

@@ -106,12 +106,7 @@ pub(super) fn commit<'t>(
     replies: &Replies,
 ) -> Result<Next<'t>, ErrorReply> {
     let cost = parse_cost(command.get(2).unwrap_or_default())?;
-    let (id, mut reply) = (reservation_id(command)?, replies.another());
-    Ok(Next::wait_alone(async move {
-        engine.settle(id, Settlement::Commit(&[cost])).await?;
-        reply.simple("OK");
-        Ok(reply)
-    }))
+    settle(engine, command, Some(cost), replies)
 }
 
 /// `RL.CANCEL id`.
@@ -120,9 +115,23 @@ pub(super) fn cancel<'t>(
     command: Command<'t, '_>,
     replies: &Replies,
 ) -> Result<Next<'t>, ErrorReply> {
+    settle(engine, command, None, replies)
+}
+
+/// Commits a cost, or cancels.
+fn settle<'t>(
+    engine: &'t Engine,
+    command: Command<'t, '_>,
+    cost: Option<Cost>,
+    replies: &Replies,
+) -> Result<Next<'t>, ErrorReply> {
     let (id, mut reply) = (reservation_id(command)?, replies.another());
     Ok(Next::wait_alone(async move {
-        engine.settle(id, Settlement::Cancel).await?;
+        let with = match &cost {
+            Some(cost) => Settlement::Commit(std::slice::from_ref(cost)),
+            None => Settlement::Cancel,
+        };
+        engine.settle(id, with).await?;
         reply.simple("OK");
         Ok(reply)
     }))
