@@ -9,6 +9,7 @@ use waterclock::{
     Serving,
 };
 
+use super::duration::Micros;
 use super::error::{Fault, Invalid};
 use super::limit::{accept_name as accept_tier_name, read_list};
 use super::schema::{Key, Shape, UNITS};
@@ -47,6 +48,11 @@ pub(crate) const KEYS: &[Key] = &[
         "What happens while the store is unreachable.",
     )
     .default("\"local\""),
+    Key::new(
+        "local_for",
+        Shape::Duration,
+        "For how long `on_store_error = \"local\"` serves in one outage, before it denies; without it, always.",
+    ),
     Key::new("factor", Shape::Factor, "2: twice as strict, 0.5: half as strict, 0: no limit.")
         .default("1"),
     Key::new(
@@ -246,6 +252,14 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
     }
     let on_store_error = table.verified("on_store_error", Field::word);
     let on_store_error = on_store_error.and_then(OnStoreError::parse).unwrap_or_default();
+    let local_for = table.verified("local_for", Field::micros).map(Micros::duration);
+    if local_for.is_some() && on_store_error != OnStoreError::Local {
+        let choice = on_store_error.name();
+        let message = format!(
+            "`local_for` belongs to `on_store_error = \"local\"`, which is {choice:?} here; remove one of them"
+        );
+        table.fault_at(at("local_for"), message);
+    }
     name.map(|()| PolicyConfig {
         scope,
         key: table.texts("key"),
@@ -253,7 +267,7 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
             .verified("headers", Field::word)
             .and_then(HeaderStyle::parse)
             .unwrap_or_default(),
-        serving: Serving::new(on_store_error).with_lease(lease),
+        serving: Serving::new(on_store_error).with_local_for(local_for).with_lease(lease),
         factor,
         tiers,
         exempt,

@@ -69,6 +69,11 @@ overrides = { a = ["1/x"] }
 limits = ["1/s"]
 lease = { size = 1 }
 => 3:9: `lease` needs `ttl`, such as "1s"
+[policies.p]
+limits = ["1/s"]
+on_store_error = "deny"
+local_for = "30s"
+=> 4:13: `local_for` belongs to `on_store_error = "local"`, which is "deny" here; remove one of them
 [store]
 url = "mysql://x"
 => 2:7: `url` must be "memory:", or begin with redis://, rediss://, redis-cluster:// or redis-sentinel://; found "mysql://x"

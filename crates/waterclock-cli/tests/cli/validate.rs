@@ -24,6 +24,7 @@ fn the_sample_of_the_manual() {
     assert!(!run.stderr.contains("not applied"), "{}", run.stderr);
     let json = place.run(&["validate", "--json"]).json();
     let expected = json!({ "mode": "binary", "key": ["client_ip", "user"], "exempt": ["10.0.0.0/8"],
+      "local_for_us": 30_000_000,
       "overrides": { "alice": { "limits": [
         { "name": "gcra", "algorithm": "gcra", "limit": 100, "per_us": 1_000_000, "capacity": 100 },
     ]}}, "limits": [
@@ -52,6 +53,9 @@ exempt = ["vip", "10.0.0.0/8"]
 block = ["eve"]
 overrides = { zoe = ["4/s"], alice = [{ name = "own", algorithm = "fixed-window", limit = 5, per = "1h" }] }
 [policies.abe]
+limits = ["9/s"]
+[policies.bob]
+local_for = "30s"
 limits = ["9/s"]
 [[rules]]
 domain = "edge"
@@ -94,6 +98,10 @@ refuse = true
         json!([{ "name": "own", "algorithm": "fixed-window", "limit": 5, "per_us": 3_600_000_000u64 }])
     );
     assert!(zed["overrides"]["zoe"]["limits"][0].is_object());
+    assert_eq!(json["policies"]["bob"]["local_for_us"], json!(30_000_000));
+    let text = place.run(&["validate"]).stdout;
+    let sentence = "While the store is unreachable, each node serves its share for 30 s; then every check is an error.";
+    assert!(text.contains(sentence), "{text}");
     let abe = &json["policies"]["abe"];
     assert_eq!(abe.as_object().unwrap().keys().collect::<Vec<_>>(), ["limits", "mode"]);
     assert_eq!(

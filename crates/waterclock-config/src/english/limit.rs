@@ -246,7 +246,7 @@ pub(super) fn surprise(limit: &Limit) -> Option<String> {
     words(limit).surprise
 }
 
-fn in_words(time: Duration) -> String {
+pub(super) fn in_words(time: Duration) -> String {
     Micros::from(time).in_words()
 }
 

@@ -2,7 +2,7 @@
 
 use waterclock::{HeaderStyle, Limit, Mode, OnStoreError};
 
-use super::limit::{bound, sentence};
+use super::limit::{bound, in_words, sentence};
 use crate::{Pattern, PolicyConfig, RuleConfig, Then, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
@@ -83,6 +83,12 @@ fn opening(policy: &PolicyConfig) -> String {
         OnStoreError::Deny => " While the store is unreachable, every check is an error.",
         _ => "",
     });
+    if let Some(local_for) = policy.serving.local_for {
+        opening.push_str(&format!(
+            " While the store is unreachable, each node serves its share for {}; then every check is an error.",
+            in_words(local_for)
+        ));
+    }
     if !policy.factor.is_zero() && !policy.factor.is_one() {
         opening.push_str(&format!(
             " Its limits are those of the file, scaled by factor {}.",
@@ -118,7 +124,7 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
         Then::Unlimited => "are not limited.".to_owned(),
         Then::Refuse => "are always refused.".to_owned(),
         Then::Policy(name) => {
-            format!("go to policy {name}, {}.", in_words(&budgets(rule, name, policies)))
+            format!("go to policy {name}, {}.", one_for_each(&budgets(rule, name, policies)))
         }
     };
     let name = rule.name.as_ref().map_or_else(String::new, |name| format!(" Its name is {name}."));
@@ -131,7 +137,7 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
     format!("{descriptors} {what}{name}{replaces}")
 }
 
-fn in_words(names: &[&str]) -> String {
+fn one_for_each(names: &[&str]) -> String {
     match names {
         [] => "with one budget for all of them".to_owned(),
         names => format!("one budget for each {}", names.join(" and ")),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::local::LocalShare;
+use super::outage::Outage;
 use super::{Breaker, Fallback, Serving, Shared};
 use crate::clock::MonotonicClock;
 use crate::store::{Failure, StoreError};
@@ -63,6 +64,7 @@ impl<S> FallbackBuilder<S> {
             breaker: self.silence.map(Breaker::new),
             clock: MonotonicClock::default(),
             local: LocalShare::new(self.nodes),
+            outage: Outage::default(),
             policies: RwLock::default(),
             serving: self.serving,
             is_reconciling: AtomicBool::new(false),

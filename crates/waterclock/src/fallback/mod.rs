@@ -3,6 +3,7 @@
 mod breaker;
 mod builder;
 mod local;
+mod outage;
 mod reconcile;
 mod serving;
 #[cfg(all(test, not(shuttle)))]
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock_core::store::Migration;
-use waterclock_core::{Cost, Policy};
+use waterclock_core::{Cost, Policy, Timestamp};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
@@ -25,6 +26,7 @@ use crate::store::{
 pub use breaker::{Breaker, Permit};
 pub use builder::FallbackBuilder;
 use local::LocalShare;
+use outage::Outage;
 pub use serving::{Lease, OnStoreError, Serving};
 
 /// How long a store may be silent before its breaker opens, by default.
@@ -49,7 +51,10 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// - A [`Breaker`] stops calls to a store that fails, and lets one caller try it after each pause. A store with a
 ///   breaker per server, as Redis has, is built [`without_breaker`](FallbackBuilder::without_breaker).
 /// - While there is no answer, each policy's [`OnStoreError`] decides; for a check over several policies the
-///   strictest one does (`deny`, then `local`, then `allow`).
+///   strictest one does (`deny`, then `local`, then `allow`). With [`Serving::local_for`], `local` becomes `deny` when
+///   an outage has lasted that long: then k of N nodes that are cut off admit, beyond the limit, at most what their
+///   shares admit in that time (of a bucket, k/N · (capacity + rate · `local_for`)), however long the outage lasts.
+///   An outage is over when the store has answered for a minute without a failure.
 /// - Units that were admitted locally are charged to the store when it is back ([`reconcile`](Self::reconcile)),
 ///   as far as it has room for them.
 ///
@@ -86,6 +91,7 @@ struct Shared<S> {
     breaker: Option<Breaker>,
     clock: MonotonicClock,
     local: LocalShare,
+    outage: Outage,
     policies: RwLock<HashMap<Box<str>, Known>>,
     /// For policies that are set without one.
     serving: Serving,
@@ -97,9 +103,18 @@ struct Shared<S> {
 #[derive(Clone)]
 struct Known {
     policy: Arc<Policy>,
-    on_store_error: OnStoreError,
+    serving: Serving,
     /// The policy that this one is a variant of.
     of: Option<Box<str>>,
+}
+
+impl Known {
+    /// When the local share ends in an outage that began then.
+    fn local_until(&self, began: Timestamp) -> Option<Timestamp> {
+        let Serving { on_store_error, local_for, .. } = self.serving;
+        let is_local = on_store_error == OnStoreError::Local;
+        local_for.filter(|_| is_local).map(|local_for| began.after(local_for))
+    }
 }
 
 impl<S> Fallback<S> {
@@ -120,11 +135,11 @@ impl<S> Fallback<S> {
         let share = self.shared.local.share_of(policy)?;
         self.shared.local.set_policy(share).await?;
         let known = self.shared.policies.read().get(policy.name()).cloned();
-        let (on_store_error, of) = match known {
-            Some(known) => (known.on_store_error, known.of),
-            None => (self.shared.serving.on_store_error, None),
+        let (serving, of) = match known {
+            Some(known) => (known.serving, known.of),
+            None => (self.shared.serving, None),
         };
-        self.shared.know(policy, on_store_error, of);
+        self.shared.know(policy, serving, of);
         Ok(())
     }
 
@@ -139,8 +154,8 @@ impl<S> Fallback<S> {
 }
 
 impl<S> Shared<S> {
-    fn know(&self, policy: &Policy, on_store_error: OnStoreError, of: Option<Box<str>>) {
-        let known = Known { policy: Arc::new(policy.clone()), on_store_error, of };
+    fn know(&self, policy: &Policy, serving: Serving, of: Option<Box<str>>) {
+        let known = Known { policy: Arc::new(policy.clone()), serving, of };
         self.policies.write().insert(policy.name().into(), known);
     }
 
@@ -201,18 +216,27 @@ impl<S> Shared<S> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
+        if !matches!(error, StoreError::Failed { .. }) {
+            return Err(error);
+        }
+        let began = self.outage.failed(self.clock.now());
         // A refund or reset made only here would leave the store charged.
-        let is_final = !matches!(error, StoreError::Failed { .. });
-        if is_final || matches!(verb, Verb::Refund | Verb::Reset) {
+        if matches!(verb, Verb::Refund | Verb::Reset) {
             return Err(error);
         }
         let known = self.known(charges)?;
-        let any = |choice| known.iter().any(|known| known.on_store_error == choice);
-        if any(OnStoreError::Deny) {
+        let any = |choice| known.iter().any(|known| known.serving.on_store_error == choice);
+        let local_until = known.iter().filter_map(|known| known.local_until(began)).min();
+        let is_too_late = || local_until.is_some_and(|until| self.clock.now() >= until);
+        if any(OnStoreError::Deny) || is_too_late() {
             return Err(error);
         }
         if any(OnStoreError::Local) {
             let answers = self.local.apply(verb, charges).await?;
+            // It was in time, but perhaps not when the share decided. Charged all the same: that errs on the safe side.
+            if is_too_late() {
+                return Err(error);
+            }
             if verb == Verb::Debit && !error.may_have_charged() {
                 self.local.note_debits(charges);
             }
@@ -242,6 +266,13 @@ impl<S: Store + 'static> Fallback<S> {
         called
     }
 
+    /// Notes that the store answers. While another of its servers does not, it may have answered for that one only.
+    fn note_answer(&self) {
+        if self.shared.outage.is_failing() && !self.is_degraded() {
+            self.shared.outage.answered(self.shared.clock.now());
+        }
+    }
+
     /// Calls the store and passes on its answers, or falls back.
     async fn answer<'s, F>(
         &'s self,
@@ -259,6 +290,7 @@ impl<S: Store + 'static> Fallback<S> {
             Ok(answers) => {
                 // Refusals and leases are answered from memory: they do not prove that the store is back.
                 if answers.iter().any(|answer| answer.source == Source::Authoritative) {
+                    self.note_answer();
                     self.reconcile_soon();
                 }
                 Ok(answers)
@@ -278,7 +310,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
         self.shared.store.set_policy_as(policy.clone(), serving).await?;
         self.shared.local.set_policy(share).await?;
         let of = self.shared.policies.read().get(policy.name()).and_then(|known| known.of.clone());
-        self.shared.know(&policy, serving.on_store_error, of);
+        self.shared.know(&policy, serving, of);
         Ok(())
     }
 
@@ -292,11 +324,11 @@ impl<S: Store + 'static> Store for Fallback<S> {
         self.shared.store.set_variant(of, policy.clone(), migration).await?;
         self.shared.local.set_variant(of, share, migration).await?;
         let base = self.shared.policies.read().get(of).cloned();
-        let (base_name, on_store_error) = match base {
-            Some(base) => (base.of.unwrap_or_else(|| of.into()), base.on_store_error),
-            None => (of.into(), self.shared.serving.on_store_error),
+        let (base_name, serving) = match base {
+            Some(base) => (base.of.unwrap_or_else(|| of.into()), base.serving),
+            None => (of.into(), self.shared.serving),
         };
-        self.shared.know(&policy, on_store_error, Some(base_name));
+        self.shared.know(&policy, serving, Some(base_name));
         Ok(())
     }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 pub struct Serving {
     /// What happens while the store is unreachable.
     pub on_store_error: OnStoreError,
+    /// For how long [`OnStoreError::Local`] serves in one outage; afterwards it is [`OnStoreError::Deny`]. Without it,
+    /// for as long as the outage lasts.
+    pub local_for: Option<Duration>,
     /// Lease mode, for policies with hot keys; a store that has no leases ignores it.
     pub lease: Option<Lease>,
 }
@@ -14,7 +17,13 @@ impl Serving {
     /// Served like this while the store is unreachable, without leases.
     #[must_use]
     pub const fn new(on_store_error: OnStoreError) -> Self {
-        Self { on_store_error, lease: None }
+        Self { on_store_error, local_for: None, lease: None }
+    }
+
+    /// The same, but local for so long at most; see [`local_for`](Self::local_for).
+    #[must_use]
+    pub const fn with_local_for(self, local_for: Option<Duration>) -> Self {
+        Self { local_for, ..self }
     }
 
     /// The same with leases, or without.

@@ -117,6 +117,54 @@ async fn the_strictest_policy_of_a_check_decides() {
     assert_eq!(source(&["p", "local", "deny"]).await, None);
 }
 
+/// Ten units a day, and a local share for so long.
+async fn scene_for(local_for: Duration) -> (Flaky, Fallback<Flaky>) {
+    let (flaky, store) = scene(OnStoreError::Local).await;
+    let serving = Serving::default().with_local_for(Some(local_for));
+    let policy = Policy::new("p", [Limit::per_day(10)]).unwrap();
+    store.set_policy_as(policy, serving).await.unwrap();
+    (flaky, store)
+}
+
+#[tokio::test]
+async fn the_local_share_ends_with_its_time() {
+    let (flaky, store) = scene_for(Duration::from_millis(300)).await;
+    flaky.fail(failed(Failure::OutOfMemory));
+    let start = store.shared.clock.now();
+    let mut admitted = 0;
+    let refused = loop {
+        match apply(&store, Verb::Check, 1).await {
+            Ok(answer) => admitted += answer.decision.granted(),
+            Err(error) => break error,
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(refused.failure(), Some(Failure::OutOfMemory));
+    assert!(store.shared.clock.now().since(start) >= Duration::from_millis(300));
+    assert!((1..=10).contains(&admitted), "{admitted}");
+    // A store that answers now and then grants no second share: neither after a success, nor by a reload.
+    flaky.heal();
+    assert_eq!(apply(&store, Verb::Check, 1).await.unwrap().source, Source::Authoritative);
+    let policy = Policy::new("p", [Limit::per_day(10)]).unwrap();
+    let serving = Serving::default().with_local_for(Some(Duration::from_millis(300)));
+    store.set_policy_as(policy, serving).await.unwrap();
+    flaky.fail(failed(Failure::OutOfMemory));
+    for verb in [Verb::Check, Verb::Peek, Verb::Debit] {
+        assert!(apply(&store, verb, 1).await.is_err(), "{verb:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_shortest_share_of_a_check_decides() {
+    let (flaky, store) = scene_for(Duration::ZERO).await;
+    store.set_policy(Policy::new("longer", [Limit::per_day(10)]).unwrap()).await.unwrap();
+    flaky.fail(failed(Failure::OutOfMemory));
+    let both = [Charge::new("longer", b"k", 1), Charge::new("p", b"k", 1)];
+    assert!(store.apply(Verb::Check, &both).await.is_err());
+    let answers = store.apply(Verb::Check, &both[..1]).await.unwrap();
+    assert_eq!(answers[0].decision.remaining(), Some(9), "nothing was charged before");
+}
+
 /// Which failures certainly charged nothing: only their debits are charged to the store later.
 #[tokio::test]
 async fn debits_reach_the_store_later_if_they_certainly_had_not() {

@@ -40,6 +40,9 @@ fn describe(policy: &ActivePolicy) -> serde_json::Value {
     description["key"] = value!(config.key);
     description["headers"] = value!(config.headers.name());
     description["on_store_error"] = value!(config.serving.on_store_error.name());
+    if let Some(local_for) = config.serving.local_for {
+        description["local_for_us"] = value!(local_for.as_micros());
+    }
     description
 }
 
