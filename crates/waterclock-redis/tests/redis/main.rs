@@ -15,6 +15,7 @@ mod lease;
 mod long_logs;
 mod oracle;
 mod parity;
+mod partitions;
 mod planted;
 mod reservations;
 mod restart;

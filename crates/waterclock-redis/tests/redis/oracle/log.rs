@@ -54,6 +54,11 @@ impl Log {
         Self { start: Instant::now(), calls: Arc::default() }
     }
 
+    /// An empty log whose instants are those of this one.
+    pub(crate) fn beside(&self) -> Self {
+        Self { start: self.start, calls: Arc::default() }
+    }
+
     /// The present instant of this log.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
