@@ -1,12 +1,17 @@
-//! Tokens with roles, kept as hashes.
+//! Tokens with roles, kept as hashes, and what happens to unknown ones.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tracing::warn;
 use waterclock::{KeyedLimiter, Limit};
 use waterclock_http::ClientIp;
+
+use crate::observe::Face;
 
 use waterclock_config::Token;
 
@@ -44,8 +49,8 @@ pub enum Attempt {
     Unknown,
     /// A known token without the role.
     Forbidden,
-    /// Too many wrong tokens from this address; this one was not compared.
-    Exhausted(Duration),
+    /// An unknown token from an address that has sent many: the same as `Unknown`, answered late.
+    Guessed,
 }
 
 /// The tokens in force.
@@ -86,45 +91,56 @@ impl Access {
     }
 }
 
-/// Counts wrong tokens by address: guessing is limited like everything else.
-#[derive(Debug)]
-pub struct Guesses {
-    wrong: KeyedLimiter<str>,
+/// Unknown tokens of one address that are answered at once, in a minute.
+const PROMPT_GUESSES: u64 = 10;
+/// How long the answer to more of them takes.
+const GUESS_DELAY: Duration = Duration::from_millis(500);
+/// How many answers are delayed at the same time; more are given at once.
+const MAX_DELAYED: usize = 256;
+/// Addresses whose unknown tokens are counted one by one; more share what is left.
+const MAX_ADDRESSES: usize = 10_000;
+
+/// Unknown tokens by address: the more of them, the later and the quieter each is answered.
+///
+/// Known tokens never get here, whatever others send from the same address.
+pub(crate) struct Guesses {
+    prompt: KeyedLimiter<str>,
+    logged: KeyedLimiter<str>,
+    delayed: Semaphore,
 }
 
 impl Default for Guesses {
     fn default() -> Guesses {
-        let wrong = KeyedLimiter::builder(Limit::per_minute(10)).max_keys(10_000).build();
-        Guesses { wrong }
+        let per_minute =
+            |many| KeyedLimiter::builder(Limit::per_minute(many)).max_keys(MAX_ADDRESSES).build();
+        Guesses {
+            prompt: per_minute(PROMPT_GUESSES),
+            logged: per_minute(1),
+            delayed: Semaphore::new(MAX_DELAYED),
+        }
     }
 }
 
 impl Guesses {
-    /// Whether a token from this address has the role.
-    pub fn attempt(
-        &self,
-        access: &Access,
-        from: IpAddr,
-        token: Option<&str>,
-        role: Role,
-    ) -> Attempt {
-        if access.is_open() && role != Role::Admin {
-            return Attempt::Granted;
-        }
+    /// Counts an unknown token. Whether the address has sent many of them.
+    pub(crate) fn count(&self, face: Face, from: IpAddr) -> bool {
         // One client may have a whole group of IPv6 addresses.
         let from = ClientIp::default().group(from).to_string();
-        // A request without a token does not count as a wrong token.
-        if token.is_some() {
-            let left = self.wrong.peek(&*from);
-            if !left.is_allowed() {
-                return Attempt::Exhausted(left.retry_after().unwrap_or_default());
-            }
+        if self.logged.check(&*from).is_allowed() {
+            warn!(
+                protocol = face.name(),
+                address = from,
+                "unknown token; more of them from this address are logged once a minute"
+            );
         }
-        let attempt = access.attempt(token, role);
-        if attempt == Attempt::Unknown && token.is_some() {
-            _ = self.wrong.check(&*from).is_allowed();
+        !self.prompt.check(&*from).is_allowed()
+    }
+
+    /// Waits before an unknown token is answered.
+    pub(crate) async fn delay(&self) {
+        if let Ok(_place) = self.delayed.try_acquire() {
+            sleep(GUESS_DELAY).await;
         }
-        attempt
     }
 }
 
@@ -180,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    fn guessing_is_limited() {
-        let (access, guesses) = (Access::new(&[token("t", "check")]), Guesses::default());
-        let attempt = |text| guesses.attempt(&access, FROM, Some(text), Role::Check);
-        assert!((0..10).all(|_| attempt("wrong") == Attempt::Unknown));
-        assert!(matches!(attempt("t"), Attempt::Exhausted(_)), "not even the right one, now");
-        assert_eq!(guesses.attempt(&access, FROM, None, Role::Check), Attempt::Unknown);
+    fn guesses_are_counted_by_address() {
+        let guesses = Guesses::default();
+        let neighbour = IpAddr::from([127, 0, 0, 2]);
+        assert!((0..PROMPT_GUESSES).all(|_| !guesses.count(Face::Http, FROM)));
+        assert!(guesses.count(Face::Resp, FROM), "one more, through any face");
+        assert!(!guesses.count(Face::Http, neighbour));
     }
 }

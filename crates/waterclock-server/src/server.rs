@@ -96,13 +96,31 @@ impl Server {
         }
     }
 
-    /// Whether a token from this address has the role. Failures are counted.
-    pub fn attempt(&self, face: Face, from: IpAddr, token: Option<&str>, role: Role) -> Attempt {
-        let attempt = self.guesses.attempt(&self.identity.load().access, from, token, role);
-        if attempt != Attempt::Granted {
-            self.engine.metrics().count_auth_failure(face);
+    /// Whether a token has the role. Failures are counted, unknown tokens by the address they came from.
+    pub fn attempt(
+        &self,
+        face: Face,
+        token: Option<&str>,
+        role: Role,
+        from: impl FnOnce() -> IpAddr,
+    ) -> Attempt {
+        let attempt = self.identity.load().access.attempt(token, role);
+        if attempt == Attempt::Granted {
+            return attempt;
+        }
+        let metrics = self.engine.metrics();
+        metrics.count_auth_failure(face);
+        // A request without a token is no guess.
+        if attempt == Attempt::Unknown && token.is_some() && self.guesses.count(face, from()) {
+            metrics.count_auth_delay(face);
+            return Attempt::Guessed;
         }
         attempt
+    }
+
+    /// Waits before [`Attempt::Guessed`] is answered.
+    pub(crate) async fn delay_guess(&self) {
+        self.guesses.delay().await;
     }
 
     /// Whether checks and reads need no token.

@@ -89,7 +89,7 @@ impl Reply {
                 StoreError::failed(Failure::Auth, reason)
             }
             (StatusCode::TOO_MANY_REQUESTS, _) => {
-                // After too many wrong tokens.
+                // Not by this server, which refuses with a decision: by a proxy before it.
                 let reason = format!("{base} rejects this client ({status}): {why}");
                 StoreError::failed(Failure::Auth, reason)
             }

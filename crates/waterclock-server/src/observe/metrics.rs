@@ -42,6 +42,7 @@ pub struct Metrics {
     connections: [Gauge; 3],
     shed: [Counter; 3],
     auth_failures: [Counter; 3],
+    auth_delays: [Counter; 3],
     /// How many configurations were put in force.
     pub generation: Gauge,
     /// 1 if the last configuration that was offered is in force.
@@ -87,6 +88,8 @@ impl Default for Metrics {
             registered(to, "shed", "Requests turned away by overload");
         let auth_failures: Family<Labels<1>, Counter> =
             registered(to, "auth_failures", "Requests without the right to ask");
+        let auth_delays: Family<Labels<1>, Counter> =
+            registered(to, "auth_delays", "Unknown tokens of addresses that sent many");
         let help = "How many configurations were put in force";
         let generation = registered(to, "config_generation", help);
         let help = "1 if the last configuration offered is in force";
@@ -108,6 +111,7 @@ impl Default for Metrics {
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
+            auth_delays: Face::ALL.map(|face| auth_delays.get_or_create(&of(face)).clone()),
             generation,
             last_reload_success,
         }
@@ -202,6 +206,11 @@ impl Metrics {
     /// Counts a request without the right to ask.
     pub fn count_auth_failure(&self, face: Face) {
         self.auth_failures[face as usize].inc();
+    }
+
+    /// Counts an unknown token whose answer is delayed.
+    pub(crate) fn count_auth_delay(&self, face: Face) {
+        self.auth_delays[face as usize].inc();
     }
 
     fn since(&self, started: Timestamp) -> Duration {

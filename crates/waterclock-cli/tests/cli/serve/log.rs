@@ -87,3 +87,21 @@ fn for_machines_every_line_is_json() {
 fn serving_has_said_nothing_else(serving: &Serving) {
     assert_eq!(serving.said(), Vec::<String>::new(), "the banner is for people");
 }
+
+/// A client with a stale token may try again and again; it must not fill the log.
+#[test]
+fn an_unknown_token_is_logged_once() {
+    let place = Place::with_config(CONFIG);
+    let environment = [("MY_TOKEN", TOKEN)];
+    let mut serving = Serving::start_with(place, &["serve", "-c", "waterclock.toml"], &environment);
+    let mut client = serving.client();
+    let line = format!("authorization: Bearer {GUESS}");
+    for _ in 0..8 {
+        assert_eq!(client.ask("POST", "/v1/check", &[&line], "{}").unwrap().status, 401);
+    }
+    serving.signal(Signal::TERM);
+    assert_eq!(serving.ended().code(), Some(0));
+    let log = serving.log();
+    let of_address = |line: &&str| line.contains("unknown token") && line.contains("127.0.0.1");
+    assert_eq!(log.lines().filter(of_address).count(), 1, "{log}");
+}

@@ -69,7 +69,7 @@ impl RateLimitService for Service {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        authorize(&self.server, &request)?;
+        authorize(&self.server, &request).await?;
         let _place = self.server.admit(Face::Grpc).ok_or_else(|| {
             Status::resource_exhausted("the server is overloaded; nothing was decided")
         })?;
@@ -87,20 +87,23 @@ impl RateLimitService for Service {
 struct Peer(IpAddr);
 
 /// Whether the bearer token of a request has the role `check`.
-fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
-    let peer = request.extensions().get::<Peer>();
-    let from = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+async fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
     let token =
         request.metadata().get("authorization").and_then(|value| bearer(value.to_str().ok()?));
-    match server.attempt(Face::Grpc, from, token, Role::Check) {
+    let client = || {
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+        server.client(peer, request.metadata().as_ref()).0
+    };
+    let attempt = server.attempt(Face::Grpc, token, Role::Check, client);
+    if attempt == Attempt::Guessed {
+        server.delay_guess().await;
+    }
+    match attempt {
         Attempt::Granted => Ok(()),
-        Attempt::Unknown => {
+        Attempt::Unknown | Attempt::Guessed => {
             Err(Status::unauthenticated("send a known token as `authorization: Bearer …`"))
         }
         Attempt::Forbidden => Err(Status::permission_denied("the token lacks the role `check`")),
-        Attempt::Exhausted(wait) => Err(Status::unauthenticated(format!(
-            "too many wrong tokens from this address; try again in {} s",
-            wait.as_secs() + 1
-        ))),
     }
 }

@@ -73,7 +73,7 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
 
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        authorize::<N>(server, &parts)?;
+        authorize::<N>(server, &parts).await?;
         let body = match parts.method {
             Method::POST | Method::PUT => read_body(server, &parts.headers, body).await?,
             _ => Bytes::new(),
@@ -96,21 +96,26 @@ impl<N: Needs> FromRequestParts<Arc<Server>> for Access<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Problem> {
-        authorize::<N>(server, parts)?;
+        authorize::<N>(server, parts).await?;
         Ok(Access { server: Arc::clone(server), _needs: PhantomData })
     }
 }
 
-fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {
+async fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {
     // A page of another site has no token.
     if server.is_open() && !N::IS_PROXY {
         reject_other_sites(parts, N::ROLE)?;
     }
     let token = token_of(&parts.headers);
     let role = N::ROLE.name();
-    match server.attempt(Face::Http, peer_of(parts), token, N::ROLE) {
+    let client = || server.client(peer_of(parts), &parts.headers).0;
+    let attempt = server.attempt(Face::Http, token, N::ROLE, client);
+    if attempt == Attempt::Guessed {
+        server.delay_guess().await;
+    }
+    match attempt {
         Attempt::Granted => Ok(()),
-        Attempt::Unknown => {
+        Attempt::Unknown | Attempt::Guessed => {
             let detail = match token {
                 Some(_) => "the token is not known".to_owned(),
                 None => format!(
@@ -122,11 +127,6 @@ fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {
         Attempt::Forbidden => {
             let detail = format!("the token lacks the role `{role}`");
             Err(Problem::new(StatusCode::FORBIDDEN, detail))
-        }
-        Attempt::Exhausted(wait) => {
-            let detail = "too many wrong tokens from this address";
-            let seconds = wait.as_secs() + 1;
-            Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds))
         }
     }
 }

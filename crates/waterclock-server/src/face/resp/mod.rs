@@ -42,6 +42,9 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let mut connection = Connection::new(server, peer);
     loop {
         let end = connection.turn(server).await;
+        if connection.session.has_guessed {
+            server.delay_guess().await;
+        }
         let replies = connection.replies.bytes();
         if !replies.is_empty() && send(&mut stream, replies, patience.idle).await.is_err() {
             return;

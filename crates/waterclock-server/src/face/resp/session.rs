@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) permission: Permission,
     token: Option<String>,
     validated: Timestamp,
+    /// Whether the reply is delayed, because its address has sent many unknown tokens.
+    pub(super) has_guessed: bool,
     /// The numbers of the last `CL.THROTTLE`: mostly the next call has the same.
     pub(super) throttle: Option<Arc<ThrottlePolicy>>,
 }
@@ -53,6 +55,7 @@ impl Session {
             permission: if server.is_open() { Permission::Check } else { Permission::None },
             token: None,
             validated: now,
+            has_guessed: false,
             throttle: None,
         }
     }
@@ -71,17 +74,14 @@ impl Session {
     fn log_in(&mut self, server: &Server, password: &[u8]) -> Result<(), ErrorReply> {
         // A token is text; the empty string is no token.
         let token = std::str::from_utf8(password).unwrap_or_default();
-        let attempt = server.attempt(Face::Resp, self.peer.ip(), Some(token), Role::Check);
+        let attempt = server.attempt(Face::Resp, Some(token), Role::Check, || self.peer.ip());
         self.permission = match attempt {
             Attempt::Granted => Permission::Check,
             Attempt::Forbidden => Permission::Read,
             Attempt::Unknown => return Err(WRONG_PASSWORD.into()),
-            Attempt::Exhausted(wait) => {
-                let wait = wait.as_secs() + 1;
-                let text = format!(
-                    "ERR too many wrong passwords from your address; try again in {wait} s"
-                );
-                return Err(ErrorReply { text: text.into(), closes: true });
+            Attempt::Guessed => {
+                self.has_guessed = true;
+                return Err(ErrorReply { text: WRONG_PASSWORD.into(), closes: true });
             }
         };
         self.token = Some(token.to_owned());

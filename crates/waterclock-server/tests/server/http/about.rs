@@ -56,6 +56,7 @@ async fn every_metric_under_its_name() {
         "waterclock_reservations",
         "waterclock_shed",
         "waterclock_auth_failures",
+        "waterclock_auth_delays",
     ] {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
     }

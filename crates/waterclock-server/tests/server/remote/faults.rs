@@ -101,7 +101,7 @@ async fn one_bad_answer_is_not_the_end_of_good_ones() {
 
 #[tokio::test]
 async fn a_server_that_rejects_this_client_is_not_asked_again_and_again() {
-    let problem = r#"{"detail":"too many wrong tokens"}"#;
+    let problem = r#"{"detail":"slow down"}"#;
     let rejecting = Impostor::saying(http("429 Too Many Requests", problem)).await;
     let store = patient(&rejecting.url()).connect().await.unwrap();
     for _ in 0..5 {
@@ -197,7 +197,7 @@ async fn nonsense_is_never_an_answer() {
         (http("404 Not Found", "<html>"), BadReply),
         (http("500 Internal Server Error", r#"{"detail":"it fell over"}"#), BadReply),
         (http("503 Service Unavailable", r#"{"detail":"overloaded"}"#), BadReply),
-        (http("429 Too Many Requests", r#"{"detail":"too many wrong tokens"}"#), Auth),
+        (http("429 Too Many Requests", r#"{"detail":"slow down"}"#), Auth),
         (http("401 Unauthorized", r#"{"detail":"unknown token"}"#), Auth),
         (http("403 Forbidden", ""), Auth),
     ] {
