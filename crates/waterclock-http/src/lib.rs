@@ -12,7 +12,9 @@ mod refusal;
 mod remote;
 mod rule;
 
-pub use address::{AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies};
+pub use address::{
+    AddressError, AddressKey, ClientIp, ForwardedHeader, TrustedProxies, parse_address,
+};
 #[cfg(feature = "client")]
 pub use client::{
     Pace, PaceError, PaceFuture, PaceLayer, Pacer, RetryAfter, RetryAfterError, RetryAfterFuture,

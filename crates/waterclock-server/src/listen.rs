@@ -109,7 +109,9 @@ impl Listener {
         }
     }
 
-    fn accept(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    fn accept(self: &Arc<Self>, stream: TcpStream, mut peer: SocketAddr) {
+        // A listener on `[::]` sees IPv4 clients in mapped form; everything else compares plain addresses.
+        peer.set_ip(peer.ip().to_canonical());
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             self.server.engine.metrics().count_shed(self.face);
             return;

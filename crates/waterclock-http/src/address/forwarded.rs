@@ -19,7 +19,7 @@ pub(super) fn x_forwarded_for(
         .flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|entry| !entry.is_empty())
-        .map(|entry| std::str::from_utf8(entry).ok().and_then(parse_hop))
+        .map(|entry| std::str::from_utf8(entry).ok().and_then(parse_address))
 }
 
 /// Elements separated by commas; an element is `name=value` pairs separated by semicolons, and a value may
@@ -50,7 +50,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
             return None;
         }
     }
-    parse_hop(&found?)
+    parse_address(&found?)
 }
 
 /// The content of a quoted string, or a plain value as it is.
@@ -98,9 +98,20 @@ impl<'a> Iterator for UnquotedSplit<'a> {
     }
 }
 
-/// Parses `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:4711`, the last
-/// three also with a zone (`%eth0`). Ports and zones do not identify a client and are dropped.
-fn parse_hop(text: &str) -> Option<IpAddr> {
+/// The address in a text as proxies write it: `203.0.113.7`, `203.0.113.7:4711`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:4711`, the last three also with a zone (`%eth0`).
+///
+/// Ports and zones do not identify a client and are dropped. An IPv4 address mapped into IPv6 becomes IPv4.
+///
+/// ```
+/// use waterclock_http::parse_address;
+///
+/// assert_eq!(parse_address("[2001:db8::1]:4711"), "2001:db8::1".parse().ok());
+/// assert_eq!(parse_address("::ffff:203.0.113.7"), "203.0.113.7".parse().ok());
+/// assert_eq!(parse_address("unknown"), None);
+/// ```
+#[must_use]
+pub fn parse_address(text: &str) -> Option<IpAddr> {
     let address: IpAddr = if let Some(inner) = text.strip_prefix('[') {
         let (address, port) = inner.split_once(']')?;
         if !port.is_empty() {

@@ -2,6 +2,8 @@
 
 mod forwarded;
 
+pub use self::forwarded::parse_address;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 use waterclock::Subject;
-use waterclock_http::{ClientIp, compose_key};
+use waterclock_http::{ClientIp, compose_key, parse_address};
 
 use super::ActivePolicy;
 
@@ -82,24 +82,35 @@ impl ActivePolicy {
     /// A key that the caller has formed.
     pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
         let fields = self.key_fields();
-        if fields.len() > 1 && !is_composed(text, fields.len()) {
-            let (name, fields) = (self.name(), fields.join(" and "));
-            let reason = format!("policy `{name}` forms its key from {fields}; send `fields`");
-            return Err(BadKey::new("fields", reason));
+        if fields.len() > 1 {
+            let has_address = fields.iter().any(|name| name == ADDRESS_FIELD);
+            let mut values = Vec::new();
+            let keep = |value| {
+                if has_address {
+                    values.push(value);
+                }
+            };
+            decompose(text, fields.len(), keep).ok_or_else(|| {
+                let (name, fields) = (self.name(), fields.join(" and "));
+                let reason = format!("policy `{name}` forms its key from {fields}; send `fields`");
+                BadKey::new("fields", reason)
+            })?;
+            if has_address {
+                let value = |name: &str| {
+                    let at = fields.iter().position(|field| field == name)?;
+                    Some(String::from_utf8_lossy(values[at]))
+                };
+                return self.key_of_fields(value);
+            }
+        } else if fields == [ADDRESS_FIELD] {
+            return self.key_of_fields(|_| Some(String::from_utf8_lossy(text)));
         }
-        let bytes = match std::str::from_utf8(text) {
-            Ok(text) if fields == [ADDRESS_FIELD] => match address_key(text.into()) {
-                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-            },
-            _ => Cow::Borrowed(text),
-        };
-        Key::new(bytes, self.scope().address_in(text))
+        Key::new(Cow::Borrowed(text), self.scope().address_in(text))
     }
 
     /// The key of a client whose address is all that is known.
     pub fn key_of_client(&self, client: IpAddr) -> Result<Key<'static>, BadKey> {
-        let text = address_key(client.to_string().into()).into_owned().into_bytes();
+        let text = ClientIp::default().group(client).to_string().into_bytes();
         Key::new(Cow::Owned(text), Some(client.to_canonical()))
     }
 
@@ -116,9 +127,14 @@ impl ActivePolicy {
                 BadKey::new(name, reason)
             })?;
             if name == ADDRESS_FIELD {
+                let client = client_address(&value).ok_or_else(|| {
+                    let reason =
+                        "`client_ip` must be an IP address such as 203.0.113.7 or 2001:db8::1";
+                    BadKey::new(name, reason)
+                })?;
                 // Lists name single addresses; budgets are shared by groups of them.
-                address = self.scope().address_in(value.as_bytes());
-                values.push(address_key(value));
+                address = Some(client);
+                values.push(ClientIp::default().group(client).to_string().into());
             } else {
                 values.push(value);
             }
@@ -155,7 +171,7 @@ impl ActivePolicy {
         let address = entries
             .clone()
             .filter(|(key, _)| ADDRESS_ENTRIES.contains(key))
-            .find_map(|(_, value)| self.scope().address_in(value.as_bytes()));
+            .find_map(|(_, value)| client_address(value));
         let mut key = Key::new(Cow::Owned(bytes), address)?;
         if self.scope().names_keys() {
             let mut values = entries.map(|(_, value)| value);
@@ -178,28 +194,36 @@ fn hash_if_long(composed: Vec<u8>) -> Vec<u8> {
 
 /// The canonical spelling of an address, grouped; other texts stay as they are.
 fn address_key(text: Cow<'_, str>) -> Cow<'_, str> {
-    match text.parse::<IpAddr>() {
-        Ok(address) => ClientIp::default().group(address).to_string().into(),
-        Err(_) => text,
+    match client_address(&text) {
+        Some(address) => ClientIp::default().group(address).to_string().into(),
+        None => text,
     }
 }
 
-/// Whether a text is so many values in the form of [`compose_key`], as answers show them.
-fn is_composed(text: &[u8], values: usize) -> bool {
+/// The address that a caller sends as forwarded headers have it, or as answers show its group. Two spellings of one
+/// client must not be two keys.
+fn client_address(text: &str) -> Option<IpAddr> {
+    let group = || {
+        let first = text.split_once('/')?.0.parse().ok()?;
+        (ClientIp::default().group(first).to_string() == text).then_some(first)
+    };
+    parse_address(text.trim_ascii()).or_else(group)
+}
+
+/// Finds the values of a text in the form of [`compose_key`], as answers show them; `None` if it is not so many of them.
+fn decompose<'t>(text: &'t [u8], values: usize, mut found: impl FnMut(&'t [u8])) -> Option<()> {
     let mut rest = text;
     for _ in 0..values {
-        let Some(colon) = rest.iter().position(|byte| *byte == b':') else { return false };
-        let length =
-            std::str::from_utf8(&rest[..colon]).ok().and_then(|digits| digits.parse().ok());
-        let Some(end) = length.and_then(|length: usize| length.checked_add(colon + 1)) else {
-            return false;
-        };
-        if rest.get(end) != Some(&b',') {
-            return false;
+        let colon = rest.iter().position(|byte| *byte == b':')?;
+        let length: usize = std::str::from_utf8(&rest[..colon]).ok()?.parse().ok()?;
+        let (from, to) = (colon + 1, length.checked_add(colon + 1)?);
+        if rest.get(to) != Some(&b',') {
+            return None;
         }
-        rest = &rest[end + 1..];
+        found(&rest[from..to]);
+        rest = &rest[to + 1..];
     }
-    rest.is_empty()
+    rest.is_empty().then_some(())
 }
 
 #[cfg(test)]
@@ -209,11 +233,13 @@ mod tests {
     #[test]
     fn composed_keys_are_recognised() {
         let text = compose_key(["a:1,", "", "é"]);
-        assert!(is_composed(&text, 3));
+        let mut values = Vec::new();
+        assert!(decompose(&text, 3, |value| values.push(value)).is_some());
+        assert_eq!(values, [b"a:1,".as_slice(), b"", "é".as_bytes()]);
         for (text, values) in [(&*text, 2), (&text[1..], 3), (b"9:a,".as_slice(), 1), (b"", 1)] {
-            assert!(!is_composed(text, values));
+            assert_eq!(decompose(text, values, drop), None);
         }
-        assert!(!is_composed(b"18446744073709551615:a,", 1));
+        assert_eq!(decompose(b"18446744073709551615:a,", 1, drop), None);
     }
 
     #[test]

@@ -282,6 +282,56 @@ limits = ["1/h"]
     }
 }
 
+/// However a caller spells an address, it is one client: for lists and for budgets. Other texts are no fresh keys.
+#[tokio::test]
+async fn one_client_however_its_address_is_spelled() {
+    let policies = r#"
+[policies.address]
+key = ["client_ip"]
+block = ["192.0.2.1", "2001:db8:2::/48"]
+limits = ["1/h"]
+
+[policies.both]
+key = ["client_ip", "user"]
+block = ["192.0.2.1", "2001:db8:2::/48"]
+limits = ["1/h"]
+"#;
+    let (_server, mut client) = AtWork::with_client(policies).await;
+    let of_both =
+        |ip: &str| json!({"policy": "both", "fields": {"client_ip": ip, "user": "u"}}).to_string();
+    let composed = |ip: &str| body("both", &format!("{}:{ip},1:u,", ip.len()), 1);
+    for (plain, spellings) in [
+        ("198.51.100.7", ["198.51.100.7:5555", " 198.51.100.7", "::ffff:198.51.100.7"]),
+        ("2001:db8:9::1", ["[2001:db8:9::1]:1", "2001:db8:9::1%eth0", "2001:DB8:9:0::1"]),
+    ] {
+        assert_eq!(client.post("/v1/check", &body("address", plain, 1)).await.status, 200);
+        assert_eq!(client.post("/v1/check", &of_both(plain)).await.status, 200);
+        for ip in spellings {
+            for body in [body("address", ip, 1), of_both(ip), composed(ip)] {
+                assert_eq!(client.post("/v1/check", &body).await.status, 429, "{body}");
+            }
+        }
+    }
+    for ip in ["192.0.2.1:5555", " 192.0.2.1", "[2001:db8:2::1]:1", "2001:db8:2::1%eth0"] {
+        for body in [body("address", ip, 1), of_both(ip), composed(ip)] {
+            let blocked = client.post("/v1/check", &body).await;
+            assert_eq!(
+                (blocked.status, &blocked.json()["source"]),
+                (429, &json!("policy")),
+                "{body}"
+            );
+        }
+    }
+    for ip in
+        ["", "alice", "192.0.2.1x", "192.0.2.1:99999", "192.0.2.0/24", "2001:db8::1/64", "fe80::1%"]
+    {
+        for body in [body("address", ip, 1), of_both(ip), composed(ip)] {
+            let bad = client.post("/v1/check", &body).await;
+            assert_eq!((bad.status, &bad.json()["field"]), (400, &json!("client_ip")), "{body}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn as_many_checks_as_there_may_be() {
     let (_server, mut client) = AtWork::with_client(POLICIES).await;

@@ -1,6 +1,12 @@
 //! Cross-site requests of browsers, and requests that only look like them.
 
-use crate::at_work::{AtWork, auth};
+use std::net::SocketAddr;
+
+use waterclock_config::{Config, Listen};
+use waterclock_server::observe::Face;
+use waterclock_server::{Listeners, Running};
+
+use crate::at_work::{AtWork, auth, hurried};
 use crate::client::Client;
 
 const POLICIES: &str = "[policies.p]\nlimits = [\"100/h\"]\n";
@@ -82,4 +88,23 @@ async fn a_token_says_enough() {
     let (_server, mut client) = AtWork::with_client(&auth).await;
     let lines = ["host: a.example", "origin: https://b.example", "authorization: Bearer reader"];
     assert_eq!(status(&mut client, LIVE, &lines).await, 200);
+}
+
+/// A listener for IPv6 and IPv4 sees loopback as `::ffff:127.0.0.1`, which is this machine as well.
+#[tokio::test]
+async fn a_rebound_name_is_refused_on_a_listener_for_both_families() {
+    let text = format!("[server]\nallow_unauthenticated = true\n{POLICIES}");
+    let config = Config::read("test.toml", &text).unwrap();
+    let listen = Listen { http: Some("[::]:0".parse().unwrap()), grpc: None, resp: None };
+    let listeners = Listeners::bind(&listen).await.unwrap();
+    let port = listeners.address(Face::Http).unwrap().port();
+    let _running = Running::start(config, listeners, hurried()).await.unwrap();
+    let rebound = ["host: evil.example:8080", "accept-language: en", "accept: */*"];
+    for address in ["127.0.0.1", "::1"] {
+        let address = SocketAddr::new(address.parse().unwrap(), port);
+        let mut client = Client::connect(address).await;
+        let read = ("GET", "/v1/policies", "");
+        assert_eq!(status(&mut client, read, &rebound).await, 403, "{address}");
+        assert_eq!(client.get("/v1/policies").await.status, 200, "{address}");
+    }
 }
