@@ -6,6 +6,7 @@
 //! ```
 
 pub mod access;
+mod descriptors;
 pub mod engine;
 mod face;
 mod listen;
@@ -18,6 +19,7 @@ mod server;
 mod timing;
 mod tls;
 
+pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;

@@ -1,7 +1,7 @@
 //! Listening sockets: bound, accepted from, and closed without losing a connection.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::service::Routes;
 use tracing::{debug, warn};
+use waterclock::{Limit, Limiter};
 
 use crate::face;
 use crate::observe::Face;
@@ -70,6 +71,9 @@ async fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListe
     Ok(Some(listener))
 }
 
+/// All faces share the process's file descriptors, and run out of them together.
+static LOGGED_FAILURES: LazyLock<Limiter> = LazyLock::new(|| Limiter::new(Limit::per_second(1)));
+
 /// One listening face.
 pub(crate) struct Listener {
     pub(crate) face: Face,
@@ -96,7 +100,9 @@ impl Listener {
                 Ok((stream, peer)) => face.accept(stream, peer),
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are closed.
-                    warn!(protocol = face.face.name(), "cannot accept connections: {error}");
+                    if LOGGED_FAILURES.check().is_allowed() {
+                        warn!(protocol = face.face.name(), "cannot accept connections: {error}");
+                    }
                     sleep(Duration::from_millis(50)).await;
                 }
             }

@@ -1,6 +1,5 @@
 //! Starting and stopping the server.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +44,6 @@ pub struct Running {
     connections: Arc<Semaphore>,
     reload: mpsc::Sender<()>,
     timing: Timing,
-    snapshot: Option<PathBuf>,
 }
 
 impl Running {
@@ -66,7 +64,6 @@ impl Running {
         let engine = Engine::new(&config, Arc::new(Metrics::default())).await?;
         let server = Arc::new(Server::new(engine, identity, &timing));
         server.reloads().note(&server, &config.file, &Ok(Vec::new()));
-        let snapshot = config.store.snapshot.clone();
         let connections = Arc::new(Semaphore::new(timing.room.connections));
         let router = face::http::router(Arc::clone(&server));
         let routes = face::grpc::routes(&server);
@@ -97,11 +94,11 @@ impl Running {
         }
         others.spawn(log_store_state(Arc::clone(&server)));
         others.spawn(halve_refusals(Arc::clone(&server)));
-        if let Some(path) = snapshot.clone() {
+        if config.store.snapshot.is_some() {
             let every = config.store.snapshot_every.duration();
-            others.spawn(keep_snapshots(Arc::clone(&server), path, every));
+            others.spawn(keep_snapshots(Arc::clone(&server), every));
         }
-        Ok(Running { server, listening, others, connections, reload, timing, snapshot })
+        Ok(Running { server, listening, others, connections, reload, timing })
     }
 
     /// What all connections share.
@@ -129,9 +126,7 @@ impl Running {
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
-        if let Some(path) = &self.snapshot {
-            self.server.engine.save(path);
-        }
+        self.server.engine.save();
         self.server.engine.close().await;
         info!("stopped");
     }
@@ -159,10 +154,10 @@ async fn halve_refusals(server: Arc<Server>) {
     }
 }
 
-async fn keep_snapshots(server: Arc<Server>, path: PathBuf, every: Duration) {
+async fn keep_snapshots(server: Arc<Server>, every: Duration) {
     loop {
         sleep(every).await;
-        let (server, path) = (Arc::clone(&server), path.clone());
-        _ = tokio::task::spawn_blocking(move || server.engine.save(&path)).await;
+        let server = Arc::clone(&server);
+        _ = tokio::task::spawn_blocking(move || server.engine.save()).await;
     }
 }

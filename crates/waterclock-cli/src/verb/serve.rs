@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use waterclock_config::{Config, quoted};
 use waterclock_server::observe::Face;
-use waterclock_server::{Listeners, Running, Timing};
+use waterclock_server::{Listeners, Running, Timing, raise_descriptor_limit};
 
 use crate::output::Failure;
 
@@ -42,6 +42,7 @@ impl Serve {
             None => Config::demonstration()?,
         };
         start_log(self.format())?;
+        raise_descriptor_limit();
         let runtime = Builder::new_multi_thread()
             .enable_all()
             .build()

@@ -32,6 +32,7 @@ use serde::Serialize;
 use waterclock::{DynStore, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
+use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
 
@@ -40,6 +41,8 @@ pub struct Engine {
     store: DynStore,
     /// The same store, if it is in memory.
     memory: Option<MemoryStore<TscClock>>,
+    /// Where a memory store is kept between two runs.
+    snapshot: Option<SnapshotFile>,
     plan: ArcSwap<Plan>,
     overrides: Overrides,
     /// Held while overrides change, so that the store and they agree.
@@ -70,10 +73,13 @@ impl Engine {
     /// An engine with the policies of a configuration, on the store it names.
     pub async fn new(config: &Config, metrics: Arc<Metrics>) -> Result<Engine, Invalid> {
         let (store, memory) = store::open(&config.store)?;
+        let snapshot = memory.as_ref().and(config.store.snapshot.as_ref());
+        let snapshot = snapshot.map(|path| SnapshotFile::open(path)).transpose()?;
         let plan = Plan::new(config, &metrics)?;
         let engine = Engine {
             store,
             memory,
+            snapshot,
             plan: ArcSwap::from_pointee(Plan::empty()),
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
@@ -86,8 +92,8 @@ impl Engine {
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
         Throttle::set_up(&engine.store).await.map_err(invalid)?;
         reservation::set_up(&engine.store).await.map_err(invalid)?;
-        if let Some(path) = &config.store.snapshot {
-            engine.restore(path);
+        if let (Some(memory), Some(snapshot)) = (&engine.memory, &engine.snapshot) {
+            snapshot.restore(memory);
         }
         Ok(engine)
     }

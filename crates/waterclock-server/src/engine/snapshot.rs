@@ -1,58 +1,119 @@
 //! Snapshots: the memory store's state in a file between two runs.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 use waterclock::{Clock, MemoryStore};
+use waterclock_config::Invalid;
 
-static SAVING: Mutex<()> = Mutex::new(());
+/// Fingerprints of keys are in it with their seed: with both, guesses can be tested.
+const OWNER_ONLY: u32 = 0o600;
 
-/// Writes a new file and renames it over the old one: a crash loses neither.
-pub(crate) fn save<C: Clock>(store: &MemoryStore<C>, path: &Path) {
-    // Two writers would corrupt the file.
-    let _one_at_a_time = SAVING.lock();
-    match write(store, path) {
-        Ok(keys) => debug!(keys, "snapshot written"),
-        Err(error) => error!(file = %path.display(), "cannot write the snapshot: {error}"),
-    }
+/// The file of one server: no other server uses it at the same time.
+pub(crate) struct SnapshotFile {
+    path: PathBuf,
+    /// Locked until the server ends. The snapshot itself cannot be locked, because each one is a new file.
+    _lock: File,
+    /// Two writers would corrupt the file.
+    writing: Mutex<()>,
 }
 
-fn write<C: Clock>(store: &MemoryStore<C>, path: &Path) -> io::Result<usize> {
-    let new = beside(path, ".new");
-    let mut out = BufWriter::new(File::create(&new)?);
-    let saved = store.snapshot(&mut out)?;
-    out.flush()?;
-    out.get_ref().sync_all()?;
-    fs::rename(&new, path)?;
-    Ok(saved.keys)
-}
-
-/// Restores the snapshot of the last run. An unreadable file is renamed and logged: a server that does not start
-/// limits nothing.
-pub(crate) fn restore<C: Clock>(store: &MemoryStore<C>, path: &Path) {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-        Err(error) => {
-            error!(file = %path.display(), "cannot read the snapshot: {error}");
-            return;
+impl SnapshotFile {
+    /// Takes a path that can be written to and that no other server uses.
+    pub(crate) fn open(path: &Path) -> Result<SnapshotFile, Invalid> {
+        let refused = |why: String| Invalid::from(format!("`snapshot` {}{why}", path.display()));
+        match fs::metadata(path) {
+            Ok(found) if !found.is_file() => {
+                return Err(refused(" is not a file; choose another name".to_owned()));
+            }
+            Ok(_) => {
+                let readable = File::open(path);
+                readable.map_err(|error| refused(format!(" cannot be read: {error}")))?;
+            }
+            Err(_) => {}
         }
-    };
-    match store.restore(&mut BufReader::new(file)) {
-        Ok(restored) => info!(
-            file = %path.display(),
-            keys = restored.keys,
-            fresh_by_now = restored.fresh,
-            of_policies_that_are_gone = restored.unknown_keys,
-            "snapshot restored"
-        ),
-        Err(error) => {
-            let aside = beside(path, ".unreadable");
-            _ = fs::rename(path, &aside);
-            error!(file = %aside.display(), "snapshot unreadable, all keys start fresh: {error}");
+        let lock = beside(path, ".lock");
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .mode(OWNER_ONLY)
+            .open(&lock)
+            .map_err(|error| {
+                let lock = lock.display();
+                refused(format!(": cannot write {lock} beside it: {error}; choose another path"))
+            })?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let why = " is in use by another server; give each server its own file";
+                return Err(refused(why.to_owned()));
+            }
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(error)) => {
+                warn!(file = %path.display(), "cannot lock the snapshot against a second server: {error}");
+            }
+        }
+        Ok(SnapshotFile { path: path.to_owned(), _lock: lock, writing: Mutex::default() })
+    }
+
+    /// Writes a new file and renames it over the old one: a crash loses neither. Whether that worked.
+    pub(crate) fn save<C: Clock>(&self, store: &MemoryStore<C>) -> bool {
+        let _one_at_a_time = self.writing.lock();
+        let written = self.write(store);
+        match &written {
+            Ok(keys) => debug!(keys, "snapshot written"),
+            Err(error) => {
+                error!(file = %self.path.display(), "cannot write the snapshot: {error}");
+            }
+        }
+        written.is_ok()
+    }
+
+    fn write<C: Clock>(&self, store: &MemoryStore<C>) -> io::Result<usize> {
+        let new = beside(&self.path, ".new");
+        // What a crash left, or what somebody else has put there.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&new)?;
+        let mut out = BufWriter::new(file);
+        let saved = store.snapshot(&mut out)?;
+        out.flush()?;
+        out.get_ref().sync_all()?;
+        fs::rename(&new, &self.path)?;
+        Ok(saved.keys)
+    }
+
+    /// Restores the snapshot of the last run. An unreadable one is renamed and logged: a server that does not start
+    /// limits nothing.
+    pub(crate) fn restore<C: Clock>(&self, store: &MemoryStore<C>) {
+        let path = &self.path;
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                error!(file = %path.display(), "cannot read the snapshot: {error}");
+                return;
+            }
+        };
+        match store.restore(&mut BufReader::new(file)) {
+            Ok(restored) => info!(
+                file = %path.display(),
+                keys = restored.keys,
+                fresh_by_now = restored.fresh,
+                of_policies_that_are_gone = restored.unknown_keys,
+                "snapshot restored"
+            ),
+            Err(error) => {
+                let aside = beside(path, ".unreadable");
+                _ = fs::rename(path, &aside);
+                error!(file = %aside.display(), "snapshot unreadable, all keys start fresh: {error}");
+            }
         }
     }
 }

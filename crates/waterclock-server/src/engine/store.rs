@@ -1,7 +1,6 @@
 //! The engine's store: any [`Store`], and the memory store itself where only that can help.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Duration;
 
 use tracing::warn;
@@ -12,7 +11,7 @@ use waterclock::{
 use waterclock_config::{Address, Invalid, StoreConfig};
 use waterclock_redis::{RedisStore, RedisStoreBuilder};
 
-use super::{ActivePolicy, Engine, snapshot};
+use super::{ActivePolicy, Engine};
 use crate::tls::Authorities;
 
 /// The store that a configuration names. A memory store is also returned as itself: it decides without a future, counts
@@ -167,17 +166,12 @@ impl Engine {
         answer
     }
 
-    /// Writes a snapshot of the memory store.
-    pub(crate) fn save(&self, path: &Path) {
-        if let Some(memory) = &self.memory {
-            snapshot::save(memory, path);
-        }
-    }
-
-    /// Restores a snapshot into the memory store.
-    pub(super) fn restore(&self, path: &Path) {
-        if let Some(memory) = &self.memory {
-            snapshot::restore(memory, path);
+    /// Writes a snapshot of the memory store, if one is configured.
+    pub(crate) fn save(&self) {
+        if let (Some(memory), Some(snapshot)) = (&self.memory, &self.snapshot)
+            && !snapshot.save(memory)
+        {
+            self.metrics.count_snapshot_failure();
         }
     }
 

@@ -39,6 +39,7 @@ pub struct Metrics {
     reservations: Family<Labels<1>, Gauge>,
     limits: Family<Labels<2>, Gauge>,
     overflowed: Counter,
+    snapshot_failures: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
     auth_failures: [Counter; 3],
@@ -82,6 +83,8 @@ impl Default for Metrics {
         let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
         let evictions: Family<Labels<1>, Counter> =
             registered(to, "evictions", "Charges of keys that found no place of their own");
+        let snapshot_failures =
+            registered(to, "snapshot_failures", "Snapshots that could not be written");
         let connections: Family<Labels<1>, Gauge> =
             registered(to, "connections", "Open connections");
         let shed: Family<Labels<1>, Counter> =
@@ -108,6 +111,7 @@ impl Default for Metrics {
             reservations,
             limits,
             overflowed: evictions.get_or_create(&[("reason", "full".to_owned())]).clone(),
+            snapshot_failures,
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
@@ -190,6 +194,10 @@ impl Metrics {
             let labels = [policy, ("limit", limit.name().to_owned())];
             self.limits.get_or_create(&labels).set(i64::try_from(most).unwrap_or(i64::MAX));
         }
+    }
+
+    pub(crate) fn count_snapshot_failure(&self) {
+        self.snapshot_failures.inc();
     }
 
     /// Open connections of a face.

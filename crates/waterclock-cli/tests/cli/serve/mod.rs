@@ -2,6 +2,7 @@
 
 mod banner;
 pub(crate) mod client;
+mod descriptors;
 mod drain;
 mod environment;
 mod log;

@@ -2,10 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, sleep};
+use std::thread::{self, JoinHandle, sleep};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -24,6 +24,8 @@ pub(crate) struct Serving {
     lines: Receiver<String>,
     /// All that was said on standard error.
     log: Arc<Mutex<String>>,
+    /// Ends when all of it was read.
+    logged: Option<JoinHandle<()>>,
     pub(crate) http: SocketAddr,
     place: Place,
 }
@@ -46,18 +48,26 @@ impl Serving {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Serving {
-        let mut command = place.command(arguments);
+        Serving::spawn(place.command(arguments), place, environment)
+    }
+
+    /// Serves by a command of the test's own, which runs in the place.
+    pub(super) fn spawn(
+        mut command: Command,
+        place: Place,
+        environment: &[(&str, &str)],
+    ) -> Serving {
         command.envs(PORTS).env_remove("WATERCLOCK_LOG").envs(environment.iter().copied());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
-        keep(child.stderr.take().unwrap(), Arc::clone(&log));
+        let logged = Some(keep(child.stderr.take().unwrap(), Arc::clone(&log)));
         let (say, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
             stdout.lines().map_while(Result::ok).all(|line| say.send(line).is_ok())
         });
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut serving = Serving { child, lines, log, http: nowhere, place };
+        let mut serving = Serving { child, lines, log, logged, http: nowhere, place };
         serving.until("it listens", |serving| {
             serving.log().contains("protocol=\"resp\"")
                 || serving.log().contains("\"protocol\":\"resp\"")
@@ -93,8 +103,12 @@ impl Serving {
         self.lines.try_iter().collect()
     }
 
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        kill_process(self.pid(), signal).expect("it runs");
     }
 
     /// Waits until something holds.
@@ -110,11 +124,12 @@ impl Serving {
         panic!("waited in vain: {what}: {}", self.log());
     }
 
-    /// Waits for its end.
+    /// Waits for its end, and for the rest of its log.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> ExitStatus {
         for _ in 0..LONG.as_millis() / PAUSE.as_millis() {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.logged.take().map(JoinHandle::join);
                 return status;
             }
             sleep(PAUSE);
@@ -142,11 +157,11 @@ fn listening(log: &str, face: &str) -> Option<SocketAddr> {
 }
 
 /// Reads until the end, so that the process never blocks on a full pipe.
-fn keep(mut stream: impl Read + Send + 'static, text: Arc<Mutex<String>>) {
+fn keep(mut stream: impl Read + Send + 'static, text: Arc<Mutex<String>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(length @ 1..) = stream.read(&mut bytes) {
             *text.lock().unwrap() += &String::from_utf8_lossy(&bytes[..length]);
         }
-    });
+    })
 }

@@ -9,7 +9,7 @@ use waterclock::{Cost, Verb};
 use waterclock_config::{PolicyJson, other_units, read_limits};
 
 use super::problem::{Problem, json};
-use super::request::{Access, Administers, Call, Needs, Reads};
+use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
 use crate::engine::{ActivePolicy, Check, Key, NewOverride, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
@@ -26,8 +26,9 @@ pub(super) async fn policies(access: Access<Reads>) -> Response {
 /// One policy in force.
 pub(super) async fn policy(
     access: Access<Reads>,
-    Path(name): Path<String>,
+    path: PathOf<String>,
 ) -> Result<Response, Problem> {
+    let Path(name) = path?;
     let plan = access.server.engine.plan();
     let policy = plan.find(&name)?;
     Ok(json(StatusCode::OK, &describe(policy)))
@@ -47,24 +48,27 @@ fn describe(policy: &ActivePolicy) -> serde_json::Value {
 }
 
 /// The policy and the key that a path names.
-type PolicyAndKey = Path<(String, String)>;
+type PolicyAndKey = (String, String);
 
 fn find<'a>(
     plan: &'a Plan,
-    Path((policy, key)): &'a PolicyAndKey,
+    (policy, key): &'a PolicyAndKey,
 ) -> Result<(&'a ActivePolicy, Key<'a>), Problem> {
     let policy = plan.find(policy)?;
     Ok((policy, policy.key(key.as_bytes())?))
 }
 
 /// What a key has left. Nothing is charged.
-pub(super) async fn read(path: PolicyAndKey, call: Call<Reads>) -> Result<Response, Problem> {
+pub(super) async fn read(
+    path: PathOf<PolicyAndKey>,
+    call: Call<Reads>,
+) -> Result<Response, Problem> {
     apply_to_key(call, path, Verb::Peek, None).await
 }
 
 /// Resets a key.
 pub(super) async fn reset(
-    path: PolicyAndKey,
+    path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
     apply_to_key(call, path, Verb::Reset, None).await
@@ -78,7 +82,7 @@ struct Grant {
 
 /// Gives units back to a key.
 pub(super) async fn grant(
-    path: PolicyAndKey,
+    path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
     let Grant { cost } = serde_json::from_slice(&call.body).map_err(|error| {
@@ -89,11 +93,12 @@ pub(super) async fn grant(
 
 async fn apply_to_key<N: Needs>(
     call: Call<N>,
-    path: PolicyAndKey,
+    path: PathOf<PolicyAndKey>,
     verb: Verb,
     cost: Option<&Cost>,
 ) -> Result<Response, Problem> {
     let plan = call.server.engine.plan();
+    let Path(path) = path?;
     let (policy, key) = find(&plan, &path)?;
     answer(&call.server, Check::new(policy, key, verb, cost)?, verb).await
 }
@@ -125,13 +130,14 @@ const OVERRIDE_BODY: &str =
 
 /// Blocks or exempts a key, or gives it its own limits, until that is cleared.
 pub(super) async fn set_override(
-    path: PolicyAndKey,
+    path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
     let body: OverrideBody = serde_json::from_slice(&call.body)
         .map_err(|error| Problem::bad("body", format!("{OVERRIDE_BODY}: {error}")))?;
     let engine = &call.server.engine;
     let plan = engine.plan();
+    let Path(path) = path?;
     let (policy, key) = find(&plan, &path)?;
     let new = match body {
         OverrideBody { block: true, exempt: false, limits: None } => NewOverride::Block,
@@ -155,10 +161,11 @@ pub(super) async fn set_override(
 
 /// Clears the override of a key.
 pub(super) async fn clear_override(
-    path: PolicyAndKey,
+    path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
     let plan = call.server.engine.plan();
+    let Path(path) = path?;
     let (policy, key) = find(&plan, &path)?;
     call.server.engine.clear_override(policy, &key).await;
     answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await

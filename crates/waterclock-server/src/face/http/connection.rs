@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Version, header};
 use http_body_util::BodyExt;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use super::Peer;
+use super::{Peer, request};
 use crate::pace::{Pace, Paced, UnderWay};
 use crate::server::{Phase, Server};
 
@@ -50,7 +51,10 @@ where
         request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(Arc::clone(&pace));
         async move {
-            let response = router.oneshot(request).await;
+            let response = match request::addressed(&request) {
+                Ok(()) => router.oneshot(request).await,
+                Err(problem) => Ok(problem.into_response()),
+            };
             // Announced, so that the client does not send its next request to a connection about to close.
             let closes = match rest {
                 Some(rest) => !rest.is_drained().await || *draining.borrow() >= Phase::LameDuck,

@@ -1,6 +1,7 @@
 //! Errors as `application/problem+json`, and other answers as JSON.
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -54,6 +55,12 @@ impl Problem {
 impl From<BadKey> for Problem {
     fn from(bad: BadKey) -> Problem {
         Problem::bad(bad.field, bad.reason)
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(_: PathRejection) -> Problem {
+        Problem::bad("path", "the path is not UTF-8 once it is decoded")
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use futures_util::poll;
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, Version, header};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -86,6 +87,9 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
     }
 }
 
+/// The values in a path. Those that cannot be read are an error for callers that have passed the guards.
+pub(super) type PathOf<T> = Result<Path<T>, PathRejection>;
+
 /// A request whose token was checked and nothing else: it is answered under overload, too.
 pub(super) struct Access<N> {
     pub(super) server: Arc<Server>,
@@ -99,6 +103,17 @@ impl<N: Needs> FromRequestParts<Arc<Server>> for Access<N> {
         authorize::<N>(server, parts).await?;
         Ok(Access { server: Arc::clone(server), _needs: PhantomData })
     }
+}
+
+/// Whether a request names one host. A proxy may have read the other one.
+pub(super) fn addressed<B>(request: &http::Request<B>) -> Result<(), Problem> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    // HTTP/1.0 knows no `Host`, and HTTP/2 has another place for it.
+    if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
+        let detail = "a request must have one `Host`";
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    Ok(())
 }
 
 async fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {

@@ -16,7 +16,7 @@ use waterclock_config::Micros;
 use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
 use super::problem::{Problem, json};
-use super::request::{Call, Checks};
+use super::request::{Call, Checks, PathOf};
 use crate::engine::{Check, Engine, Holding, Terms};
 use crate::observe::Face;
 use crate::server::Server;
@@ -128,10 +128,8 @@ impl Costs {
 }
 
 /// Settles a reservation with what was used.
-pub(super) async fn commit(
-    Path(id): Path<String>,
-    call: Call<Checks>,
-) -> Result<Response, Problem> {
+pub(super) async fn commit(path: PathOf<String>, call: Call<Checks>) -> Result<Response, Problem> {
+    let Path(id) = path?;
     let Used { cost } = serde_json::from_slice(&call.body).map_err(|_| {
         let detail = "the body must be {\"cost\": units}, or a list of them for several charges";
         Problem::bad("cost", detail)
@@ -140,10 +138,8 @@ pub(super) async fn commit(
 }
 
 /// Settles a reservation of which nothing was used.
-pub(super) async fn cancel(
-    Path(id): Path<String>,
-    call: Call<Checks>,
-) -> Result<Response, Problem> {
+pub(super) async fn cancel(path: PathOf<String>, call: Call<Checks>) -> Result<Response, Problem> {
+    let Path(id) = path?;
     settle(&call.server, &id, Settlement::Cancel).await
 }
 

@@ -32,6 +32,9 @@ fn cases() -> Vec<(&'static str, Vec<u8>, &'static [u16])> {
     fastrand::Rng::with_seed(1).fill(&mut garbage);
     vec![
         ("a long head", get(&format!("x: {}\r\n", "y".repeat(17_000))), &[431]),
+        ("no host", b"GET /healthz HTTP/1.1\r\n\r\n".to_vec(), &[400]),
+        ("two hosts", get("host: u\r\n"), &[400]),
+        ("no host, before it was needed", b"GET /healthz HTTP/1.0\r\n\r\n".to_vec(), &[200]),
         ("64 lines", get(&lines(63)), &[200]),
         ("65 lines", get(&lines(64)), &[431]),
         (

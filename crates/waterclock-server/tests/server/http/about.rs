@@ -53,6 +53,7 @@ async fn every_metric_under_its_name() {
         "waterclock_store_duration_seconds",
         "waterclock_store_errors",
         "waterclock_evictions",
+        "waterclock_snapshot_failures",
         "waterclock_reservations",
         "waterclock_shed",
         "waterclock_auth_failures",

@@ -105,6 +105,30 @@ async fn an_open_server_has_no_administrators() {
     assert_eq!(reset.status, 401);
 }
 
+/// What is wrong with a path is told to those who may ask.
+#[tokio::test]
+async fn a_path_that_is_not_utf8() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
+    for (method, path) in [
+        ("GET", "/v1/policies/%ff"),
+        ("GET", "/v1/policies/plain/keys/%ff"),
+        ("DELETE", "/v1/policies/plain/keys/%ff"),
+        ("POST", "/v1/policies/plain/keys/%ff/grant"),
+        ("PUT", "/v1/policies/plain/keys/%ff/override"),
+        ("DELETE", "/v1/policies/plain/keys/%ff/override"),
+        ("POST", "/v1/reservations/%ff/commit"),
+        ("DELETE", "/v1/reservations/%ff"),
+    ] {
+        let stranger = client.send(method, path, &[], "").await;
+        assert_eq!(stranger.status, 401, "{method} {path}");
+        let body = if path.ends_with("override") { r#"{"block":true}"# } else { r#"{"cost":1}"# };
+        let answer = ask(&mut client, "root", method, path, body).await;
+        assert_eq!(answer.status, 400, "{method} {path}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{path}");
+        assert_eq!(answer.json()["field"], "path", "{path}");
+    }
+}
+
 #[tokio::test]
 async fn read_reset_grant() {
     let (_server, mut client) = AtWork::with_client(POLICIES).await;
