@@ -12,6 +12,7 @@ pub struct RedisStoreBuilder {
     pub(crate) key_secret: String,
     pub(crate) deadline: Duration,
     pub(crate) nodes: u64,
+    pub(crate) announce: bool,
     pub(crate) replicas: u64,
     pub(crate) root_certificate: Option<Vec<u8>>,
     pub(crate) denied_keys: usize,
@@ -38,6 +39,7 @@ impl RedisStoreBuilder {
             key_secret: String::new(),
             deadline: Duration::from_millis(50),
             nodes: 1,
+            announce: false,
             replicas: 0,
             root_certificate: None,
             denied_keys: 10_000,
@@ -71,6 +73,14 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// Whether this process announces itself as a node (no), so that all nodes that do know how many there are
+    /// ([`nodes_alive`](Store::nodes_alive)): for processes that serve for long.
+    #[must_use]
+    pub fn announce(mut self, announce: bool) -> Self {
+        self.announce = announce;
         self
     }
 

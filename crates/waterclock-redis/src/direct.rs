@@ -20,6 +20,7 @@ use crate::denied::DeniedKeys;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
 use crate::link::{LinkSettings, connection_error};
+use crate::nodes::Nodes;
 use crate::policies::{Definitions, Entries, Entry};
 use crate::route::Route;
 
@@ -51,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) deadline: Duration,
     pub(crate) denied: DeniedKeys,
     pub(crate) leases: Leases,
+    pub(crate) nodes: Nodes,
     /// For reservations without an id.
     pub(crate) ids: ReservationIds,
 }
@@ -90,6 +92,7 @@ impl Direct {
             deadline: settings.deadline,
             denied: DeniedKeys::new(settings.denied_keys),
             leases: Leases::default(),
+            nodes: Nodes::new(settings.announce),
             ids: ReservationIds::default(),
         })))
     }
@@ -230,7 +233,8 @@ impl Direct {
         let special = |c: char| matches!(c, '*' | '?' | '[' | ']' | '\\' | '^');
         let escape = |c: char| special(c).then_some('\\').into_iter().chain([c]);
         let prefix: String = self.keyspace.prefix.chars().flat_map(escape).collect();
-        for pattern in [format!("{prefix}{{*"), format!("{prefix}:policy:*")] {
+        for rest in ["{*", ":policy:*", ":nodes"] {
+            let pattern = format!("{prefix}{rest}");
             self.unlink(&pattern).await?;
         }
         Ok(())
@@ -322,6 +326,7 @@ impl Store for Direct {
             for link in self.route.links().await? {
                 warnings.extend(link.connect().await?);
             }
+            warnings.extend(self.try_to_announce().await);
             Ok(warnings)
         };
         let late = || StoreError::failed(Failure::Timeout, "no connection within 5 s");
@@ -332,8 +337,13 @@ impl Store for Direct {
         self.route.is_degraded()
     }
 
+    fn nodes_alive(&self) -> Option<u64> {
+        self.nodes.alive()
+    }
+
     async fn close(&self) {
         self.return_leases(true).await;
+        self.leave().await;
     }
 }
 

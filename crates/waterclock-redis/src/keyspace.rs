@@ -86,7 +86,16 @@ impl Keyspace {
 
     /// The key of a policy's definitions, which operators can read.
     pub(crate) fn definitions(&self, policy: &str) -> RecordKey {
-        let bytes = format!("{}:policy:{policy}", self.prefix).into_bytes();
+        self.named(&format!(":policy:{policy}"))
+    }
+
+    /// Where nodes are counted.
+    pub(crate) fn nodes(&self) -> RecordKey {
+        self.named(":nodes")
+    }
+
+    fn named(&self, name: &str) -> RecordKey {
+        let bytes = format!("{}{name}", self.prefix).into_bytes();
         let slot = crc16(&bytes) % SLOTS;
         RecordKey { bytes, slot }
     }

@@ -9,6 +9,7 @@ mod direct;
 mod keyspace;
 mod leases;
 mod link;
+mod nodes;
 mod policies;
 mod reservation;
 mod route;

@@ -150,6 +150,7 @@ impl Direct {
         _ = self.register(&mut entry).await;
         self.keep_entry(entry);
         self.start_registering();
+        self.start_announcing();
         Ok(())
     }
 

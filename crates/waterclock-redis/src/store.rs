@@ -134,7 +134,11 @@ impl Store for RedisStore {
         self.store.failures()
     }
 
-    /// Returns this node's leases. Units that are not returned stay charged.
+    fn nodes_alive(&self) -> Option<u64> {
+        self.store.nodes_alive()
+    }
+
+    /// Returns this node's leases, and takes it out of the count of nodes. Units that are not returned stay charged.
     async fn close(&self) {
         self.store.close().await;
     }

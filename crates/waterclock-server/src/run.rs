@@ -132,11 +132,16 @@ impl Running {
     }
 }
 
-/// Logs when the store becomes unreachable, and when it is back.
+/// Logs when the store becomes unreachable and when it is back, and when it is shared by more servers than it should.
 async fn log_store_state(server: Arc<Server>) {
-    let mut was = false;
+    let (mut was, mut were_too_many) = (false, None);
     loop {
         sleep(POLL_STORE).await;
+        let too_many = server.engine.store_nodes().too_many();
+        if too_many != were_too_many {
+            log_too_many(too_many);
+            were_too_many = too_many;
+        }
         let is = server.engine.is_degraded();
         match (was, is) {
             (false, true) => warn!("store unreachable; applying each policy's on_store_error"),
@@ -144,6 +149,16 @@ async fn log_store_state(server: Arc<Server>) {
             _ => {}
         }
         was = is;
+    }
+}
+
+fn log_too_many(nodes: Option<u64>) {
+    match nodes {
+        Some(nodes) => warn!(
+            "{nodes} servers share the store, more than `nodes` in [store] says; without the store they would admit \
+             more than each limit; set `nodes = {nodes}`"
+        ),
+        None => info!("no more servers share the store than `nodes` says"),
     }
 }
 

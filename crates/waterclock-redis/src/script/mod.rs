@@ -40,6 +40,8 @@ pub(crate) static REPLACE: LazyLock<Script> = fixed!("now.lua", "replace.lua");
 pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 /// The tag of a policy's definition.
 pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
+/// How many nodes are alive.
+pub(crate) static NODES: LazyLock<Script> = fixed!("nodes.lua");
 /// A definition of a policy, by its tag.
 pub(crate) static DEFINITION: LazyLock<Script> = fixed!("definition.lua");
 

@@ -13,6 +13,7 @@ mod four_processes;
 mod kinds;
 mod lease;
 mod long_logs;
+mod nodes;
 mod oracle;
 mod parity;
 mod partitions;

@@ -79,6 +79,7 @@ export function showState(live) {
     ? make("strong", { class: "bad" }, "degraded: unreachable, applying each policy's on_store_error")
     : make("span", { class: "good" }, "healthy");
   fill("store", [`${store.name}, `, health,
+    ...(tooMany(store.nodes) ? [make("span", { class: "odd" }, `, shared by ${count(store.nodes.alive)} servers, with nodes = ${count(store.nodes.configured)}`)] : []),
     ...(errors.length ? [`; errors so far: ${errors.map(([kind, times]) => `${kind} ${count(times)}`).join(", ")}`] : []),
     ...(store.overflowed ? [make("span", { class: "odd" }, `; full: ${count(store.overflowed)} charges went to overflow entries`)] : [])]);
   const phase = live.phase === "serving" ? "serving" : make("strong", { class: "odd" }, `shutting down (${live.phase})`);
@@ -108,10 +109,14 @@ export function showStale(live) {
   by("notice").hidden = false;
 }
 
+// Whether more servers share the store than the configuration says.
+const tooMany = ({ alive, configured }) => alive > configured;
+
 // Problems that need attention, in one banner.
 export function notice(live) {
   const lines = [];
   if (live.store.degraded) lines.push("Store unreachable: each policy's on_store_error applies.");
+  if (tooMany(live.store.nodes)) lines.push("More servers share the store than `nodes` says.");
   if (!live.config.last_reload.success) lines.push("The new configuration is invalid; the previous one stays in force.");
   if (live.phase !== "serving") lines.push("The server is shutting down.");
   setText(by("notice"), lines.join(" "));

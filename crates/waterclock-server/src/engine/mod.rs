@@ -23,7 +23,7 @@ pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
-pub(crate) use self::store::certificate_authority;
+pub(crate) use self::store::{StoreNodes, certificate_authority};
 
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub struct Engine {
     memory: Option<MemoryStore<TscClock>>,
     /// Where a memory store is kept between two runs.
     snapshot: Option<SnapshotFile>,
+    /// How many servers share the store, as the configuration says.
+    nodes: u64,
     plan: ArcSwap<Plan>,
     overrides: Overrides,
     /// Held while overrides change, so that the store and they agree.
@@ -80,6 +82,7 @@ impl Engine {
             store,
             memory,
             snapshot,
+            nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
@@ -168,6 +171,7 @@ impl Engine {
     /// Brings the gauges up to date.
     pub(crate) fn update_gauges(&self) {
         self.metrics.set_degraded(self.is_degraded());
+        self.metrics.set_store_nodes(self.store_nodes());
         self.store_failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
         let (plan, reservations) = (self.plan(), self.reservations());
         self.metrics.clear_policies();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::Serialize;
 use tracing::warn;
 use waterclock::{
     Answer, Charge, Clock, DynStore, Failure, MemoryStore, Migration, Policy, Store, StoreError,
@@ -26,10 +27,27 @@ pub(super) fn open(
             Ok((DynStore::new(memory.clone()), Some(memory)))
         }
         Address::Redis(url) => {
-            let store = redis_store(config, &url)?.start();
+            let store = redis_store(config, &url)?.announce(true).start();
             let store = store.map_err(|error| Invalid::from(error.to_string()))?;
             Ok((DynStore::new(store), None))
         }
+    }
+}
+
+/// How many servers share the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct StoreNodes {
+    /// As the configuration says.
+    pub(crate) configured: u64,
+    /// As they were last counted; none before that.
+    pub(crate) alive: Option<u64>,
+}
+
+impl StoreNodes {
+    /// How many there are, if those are more than the configuration says: together they then admit more than a limit
+    /// while the store is unreachable.
+    pub(crate) fn too_many(self) -> Option<u64> {
+        self.alive.filter(|alive| *alive > self.configured)
     }
 }
 
@@ -84,6 +102,14 @@ impl Engine {
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.store.is_degraded()
+    }
+
+    /// How many servers share the store. One in memory is this server's own.
+    pub(crate) fn store_nodes(&self) -> StoreNodes {
+        match self.memory {
+            Some(_) => StoreNodes { configured: 1, alive: Some(1) },
+            None => StoreNodes { configured: self.nodes, alive: self.store.nodes_alive() },
+        }
     }
 
     /// How often the store failed so far, by kind.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use waterclock::{Clock, Failure};
 
 use super::{Face, TopRefused, Totals};
-use crate::engine::PolicyCount;
+use crate::engine::{PolicyCount, StoreNodes};
 use crate::reload::ReloadStatus;
 use crate::server::Server;
 
@@ -33,6 +33,8 @@ pub(crate) struct Live {
 struct LiveStore {
     name: &'static str,
     degraded: bool,
+    /// How many servers share it.
+    nodes: StoreNodes,
     /// Failures so far, by kind.
     errors: BTreeMap<&'static str, u64>,
     /// Charges of keys that found no place of their own.
@@ -70,6 +72,7 @@ impl LiveStore {
         LiveStore {
             name: engine.store_name(),
             degraded: engine.is_degraded(),
+            nodes: engine.store_nodes(),
             errors,
             overflowed: engine.overflowed(),
         }

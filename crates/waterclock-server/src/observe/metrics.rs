@@ -14,7 +14,7 @@ use serde::Serialize;
 use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
-use crate::engine::Outcome;
+use crate::engine::{Outcome, StoreNodes};
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =
@@ -35,6 +35,7 @@ pub struct Metrics {
     store_duration: Histogram,
     store_errors: Family<Labels<1>, Counter>,
     degraded: Gauge,
+    store_nodes: Family<Labels<1>, Gauge>,
     keys: Family<Labels<1>, Gauge>,
     reservations: Family<Labels<1>, Gauge>,
     limits: Family<Labels<2>, Gauge>,
@@ -78,6 +79,7 @@ impl Default for Metrics {
         }
         let degraded: Family<Labels<1>, Gauge> =
             registered(to, "degraded", "1 while each policy's on_store_error applies");
+        let store_nodes = registered(to, "store_nodes", "Servers that share the store");
         let keys = registered(to, "keys", "Keys remembered in memory");
         let reservations = registered(to, "reservations", "Reservations not settled yet");
         let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
@@ -107,6 +109,7 @@ impl Default for Metrics {
             store_duration,
             store_errors,
             degraded: degraded.get_or_create(&[("mode", "local".to_owned())]).clone(),
+            store_nodes,
             keys,
             reservations,
             limits,
@@ -169,6 +172,17 @@ impl Metrics {
 
     pub(crate) fn set_degraded(&self, is_degraded: bool) {
         self.degraded.set(i64::from(is_degraded));
+    }
+
+    /// Sets how many servers share the store; without a number for what is not known.
+    pub(crate) fn set_store_nodes(&self, StoreNodes { configured, alive }: StoreNodes) {
+        self.store_nodes.clear();
+        let set = |state: &str, nodes| {
+            let gauge = self.store_nodes.get_or_create(&[("state", state.to_owned())]);
+            gauge.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        };
+        set("configured", configured);
+        alive.into_iter().for_each(|alive| set("alive", alive));
     }
 
     pub(crate) fn set_overflowed(&self, total: u64) {

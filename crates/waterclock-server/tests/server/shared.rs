@@ -14,7 +14,7 @@ fn on(redis: &RedisServer) -> String {
     format!(
         "[store]\nurl = \"{}\"\nnodes = 2\nkey_secret = \"the same everywhere\"\n{}{}{}",
         redis.url(),
-        policy("here", "on_store_error = \"local\""),
+        policy("here", "on_store_error = \"local\"\nlocal_for = \"1h\""),
         policy("open", "on_store_error = \"allow\""),
         policy("shut", "on_store_error = \"deny\""),
     )
@@ -37,6 +37,36 @@ async fn two_servers_share_a_budget() {
         }
         assert_eq!(admitted, 10, "{policy}");
     }
+}
+
+/// Three servers, although the configuration says two: each knows it, and tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_are_counted() {
+    let redis = RedisServer::start();
+    let (_one, mut client) = AtWork::with_client(&on(&redis)).await;
+    let _two = AtWork::serving(&on(&redis)).await;
+    let three = AtWork::serving(&on(&redis)).await;
+    let mut counted = async |alive: u64| {
+        let expected = serde_json::json!({ "configured": 2, "alive": alive });
+        eventually("a count", async || {
+            client.get("/v1/live").await.json()["store"]["nodes"] == expected
+        })
+        .await;
+        let metrics = client.get("/metrics").await.body;
+        assert_eq!(sum(&metrics, "waterclock_store_nodes{state=\"configured\"}"), 2, "{metrics}");
+        assert_eq!(sum(&metrics, "waterclock_store_nodes{state=\"alive\"}"), alive, "{metrics}");
+    };
+    counted(3).await;
+    three.running.stop().await;
+    counted(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_long_a_share_is_served_is_shown() {
+    let redis = RedisServer::start();
+    let (_server, mut client) = AtWork::with_client(&on(&redis)).await;
+    assert_eq!(client.get("/v1/policies/here").await.json()["local_for_us"], 3_600_000_000_u64);
+    assert!(client.get("/v1/policies/shut").await.json().get("local_for_us").is_none());
 }
 
 /// The numbers of all lines that begin so.

@@ -378,6 +378,10 @@ impl<S: Store + 'static> Store for Fallback<S> {
         Failure::ALL.into_iter().map(count).collect()
     }
 
+    fn nodes_alive(&self) -> Option<u64> {
+        self.shared.store.nodes_alive()
+    }
+
     async fn close(&self) {
         self.shared.store.close().await;
     }

@@ -470,6 +470,10 @@ impl Store for Recorder {
         true
     }
 
+    fn nodes_alive(&self) -> Option<u64> {
+        Some(3)
+    }
+
     async fn close(&self) {
         self.note("close");
     }
@@ -501,6 +505,7 @@ async fn call_every_method(store: &impl Store, recorder: &Recorder) {
     store.close().await;
     assert_eq!(recorder.take(), ["close"]);
     assert!(store.is_degraded());
+    assert_eq!(store.nodes_alive(), Some(3));
 }
 
 #[tokio::test]

@@ -73,6 +73,7 @@ trait Erased: Send + Sync {
     fn probe(&self) -> Boxed<'_, Vec<String>>;
     fn is_degraded(&self) -> bool;
     fn failures(&self) -> Vec<(Failure, u64)>;
+    fn nodes_alive(&self) -> Option<u64>;
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
@@ -158,6 +159,10 @@ impl<S: Store> Erased for S {
         Store::failures(self)
     }
 
+    fn nodes_alive(&self) -> Option<u64> {
+        Store::nodes_alive(self)
+    }
+
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(Store::close(self))
     }
@@ -236,6 +241,10 @@ impl Store for DynStore {
 
     fn failures(&self) -> Vec<(Failure, u64)> {
         self.0.failures()
+    }
+
+    fn nodes_alive(&self) -> Option<u64> {
+        self.0.nodes_alive()
     }
 
     async fn close(&self) {

@@ -208,6 +208,11 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
+    /// How many nodes share it, this one included, when they were last counted; `None` if they are not.
+    fn nodes_alive(&self) -> Option<u64> {
+        None
+    }
+
     /// Gives back what this process holds of it, before the process ends.
     fn close(&self) -> impl Future<Output = ()> + Send {
         async {}

@@ -6,5 +6,6 @@ mod descriptors;
 mod drain;
 mod environment;
 mod log;
+mod nodes;
 pub(crate) mod process;
 mod signals;

@@ -69,6 +69,7 @@ async fn everything_at_one_instant() {
     assert_eq!((&live["version"], &live["phase"]), (&"0.1.0".into(), &"serving".into()));
     let store = &live["store"];
     assert_eq!((&store["name"], &store["degraded"]), (&"memory".into(), &false.into()));
+    assert_eq!(store["nodes"], serde_json::json!({ "configured": 1, "alive": 1 }));
     assert_eq!((&store["errors"]["timeout"], &store["overflowed"]), (&0.into(), &0.into()));
     assert_eq!(live["config"], client.get("/v1/config").await.json());
     assert_eq!(live["connections"], serde_json::json!({ "http": 1, "grpc": 0, "resp": 1 }));
