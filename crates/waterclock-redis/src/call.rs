@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
@@ -187,7 +187,7 @@ impl Direct {
             [Value::Int(now), state] => read_found(call.keys, *now, std::slice::from_ref(state)),
             _ => Err(bad_reply()),
         });
-        self.distrust_bad_reply(slot, call.by, found.as_ref().err()).await;
+        self.distrust_bad_reply(slot, found.as_ref().err());
         found
     }
 
@@ -200,15 +200,14 @@ impl Direct {
         let Some(first) = call.keys.first() else { return Ok(Reply::Found(Vec::new())) };
         let slot = first.record.slot;
         let reply = self.run_rounds(slot, call, other).await;
-        self.distrust_bad_reply(slot, call.by, reply.as_ref().err()).await;
+        self.distrust_bad_reply(slot, reply.as_ref().err());
         reply
     }
 
     /// Closes a connection that sent an unexpected reply.
-    async fn distrust_bad_reply(&self, slot: u16, by: Instant, error: Option<&StoreError>) {
+    fn distrust_bad_reply(&self, slot: u16, error: Option<&StoreError>) {
         if error.is_some_and(|error| error.failure() == Some(Failure::BadReply)) {
-            // Another task may be connecting, for longer than this caller waits.
-            _ = timeout_at(by, self.route.distrust(slot)).await;
+            self.route.distrust(slot);
         }
     }
 

@@ -52,7 +52,7 @@ impl Route {
                 (Self::Cluster(cluster), Some(host)) => cluster.link(&host)?,
                 (Self::Cluster(cluster), None) => cluster.owner(slot, by).await?,
             };
-            let error = match link.send(request.clone(), delivery, by).await {
+            let error = match link.send(&request, delivery, by).await {
                 Ok(values) => return Ok(values),
                 Err(error) => error,
             };
@@ -105,13 +105,13 @@ impl Route {
     }
 
     /// Closes the connection to a slot's owner, which sent something else than a reply.
-    pub(crate) async fn distrust(&self, slot: u16) {
+    pub(crate) fn distrust(&self, slot: u16) {
         let owner = match self {
             Self::One(link) => Some(Arc::clone(link)),
             Self::Cluster(cluster) => cluster.known_owner(slot),
         };
         if let Some(link) = owner {
-            link.distrust().await;
+            link.distrust();
         }
     }
 

@@ -4,7 +4,7 @@ use redis::{Cmd, Value};
 use waterclock::{Failure, StoreError};
 
 use super::LinkSettings;
-use super::exchange::server_error;
+use super::error::server_error;
 
 const SCRIPT: &str = include_str!("capability.lua");
 

@@ -1,13 +1,13 @@
-//! One exchange: the commands of a batch out, their replies back to their callers; and what errors mean.
+//! One exchange: the commands of a batch out, their replies back to their callers.
 
 use std::sync::Arc;
 
-use redis::{Cmd, Pipeline, RedisError, ServerError, ServerErrorKind, Value};
+use redis::{Cmd, Pipeline, ServerErrorKind, Value};
 use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, StoreError};
 
+use super::error::{CallError, sending_error, server_error};
 use super::{Delivery, Link, LinkSettings, Pending, Request, TraceTime};
-use crate::address::address_of;
 use crate::keyspace::{RecordKey, Tag};
 use crate::script::{Algorithms, Kind, SHORT, Script};
 
@@ -82,7 +82,7 @@ impl Link {
                 // It may have been charged or not: never sent again.
                 Err(_) => StoreError::failed(Failure::Timeout, "no answer"),
             };
-            self.disconnect(id).await;
+            self.disconnect(id);
             exchanged.fail(commands, &error);
             return exchanged;
         }
@@ -91,13 +91,13 @@ impl Link {
     }
 
     /// Delivers the replies.
-    pub(super) async fn deliver(&self, exchanged: Exchanged) {
+    pub(super) fn deliver(&self, exchanged: Exchanged) {
         let mut is_healthy = true;
         for (command, reply) in exchanged.replies {
             is_healthy &= command.deliver(reply);
         }
         if !is_healthy {
-            self.disconnect(exchanged.id).await;
+            self.disconnect(exchanged.id);
         }
     }
 
@@ -116,7 +116,7 @@ impl Link {
         }
         let slot = |pending: &Pending| if self.settings.slotted { pending.slot() } else { 0 };
         // Equal numbers side by side are sent once. Within them the order stays: first come, first served.
-        short.sort_by_key(|pending| (slot(pending), pending.numbers()));
+        short.sort_by_key(|pending| (slot(pending), pending.request.numbers()));
         long.sort_by_key(|pending| (slot(pending), pending.script()));
         for mut rest in [short, long] {
             while let Some(first) = rest.first() {
@@ -179,9 +179,7 @@ fn sort(
             replies.next();
         }
         match replies.next().unwrap_or(Value::Nil) {
-            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
-                unanswered.push(command);
-            }
+            reply if is_no_script(&reply) => unanswered.push(command),
             reply => {
                 let is_done = !matches!(reply, Value::ServerError(_));
                 let lost = lost.filter(|_| is_done).cloned();
@@ -197,13 +195,6 @@ impl Pending {
         self.request.keys().first().map_or(0, |key| key.slot)
     }
 
-    fn numbers(&self) -> (u64, u64, Tag) {
-        match self.request {
-            Request::Short { span_us, depth_us, tag, .. } => (span_us, depth_us, tag),
-            _ => (0, 0, Tag::ANY),
-        }
-    }
-
     /// What script it needs: only requests with the same share a call, so that there are few scripts.
     fn script(&self) -> (Kind, Algorithms) {
         match self.request {
@@ -214,54 +205,102 @@ impl Pending {
 }
 
 impl Request {
+    pub(super) fn script(&self) -> &'static Script {
+        match self {
+            Self::Short { .. } => &SHORT,
+            Self::Check { kind, algorithms, .. } => kind.script(*algorithms),
+            Self::Script { script, .. } => script,
+        }
+    }
+
     fn keys(&self) -> &[RecordKey] {
         match self {
             Self::Short { key, .. } => std::slice::from_ref(key),
             Self::Check { keys, .. } | Self::Script { keys, .. } => keys,
         }
     }
+
+    fn args(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Short { .. } => &[],
+            Self::Check { args, .. } | Self::Script { args, .. } => args,
+        }
+    }
+
+    fn numbers(&self) -> (u64, u64, Tag) {
+        match *self {
+            Self::Short { span_us, depth_us, tag, .. } => (span_us, depth_us, tag),
+            _ => (0, 0, Tag::ANY),
+        }
+    }
+}
+
+/// A script call that serves these requests.
+pub(super) fn encode_call(script: &Script, requests: &[&Request], whole: bool) -> Cmd {
+    let keys = || requests.iter().flat_map(|request| request.keys());
+    let args = || requests.iter().flat_map(|request| request.args());
+    let name = if whole { &*script.source } else { &*script.digest };
+    let count = keys().count();
+    let size = keys().map(|key| key.bytes.len()).chain(args().map(Vec::len)).sum::<usize>();
+    // Besides these, a few words and the numbers of each request.
+    let mut cmd = Cmd::with_capacity(
+        8 + count + args().count() + 4 * requests.len(),
+        64 + name.len() + size + 48 * requests.len(),
+    );
+    cmd.arg(if whole { "EVAL" } else { "EVALSHA" }).arg(name).arg(count);
+    keys().for_each(|key| _ = cmd.arg(&*key.bytes));
+    if let Some(Request::Short { at, .. } | Request::Check { at, .. }) = requests.first() {
+        TraceTime::args(at.as_ref()).iter().for_each(|arg| _ = cmd.arg(arg));
+    }
+    for run in requests.chunk_by(|a, b| a.numbers() == b.numbers()) {
+        if let Request::Short { span_us, depth_us, tag, .. } = run[0] {
+            cmd.arg(*span_us).arg(*depth_us).arg(tag.digits()).arg(run.len());
+        }
+    }
+    args().for_each(|arg| _ = cmd.arg(&**arg));
+    cmd
+}
+
+/// Whether the server does not have the script.
+pub(super) fn is_no_script(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
+}
+
+/// What a script replied to so many requests like this one.
+pub(super) fn values(
+    request: &Request,
+    requests: usize,
+    reply: Value,
+) -> Result<Vec<Value>, CallError> {
+    let bad = |reason| Err(CallError::failed(Failure::BadReply, reason));
+    match (request, reply) {
+        (_, Value::ServerError(error)) => Err(server_error(&error)),
+        (Request::Script { .. }, Value::Array(values)) => Ok(values),
+        (Request::Script { .. }, Value::Int(number)) => Ok(vec![Value::Int(number)]),
+        (Request::Script { .. }, _) => bad("not the reply of a script"),
+        (_, Value::Array(values)) if values.len() == requests + 1 => Ok(values),
+        _ => bad("not one record per check"),
+    }
+}
+
+/// The reply to one check of a call: the instant, and what was found under its keys.
+pub(super) fn found(now: Value, found: Value) -> Result<Vec<Value>, CallError> {
+    match found {
+        Value::ServerError(error) => Err(server_error(&error)),
+        found => Ok(vec![now, found]),
+    }
 }
 
 impl Command {
     /// Requests that one script call can serve.
     fn new(pending: Vec<Pending>) -> Self {
-        let script = match pending.first().map(|first| &first.request) {
-            Some(Request::Script { script, .. }) => script,
-            Some(Request::Check { kind, algorithms, .. }) => kind.script(*algorithms),
-            _ => &*SHORT,
-        };
+        let script = pending.first().map_or(&*SHORT, |first| first.request.script());
         Self { script, pending }
     }
 
     fn encode(&self, whole: bool) -> Cmd {
-        let mut cmd = redis::cmd(if whole { "EVAL" } else { "EVALSHA" });
-        cmd.arg(if whole { &*self.script.source } else { &*self.script.digest });
-        let keys = || self.pending.iter().flat_map(|pending| pending.request.keys());
-        cmd.arg(keys().count());
-        keys().for_each(|key| _ = cmd.arg(&*key.bytes));
-        match self.pending.first().map(|first| &first.request) {
-            Some(Request::Short { at, .. } | Request::Check { at, .. }) => {
-                TraceTime::args(at.as_ref()).iter().for_each(|arg| _ = cmd.arg(arg));
-            }
-            Some(Request::Script { args, .. }) => args.iter().for_each(|arg| _ = cmd.arg(&**arg)),
-            None => {}
-        }
-        for run in self.pending.chunk_by(|a, b| a.numbers() == b.numbers()) {
-            match &run[0].request {
-                Request::Short { span_us, depth_us, tag, .. } => {
-                    cmd.arg(*span_us).arg(*depth_us).arg(tag.digits()).arg(run.len());
-                }
-                Request::Check { .. } => {
-                    for pending in run {
-                        if let Request::Check { args, .. } = &pending.request {
-                            args.iter().for_each(|arg| _ = cmd.arg(&**arg));
-                        }
-                    }
-                }
-                Request::Script { .. } => {}
-            }
-        }
-        cmd
+        let requests: Vec<&Request> = self.pending.iter().map(|one| &one.request).collect();
+        encode_call(self.script, &requests, whole)
     }
 
     fn asks(&self) -> bool {
@@ -270,44 +309,26 @@ impl Command {
 
     /// Delivers the reply; false if the connection must be closed.
     fn deliver(mut self, reply: Result<Value, StoreError>) -> bool {
-        let reply = match reply {
-            Ok(Value::ServerError(error)) => {
-                let error = server_error(&error);
-                self.fail(&error);
-                // It has become a replica: find the primary again.
-                return !matches!(error, CallError::Again(Failure::ReadOnly, _));
-            }
-            Ok(reply) => reply,
+        let Some(first) = self.pending.first() else { return true };
+        let reply = reply.map_err(CallError::Store);
+        let values = match reply.and_then(|reply| values(&first.request, self.pending.len(), reply))
+        {
+            Ok(values) => values,
             Err(error) => {
-                self.fail(&CallError::Store(error));
-                return true;
+                let is_healthy = !error.ends_connection();
+                self.fail(&error);
+                return is_healthy;
             }
         };
         let is_script = |pending: &mut Pending| matches!(pending.request, Request::Script { .. });
         if let Some(pending) = self.pending.pop_if(is_script) {
-            let answer = match reply {
-                Value::Array(values) => Ok(values),
-                Value::Int(number) => Ok(vec![Value::Int(number)]),
-                _ => Err(CallError::failed(Failure::BadReply, "not the reply of a script")),
-            };
-            let is_healthy = answer.is_ok();
-            _ = pending.reply.send(answer);
-            return is_healthy;
+            _ = pending.reply.send(Ok(values));
+            return true;
         }
-        let values = match reply {
-            Value::Array(values) if values.len() == self.pending.len() + 1 => values,
-            _ => {
-                self.fail(&CallError::failed(Failure::BadReply, "not one record per check"));
-                return false;
-            }
-        };
         let mut values = values.into_iter();
         let now = values.next().unwrap_or(Value::Nil);
-        for (pending, found) in self.pending.into_iter().zip(values) {
-            _ = pending.reply.send(match found {
-                Value::ServerError(error) => Err(server_error(&error)),
-                found => Ok(vec![now.clone(), found]),
-            });
+        for (pending, value) in self.pending.into_iter().zip(values) {
+            _ = pending.reply.send(found(now.clone(), value));
         }
         true
     }
@@ -315,128 +336,4 @@ impl Command {
     fn fail(self, error: &CallError) {
         self.pending.into_iter().for_each(|one| _ = one.reply.send(Err(error.clone())));
     }
-}
-
-/// Why a request has no reply, or none that decides.
-#[derive(Clone, Debug)]
-pub(crate) enum CallError {
-    /// The slot is on another node now.
-    Moved(String),
-    /// The slot is being moved to another node, and this key is there already.
-    Ask(String),
-    /// Nothing was done; a retry may succeed.
-    Again(Failure, String),
-    /// Some keys of the call are being moved to another node; a retry of each request alone may succeed.
-    Split(String),
-    /// No node serves the slot. Other slots of this server may be served.
-    Down(String),
-    /// The server does not have the script.
-    NoScript,
-    /// Anything else.
-    Store(StoreError),
-}
-
-impl CallError {
-    pub(crate) fn failed(kind: Failure, reason: impl std::fmt::Display) -> Self {
-        Self::Store(StoreError::failed(kind, reason))
-    }
-
-    /// Whether the failure counts against the server.
-    pub(super) fn trips_breaker(&self) -> bool {
-        match self {
-            Self::Again(kind, _) => kind.trips_breaker(),
-            Self::Store(error) => error.failure().is_some_and(Failure::trips_breaker),
-            Self::Moved(_) | Self::Ask(_) | Self::Split(_) | Self::Down(_) | Self::NoScript => {
-                false
-            }
-        }
-    }
-
-    pub(crate) fn into_store_error(self) -> StoreError {
-        match self {
-            Self::Store(error) => error,
-            // Nothing was done, whatever the kind.
-            Self::Again(kind, reason) => StoreError::failed(kind, reason).before_charging(),
-            Self::Moved(to) | Self::Ask(to) => StoreError::failed(
-                Failure::Unreachable,
-                format!("the slot keeps moving, last to {to}"),
-            ),
-            Self::Split(reason) | Self::Down(reason) => {
-                StoreError::failed(Failure::Unreachable, reason)
-            }
-            Self::NoScript => {
-                StoreError::failed(Failure::BadReply, "the server does not keep scripts")
-            }
-        }
-    }
-}
-
-/// What an error among the replies means.
-pub(super) fn server_error(error: &ServerError) -> CallError {
-    let detail = error.details().unwrap_or_default().to_owned();
-    let address = || {
-        let address = detail.split(' ').nth(1).unwrap_or_default();
-        address.rsplit_once(':').map_or(String::new(), |(host, port)| address_of(host, port))
-    };
-    match error.kind() {
-        Some(ServerErrorKind::Moved) => return CallError::Moved(address()),
-        Some(ServerErrorKind::Ask) => return CallError::Ask(address()),
-        Some(ServerErrorKind::NoScript) => return CallError::NoScript,
-        Some(ServerErrorKind::BusyLoading) => return CallError::Again(Failure::Loading, detail),
-        Some(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
-            return CallError::Again(Failure::ReadOnly, detail);
-        }
-        Some(ServerErrorKind::TryAgain) => return CallError::Split(detail),
-        Some(ServerErrorKind::ClusterDown) => return CallError::Down(detail),
-        Some(ServerErrorKind::NoPerm) => return CallError::Store(no_permission(&detail)),
-        _ => {}
-    }
-    let kind = match error.code() {
-        "BUSY" => return CallError::Again(Failure::Timeout, detail),
-        "MISCONF" | "NOREPLICAS" => Failure::ReadOnly,
-        "OOM" => Failure::OutOfMemory,
-        "NOAUTH" | "WRONGPASS" => Failure::Auth,
-        "WRONGTYPE" | "WATERCLOCK" => Failure::Foreign,
-        // Errors raised by a script are wrapped.
-        _ if detail.contains("WATERCLOCK") || detail.contains("WRONGTYPE") => Failure::Foreign,
-        _ if detail.contains("data string too short") => Failure::Foreign,
-        // What Valkey and Redis say when the user may run the script, but not what it calls.
-        _ if detail.contains("ACL failure in script")
-            || detail.contains("user executing the script can't run this command") =>
-        {
-            return CallError::Store(no_permission(&detail));
-        }
-        _ => Failure::BadReply,
-    };
-    CallError::failed(kind, format!("{} {detail}", error.code()).trim())
-}
-
-fn no_permission(detail: &str) -> StoreError {
-    StoreError::failed(Failure::Auth, format!("the user lacks permission: {detail}"))
-}
-
-/// What an error of a connection means.
-pub(crate) fn connection_error(error: &RedisError) -> StoreError {
-    // The client does not pass on the code of a SELECT that failed.
-    let detail = error.detail().unwrap_or_default();
-    if error.code() == Some("NOPERM") || detail.contains("no permissions to run") {
-        return no_permission(detail);
-    }
-    let kind = match error.kind() {
-        redis::ErrorKind::AuthenticationFailed => Failure::Auth,
-        redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => Failure::BadReply,
-        redis::ErrorKind::Server(ServerErrorKind::BusyLoading) => Failure::Loading,
-        redis::ErrorKind::Extension if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => {
-            Failure::Auth
-        }
-        _ if error.is_timeout() => Failure::Timeout,
-        _ => Failure::Unreachable,
-    };
-    StoreError::failed(kind, error)
-}
-
-/// What an error means that ended an exchange: the server may have run the scripts.
-fn sending_error(error: &RedisError) -> StoreError {
-    let error = connection_error(error);
-    if error.failure() == Some(Failure::Unreachable) { error.after_sending() } else { error }
 }

@@ -4,21 +4,22 @@
 //! when there are enough of them, those that arrive meanwhile become the next one. So a lone caller waits for no other,
 //! and many callers share round trips and script calls.
 
+mod alone;
 mod capability;
 mod dial;
+mod error;
 mod exchange;
 mod sentinels;
 
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -29,8 +30,9 @@ use crate::keyspace::{RecordKey, Tag};
 use crate::script::{Algorithms, Kind, Script};
 use dial::Connection;
 pub(crate) use dial::{Dialer, open};
+pub(crate) use error::{CallError, connection_error};
 use exchange::Exchanged;
-pub(crate) use exchange::{CallError, connection_error};
+
 pub(crate) use sentinels::Sentinels;
 
 /// Exchanges running at once, before new requests wait to be sent together.
@@ -135,9 +137,9 @@ pub(crate) struct Link {
     queue: Mutex<Queue>,
     /// Held while replies are delivered and the next requests are taken.
     turn: tokio::sync::Mutex<()>,
+    connection: Mutex<Option<Numbered>>,
     /// Held while dialling: one dial at a time.
-    connection: tokio::sync::Mutex<Option<Numbered>>,
-    is_connected: AtomicBool,
+    dialling: tokio::sync::Mutex<()>,
     dials: AtomicU64,
     breaker: Breaker,
     /// Follows the primary, where sentinels name it.
@@ -154,8 +156,8 @@ impl Link {
             dialer,
             queue: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            connection: tokio::sync::Mutex::default(),
-            is_connected: AtomicBool::new(false),
+            connection: Mutex::default(),
+            dialling: tokio::sync::Mutex::default(),
             dials: AtomicU64::new(0),
             breaker: Breaker::new(2 * settings.deadline),
             settings,
@@ -169,7 +171,7 @@ impl Link {
     /// Sends a request, and waits for the reply until `by`.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        request: Request,
+        request: &Request,
         delivery: Delivery,
         by: Instant,
     ) -> Result<Vec<Value>, CallError> {
@@ -179,27 +181,31 @@ impl Link {
                 "the circuit breaker of this server is open",
             ));
         };
-        let (reply, replied) = oneshot::channel();
-        let pending = Pending { request, delivery, reply };
-        let exchange = async {
-            match self.alone() {
-                Some(_turn) => {
-                    // Boxed: its future is large and nests deep, and every caller's would contain it.
-                    let exchanged = Box::pin(self.exchange(vec![pending], by)).await;
-                    self.deliver(exchanged).await;
-                }
-                None => self.enqueue(pending)?,
-            }
-            replied.await.unwrap_or_else(|_| {
-                let lost = StoreError::failed(Failure::Unreachable, "the connection was dropped");
-                Err(CallError::Store(lost.after_sending()))
-            })
+        let reply = match self.send_alone(request, delivery, by).await {
+            Some(reply) => reply,
+            None => self.send_together(request.clone(), delivery, by).await,
         };
-        let reply = timeout_at(by, exchange).await.unwrap_or_else(|_| {
-            Err(CallError::failed(Failure::Timeout, "no answer within the deadline"))
-        });
         self.report(permit, reply.as_ref().err());
         reply
+    }
+
+    /// Sends a request with those that wait at the same time.
+    async fn send_together(
+        self: &Arc<Self>,
+        request: Request,
+        delivery: Delivery,
+        by: Instant,
+    ) -> Result<Vec<Value>, CallError> {
+        let (reply, replied) = oneshot::channel();
+        self.enqueue(Pending { request, delivery, reply })?;
+        match timeout_at(by, replied).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_)) => {
+                let lost = StoreError::failed(Failure::Unreachable, "the connection was dropped");
+                Err(CallError::Store(lost.after_sending()))
+            }
+            Err(_) => Err(no_answer()),
+        }
     }
 
     /// Tells the breaker how a call went.
@@ -244,27 +250,23 @@ impl Link {
     pub(crate) async fn connect(self: &Arc<Self>) -> Result<Vec<String>, StoreError> {
         self.follow();
         let (connection, warnings) = self.dialer.dial(&self.settings).await?;
-        let mut slot = self.connection.lock().await;
-        self.keep(&mut slot, connection);
+        self.keep(connection);
         Ok(warnings)
     }
 
-    fn keep(&self, slot: &mut Option<Numbered>, connection: Connection) -> u64 {
-        let id = self.dials.fetch_add(1, Ordering::Relaxed);
-        *slot = Some((id, connection));
-        self.is_connected.store(true, Ordering::Relaxed);
-        id
+    fn keep(&self, connection: Connection) -> Numbered {
+        let numbered = (self.dials.fetch_add(1, Ordering::Relaxed), connection);
+        *self.connection.lock() = Some(numbered.clone());
+        numbered
     }
 
     /// Closes the current connection, which sent an unexpected reply.
-    pub(crate) async fn distrust(self: &Arc<Self>) {
+    pub(crate) fn distrust(self: &Arc<Self>) {
         let now = self.clock.now();
         if self.breaker.enter_closed(now).is_some_and(|permit| permit.failed(now)) {
             self.watch();
         }
-        let mut slot = self.connection.lock().await;
-        *slot = None;
-        self.is_connected.store(false, Ordering::Relaxed);
+        *self.connection.lock() = None;
     }
 
     /// A connection for commands outside the queue.
@@ -273,42 +275,28 @@ impl Link {
     }
 
     async fn connected(self: &Arc<Self>) -> Result<Numbered, StoreError> {
-        let mut slot = self.connection.lock().await;
-        if let Some(connected) = &*slot
-            && connected.1.is_open()
-        {
-            return Ok(connected.clone());
+        if let Some(open) = self.open_connection() {
+            return Ok(open);
+        }
+        let _dialling = self.dialling.lock().await;
+        if let Some(open) = self.open_connection() {
+            return Ok(open);
         }
         self.follow();
         let dialled = timeout(DIAL, self.dialer.dial(&self.settings)).await;
         let (connection, _) = dialled.unwrap_or_else(|_| {
             Err(StoreError::failed(Failure::Timeout, "connecting timed out"))
         })?;
-        let id = self.keep(&mut slot, connection.clone());
-        Ok((id, connection))
+        Ok(self.keep(connection))
+    }
+
+    fn open_connection(&self) -> Option<Numbered> {
+        self.connection.lock().as_ref().filter(|(_, connection)| connection.is_open()).cloned()
     }
 
     /// Closes a connection, unless another one has replaced it.
-    async fn disconnect(&self, id: u64) {
-        let mut slot = self.connection.lock().await;
-        if matches!(&*slot, Some((current, _)) if *current == id) {
-            *slot = None;
-            self.is_connected.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// A turn for a single caller: it exchanges in its own task. Dialling takes a task of its own, which goes on
-    /// when the caller has left.
-    fn alone(self: &Arc<Self>) -> Option<Turn<'_>> {
-        if !self.is_connected.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut queue = self.queue.lock();
-        if queue.running > 0 || !queue.waiting.is_empty() {
-            return None;
-        }
-        queue.running += 1;
-        Some(Turn(self))
+    fn disconnect(&self, id: u64) {
+        self.connection.lock().take_if(|(current, _)| *current == id);
     }
 
     fn enqueue(self: &Arc<Self>, pending: Pending) -> Result<(), CallError> {
@@ -339,7 +327,7 @@ impl Link {
         let mut exchanged = Exchanged::default();
         loop {
             let turn = self.turn.lock().await;
-            self.deliver(exchanged).await;
+            self.deliver(exchanged);
             // Callers that just got their replies may send the next requests in the same batch.
             yield_now().await;
             let batch = {
@@ -389,7 +377,7 @@ impl Link {
             _ => false,
         };
         if !is_well {
-            self.disconnect(id).await;
+            self.disconnect(id);
         }
         is_well
     }
@@ -420,10 +408,10 @@ impl Link {
 
     /// Closes the connection if it is not to this primary, or if that has become a replica.
     async fn keep_to(&self, primary: &str) {
-        let Some((id, mut connection)) = self.connection.lock().await.clone() else { return };
+        let Some((id, mut connection)) = self.connection.lock().clone() else { return };
         let is_other = connection.primary.as_deref() != Some(primary);
         if is_other || self.is_replica(&mut connection.redis).await {
-            self.disconnect(id).await;
+            self.disconnect(id);
         }
     }
 
@@ -434,22 +422,8 @@ impl Link {
     }
 }
 
-/// An exchange in its caller's own task. However it ends, requests that came meanwhile go next.
-struct Turn<'a>(&'a Arc<Link>);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.0.queue.lock();
-        if queue.waiting.is_empty() {
-            queue.running -= 1;
-        } else {
-            drop(queue);
-            // Without a runtime no caller is left.
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(Arc::clone(self.0).exchange_all());
-            }
-        }
-    }
+fn no_answer() -> CallError {
+    CallError::failed(Failure::Timeout, "no answer within the deadline")
 }
 
 fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use waterclock::{Failure, StoreError};
 
 use super::dial::open;
-use super::exchange::server_error;
+use super::error::server_error;
 use super::{Link, connection_error};
 use crate::address::{Access, address_of};
 

@@ -9,24 +9,6 @@
 local call, pcall = redis.call, redis.pcall
 local ceil, match, format = math.ceil, string.match, string.format
 local reply, at = {now}, 0
--- What a debt comes to by now: when the key is full, if that is no longer than a full bucket takes, and what to reply.
-local function owing(key, found, latest, tag)
-  local text = type(found) == 'string' and found or ''
-  local full_at, by, written = match(text, '^(%d+)(%d%d%d) (%d+)$')
-  if not full_at then
-    local packed = string.byte(text) == 1
-    return nil, packed and {found} or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
-  end
-  if by ~= tag then return nil, {found} end
-  -- However deep, it is real; a clock that stepped back shows by when it was written.
-  local ahead = tonumber(written) - now
-  full_at = ahead > 0 and math.max(0, full_at - ahead) or tonumber(full_at)
-  if ahead > 0 then
-    local ttl = math.max(1, ceil((full_at - now) / 1000))
-    call('SET', key, format('%.0f%s %.0f', full_at, tag, now), 'PX', net or format('%.0f', ttl))
-  end
-  return full_at <= latest and full_at or nil, found
-end
 for i = 3, #ARGV, 4 do
   local span, latest, tag = tonumber(ARGV[i]), now + tonumber(ARGV[i + 1]), ARGV[i + 2]
   for _ = 1, tonumber(ARGV[i + 3]) do
@@ -35,14 +17,26 @@ for i = 3, #ARGV, 4 do
     local found = pcall('GET', key)
     local full_at = now
     if found then
-      local by
-      full_at, by = match(type(found) == 'string' and found or '', '^(%d+)(%d%d%d)$')
-      if full_at and by ~= tag then
+      local text, by, written = type(found) == 'string' and found or '', nil, nil
+      full_at, by = match(text, '^(%d+)(%d%d%d)$')
+      if not full_at then full_at, by, written = match(text, '^(%d+)(%d%d%d) (%d+)$') end
+      if not full_at then
+        local packed = string.byte(text) == 1
+        found = packed and {found} or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
+      elseif by ~= tag then
         full_at, found = nil, {found}
-      elseif full_at then
-        full_at = tonumber(full_at)
       else
-        full_at, found = owing(key, found, latest, tag)
+        full_at = tonumber(full_at)
+        if written then
+          -- However deep a debt is, it is real; a clock that stepped back shows by when it was written.
+          local ahead = written - now
+          if ahead > 0 then
+            full_at = math.max(0, full_at - ahead)
+            local ttl = math.max(1, ceil((full_at - now) / 1000))
+            call('SET', key, format('%.0f%s %.0f', full_at, tag, now), 'PX', net or format('%.0f', ttl))
+          end
+          if full_at > latest then full_at = nil end
+        end
       end
     end
     reply[at + 1] = found

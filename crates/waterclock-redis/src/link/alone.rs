@@ -1,0 +1,91 @@
+//! The exchange of a caller that is the only one: in its own task, one command and one timer.
+
+use std::sync::Arc;
+
+use redis::Value;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::{CallError, sending_error};
+use super::exchange::{encode_call, found, is_no_script, values};
+use super::{Delivery, Link, Request, no_answer};
+
+impl Link {
+    /// Sends a request in the caller's own task. `None` if other requests are on their way, if there is no connection,
+    /// or if the server does not keep scripts: then nothing was done.
+    pub(super) async fn send_alone(
+        self: &Arc<Self>,
+        request: &Request,
+        delivery: Delivery,
+        by: Instant,
+    ) -> Option<Result<Vec<Value>, CallError>> {
+        // Either takes a second command.
+        if delivery.asking || self.settings.replicas > 0 {
+            return None;
+        }
+        // Dialling takes a task of its own, which goes on when the caller has left.
+        let (id, mut connection) = self.open_connection()?;
+        let _turn = self.turn_alone()?;
+        // A script that the server does not have is sent whole, on the same connection.
+        for whole in [false, true] {
+            let cmd = encode_call(request.script(), &[request], whole);
+            let (now, deadline) = (Instant::now(), self.settings.deadline);
+            let sent = connection.redis.send_packed_command(&cmd);
+            let (reply, is_healthy) = match timeout_at(by.min(now + deadline), sent).await {
+                Ok(Ok(reply)) if is_no_script(&reply) => continue,
+                Ok(Ok(reply)) => {
+                    let reply = answer(request, reply);
+                    let is_healthy = !reply.as_ref().is_err_and(CallError::ends_connection);
+                    (reply, is_healthy)
+                }
+                Ok(Err(error)) => (Err(CallError::Store(sending_error(&error))), false),
+                // It may have been charged or not: never sent again. Where the connection was silent for most of the
+                // deadline, the next call gets another.
+                Err(_) => (Err(no_answer()), by <= now + deadline / 2),
+            };
+            if !is_healthy {
+                self.disconnect(id);
+            }
+            return Some(reply);
+        }
+        None
+    }
+
+    /// The turn of a single caller.
+    fn turn_alone(self: &Arc<Self>) -> Option<Turn<'_>> {
+        let mut queue = self.queue.lock();
+        if queue.running > 0 || !queue.waiting.is_empty() {
+            return None;
+        }
+        queue.running += 1;
+        Some(Turn(self))
+    }
+}
+
+/// What a script replied to a request alone.
+fn answer(request: &Request, reply: Value) -> Result<Vec<Value>, CallError> {
+    let mut values = values(request, 1, reply)?;
+    if let Request::Script { .. } = request {
+        return Ok(values);
+    }
+    let state = values.pop().unwrap_or(Value::Nil);
+    found(values.pop().unwrap_or(Value::Nil), state)
+}
+
+/// An exchange in its caller's own task. However it ends, requests that came meanwhile go next.
+struct Turn<'a>(&'a Arc<Link>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue.lock();
+        if queue.waiting.is_empty() {
+            queue.running -= 1;
+        } else {
+            drop(queue);
+            // Without a runtime no caller is left.
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(Arc::clone(self.0).exchange_all());
+            }
+        }
+    }
+}
