@@ -37,7 +37,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "nodes",
         Shape::Whole { least: 1, most: 1_000_000 },
-        "How many servers share the store.",
+        "How many servers share the store, at least: they count each other while it is reachable.",
     )
     .default("1"),
     Key::new(

@@ -69,7 +69,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How many nodes share the store (1): each serves `1/nodes` of a limit while it is unreachable.
+    /// How many nodes share the store, at least (1): each serves `1/nodes` of a limit while it is unreachable. If more
+    /// were counted when it last answered ([`announce`](Self::announce)), one divided by their number.
     #[must_use]
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = nodes;

@@ -155,8 +155,8 @@ async fn log_store_state(server: Arc<Server>) {
 fn log_too_many(nodes: Option<u64>) {
     match nodes {
         Some(nodes) => warn!(
-            "{nodes} servers share the store, more than `nodes` in [store] says; without the store they would admit \
-             more than each limit; set `nodes = {nodes}`"
+            "{nodes} servers share the store, more than `nodes` in [store] says; one that starts while the store is \
+             unreachable would serve too large a share of each limit; set `nodes = {nodes}`"
         ),
         None => info!("no more servers share the store than `nodes` says"),
     }

@@ -13,7 +13,7 @@ use waterclock::{
     Store,
 };
 use waterclock_conformance::real::{Proxy, RedisServer};
-use waterclock_redis::{OnStoreError, RedisStore, Serving};
+use waterclock_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
 
 use crate::oracle::{Bound, Call, Log, Outcome, over_admission};
 use crate::scene::{
@@ -79,12 +79,16 @@ struct Scene {
 impl Scene {
     /// Each node is told that there are so many.
     async fn start(nodes: u64, serving: Serving) -> Self {
+        Self::start_as(|builder| builder.nodes(nodes).serving(serving)).await
+    }
+
+    async fn start_as(settings: impl Fn(RedisStoreBuilder) -> RedisStoreBuilder) -> Self {
         let server = RedisServer::start();
         let mut all = Vec::new();
         for _ in 0..NODES {
             let proxy = Proxy::start(server.port());
-            let builder = RedisStore::builder(&proxy.url()).nodes(nodes).deadline(DEADLINE);
-            let store = builder.serving(serving).connect().await.unwrap();
+            let builder = RedisStore::builder(&proxy.url()).deadline(DEADLINE);
+            let store = settings(builder).connect().await.unwrap();
             for (policy, _) in policies() {
                 store.set_policy(policy).await.unwrap();
             }
@@ -265,12 +269,26 @@ async fn some_nodes_that_deny() {
     seen.judge(nothing).unwrap();
 }
 
-/// A planted bug: each node believes that it is the only one.
+/// A planted bug: each node believes that it is the only one, and counts no others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_serves_the_whole_limit_is_caught() {
     let scene = Scene::start(1, Serving::default()).await;
     scene.lose_some(3).await;
     scene.stop().await.judge(of_some).expect_err("four limits for one");
+}
+
+/// Nodes that nobody has told how many they are, but that have counted each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_count_each_other() {
+    let scene = Scene::start_as(|builder| builder.announce(true)).await;
+    let have_counted = || scene.nodes.iter().all(|node| node.store.nodes_alive() == Some(NODES));
+    let start = Instant::now();
+    while !have_counted() {
+        assert!(start.elapsed() < 12 * PATIENT);
+        sleep(millis(50)).await;
+    }
+    scene.lose_some(3).await;
+    scene.stop().await.judge(of_some).unwrap();
 }
 
 /// A planted bug: the share is served for as long as the outage lasts.

@@ -22,7 +22,7 @@ pub struct FallbackBuilder<S> {
 }
 
 impl<S> FallbackBuilder<S> {
-    /// How many nodes share the store (1): each serves `1/nodes` of a limit while the store is unreachable.
+    /// How many nodes share the store, at least (1): each serves `1/nodes` of a limit while the store is unreachable.
     #[must_use]
     pub fn nodes(mut self, nodes: u64) -> Self {
         self.nodes = nodes;
@@ -63,7 +63,8 @@ impl<S> FallbackBuilder<S> {
             store: self.store,
             breaker: self.silence.map(Breaker::new),
             clock: MonotonicClock::default(),
-            local: LocalShare::new(self.nodes),
+            local: LocalShare::default(),
+            nodes: self.nodes,
             outage: Outage::default(),
             policies: RwLock::default(),
             serving: self.serving,

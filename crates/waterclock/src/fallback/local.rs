@@ -20,7 +20,6 @@ type Spender = (Box<str>, Box<[u8]>);
 /// Decides by this node's share of each limit, and remembers what it admitted.
 #[derive(Debug)]
 pub(super) struct LocalShare {
-    nodes: u64,
     store: MemoryStore,
     spending: Mutex<Spending>,
 }
@@ -46,16 +45,18 @@ impl Unreconciled {
     }
 }
 
-impl LocalShare {
-    pub(super) fn new(nodes: u64) -> Self {
+impl Default for LocalShare {
+    fn default() -> Self {
         let store = MemoryStore::new(MAX_KEYS, MonotonicClock::default());
-        Self { nodes, store, spending: Mutex::default() }
+        Self { store, spending: Mutex::default() }
     }
+}
 
+impl LocalShare {
     /// This node's part of a policy, which is given as it is for all nodes together.
-    pub(super) fn share_of(&self, policy: &Policy) -> Result<Share, StoreError> {
-        policy.share(self.nodes).map_err(|error| {
-            let (name, nodes) = (policy.name(), self.nodes);
+    pub(super) fn of(policy: &Policy, nodes: u64) -> Result<Share, StoreError> {
+        policy.share(nodes).map_err(|error| {
+            let name = policy.name();
             let sentence = format!("policy `{name}` divided by {nodes} nodes: {error}");
             StoreError::unfit(Detail::from(sentence).caused_by(error))
         })

@@ -2,6 +2,7 @@
 
 mod breaker;
 mod builder;
+mod known;
 mod local;
 mod outage;
 mod reconcile;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock_core::store::Migration;
-use waterclock_core::{Cost, Policy, Timestamp};
+use waterclock_core::{Cost, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
@@ -25,6 +26,7 @@ use crate::store::{
 };
 pub use breaker::{Breaker, Permit};
 pub use builder::FallbackBuilder;
+use known::Known;
 use local::LocalShare;
 use outage::Outage;
 pub use serving::{Lease, OnStoreError, Serving};
@@ -46,7 +48,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// # }).unwrap();
 /// ```
 ///
-/// It adds three things to a store, and [`Answer::source`] tells which of them answered:
+/// It adds the following to a store, and [`Answer::source`] tells which of them answered:
 ///
 /// - A [`Breaker`] stops calls to a store that fails, and lets one caller try it after each pause. A store with a
 ///   breaker per server, as Redis has, is built [`without_breaker`](FallbackBuilder::without_breaker).
@@ -55,12 +57,14 @@ const SILENCE: Duration = Duration::from_millis(100);
 ///   an outage has lasted that long: then k of N nodes that are cut off admit, beyond the limit, at most what their
 ///   shares admit in that time (of a bucket, k/N · (capacity + rate · `local_for`)), however long the outage lasts.
 ///   An outage is over when the store has answered for a minute without a failure.
+/// - A node's share is `1/nodes`. If the store counted [more nodes](Store::nodes_alive) when it last answered, it is
+///   one divided by their number.
 /// - Units that were admitted locally are charged to the store when it is back ([`reconcile`](Self::reconcile)),
 ///   as far as it has room for them.
 ///
 /// | call while the store is unreachable | `local` | `allow` | `deny` |
 /// |---|---|---|---|
-/// | check | decided by this node's share (`1/nodes` of each limit), charged to the store later | allowed | error |
+/// | check | decided by this node's share of each limit, charged to the store later | allowed | error |
 /// | peek | this node's share | a fresh key | error |
 /// | debit | charged to this node's share; charged to the store later if the failed call certainly was not | a fresh key; charged nowhere | error |
 /// | report | counted by this node only | a fresh key; counted nowhere | error |
@@ -91,30 +95,14 @@ struct Shared<S> {
     breaker: Option<Breaker>,
     clock: MonotonicClock,
     local: LocalShare,
+    /// How many nodes share the store, at least.
+    nodes: u64,
     outage: Outage,
     policies: RwLock<HashMap<Box<str>, Known>>,
     /// For policies that are set without one.
     serving: Serving,
     is_reconciling: AtomicBool,
     failures: [AtomicU64; Failure::ALL.len()],
-}
-
-/// A policy that was set.
-#[derive(Clone)]
-struct Known {
-    policy: Arc<Policy>,
-    serving: Serving,
-    /// The policy that this one is a variant of.
-    of: Option<Box<str>>,
-}
-
-impl Known {
-    /// When the local share ends in an outage that began then.
-    fn local_until(&self, began: Timestamp) -> Option<Timestamp> {
-        let Serving { on_store_error, local_for, .. } = self.serving;
-        let is_local = on_store_error == OnStoreError::Local;
-        local_for.filter(|_| is_local).map(|local_for| began.after(local_for))
-    }
 }
 
 impl<S> Fallback<S> {
@@ -132,7 +120,7 @@ impl<S> Fallback<S> {
 
     /// Prepares for a policy that the store already has. One that was set before is served as it was.
     pub async fn adopt_policy(&self, policy: &Policy) -> Result<(), StoreError> {
-        let share = self.shared.local.share_of(policy)?;
+        let share = self.shared.share_of(policy)?;
         self.shared.local.set_policy(share).await?;
         let known = self.shared.policies.read().get(policy.name()).cloned();
         let (serving, of) = match known {
@@ -154,19 +142,6 @@ impl<S> Fallback<S> {
 }
 
 impl<S> Shared<S> {
-    fn know(&self, policy: &Policy, serving: Serving, of: Option<Box<str>>) {
-        let known = Known { policy: Arc::new(policy.clone()), serving, of };
-        self.policies.write().insert(policy.name().into(), known);
-    }
-
-    /// The policies of charges, as far as they are known.
-    fn known(&self, charges: &[Charge<'_>]) -> Result<Vec<Known>, StoreError> {
-        let policies = self.policies.read();
-        let known = |charge: &Charge<'_>| policies.get(charge.policy).cloned();
-        let unknown = |charge: &Charge<'_>| StoreError::UnknownPolicy(charge.policy.to_owned());
-        charges.iter().map(|charge| known(charge).ok_or_else(|| unknown(charge))).collect()
-    }
-
     /// Permission to call the store, or why not, which is counted.
     fn enter(&self) -> Result<Option<Permit<'_>>, StoreError> {
         self.permit().inspect_err(|error| self.count(error))
@@ -208,7 +183,9 @@ impl<S> Shared<S> {
             Some(_) | None => permit.succeeded(),
         }
     }
+}
 
+impl<S: Store> Shared<S> {
     /// Answers in the store's place if the policies allow it.
     async fn fall_back(
         &self,
@@ -232,6 +209,9 @@ impl<S> Shared<S> {
             return Err(error);
         }
         if any(OnStoreError::Local) {
+            let nodes = self.nodes.max(self.store.nodes_alive().unwrap_or(0));
+            let divided_otherwise = known.iter().filter(|known| known.nodes != nodes);
+            divided_otherwise.for_each(|known| self.divide(known.policy.name(), nodes));
             let answers = self.local.apply(verb, charges).await?;
             // It was in time, but perhaps not when the share decided. Charged all the same: that errs on the safe side.
             if is_too_late() {
@@ -306,7 +286,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
     }
 
     async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
-        let share = self.shared.local.share_of(&policy)?;
+        let share = self.shared.share_of(&policy)?;
         self.shared.store.set_policy_as(policy.clone(), serving).await?;
         self.shared.local.set_policy(share).await?;
         let of = self.shared.policies.read().get(policy.name()).and_then(|known| known.of.clone());
@@ -320,7 +300,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
         policy: Policy,
         migration: Migration,
     ) -> Result<(), StoreError> {
-        let share = self.shared.local.share_of(&policy)?;
+        let share = self.shared.share_of(&policy)?;
         self.shared.store.set_variant(of, policy.clone(), migration).await?;
         self.shared.local.set_variant(of, share, migration).await?;
         let base = self.shared.policies.read().get(of).cloned();

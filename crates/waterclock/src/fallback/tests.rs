@@ -15,6 +15,8 @@ struct Flaky {
     calls: Arc<AtomicU64>,
     /// Calls never end while it is set.
     hanging: Arc<AtomicBool>,
+    /// How many nodes it has counted; 0 if it does not count.
+    alive: Arc<AtomicU64>,
 }
 
 impl Flaky {
@@ -38,6 +40,19 @@ impl Flaky {
 impl Store for Flaky {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
         self.store.set_policy(policy).await
+    }
+
+    async fn set_variant(
+        &self,
+        of: &str,
+        policy: Policy,
+        migration: Migration,
+    ) -> Result<(), StoreError> {
+        self.store.set_variant(of, policy, migration).await
+    }
+
+    fn nodes_alive(&self) -> Option<u64> {
+        Some(self.alive.load(Ordering::Relaxed)).filter(|alive| *alive > 0)
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
@@ -115,6 +130,31 @@ async fn the_strictest_policy_of_a_check_decides() {
     assert_eq!(source(&["p"]).await, Some(Source::Policy));
     assert_eq!(source(&["p", "local"]).await, Some(Source::Local));
     assert_eq!(source(&["p", "local", "deny"]).await, None);
+}
+
+/// The share is one of as many nodes as there are, and not of fewer than was said.
+#[tokio::test]
+async fn more_nodes_than_was_said_share_a_limit() {
+    let flaky = Flaky::default();
+    let store = Fallback::builder(flaky.clone()).nodes(2).build().unwrap();
+    let policy = |name| Policy::new(name, [Limit::per_day(60).with_name("l")]).unwrap();
+    store.set_policy(policy("p")).await.unwrap();
+    store.set_variant("p", policy("v"), Migration::Units).await.unwrap();
+    flaky.fail(failed(Failure::OutOfMemory));
+    let share = async |name: &str, key: &str| store.peek(name, key).await.unwrap().limit().unwrap();
+    for (alive, expected) in [(0, 30), (1, 30), (2, 30), (3, 20), (6, 10), (3, 20), (1, 30)] {
+        flaky.alive.store(alive, Ordering::Relaxed);
+        for name in ["p", "v"] {
+            assert_eq!(share(name, "k").await, expected, "{name}, {alive} alive");
+        }
+    }
+    // What was used stays used.
+    assert!(store.check_n("p", "k", 15).await.unwrap().is_allowed());
+    flaky.alive.store(3, Ordering::Relaxed);
+    assert_eq!(store.peek("p", "k").await.unwrap().remaining(), Some(5));
+    // A policy that is set again is divided again.
+    store.set_policy(policy("p")).await.unwrap();
+    assert_eq!(share("p", "k").await, 20);
 }
 
 /// Ten units a day, and a local share for so long.
