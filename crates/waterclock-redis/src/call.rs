@@ -7,11 +7,13 @@ use tokio::time::Instant;
 use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
-use crate::keyspace::{RecordKey, Tag};
+use crate::due;
+use crate::keyspace::{DueId, RecordKey, Tag};
 use crate::link::{Request, TraceTime};
 use crate::policies::Entry;
 use crate::script::{Algorithms, Kind, REPLACE, RESET};
-use crate::shape::{Costs, Translation};
+use crate::shape::{Costs, Translation, putting};
+use crate::slots::always_records;
 use crate::state::{KeyState, Question, answer_all};
 
 /// How often a call is repeated because the edges of a calendar window that were sent do not fit the server's clock.
@@ -52,8 +54,12 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Apply(Verb),
-    /// A check that returns by which marks it can be undone.
-    Hold,
+    /// A check that returns by which marks it can be undone. Unless it is confirmed within this time, the next script
+    /// does so.
+    Hold {
+        id: DueId,
+        hold_us: u64,
+    },
     /// Record as much as fits, whatever the policy's mode.
     Fill,
 }
@@ -62,7 +68,14 @@ pub(crate) enum Action {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) state: KeyState,
-    pub(crate) marks: Option<Vec<u8>>,
+    pub(crate) marks: Option<Marks>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Marks {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether they are noted as due, too.
+    pub(crate) is_noted: bool,
 }
 
 /// Another script than the one for checks, and its arguments before and after the charges.
@@ -71,8 +84,18 @@ pub(crate) struct OtherScript {
     pub(crate) kind: Kind,
     /// The reservation that the script is about.
     pub(crate) reservation: Option<RecordKey>,
+    /// Whether it changes what is due of the keys.
+    pub(crate) changes_due: bool,
     pub(crate) head: Vec<Vec<u8>>,
     pub(crate) tail: Vec<Vec<u8>>,
+}
+
+/// What a script has asked back about a key.
+#[derive(Debug)]
+struct Known {
+    translation: Option<Translation>,
+    /// Whether the script may touch what is due of it.
+    is_due_declared: bool,
 }
 
 /// What a script replied.
@@ -105,16 +128,22 @@ impl<'a> Call<'a> {
     /// The request for a script about policies; `expected` is about when it will run.
     fn request(
         &self,
-        translations: &[Option<Translation>],
+        known: &[Known],
         other: Option<&OtherScript>,
         expected: Timestamp,
     ) -> Request {
         let (mut keys, mut args) = (Vec::with_capacity(self.keys.len() + 1), Vec::new());
         let mut algorithms = Algorithms::default();
-        for (key, translation) in self.keys.iter().zip(translations) {
+        for (key, Known { translation, is_due_declared }) in self.keys.iter().zip(known) {
             keys.push(key.record.clone());
             algorithms = algorithms.and(key.entry.shape.algorithms());
-            key.entry.shape.write_args(&mut args, key.costs(), translation.as_ref(), expected);
+            if *is_due_declared {
+                keys.push(key.record.due());
+                algorithms = algorithms.with_due();
+            }
+            let shape = &key.entry.shape;
+            let (costs, translation) = (key.costs(), translation.as_ref());
+            shape.write_args(&mut args, costs, translation, *is_due_declared, expected);
         }
         let (kind, head, tail) = match (other, self.action) {
             (Some(other), _) => {
@@ -134,15 +163,21 @@ impl<'a> Call<'a> {
                 let verb = match action {
                     Action::Apply(Verb::Peek) => b'p',
                     Action::Apply(Verb::Refund) => b'r',
-                    Action::Hold => b'h',
+                    Action::Hold { .. } => b'h',
                     Action::Fill => b'f',
                     Action::Apply(_) => b'c',
                 };
                 let mut head = vec![verb];
                 head.extend(self.count());
-                head.extend(u16::try_from(args.len()).unwrap_or(u16::MAX).to_be_bytes());
+                if let Action::Hold { id: DueId(id), hold_us } = action {
+                    args.insert(0, putting(id.to_vec(), hold_us));
+                }
+                for length in [args.len(), keys.len()] {
+                    head.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+                }
                 args.insert(0, head);
-                let kind = if action == Action::Hold { Kind::Marked } else { Kind::Check };
+                let holds = matches!(action, Action::Hold { .. });
+                let kind = if holds { Kind::Marked } else { Kind::Check };
                 return Request::Check { kind, algorithms, keys, args, at: trace(self.at) };
             }
         };
@@ -211,8 +246,8 @@ impl Direct {
         }
     }
 
-    /// Repeats a call for which the script asked for more: edges of a calendar window, or the translation of a record
-    /// that was written by another definition.
+    /// Repeats a call for which the script asked for more: edges of a calendar window, the key under which it is noted
+    /// what is due, or the translation of a record that was written by another definition.
     async fn run_rounds(
         &self,
         slot: u16,
@@ -223,11 +258,16 @@ impl Direct {
         if call.action == Action::Apply(Verb::Reset) && other.is_none() {
             return self.reset(slot, call).await;
         }
-        let mut translations: Vec<Option<Translation>> = keys.iter().map(|_| None).collect();
+        let changes_due = |key: &KeyCharge| match other {
+            Some(other) => other.changes_due,
+            None => matches!(call.action, Action::Hold { .. }) && !always_records(key),
+        };
+        let unasked = |key| Known { translation: None, is_due_declared: changes_due(key) };
+        let mut known: Vec<Known> = keys.iter().map(unasked).collect();
         let mut by_clock = 0;
         for _ in 0..ROUNDS + keys.len() {
             let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
-            let request = call.request(&translations, other, expected);
+            let request = call.request(&known, other, expected);
             let values = self.route.send(slot, request, call.by).await?;
             let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
             match &**reply {
@@ -239,14 +279,25 @@ impl Direct {
                 [Value::Int(-1), known] if other.is_some() => {
                     return Ok(Reply::Known(instant(*now)?, bytes(known)?));
                 }
-                [Value::Int(key), Value::BulkString(found)] => {
-                    let key = usize::try_from(key - 1).map_err(|_| bad_reply())?;
-                    let (key, known) =
-                        keys.get(key).zip(translations.get_mut(key)).ok_or_else(bad_reply)?;
+                [Value::Int(-2), Value::Int(key)] if other.is_some() => {
+                    let (key, _) = asked(keys, &mut known, *key)?;
+                    return Err(due::full(key.entry.policy.name()));
+                }
+                [Value::Int(key)] if *key > 0 => {
+                    asked(keys, &mut known, *key)?.1.is_due_declared = true;
+                }
+                [Value::Int(key), Value::BulkString(found), list @ ..] if list.len() < 2 => {
+                    let (key, known) = asked(keys, &mut known, *key)?;
+                    if due::is_noted(found) && list.is_empty() {
+                        known.is_due_declared = true;
+                        continue;
+                    }
+                    let list = list.first().map_or(Ok(None), bytes)?.unwrap_or_default();
                     let now = instant(*now)?;
                     let always = call.charges_always(other);
-                    let translated = self.translate(&key.entry, found, always, now, call.by);
-                    *known = Some(translated.await?);
+                    let translated =
+                        self.translate(&key.entry, (found, list), always, now, call.by);
+                    known.translation = Some(translated.await?);
                 }
                 states => return read_found(keys, *now, states).map(Reply::Found),
             }
@@ -275,7 +326,7 @@ impl Direct {
     async fn translate(
         &self,
         to: &Entry,
-        found: &[u8],
+        (found, list): (&[u8], Vec<u8>),
         charges_always: bool,
         now: Timestamp,
         by: Instant,
@@ -292,7 +343,8 @@ impl Direct {
         };
         let Some(from) = from else {
             // Nothing is known of that definition any more: the key starts fresh.
-            return Ok(Translation { found: found.to_vec(), record: Vec::new(), moves: true });
+            let (record, due) = (Vec::new(), [list, Vec::new()]);
+            return Ok(Translation { found: found.to_vec(), record, due, moves: true });
         };
         let state = KeyState::of_record(&from.policy, &from.shape, found, now);
         let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
@@ -300,7 +352,12 @@ impl Direct {
         let state = state.map_err(|_| foreign())?;
         let carried = state.carried(&from.policy, &to.policy, migration, keeps_excess);
         let record = carried.record(&to.policy, &to.shape).unwrap_or_default();
-        Ok(Translation { found: found.to_vec(), record, moves: !is_used })
+        let translated = match due::is_noted(found) {
+            true => due::translated(&list, &from, to).ok_or_else(foreign)?,
+            false => Vec::new(),
+        };
+        let (found, due) = (found.to_vec(), [list, translated]);
+        Ok(Translation { found, record, due, moves: !is_used })
     }
 
     /// Refunds units under the policies that the keys were last charged under: a smaller limit would drop usage that a
@@ -329,7 +386,8 @@ impl Direct {
         let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
         let keys = std::slice::from_ref(key);
         let peek = Call { action: Action::Apply(Verb::Peek), keys, ..call };
-        let request = peek.request(&[None], None, expected);
+        let known = Known { translation: None, is_due_declared: false };
+        let request = peek.request(&[known], None, expected);
         let values = self.route.send(slot, request, call.by).await?;
         let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
         let [Value::Int(1), Value::BulkString(found)] = &**reply else { return Ok(None) };
@@ -358,6 +416,16 @@ impl Direct {
             _ => Err(bad_reply()),
         }
     }
+}
+
+/// The key that a script asks back about.
+fn asked<'a>(
+    keys: &'a [KeyCharge],
+    known: &'a mut [Known],
+    key: i64,
+) -> Result<(&'a KeyCharge, &'a mut Known), StoreError> {
+    let at = usize::try_from(key - 1).map_err(|_| bad_reply())?;
+    keys.get(at).zip(known.get_mut(at)).ok_or_else(bad_reply)
 }
 
 /// The verb that the core applies to what a script replied: all but a check return the states as they are after it.
@@ -393,7 +461,13 @@ fn read_found(keys: &[KeyCharge], now: i64, states: &[Value]) -> Result<Vec<Foun
     }
     let read = |(key, state): (&KeyCharge, &Value)| {
         let (state, marks) = match state {
-            Value::Array(both) if both.len() == 2 => (bytes(&both[0])?, bytes(&both[1])?),
+            Value::Array(all) => match &**all {
+                [state, Value::BulkString(marks), Value::Int(noted)] => {
+                    let marks = Marks { bytes: marks.clone(), is_noted: *noted == 1 };
+                    (bytes(state)?, Some(marks))
+                }
+                _ => return Err(bad_reply()),
+            },
             state => (bytes(state)?, None),
         };
         let state = KeyState::of_reply(&key.entry.policy, &key.entry.shape, state.as_deref(), now);

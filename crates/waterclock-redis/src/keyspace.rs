@@ -15,6 +15,8 @@ pub(crate) const TAG_DIGITS: usize = 3;
 pub(crate) const KEY_LETTERS: usize = 22;
 /// What a reservation's key ends with; no mark has a colon.
 const HELD: &[u8] = b":held";
+/// What the key ends with that has what is due of a record.
+const DUE: &[u8] = b":due";
 pub(crate) const SLOTS: u16 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,9 +47,9 @@ impl Tag {
     /// The tag of a record.
     pub(crate) fn of_record(record: &[u8]) -> Option<Self> {
         match record {
-            [1, rest @ ..] => Self::read(rest.get(..TAG_DIGITS)?),
+            [1 | 2, rest @ ..] => Self::read(rest.get(..TAG_DIGITS)?),
             _ => {
-                let number = record.split(|byte| *byte == b' ').next()?;
+                let number = record.split(|byte| matches!(byte, b' ' | b'+')).next()?;
                 Self::read(number.get(number.len().checked_sub(TAG_DIGITS)?..)?)
             }
         }
@@ -132,14 +134,36 @@ impl Keyspace {
     }
 }
 
+/// By what it is found what is due of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueId(pub(crate) [u8; 8]);
+
+impl DueId {
+    /// Of a reservation; an id that is used again later is another one.
+    pub(crate) fn new(id: &str, expires_at: Timestamp) -> Self {
+        let hash = hash_of(id, expires_at);
+        let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+        Self([a, b, c, d, e, f, g, h])
+    }
+}
+
+fn hash_of(id: &str, expires_at: Timestamp) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&expires_at.as_nanos().to_be_bytes()).update(id.as_bytes());
+    hasher.finalize()
+}
+
 impl RecordKey {
+    /// Where it is noted what is due of this key.
+    pub(crate) fn due(&self) -> Self {
+        Self { bytes: [&*self.bytes, DUE].concat(), slot: self.slot }
+    }
+
     /// Where it is noted what a reservation holds of this key and others of its slot. An id that is used again later
     /// is another reservation.
     pub(crate) fn note(&self, id: &str, expires_at: Timestamp) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&expires_at.as_nanos().to_be_bytes()).update(id.as_bytes());
         let mut letters = [0; KEY_LETTERS];
-        spell(&hasher.finalize().as_bytes()[..16], &mut letters);
+        spell(&hash_of(id, expires_at).as_bytes()[..16], &mut letters);
         let mut bytes = self.bytes.clone();
         bytes.push(b':');
         bytes.extend_from_slice(&letters);
@@ -198,9 +222,15 @@ mod tests {
     #[test]
     fn a_record_names_the_definition_it_was_written_by() {
         let tag = Tag::read(b"042").unwrap();
-        for record in
-            [&b"1791000000000000042"[..], b"0042", b"1791000000000000042 17", b"\x01042..."]
-        {
+        for record in [
+            &b"1791000000000000042"[..],
+            b"0042",
+            b"1791000000000000042 17",
+            b"\x01042...",
+            b"0042+5+9",
+            b"0042 3+5+9",
+            b"\x02042...",
+        ] {
             assert_eq!(Tag::of_record(record), Some(tag), "{record:?}");
         }
         for record in [&b""[..], b"42", b"hello", b"\x0104", b"\x01xyz"] {

@@ -6,6 +6,7 @@ mod call;
 mod cluster;
 mod denied;
 mod direct;
+mod due;
 mod keyspace;
 mod leases;
 mod link;

@@ -1,15 +1,22 @@
 //! A check over keys of several slots of a cluster, which no one script can reach.
 //!
 //! The slots are called in order, and what they admit is held. When one refuses, what the earlier ones hold is taken
-//! back where it was charged: in its own window if that has not ended, and from a bucket what has not drained. No
-//! limit is ever exceeded; a concurrent check may be refused for at most this round trip.
+//! back where it was charged: in its own window if that has not ended, and from a bucket what has not drained. When all
+//! admit, all are told so before the caller is. What a caller leaves in between is taken back after a while by the next
+//! script about that key. No limit is ever exceeded; a concurrent check may be refused meanwhile.
+
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
-use waterclock::{Mode, StoreError, Timestamp, Verb};
+use waterclock::{Failure, Mode, StoreError, Timestamp, Verb};
 
-use crate::call::{Action, Call, Found, KeyCharge, OtherScript, answer_keys};
+use crate::call::{Action, Call, Found, KeyCharge, Marks, OtherScript, answer_keys};
 use crate::direct::Direct;
+use crate::keyspace::DueId;
 use crate::script::Kind;
+
+/// How much longer than its deadline a check may take before what it holds is taken back.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Direct {
     /// As [`Direct::run`], for keys of several slots.
@@ -19,24 +26,31 @@ impl Direct {
         call: Call<'_>,
     ) -> Result<Vec<Found>, StoreError> {
         let Call { keys, at, .. } = call;
+        let id = DueId::new(&self.ids.next(), Timestamp::ZERO);
+        let hold_us = u64::try_from((self.deadline + GRACE).as_micros()).unwrap_or(u64::MAX);
         let mut found: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
         let mut taken: Vec<Taken> = Vec::new();
         let mut is_refused = false;
         for slot in slots(keys) {
-            for (action, part) in parts(verb, is_refused, keys, &slot) {
+            let parts = match verb {
+                Verb::Check if is_refused => parts_after_refusal(keys, &slot),
+                Verb::Check => vec![(Action::Hold { id, hold_us }, slot)],
+                other => vec![(Action::Apply(other), slot)],
+            };
+            for (action, part) in parts {
                 let part_keys = some(keys, &part);
                 let results = match self.run(Call { action, keys: &part_keys, ..call }).await {
                     Ok(results) => results,
                     Err(error) => {
                         // The caller has waited long enough; the rest happens in the background.
                         let this = self.clone();
-                        tokio::spawn(async move { this.put_back(at, taken).await });
+                        tokio::spawn(async move { this.put_back(at, id, taken).await });
                         // What is no check is not put back.
                         let is_begun = verb != Verb::Check && found.iter().any(Option::is_some);
                         return Err(if is_begun { error.after_sending() } else { error });
                     }
                 };
-                if action == Action::Hold {
+                if matches!(action, Action::Hold { .. }) {
                     is_refused = refuses(&part_keys, &results);
                     if !is_refused {
                         taken.extend(part_keys.iter().zip(&results).filter_map(Taken::of));
@@ -50,20 +64,57 @@ impl Direct {
         if is_refused {
             // It goes on when the caller has waited long enough.
             let this = self.clone();
-            let undo = tokio::spawn(async move { this.put_back(at, taken).await });
+            let undo = tokio::spawn(async move { this.put_back(at, id, taken).await });
             _ = timeout_at(call.by, undo).await;
+        } else if !taken.is_empty() {
+            self.stand_by(at, id, taken, call.by).await?;
         }
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Undoes what was taken. What cannot be undone stays charged, which admits less.
-    async fn put_back(&self, at: Option<Timestamp>, taken: Vec<Taken>) {
+    /// Confirms what was taken. If that fails, the check has failed, and what was not confirmed is taken back.
+    async fn stand_by(
+        &self,
+        at: Option<Timestamp>,
+        id: DueId,
+        taken: Vec<Taken>,
+        by: Instant,
+    ) -> Result<(), StoreError> {
+        let noted = taken.iter().filter(|taken| taken.marks.is_noted);
+        let keys: Vec<KeyCharge> = noted.map(|taken| taken.key.clone()).collect();
+        let this = self.clone();
+        // It goes on if the caller leaves: then all of it stands, and not a part.
+        let confirmed = tokio::spawn(async move {
+            let confirmed = this.confirm(at, id, &keys, by).await;
+            if !matches!(confirmed, Ok(true)) {
+                this.put_back(at, id, taken).await;
+            }
+            confirmed
+        });
+        let late = |_| StoreError::failed(Failure::Timeout, "no answer");
+        match timeout_at(by, confirmed).await.map_err(late)? {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Err(error)) => Err(error.after_sending()),
+            Ok(Ok(false)) | Err(_) => {
+                let reason = "the check took so long that its charges were taken back";
+                Err(StoreError::failed(Failure::Timeout, reason))
+            }
+        }
+    }
+
+    /// Undoes what was taken. What cannot be undone stays charged, which admits less, until the next script does so.
+    async fn put_back(&self, at: Option<Timestamp>, id: DueId, taken: Vec<Taken>) {
         for Taken { key, marks } in taken {
             let by = Instant::now() + self.deadline;
             let keys = std::slice::from_ref(&key);
             let call = Call { action: Action::Apply(Verb::Refund), keys, at, by };
-            let head = vec![[call.count(), vec![0]].concat()];
-            let undo = OtherScript { kind: Kind::Undo, reservation: None, head, tail: vec![marks] };
+            let undo = OtherScript {
+                kind: Kind::Undo,
+                reservation: None,
+                changes_due: marks.is_noted,
+                head: vec![[call.count(), vec![0], id.0.into()].concat()],
+                tail: vec![marks.bytes],
+            };
             // Not repeated: without an answer it may have been done.
             _ = self.run_script(call, Some(&undo)).await;
         }
@@ -86,7 +137,7 @@ pub(crate) fn some(keys: &[KeyCharge], which: &[usize]) -> Vec<KeyCharge> {
 /// What was charged in the hope that all other slots admit, too.
 struct Taken {
     key: KeyCharge,
-    marks: Vec<u8>,
+    marks: Marks,
 }
 
 impl Taken {
@@ -97,27 +148,15 @@ impl Taken {
 }
 
 /// Whether a charge is made whatever becomes of the others.
-fn always_records(key: &KeyCharge) -> bool {
+pub(crate) fn always_records(key: &KeyCharge) -> bool {
     key.entry.policy.is_shadow() || key.entry.policy.mode() == Mode::CountRefusals
 }
 
-/// How the keys of one slot are called. Once refused, the rest is only peeked at, for its numbers; but what always
-/// records does.
-pub(crate) fn parts(
-    verb: Verb,
-    is_refused: bool,
-    keys: &[KeyCharge],
-    group: &[usize],
-) -> Vec<(Action, Vec<usize>)> {
-    let group = group.iter().copied();
-    let mut parts = match verb {
-        Verb::Check if is_refused => {
-            let (always, others) = group.partition(|key| always_records(&keys[*key]));
-            vec![(Action::Apply(Verb::Check), always), (Action::Apply(Verb::Peek), others)]
-        }
-        Verb::Check => vec![(Action::Hold, group.collect())],
-        other => vec![(Action::Apply(other), group.collect())],
-    };
+/// How the keys of one slot are called once another slot has refused: they are only peeked at, for their numbers; but
+/// what always records does.
+pub(crate) fn parts_after_refusal(keys: &[KeyCharge], slot: &[usize]) -> Vec<(Action, Vec<usize>)> {
+    let (always, others) = slot.iter().copied().partition(|key| always_records(&keys[*key]));
+    let mut parts = vec![(Action::Apply(Verb::Check), always), (Action::Apply(Verb::Peek), others)];
     parts.retain(|(_, part): &(Action, Vec<usize>)| !part.is_empty());
     parts
 }

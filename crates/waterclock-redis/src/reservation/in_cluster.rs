@@ -14,9 +14,10 @@ use super::note::{HeldUnits, Note};
 use super::{Change, GRACE, Wanted, differences};
 use crate::call::{Action, Call, Found, KeyCharge, OtherScript, Reply, foreign};
 use crate::direct::Direct;
-use crate::keyspace::RecordKey;
+use crate::keyspace::{DueId, RecordKey};
 use crate::script::Kind;
-use crate::slots::{parts, slots, some};
+use crate::shape::put;
+use crate::slots::{parts_after_refusal, slots, some};
 
 /// The reservation is pending: another caller is making it, or crashed.
 pub(super) fn unfinished(id: &str) -> StoreError {
@@ -50,7 +51,7 @@ impl Direct {
             Some(known) => {
                 let known = Note::read(&known)?;
                 if !known.is_pending() || !known.is_for(&wanted.note) {
-                    return self.reserve_again(at, wanted, &known, now, by).await;
+                    return self.made(at, wanted, &known, now, by).await;
                 }
                 known
             }
@@ -79,13 +80,47 @@ impl Direct {
         let made = Some((note.write(), left_ms(&note, now)));
         let is_made = self.replace(at, &wanted.key, &pending, made, by).await;
         match (is_made.map_err(StoreError::after_sending)?, found) {
-            (true, Some(mut found)) => Ok(wanted.reserved(&wanted.hold(&mut found).0)),
-            (true, None) => self.reserve_again(at, wanted, &note, now, by).await,
+            (true, Some(mut found)) => {
+                self.keep(at, wanted, &note, by).await?;
+                Ok(wanted.reserved(&wanted.hold(&mut found).0))
+            }
+            (true, None) => self.made(at, wanted, &note, now, by).await,
             (false, _) => {
                 let slots = slots(&wanted.keys).len();
                 self.finished_elsewhere(at, wanted, &note, slots, by).await
             }
         }
+    }
+
+    /// A reservation that exists already.
+    async fn made(
+        &self,
+        at: Option<Timestamp>,
+        wanted: &Wanted,
+        known: &Note,
+        now: Timestamp,
+        by: Instant,
+    ) -> Result<Reserved, StoreError> {
+        if known.is_for(&wanted.note) && !known.is_pending() {
+            self.keep(at, wanted, known, by).await?;
+        }
+        self.reserve_again(at, wanted, known, now, by).await
+    }
+
+    /// The keys stay charged when the reservation expires, if it is one that does. Before any caller knows of it: until
+    /// then, nothing was used.
+    async fn keep(
+        &self,
+        at: Option<Timestamp>,
+        wanted: &Wanted,
+        made: &Note,
+        by: Instant,
+    ) -> Result<(), StoreError> {
+        if !made.releases {
+            let id = DueId::new(&wanted.id, made.expires_at);
+            self.confirm(at, id, &wanted.keys, by).await.map_err(StoreError::after_sending)?;
+        }
+        Ok(())
     }
 
     /// Another caller with the same id has made the reservation, or given it up.
@@ -102,7 +137,7 @@ impl Direct {
         let known = known.map(|known| Note::read(&known)).transpose()?;
         let is_same = |known: &Note| known.expires_at == note.expires_at && !known.is_pending();
         if let Some(known) = known.filter(is_same) {
-            return self.reserve_again(at, wanted, &known, now, by).await;
+            return self.made(at, wanted, &known, now, by).await;
         }
         self.undo_in_slots(at, wanted, note, slots, by).await;
         let reason = format!("reservation `{}` was given up before it was recorded", wanted.id);
@@ -125,7 +160,7 @@ impl Direct {
         let (mut is_refused, mut is_resumed) = (false, false);
         for (n, slot) in slots.iter().enumerate() {
             if is_refused {
-                for (action, part) in parts(Verb::Check, true, &wanted.keys, slot) {
+                for (action, part) in parts_after_refusal(&wanted.keys, slot) {
                     let keys = some(&wanted.keys, &part);
                     let states = self.run(Call { action, keys: &keys, at, by }).await;
                     let states = states.map_err(StoreError::after_sending)?;
@@ -183,13 +218,16 @@ impl Direct {
     ) -> Result<Reply, StoreError> {
         let call = Call { action: Action::Apply(Verb::Check), keys: &part.keys, at, by };
         let verb = if is_one_of_several { b'h' } else { b'c' };
-        let mut head = [call.count(), part.held_us()].concat();
-        head.push(verb);
+        let DueId(due) = DueId::new(&part.id, note.expires_at);
+        let mut head = [call.count(), part.held_us(), vec![verb, part.on_expiry()]].concat();
+        head.extend(due);
+        put(&mut head, u64::try_from(GRACE.as_micros()).unwrap_or(0));
         // Longer than the reservation is kept, so that no later attempt charges it again.
         let kept_ms = left_ms(note, now) + u64::try_from(GRACE.as_millis()).unwrap_or(0);
         let other = OtherScript {
             kind: Kind::Hold,
             reservation: Some(part.keys[0].record.note(&part.id, note.expires_at)),
+            changes_due: true,
             head: vec![head, kept_ms.to_string().into_bytes()],
             tail: Vec::new(),
         };
@@ -213,10 +251,12 @@ impl Direct {
             for keys in slots {
                 let by = Instant::now() + this.deadline;
                 let call = Call { action: Action::Apply(Verb::Refund), keys: &keys, at, by };
+                let DueId(due) = DueId::new(&id, expires_at);
                 let undo = OtherScript {
                     kind: Kind::Undo,
                     reservation: Some(keys[0].record.note(&id, expires_at)),
-                    head: vec![[call.count(), vec![1]].concat()],
+                    changes_due: true,
+                    head: vec![[call.count(), vec![1], due.into()].concat()],
                     tail: Vec::new(),
                 };
                 _ = this.run_script(call, Some(&undo)).await;
@@ -230,7 +270,7 @@ impl Direct {
         &self,
         at: Option<Timestamp>,
         (id, key): (&str, &RecordKey),
-        Change { seen, after, keys, held }: Change<'_>,
+        Change { seen, after, keys, held, .. }: Change<'_>,
         now: Timestamp,
         by: Instant,
     ) -> Result<Reply, StoreError> {
@@ -251,10 +291,12 @@ impl Direct {
             let keys = some(keys, &slot);
             let held: Vec<&ReservedUnits> = slot.iter().map(|key| &held[*key]).collect();
             let call = Call { action: Action::Apply(Verb::Debit), keys: &keys, at, by };
+            let DueId(due) = DueId::new(id, note.expires_at);
             let finish = OtherScript {
                 kind: Kind::Finish,
                 reservation: Some(keys[0].record.note(id, note.expires_at)),
-                head: vec![call.count()],
+                changes_due: true,
+                head: vec![[call.count(), due.into()].concat()],
                 tail: differences(&keys, held),
             };
             self.run_script(call, Some(&finish)).await.map_err(StoreError::after_sending)?;

@@ -24,7 +24,7 @@ use crate::call::{
     Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace_args,
 };
 use crate::direct::{Direct, spread};
-use crate::keyspace::RecordKey;
+use crate::keyspace::{DueId, RecordKey};
 use crate::link::Request;
 use crate::policies::Entry;
 use crate::script::{Kind, LOOK};
@@ -56,6 +56,11 @@ impl Wanted {
         let kept_ms = (self.ttl + GRACE).as_millis();
         let (held_us, kept_ms) = (self.ttl.as_micros().to_string(), kept_ms.to_string());
         vec![held_us.into_bytes(), kept_ms.into_bytes(), self.note.about()]
+    }
+
+    /// What becomes of it when it expires, as a script reads it.
+    fn on_expiry(&self) -> u8 {
+        if self.note.releases { b'r' } else { b'k' }
     }
 
     /// The same for some of its keys.
@@ -109,9 +114,15 @@ impl Direct {
         }
         let call = Call { action: Action::Apply(Verb::Check), keys: &wanted.keys, at, by };
         let mut head = wanted.arguments();
-        head[0] = [call.count(), wanted.held_us()].concat();
-        let reservation = Some(wanted.key.clone());
-        let other = OtherScript { kind: Kind::Reserve, reservation, head, tail: Vec::new() };
+        let DueId(due) = DueId::new(&wanted.id, Timestamp::ZERO);
+        head[0] = [call.count(), wanted.held_us(), vec![wanted.on_expiry()], due.into()].concat();
+        let other = OtherScript {
+            kind: Kind::Reserve,
+            reservation: Some(wanted.key.clone()),
+            changes_due: wanted.note.releases,
+            head,
+            tail: Vec::new(),
+        };
         match self.run_script(call, Some(&other)).await? {
             Reply::Known(now, known) => {
                 let known = Note::read(&known.ok_or_else(bad_reply)?)?;
@@ -128,11 +139,6 @@ impl Direct {
         let (keys, key_of) = self.keys(Verb::Check, hold.charges)?;
         let policies: Vec<&Policy> = keys.iter().map(|key| &key.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
-        if hold.on_expiry == OnExpiry::Release {
-            let sentence = "reservations in Redis cannot be released when they expire; ask for `keep`, \
-                            and settle them in time";
-            return Err(BadReservation::NoRelease(sentence.into()).into());
-        }
         // The clock of Redis counts whole microseconds.
         let ttl = Duration::from_micros(u64::try_from(ttl.as_nanos().div_ceil(1_000)).unwrap_or(0));
         let id = hold.id.map_or_else(|| self.ids.next(), str::to_owned);
@@ -141,7 +147,7 @@ impl Direct {
         };
         let charges: Vec<(Cost, usize)> =
             hold.charges.iter().zip(&key_of).map(price).collect::<Result<_, StoreError>>()?;
-        let note = Note::pending(&keys, &charges, Timestamp::ZERO);
+        let note = Note::pending(&keys, &charges, hold.on_expiry == OnExpiry::Release);
         Ok(Wanted { key: self.keyspace.reservation(&id), id, keys, key_of, note, ttl })
     }
 
@@ -195,9 +201,10 @@ impl Direct {
                 None => settlement(&note, &entries, id, with)?,
             };
             let (keys, held) = self.settling(&note, &entries, &settled);
+            let releases = note.releases;
             let after = Note { settled: Some(settled.clone()), is_settling: false, ..note };
             let after = after.write();
-            let change = Change { seen, after, keys: &keys, held: &held };
+            let change = Change { seen, after, keys: &keys, held: &held, releases };
             match self.settle_as(at, (id, &key), change, now, by).await? {
                 Reply::Found(_) => {
                     self.denied.remove(&keys);
@@ -222,12 +229,14 @@ impl Direct {
         if !is_one && change.keys.iter().any(|other| other.record.slot != key.slot) {
             return self.settle_across_slots(at, (id, key), change, now, by).await;
         }
-        let Change { seen, after, keys, held } = change;
+        let Change { seen, after, keys, held, releases } = change;
         let call = Call { action: Action::Apply(Verb::Debit), keys, at, by };
+        let DueId(due) = DueId::new(id, Timestamp::ZERO);
         let other = OtherScript {
             kind: Kind::Settle,
             reservation: Some(key.clone()),
-            head: vec![seen, after, call.count()],
+            changes_due: releases,
+            head: vec![seen, after, [call.count(), due.into()].concat()],
             tail: differences(keys, held),
         };
         self.run_script(call, Some(&other)).await
@@ -331,6 +340,7 @@ struct Change<'a> {
     after: Vec<u8>,
     keys: &'a [KeyCharge],
     held: &'a [ReservedUnits],
+    releases: bool,
 }
 
 /// The arguments of the scripts about each limit of the keys.

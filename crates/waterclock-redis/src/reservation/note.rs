@@ -17,12 +17,14 @@ const NOTHING: u64 = 1 << 54;
 const MOST: u64 = 1 << 53;
 
 /// A reservation as it is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Note {
     pub(super) expires_at: Timestamp,
     /// The cost of each charge, and which key it is for.
     pub(super) charges: Vec<(Cost, usize)>,
     pub(super) keys: Vec<NotedKey>,
+    /// Whether it is given back when it expires.
+    pub(super) releases: bool,
     /// What is held of each key; nothing while it is about to be made.
     pub(super) held: Vec<HeldUnits>,
     pub(super) settled: Option<Settled>,
@@ -51,11 +53,7 @@ pub(super) struct HeldUnits {
 
 impl Note {
     /// A reservation that is about to be made.
-    pub(super) fn pending(
-        keys: &[KeyCharge],
-        charges: &[(Cost, usize)],
-        expires_at: Timestamp,
-    ) -> Self {
+    pub(super) fn pending(keys: &[KeyCharge], charges: &[(Cost, usize)], releases: bool) -> Self {
         let noted = |key: &KeyCharge| NotedKey {
             policy: key.entry.policy.name().to_owned(),
             hash: key.record.hash(),
@@ -63,7 +61,7 @@ impl Note {
             limits: key.entry.policy.limits().len(),
         };
         let (keys, charges) = (keys.iter().map(noted).collect(), charges.to_vec());
-        Self { expires_at, charges, keys, held: Vec::new(), settled: None, is_settling: false }
+        Self { charges, keys, releases, ..Self::default() }
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -106,6 +104,7 @@ impl Note {
             bytes.extend_from_slice(definition.digits());
             count(&mut bytes, *limits);
         }
+        bytes.push(u8::from(self.releases));
         if let Some(Settled { is_cancelled, used, .. }) = &self.settled {
             bytes.push(u8::from(*is_cancelled) + 2 * u8::from(self.is_settling));
             used.iter().for_each(|used| write_cost(&mut bytes, used));
@@ -135,8 +134,9 @@ impl Note {
         if charges.iter().any(|(_, key)| *key >= keys.len()) {
             return None;
         }
+        let [releases] = from.array()?;
         let mut note =
-            Self { expires_at, charges, keys, held: Vec::new(), settled: None, is_settling: false };
+            Self { expires_at, charges, keys, releases: releases == 1, ..Self::default() };
         if count > 0 {
             note.held = note.parse_held(&mut Reader(numbers))?;
         }
@@ -167,7 +167,8 @@ impl Note {
 
     /// What a slot has noted that it holds of some of the keys (`hold.lua`).
     pub(super) fn noted(&self, noted: &[u8], keys: &[usize]) -> Result<Vec<HeldUnits>, StoreError> {
-        let mut from = Reader(noted);
+        // First, when its time is over.
+        let mut from = Reader(noted.get(NUMBER..).ok_or_else(foreign)?);
         let mut units = |key: &usize| {
             // Before it are the marks by which it is undone.
             from.take(TAG_DIGITS + 1 + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;

@@ -4,7 +4,7 @@
 local function adjust(charges)
   local states = {}
   for i, charge in ipairs(charges) do
-    local numbers, from, changes = text(), 1, false
+    local numbers, from, changes = text(), 1, charge.due_changed or charge.tidied
     for _, limit in ipairs(charge.limits) do
       local owed, back, at, last
       owed, back, at, last, from = unpack_at('>I7I7I7I7', numbers, from)

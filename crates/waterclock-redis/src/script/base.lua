@@ -10,6 +10,8 @@ local cursor, keys = 2, 0
 local function text() cursor = cursor + 1 return ARGV[cursor] end
 -- Until when what is charged is held, if it is.
 local held_until
+-- What `due.lua` is asked to note of what is charged, and what it does, in the scripts that have it.
+local holding, give_back_due, hold_due, write_due
 
 -- A counter after n more: attempts count up to twice the limit, and what was counted under a higher
 -- limit stays.

@@ -17,15 +17,6 @@ local function charge_limit(limit)
   if limit.gap then interval.charge(limit.gap, limit.last) end
 end
 
-local function tell_all(charges)
-  local states = {}
-  for i, charge in ipairs(charges) do
-    states[i] = told(charge)
-    if charge.tidied and not charge.translated then save(charge) end
-  end
-  return states
-end
-
 local function judge(verb, charges)
   local refused = false
   for _, charge in ipairs(charges) do
@@ -67,6 +58,7 @@ local function record(charge, withheld, marking)
   end
   local state = told(charge)
   for _, limit in ipairs(charge.limits) do charge_limit(limit) end
+  if holding and charge.due_key then charge.is_noted = hold_due(charge) end
   if marking then
     local marks = {}
     for i, limit in ipairs(charge.limits) do
@@ -103,7 +95,7 @@ local function check(verb, charges, marking)
   local refused = judge(verb, charges)
   local withheld, states = refused and (#charges > 1 or verb == 'h'), {}
   -- What a shadow limit would have admitted of a refused reservation is never settled, so it is not held either.
-  if not is_held(verb, charges, refused) then held_until = nil end
+  if not is_held(verb, charges, refused) then held_until, holding = nil, nil end
   for i, charge in ipairs(charges) do states[i] = record(charge, withheld, marking) end
   return states
 end

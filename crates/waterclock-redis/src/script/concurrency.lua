@@ -59,7 +59,6 @@ local function make_room(s)
   elseif s.count == s.cap then
     resize(s, max(4, 2 * s.cap))
   end
-  materialise(s.charge)
 end
 -- A check takes nothing, because it could never give it back.
 function concurrency.charge(p, s, n)

@@ -36,6 +36,8 @@ pub(crate) static SHORT: LazyLock<Script> = fixed!("now.lua", "short.lua");
 pub(crate) static LOOK: LazyLock<Script> = fixed!("now.lua", "look.lua");
 /// One reservation in another's place.
 pub(crate) static REPLACE: LazyLock<Script> = fixed!("now.lua", "replace.lua");
+/// What was charged stands, and is not given back when its time is over.
+pub(crate) static CONFIRM: LazyLock<Script> = fixed!("now.lua", "confirm.lua");
 /// Removes records.
 pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 /// The tag of a policy's definition.
@@ -65,7 +67,7 @@ pub(crate) enum Kind {
     Report,
 }
 
-/// The algorithms that a script needs, each a bit.
+/// The algorithms that a script needs, each a bit, and whether it gives back what is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Algorithms(u16);
 
@@ -83,7 +85,19 @@ const PIECES: [(u8, &str); 10] = [
     (b'b', include_str!("breaker.lua")),
 ];
 
+/// The bit behind those of the algorithms.
+const DUE: u16 = 1 << PIECES.len();
+
 impl Algorithms {
+    /// The same, with what gives back what is due.
+    pub(crate) fn with_due(self) -> Self {
+        Self(self.0 | DUE)
+    }
+
+    fn has_due(self) -> bool {
+        self.0 & DUE != 0
+    }
+
     pub(crate) fn of(codes: impl IntoIterator<Item = u8>) -> Self {
         codes.into_iter().fold(Self::default(), |all, code| {
             let bit = PIECES.iter().position(|(letter, _)| *letter == code);
@@ -133,9 +147,12 @@ impl Kind {
         let (tail, needs_later) = self.tail();
         for (_, piece) in algorithms.pieces() {
             let now = piece.split_once("-- later\n").map_or(piece, |(now, _)| now);
-            source.push_str(if needs_later { piece } else { now });
+            source.push_str(if needs_later || algorithms.has_due() { piece } else { now });
         }
         source.push_str(include_str!("records.lua"));
+        if algorithms.has_due() {
+            source.push_str(include_str!("due.lua"));
+        }
         tail.iter().for_each(|piece| source.push_str(piece));
         source
     }

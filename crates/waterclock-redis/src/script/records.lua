@@ -1,17 +1,31 @@
 
--- A record starts with a byte and the tag of the definition by which it was written; then comes the fixed part of
--- the state of each limit, and then the logs. A policy of one plain gcra limit keeps one decimal number that ends
--- in the tag.
-local HEAD = 4
+-- A record starts with a byte and the tag of the definition by which it was written; if the byte is 2, two instants
+-- follow, at which something is to be given back: the first and the last, or 0 (`due.lua`). Then comes the fixed part
+-- of the state of each limit, and then the logs; nothing, if it is fresh. Records with logs always have the instants. A
+-- policy of one plain gcra limit keeps one decimal number that ends in the tag; the instants stand behind it.
+local HEAD, INSTANTS = 4, 14
+local function is_packed(found)
+  local first = string.byte(found)
+  return first == 1 or first == 2
+end
 local function tag_of(found)
-  if string.byte(found) == 1 then return sub(found, 2, HEAD) end
-  return string.match(found, '^%d+(%d%d%d)$') or string.match(found, '^%d+(%d%d%d) %d+$')
+  if is_packed(found) then return sub(found, 2, HEAD) end
+  return string.match(found, '^%d+(%d%d%d)$') or string.match(found, '^%d+(%d%d%d) ?%d*%+?%d*%+?%d*$')
     or error(NOT_OURS)
 end
+-- When the key is full; when that was written, where it is; and the instants.
+local function plain_numbers(found)
+  local full, written, next_due, last_due = string.match(found, '^(%d+)%d%d%d$'), nil, nil, nil
+  if full then return full end
+  full, written, next_due, last_due = string.match(found, '^(%d+)%d%d%d ?(%d*)%+?(%d*)%+?(%d*)$')
+  return full or error(NOT_OURS), written ~= '' and written, tonumber(next_due), tonumber(last_due)
+end
 
--- The next key, with what is asked of it. If its record was written by another definition, which only the caller
--- can translate, that record is returned as well, unless the caller has translated it before.
-local function read_charge()
+-- The next key, with what is asked of it. Or a question back: which charge, and
+-- its record, if another definition wrote that, which only the caller can translate, and what is due of it;
+-- nothing more, if something is due, and the caller has to say where that is noted;
+-- 0 instead of the charge, if a calendar's edges do not surround now.
+local function read_charge(i)
   keys = keys + 1
   local charge = {key = KEYS[keys], limits = {}, logs = {}}
   local spec, ask = text(), text()
@@ -20,6 +34,10 @@ local function read_charge()
   charge.plain, charge.shadow, charge.rings = flags % 2 == 1, flags >= 2, fixed_part
   local hints, next_cost
   charge.cost, hints, next_cost = unpack_at('>I7B', ask)
+  if hints >= 8 then
+    keys, hints = keys + 1, hints - 8
+    charge.due_key = KEYS[keys]
+  end
   local found
   if fixed_part > 0 then
     found = call('GETRANGE', charge.key, 0, fixed_part - 1)
@@ -28,25 +46,29 @@ local function read_charge()
     found = call('GET', charge.key)
   end
   charge.exists = found and true
-  local translated, translation
-  if hints >= 2 then translated, translation = text(), text() end
+  local translated, translation, translated_due, due
+  if hints >= 2 then translated, translation, translated_due, due = text(), text(), text(), text() end
   local ours = found and (charge.plain and string.match(found, '^%d+(%d%d%d)') or sub(found, 2, HEAD)) == charge.tag
-    and (charge.plain or string.byte(found) == 1)
+    and (charge.plain or is_packed(found))
   if found and not ours then
     if fixed_part > 0 then found = call('GET', charge.key) end
     tag_of(found)
-    if translated ~= found then return charge, found end
-    charge.translated, charge.moves = true, hints >= 4
+    local noted = charge.due_key and (call('GET', charge.due_key) or '')
+    if translated ~= found or noted and translated_due ~= noted then return nil, {i, found, noted or nil} end
+    charge.translated, charge.moves, charge.due = true, hints >= 4, noted and due
     found = translation ~= '' and translation
     if fixed_part > 0 then charge.body = found or '' end
   end
   charge.found = found
   local at, full, written = HEAD + 1, nil, nil
   if found and charge.plain then
-    full, written = string.match(found, '^(%d+)%d%d%d$'), nil
-    if not full then full, written = string.match(found, '^(%d+)%d%d%d (%d+)$') end
-    if not full then error(NOT_OURS) end
+    full, written, charge.next_due, charge.last_due = plain_numbers(found)
+  elseif found and string.byte(found) == 2 then
+    charge.next_due, charge.last_due, at = unpack_at('>I7I7', found, at)
+    if charge.next_due == 0 then charge.next_due = nil end
+    if #found == HEAD + INSTANTS then found = false end
   end
+  if charge.next_due and now >= charge.next_due and not charge.due_key then return nil, {i} end
   for l = 1, known do
     local limit, code, shadow, gap = {}, nil, nil, nil
     code, shadow, gap, from = unpack_at('>c1BI7', spec, from)
@@ -54,7 +76,7 @@ local function read_charge()
     -- A policy that counts several units asks each limit for its own.
     if hints % 2 == 1 then limit.cost, next_cost = unpack_at('>I7', ask, next_cost) end
     limit.numbers, from = limit.does.numbers(spec, from)
-    if code == 'f' and not limit.numbers.closes then return charge, false end
+    if code == 'f' and not limit.numbers.closes then return nil, {0} end
     if charge.plain then
       limit.state = limit.does.read_plain(full, written)
     else
@@ -73,15 +95,15 @@ local function read_charge()
 end
 
 -- All charges of a call, read before anything is changed: an error or a question back must leave nothing behind.
--- A question back: which charge, and the record that has to be translated; or 0, if a calendar's edges do not
--- surround now.
 local function read_charges(count)
   local charges = {}
   for i = 1, count do
-    local charge, other = read_charge()
-    if other then return nil, {i, other} end
-    if other == false then return nil, {0} end
+    local charge, question = read_charge(i)
+    if question then return nil, question end
     charges[i] = charge
+  end
+  for _, charge in ipairs(charges) do
+    if charge.due_key then give_back_due(charge) end
   end
   return charges
 end
@@ -99,8 +121,14 @@ local function told(charge)
   return table.concat(pieces)
 end
 
-local function save(charge)
+-- The record of a charge without its logs, and how long it matters; false if it is as good as fresh.
+local function encode(charge)
   local longest, pieces, only = 0, {'\1', charge.tag}, charge.limits[1]
+  local next_due, last_due = charge.next_due or 0, charge.last_due or 0
+  if charge.next_due then longest = last_due - now end
+  if charge.next_due or #charge.logs > 0 then
+    pieces[1], pieces[3] = '\2', pack('>I7I7', next_due, last_due)
+  end
   for _, limit in ipairs(charge.limits) do
     if not charge.plain then pieces[#pieces + 1] = limit.does.write(limit.numbers, limit.state) end
     longest = max(longest, limit.does.reset(limit.numbers, limit.state))
@@ -109,21 +137,39 @@ local function save(charge)
       longest = max(longest, interval.reset(limit.gap, limit.last))
     end
   end
-  charge.found = false
-  if longest <= 0 then
+  if longest <= 0 then return false, 0 end
+  if not charge.plain then return table.concat(pieces), longest end
+  local record = only.does.write_plain(only.numbers, only.state, charge.tag)
+  if charge.next_due then record = string.format('%s+%.0f+%.0f', record, next_due, last_due) end
+  return record, longest
+end
+
+local function save(charge)
+  local record, longest = encode(charge)
+  local ttl = net or max(1, math.ceil(longest / 1000))
+  charge.found = record
+  if charge.due_changed then write_due(charge, ttl) end
+  if not record then
     if charge.exists or #charge.logs > 0 then call('DEL', charge.key) end
     return
   end
-  local ttl = net or max(1, math.ceil(longest / 1000))
-  charge.found = charge.plain and only.does.write_plain(only.numbers, only.state, charge.tag)
-    or table.concat(pieces)
   if #charge.logs == 0 then
-    call('SET', charge.key, charge.found, 'PX', ttl)
+    call('SET', charge.key, record, 'PX', ttl)
     return
   end
   if charge.body then call('SET', charge.key, charge.body) end
   charge.body = nil
-  call('SETRANGE', charge.key, 0, charge.found)
+  call('SETRANGE', charge.key, 0, record)
   for _, log in ipairs(charge.logs) do flush(log) end
   call('PEXPIRE', charge.key, ttl)
+end
+
+-- What is the case, and nothing more is done than to save what was tidied up.
+local function tell_all(charges)
+  local states = {}
+  for i, charge in ipairs(charges) do
+    states[i] = told(charge)
+    if charge.tidied and not charge.translated then save(charge) end
+  end
+  return states
 end

@@ -42,7 +42,7 @@ local charges, question = read_charges(count)
 if question then return {now, question} end
 local states = {}
 for i, charge in ipairs(charges) do
-  local cares = false
+  local cares = charge.tidied and not charge.translated
   for _, limit in ipairs(charge.limits) do
     if limit.does == breaker and limit.cost > 0 then
       local p, s = limit.numbers, limit.state

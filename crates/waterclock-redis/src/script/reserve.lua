@@ -5,9 +5,12 @@
 -- The record of a reservation: the instant at which its time is over; how many numbers follow; of each key
 -- when it was charged, how much is held, and of each of its limits how much that was and until when it
 -- counts; then what only the caller reads.
+--
+-- If it is given back when its time is over, that is noted beside each key (`due.lua`).
 local RESERVATION = KEYS[#KEYS]
-local count, hold_us = unpack_at('>I2I7', text())
+local count, hold_us, releases, id = unpack_at('>I2I7c1c8', text())
 held_until = now + hold_us
+if releases == 'r' then holding = {over = held_until, id = id, how = releases} end
 local kept_for_ms, about = text(), text()
 do
   local known = call('GET', RESERVATION)
@@ -15,6 +18,11 @@ do
 end
 local charges, question = read_charges(count)
 if question then return {now, question} end
+local full = holding and full_due(charges)
+if full then
+  tell_all(charges)
+  return {now, {-2, full}}
+end
 local states = check('c', charges)
 if held_until then
   local numbers = {}

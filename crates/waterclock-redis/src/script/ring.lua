@@ -14,6 +14,12 @@ local function bytes(charge, from, upto)
   if charge.body then return sub(charge.body, from + 1, upto + 1) end
   return call('GETRANGE', charge.key, from, upto)
 end
+local function put_bytes(charge, from, packed)
+  local body = charge.body
+  if not body then return call('SETRANGE', charge.key, from, packed) end
+  local before = sub(body, 1, from)
+  charge.body = before .. string.rep('\0', from - #before) .. packed .. sub(body, from + #packed + 1)
+end
 -- The pair at a place in the log, from 0.
 local function entry(s, i)
   if i == s.count - 1 and s.at then return s.at, s.last end
@@ -31,25 +37,16 @@ local function load_last(s)
   s.at, s.dirty = nil, false
   if s.count > 0 then s.at, s.last = entry(s, s.count - 1) else s.head = 0 end
 end
--- The record is about to be changed in Redis.
-local function materialise(charge)
-  if charge.body then
-    call('SET', charge.key, charge.body, 'PX', net or 1000)
-    charge.body = nil
-  end
-end
 local function flush(s)
   if s.dirty then
-    materialise(s.charge)
-    call('SETRANGE', s.charge.key, place(s, s.count - 1), pack('>I7I7', s.at, s.last))
+    put_bytes(s.charge, place(s, s.count - 1), pack('>I7I7', s.at, s.last))
     s.dirty = false
   end
 end
 local function set_entry(s, i, at, second)
   s.front = nil
   if i == s.count - 1 then return set_last(s, at, second) end
-  materialise(s.charge)
-  call('SETRANGE', s.charge.key, place(s, i), pack('>I7I7', at, second))
+  put_bytes(s.charge, place(s, i), pack('>I7I7', at, second))
 end
 -- The first pair of which the test is true, or the end; it stays true from there on.
 local function first(s, test)
@@ -77,8 +74,8 @@ local function write_slice(s, from, packed)
   s.front = nil
   local start = place(s, from)
   local fits = s.offset + 14 * s.cap - start
-  call('SETRANGE', s.charge.key, start, sub(packed, 1, fits))
-  if #packed > fits then call('SETRANGE', s.charge.key, s.offset, sub(packed, fits + 1)) end
+  put_bytes(s.charge, start, sub(packed, 1, fits))
+  if #packed > fits then put_bytes(s.charge, s.offset, sub(packed, fits + 1)) end
 end
 -- Visits the pairs in order until told to stop.
 local function walk(s, visit)

@@ -120,7 +120,6 @@ local function change_sums(s, from, upto, change, n, by)
     local at, sum = unpack_at('>I7I7', packed, k)
     changed[#changed + 1] = pack('>I7I7', at, change(sum, n))
   end
-  materialise(s.charge)
   write_slice(s, from + by, table.concat(changed))
 end
 -- Its own entry is edited, and no other; one of nothing is taken out. All sums on one side of it change: those of the

@@ -2,10 +2,10 @@
 -- Many independent checks of policies that are one whole-microsecond gcra limit: most are. The
 -- record is one integer, the instant at which the key is full again, and three digits that say by which
 -- definition it was written; where that is further off than a full bucket, because units were debited, the
--- instant of the last write stands behind it.
+-- instant of the last write stands behind it, and then what is due.
 -- ARGV: for each run of KEYS the time its cost takes, the depth of a full bucket, the three digits, and its length.
 -- Replies the instant and what was found under each key; the numbers of a decision follow from that. A record
--- that another definition wrote is replied in an array, undecided.
+-- that another definition wrote, or of which something is due, is replied in an array, undecided.
 local call, pcall = redis.call, redis.pcall
 local ceil, match, format = math.ceil, string.match, string.format
 local reply, at = {now}, 0
@@ -15,15 +15,20 @@ for i = 3, #ARGV, 4 do
     at = at + 1
     local key = KEYS[at]
     local found = pcall('GET', key)
-    local full_at = now
+    local full_at, due, kept_until = now, '', 0
     if found then
-      local text, by, written = type(found) == 'string' and found or '', nil, nil
+      local text, by, written, next_due = type(found) == 'string' and found or '', nil, nil, nil
       full_at, by = match(text, '^(%d+)(%d%d%d)$')
-      if not full_at then full_at, by, written = match(text, '^(%d+)(%d%d%d) (%d+)$') end
       if not full_at then
-        local packed = string.byte(text) == 1
+        -- A debt, whose last write stands behind it, or something is due (`records.lua`).
+        full_at, by, written, due, next_due, kept_until = match(text, '^(%d+)(%d%d%d) ?(%d*)(%+?(%d*)%+?(%d*))$')
+        written, next_due, kept_until = tonumber(written), tonumber(next_due), tonumber(kept_until) or 0
+      end
+      if not full_at then
+        local first = string.byte(text)
+        local packed = first == 1 or first == 2
         found = packed and {found} or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
-      elseif by ~= tag then
+      elseif by ~= tag or next_due and now >= next_due then
         full_at, found = nil, {found}
       else
         full_at = tonumber(full_at)
@@ -32,8 +37,8 @@ for i = 3, #ARGV, 4 do
           local ahead = written - now
           if ahead > 0 then
             full_at = math.max(0, full_at - ahead)
-            local ttl = math.max(1, ceil((full_at - now) / 1000))
-            call('SET', key, format('%.0f%s %.0f', full_at, tag, now), 'PX', net or format('%.0f', ttl))
+            local ttl = math.max(1, ceil((math.max(full_at, kept_until) - now) / 1000))
+            call('SET', key, format('%.0f%s %.0f%s', full_at, tag, now, due), 'PX', net or format('%.0f', ttl))
           end
           if full_at > latest then full_at = nil end
         end
@@ -48,9 +53,9 @@ for i = 3, #ARGV, 4 do
         full_at, redated = full_at + span, true
       end
       if redated then
-        local ttl = net or ceil((full_at - now) / 1000)
+        local ttl = net or ceil((math.max(full_at, kept_until) - now) / 1000)
         -- Formatted here because Redis 7.0 would print both as doubles, which takes a tenth longer.
-        call('SET', key, format('%d%s', full_at, tag), 'PX', format('%d', ttl > 0 and ttl or 1))
+        call('SET', key, format('%d%s%s', full_at, tag, due), 'PX', format('%d', ttl > 0 and ttl or 1))
       end
     end
   end

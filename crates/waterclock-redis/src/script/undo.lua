@@ -1,31 +1,39 @@
 
 -- Takes charges back where they were made: of each limit, what the charge still contributes. What was charged is
--- noted under the last key, or passed by the caller.
-local count, noted = unpack_at('>I2B', text())
+-- noted under the last key, or passed by the caller. ARGV: how many charges, whether it is noted, and by which id they
+-- are noted to be given back: what was given back is not taken back again.
+local count, noted, id = unpack_at('>I2Bc8', text())
 local NOTE = noted == 1 and KEYS[#KEYS]
 local note, from = NOTE and call('GET', NOTE), 1
 if NOTE and (not note or note == 'settled') then return {now, {-1, note}} end
 local charges, question = read_charges(count)
 if question then return {now, question} end
+local is_over = false
+if note then
+  local over
+  over, from = unpack_at('>I7', note)
+  is_over = now >= over
+end
 for _, charge in ipairs(charges) do
   local marks = note or text()
   if not note then from = 1 end
   local tag, limits, at
   tag, limits, at, from = unpack_at('>c3BI7', marks, from)
+  local is_there = not charge.due_key or drop_due(charge, id) or note and not is_over
   -- If the definition has changed since, it stays charged.
-  local is_same = tag == charge.tag
+  local undoes = tag == charge.tag and is_there
   for i = 1, limits do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', marks, from)
     local limit = charge.limits[i]
-    if is_same and n > 0 then
+    if undoes and n > 0 then
       limit.does.undo(limit.numbers, limit.state, n, at, first_mark, second)
       if limit.gap then interval.undo(limit.gap, limit.last, n, at, gap) end
     end
   end
   -- Behind them is noted what is held.
   from = from + 14 + 14 * limits
-  if is_same and charge.found then save(charge) end
+  if undoes and charge.found or charge.tidied and not charge.translated then save(charge) end
 end
 if NOTE then call('DEL', NOTE) end
 return {now, {}}

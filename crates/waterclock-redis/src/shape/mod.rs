@@ -24,6 +24,8 @@ pub(crate) const NUMBER: usize = 7;
 const COUNT: usize = 4;
 /// Bytes before the states in a record: one that says that it is packed, and the tag.
 const HEAD: usize = 4;
+/// Bytes of the instants behind them, if there are, at which something is to be given back: the first and the last.
+const INSTANTS: usize = 2 * NUMBER;
 /// Where the tag is in a spec.
 const TAG_AT: std::ops::Range<usize> = 2..5;
 
@@ -66,6 +68,8 @@ pub(crate) struct Translation {
     pub(crate) found: Vec<u8>,
     /// Nothing, if it is fresh.
     pub(crate) record: Vec<u8>,
+    /// What is due of the key, as it was found and as it is under this definition.
+    pub(crate) due: [Vec<u8>; 2],
     /// Whether the other definition is gone, so that the record moves even if nothing is charged.
     pub(crate) moves: bool,
 }
@@ -158,6 +162,7 @@ impl Shape {
         args: &mut Vec<Vec<u8>>,
         costs: Costs<'_>,
         translation: Option<&Translation>,
+        is_due_declared: bool,
         expected: Timestamp,
     ) {
         args.push(self.spec.clone());
@@ -165,14 +170,14 @@ impl Shape {
         // Any cost above every limit is as good as the next.
         put(&mut ask, costs.cost.most().min(EXACT));
         let moves = translation.is_some_and(|translation| translation.moves);
-        let hints = [moves, translation.is_some(), costs.differ()];
+        let hints = [is_due_declared, moves, translation.is_some(), costs.differ()];
         ask.push(hints.iter().fold(0, |sum, hint| 2 * sum + u8::from(*hint)));
         if costs.differ() {
             costs.each().for_each(|cost| put(&mut ask, cost.min(EXACT)));
         }
         args.push(ask);
-        if let Some(Translation { found, record, .. }) = translation {
-            args.extend([found.clone(), record.clone()]);
+        if let Some(Translation { found, record, due: [due_found, due], .. }) = translation {
+            args.extend([found, record, due_found, due].map(Vec::clone));
         }
         args.extend(self.limits.iter().filter_map(|limit| limit.edges(expected)));
     }
@@ -202,6 +207,15 @@ impl Shape {
         numbers.into_iter().fold(Vec::new(), putting)
     }
 
+    /// What the scripts read for giving back all that is held when its time is over.
+    pub(crate) fn releasing(&self, held: &ReservedUnits) -> Vec<u8> {
+        let units = |part: Option<(u64, _)>| part.map_or(0, |(units, _)| units);
+        let limits = self.limits.iter().zip(held.parts());
+        let numbers =
+            limits.flat_map(|(limit, part)| [units(part), limit.closes_by(held.at()), 0, 0]);
+        numbers.fold(Vec::new(), putting)
+    }
+
     /// The algorithms that a script about this policy needs.
     pub(crate) fn algorithms(&self) -> Algorithms {
         self.algorithms
@@ -213,7 +227,7 @@ impl Shape {
 
     /// The bytes of a record before its logs.
     fn fixed_part(&self) -> usize {
-        HEAD + self.limits.iter().map(LimitShape::fixed_bytes).sum::<usize>()
+        HEAD + INSTANTS + self.limits.iter().map(LimitShape::fixed_bytes).sum::<usize>()
     }
 
     /// How long a record may count at most.

@@ -2,6 +2,7 @@
 //!
 //! A record is a byte, the tag of its definition, and the numbers of its limits one after the other, big-endian; then the
 //! logs, each a ring of pairs of numbers (`ring.lua`). Scripts reply with what matters of a log instead: a few pairs.
+//! If something is due of the key (`due.lua`), two instants stand before the numbers, and the byte is another.
 //! A policy of one plain gcra limit keeps one decimal number that ends in the tag, which Redis stores in the least space
 //! it has; what owes more than a full bucket has the instant of its last write behind that.
 
@@ -9,7 +10,7 @@ use waterclock::{Algorithm, ErrorRate, Timestamp};
 use waterclock_core::store::Logs;
 
 use super::limit::{Cells, LimitShape, Numbers};
-use super::{COUNT, EXACT, HEAD, NUMBER, Shape, put};
+use super::{COUNT, EXACT, HEAD, INSTANTS, NUMBER, Shape, put};
 use crate::keyspace::TAG_DIGITS;
 
 /// The fewest places of a ring.
@@ -53,13 +54,18 @@ impl Shape {
         logs: &mut Logs,
     ) -> Result<(), NotOurs> {
         let Some(record) = record else { return Ok(()) };
+        let head = if record.first() == Some(&2) { HEAD + INSTANTS } else { HEAD };
+        if record.len() == head && self.plain().is_none() {
+            // Fresh, but something is due.
+            return Ok(());
+        }
         let mut from = match self.plain() {
             Some(_) => Reader::plain(record)?,
             None if is_whole && self.keeps_logs() => {
                 let (states, rings) = record.split_at_checked(self.fixed_part()).ok_or(NotOurs)?;
-                Reader::Packed { numbers: states.get(HEAD..).ok_or(NotOurs)?, rings: Some(rings) }
+                Reader::Packed { numbers: states.get(head..).ok_or(NotOurs)?, rings: Some(rings) }
             }
-            None => Reader::Packed { numbers: record.get(HEAD..).ok_or(NotOurs)?, rings: None },
+            None => Reader::Packed { numbers: record.get(head..).ok_or(NotOurs)?, rings: None },
         };
         let mut at = 0;
         for limit in &self.limits {
@@ -77,6 +83,10 @@ impl Shape {
     pub(crate) fn write(&self, words: &[u64], logs: &Logs, now: Timestamp) -> Vec<u8> {
         let mut record = Record { fixed: vec![1], rings: Vec::new() };
         record.fixed.extend_from_slice(self.tag.digits());
+        if self.keeps_logs() {
+            record.fixed[0] = 2;
+            record.put([0, 0]);
+        }
         let mut at = 0;
         for limit in &self.limits {
             limit.write(&words[at..at + limit.words], logs, now, &mut record);
@@ -312,7 +322,8 @@ impl<'a> Reader<'a> {
     /// A decimal number that ends in the tag, and one behind it perhaps.
     fn plain(record: &'a [u8]) -> Result<Self, NotOurs> {
         let read = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse().ok();
-        let mut both = record.splitn(2, |byte| *byte == b' ');
+        let number = record.split(|byte| *byte == b'+').next().unwrap_or_default();
+        let mut both = number.splitn(2, |byte| *byte == b' ');
         let tagged = both.next().unwrap_or_default();
         let digits = tagged.len().checked_sub(TAG_DIGITS).ok_or(NotOurs)?;
         let full = read(&tagged[..digits]).ok_or(NotOurs)?;

@@ -1,5 +1,6 @@
 //! The store on real servers.
 
+mod abandoned;
 mod breaker;
 mod carry;
 mod clock_steps;

@@ -212,8 +212,6 @@ pub enum BadReservation {
         /// How many costs are committed.
         costs: usize,
     },
-    /// The store cannot release it on expiry.
-    NoRelease(Detail),
     /// Something else, which the store explains.
     Other(Detail),
 }
@@ -236,17 +234,13 @@ impl fmt::Display for BadReservation {
                 f,
                 "reservation `{id}` holds {charges} charges, but {costs} costs are committed; give one for each"
             ),
-            Self::NoRelease(detail) | Self::Other(detail) => detail.fmt(f),
+            Self::Other(detail) => detail.fmt(f),
         }
     }
 }
 
 impl Error for BadReservation {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        if let Self::NoRelease(detail) | Self::Other(detail) = self {
-            detail.source()
-        } else {
-            None
-        }
+        if let Self::Other(detail) = self { detail.source() } else { None }
     }
 }

@@ -66,8 +66,19 @@ impl Log {
 
     /// Checks one key, and writes down what came of it.
     pub(crate) async fn check(&self, store: &impl Store, charge: Charge<'_>) -> Call {
+        self.check_with(store, charge, &[]).await
+    }
+
+    /// The same, together with others.
+    pub(crate) async fn check_with<'a>(
+        &self,
+        store: &impl Store,
+        charge: Charge<'a>,
+        others: &[Charge<'a>],
+    ) -> Call {
+        let charges = [std::slice::from_ref(&charge), others].concat();
         let invoked = self.now();
-        let answers = store.apply(Verb::Check, std::slice::from_ref(&charge)).await;
+        let answers = store.apply(Verb::Check, &charges).await;
         let returned = self.now();
         let outcome = match answers {
             Ok(answers) => {

@@ -1,10 +1,11 @@
 //! Policies change while something is held.
 
-use waterclock::{FixedWindow, Gcra, Limit, OnExpiry, Policy, Settlement, Store, StoreError};
+use tokio::time::sleep;
+use waterclock::{FixedWindow, Gcra, Hold, Limit, OnExpiry, Policy, Settlement, Store, StoreError};
 use waterclock_conformance::real::RedisServer;
 
 use super::{commit, hold};
-use crate::scene::{HOUR, PATIENT, asking, remaining, store, units};
+use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, remaining, store, units};
 
 fn hourly(kind: &str, limit: u64) -> Policy {
     let limit: Limit = match kind {
@@ -48,17 +49,20 @@ async fn any_node_settles() {
     assert_eq!(remaining(&one, "key").await, 100);
 }
 
-/// No process would be there to give it back.
+/// 60 of 100 are held and given back when their time is over, by whichever definition is in use then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn releasing_at_expiry_is_refused_with_the_reason() {
-    let server = RedisServer::start();
-    let store = store(asking(&server.url()).deadline(PATIENT), hourly("gcra", 100)).await;
-    let charges = &[units("key", 1)];
-    let hold = waterclock::Hold { id: None, ttl: None, charges, on_expiry: OnExpiry::Release };
-    assert!(matches!(store.reserve(&hold).await, Err(StoreError::BadReservation(_))));
-    let kept = waterclock::Hold { on_expiry: OnExpiry::Keep, ..hold };
-    let (first, second) =
-        (store.reserve(&kept).await.unwrap(), store.reserve(&kept).await.unwrap());
-    assert_ne!(first.id, second.id, "ids of their own");
-    assert_eq!(first.id.map(|id| id.len()), Some(32));
+async fn what_is_released_under_older_numbers_is_given_back_under_the_new() {
+    for kind in ["gcra", "fixed"] {
+        let server = RedisServer::start();
+        let store = store(asking(&server.url()).deadline(PATIENT), hourly(kind, 100)).await;
+        let charges = &[units("key", 60)];
+        let (ttl, on_expiry) = (Some(2 * SECOND), OnExpiry::Release);
+        let hold = Hold { id: None, ttl, charges, on_expiry };
+        let held = store.reserve(&hold).await.unwrap();
+        assert_eq!(held.id.map(|id| id.len()), Some(32), "an id of its own");
+        store.set_policy(hourly(kind, 1_000)).await.unwrap();
+        assert_eq!(remaining(&store, "key").await, 940, "{kind}");
+        sleep(2 * SECOND + millis(50)).await;
+        assert_eq!(remaining(&store, "key").await, 1_000, "{kind}");
+    }
 }

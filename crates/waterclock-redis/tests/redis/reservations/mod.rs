@@ -6,6 +6,7 @@ mod change;
 mod killed;
 mod lost_replies;
 mod parity;
+mod release;
 
 use std::time::Duration;
 

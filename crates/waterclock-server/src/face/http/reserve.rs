@@ -50,11 +50,7 @@ async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result
     engine.reserve(Face::Http, terms, checks).await.map_err(|error| match error {
         StoreError::BadReservation(bad) => {
             // All other fields were validated before.
-            let field = match bad {
-                BadReservation::Lease { .. } => "ttl",
-                BadReservation::NoRelease(_) => "on_expiry",
-                _ => "id",
-            };
+            let field = if matches!(bad, BadReservation::Lease { .. }) { "ttl" } else { "id" };
             Problem::bad(field, bad.to_string())
         }
         error => error.into(),
