@@ -11,6 +11,7 @@ mod expiry;
 mod fallback;
 mod faults;
 mod four_processes;
+mod guide;
 mod kinds;
 mod lease;
 mod long_logs;
