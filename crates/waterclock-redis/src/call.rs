@@ -264,11 +264,20 @@ impl Direct {
         };
         let unasked = |key| Known { translation: None, is_due_declared: changes_due(key) };
         let mut known: Vec<Known> = keys.iter().map(unasked).collect();
-        let mut by_clock = 0;
+        let (mut by_clock, mut is_unnoted) = (0, false);
         for _ in 0..ROUNDS + keys.len() {
             let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
             let request = call.request(&known, other, expected);
-            let values = self.route.send(slot, request, call.by).await?;
+            let holds = request.holds() && !is_unnoted;
+            let values = match self.route.send(slot, request, call.by).await {
+                Err(error) if holds && !error.may_have_charged() => {
+                    // While a slot moves to another node, no key can be added to it.
+                    is_unnoted = true;
+                    known.iter_mut().for_each(|known| known.is_due_declared = false);
+                    continue;
+                }
+                values => values?,
+            };
             let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
             match &**reply {
                 // Not within the edges of a calendar that were passed; by now the clock is known.

@@ -74,7 +74,9 @@ impl Route {
                     }
                     sleep(PAUSE).await;
                 }
-                (_, CallError::Split(_)) if Instant::now() + PAUSE < by => {
+                (_, CallError::Split(_))
+                    if Instant::now() + PAUSE < by && !(delivery.alone && request.holds()) =>
+                {
                     delivery.alone = true;
                     sleep(PAUSE).await;
                 }

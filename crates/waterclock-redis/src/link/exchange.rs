@@ -205,6 +205,11 @@ impl Pending {
 }
 
 impl Request {
+    /// Whether it charges what others elsewhere may refuse. It can do without the keys under which that is noted.
+    pub(crate) fn holds(&self) -> bool {
+        matches!(self, Self::Check { kind: Kind::Marked, .. })
+    }
+
     pub(super) fn script(&self) -> &'static Script {
         match self {
             Self::Short { .. } => &SHORT,

@@ -120,6 +120,29 @@ async fn a_slot_moves_under_load_without_errors() {
     assert_eq!(total, (1_000, 500));
 }
 
+/// While a slot is moved, no key can be added beside one that is there: what a check holds is noted nowhere then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_over_several_slots_passes_while_one_of_them_moves() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(&cluster, vec![hourly("p", 100), hourly("full", 1)]).await;
+    assert!(admits(&store, &[charge("p", "moved", 1)]).await);
+    let slot = slot_of_only_key(&cluster);
+    assert!(admits(&store, &[charge("full", "other", 1)]).await);
+    let to = (cluster.primary_of_slot(slot) + 1) % 3;
+    let moving = tokio::task::block_in_place(|| cluster.begin_move(slot, to));
+    for is_moved in [false, true] {
+        if is_moved {
+            tokio::task::block_in_place(|| cluster.move_keys(moving, 1));
+        }
+        for other in ["a", "b", "c", "d"] {
+            assert!(admits(&store, &[charge("p", "moved", 1), charge("p", other, 1)]).await);
+            assert!(!admits(&store, &[charge("p", "moved", 1), charge("full", "other", 1)]).await);
+        }
+    }
+    tokio::task::block_in_place(|| cluster.finish_move(moving));
+    assert_eq!(remaining(&store, "p", "moved").await, 100 - 1 - 8);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_dies_and_its_replica_takes_over() {
     let cluster = Cluster::start(3, 1);

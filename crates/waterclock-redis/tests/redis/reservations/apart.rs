@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use waterclock::{Charge, Cost, FixedWindow, Mode, Policy, Settlement, Store, StoreError, Verb};
+use waterclock::{
+    Charge, Cost, FixedWindow, Hold, Mode, OnExpiry, Policy, Settlement, Store, StoreError, Verb,
+};
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, Serving};
 
 use super::{commit, hold, hold_for};
-use crate::scene::{HOUR, PATIENT, asking, millis, remaining, store};
+use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, remaining, store};
 
 const LIMIT: u64 = 100;
 
@@ -215,4 +217,41 @@ async fn an_id_that_is_used_again_is_charged_again() {
         commit(&store, &id, 30).await.unwrap();
         assert_eq!(remaining(&store, &key).await, LIMIT - 10 - 4 - 30);
     }
+}
+
+/// What is released is given back in every slot; what is settled, or kept, is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_released_is_given_back_in_every_slot() {
+    const TTL: Duration = Duration::from_secs(4);
+    let cluster = Cluster::start(3, 0);
+    let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
+    let names = ["a", "b", "c"];
+    let charges =
+        |cost: u64| names.map(|key| Charge { policy: "p", key: key.as_bytes(), cost: cost.into() });
+    for (id, cost, on_expiry) in [
+        ("left", 40, OnExpiry::Release),
+        ("settled", 20, OnExpiry::Release),
+        ("kept", 10, OnExpiry::Keep),
+    ] {
+        let (ttl, charges) = (Some(TTL), &charges(cost));
+        let hold = Hold { id: Some(id), ttl, charges, on_expiry };
+        assert!(store.reserve(&hold).await.unwrap().id.is_some());
+        let again = store.reserve(&hold).await.unwrap();
+        assert_eq!(again.answers[0].decision.granted(), cost);
+    }
+    store.settle("settled", Settlement::Commit(&[1, 2, 30].map(Cost::from))).await.unwrap();
+    let left = async || {
+        let mut left = Vec::new();
+        for key in names {
+            left.push(remaining(&store, key).await);
+        }
+        left
+    };
+    assert_eq!(left().await, [100 - 51, 100 - 52, 100 - 80]);
+    // A second later than it could be settled.
+    sleep(TTL + SECOND + millis(100)).await;
+    assert_eq!(left().await, [100 - 11, 100 - 12, 100 - 40]);
+    let late = store.settle("left", Settlement::Cancel).await.unwrap_err();
+    assert_eq!(late, StoreError::UnknownReservation("left".into()));
+    assert_eq!(left().await, [100 - 11, 100 - 12, 100 - 40]);
 }
