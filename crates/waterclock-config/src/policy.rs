@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use waterclock::{
-    Factor, HeaderStyle, Lease, Limit, Mode, OnStoreError, Policy, PolicyError, Rollout, Scope,
-    Serving,
+    Factor, HeaderStyle, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError, Rollout,
+    Scope, Serving,
 };
 
 use super::duration::Micros;
@@ -53,6 +53,13 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Duration,
         "For how long `on_store_error = \"local\"` serves in one outage, before it denies; without it, always.",
     ),
+    Key::new(
+        "on_full",
+        Shape::Word(&["evict", "refuse"]),
+        "In memory, what happens to a new key when there is no place for it: others of which at most half is used are \
+         forgotten, or it shares an entry with others that have none.",
+    )
+    .default("\"evict\""),
     Key::new("factor", Shape::Factor, "2: twice as strict, 0.5: half as strict, 0: no limit.")
         .default("1"),
     Key::new(
@@ -252,6 +259,8 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
     }
     let on_store_error = table.verified("on_store_error", Field::word);
     let on_store_error = on_store_error.and_then(OnStoreError::parse).unwrap_or_default();
+    let on_full =
+        table.verified("on_full", Field::word).and_then(OnFull::parse).unwrap_or_default();
     let local_for = table.verified("local_for", Field::micros).map(Micros::duration);
     if local_for.is_some() && on_store_error != OnStoreError::Local {
         let choice = on_store_error.name();
@@ -267,7 +276,10 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
             .verified("headers", Field::word)
             .and_then(HeaderStyle::parse)
             .unwrap_or_default(),
-        serving: Serving::new(on_store_error).with_local_for(local_for).with_lease(lease),
+        serving: Serving::new(on_store_error)
+            .with_local_for(local_for)
+            .with_lease(lease)
+            .with_on_full(on_full),
         factor,
         tiers,
         exempt,
@@ -415,6 +427,7 @@ mod tests {
         assert_eq!(words("headers"), styles);
         let choices = OnStoreError::ALL.map(OnStoreError::name);
         assert_eq!(words("on_store_error"), choices);
+        assert_eq!(words("on_full"), OnFull::ALL.map(OnFull::name));
         let modes = [Mode::Binary, Mode::Partial, Mode::CountRefusals].map(Mode::name);
         assert_eq!(words("mode")[..3], modes);
         assert!(words("mode").iter().all(|word| Mode::parse(word).is_some()));

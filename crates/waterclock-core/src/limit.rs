@@ -200,6 +200,23 @@ impl Limit {
         self.algorithm.reset(own, now).max(self.gap.map_or(0, |gap| gap.reset(last, now)))
     }
 
+    /// How long until at most half of it is used; for limits that count no units, until the state equals a fresh one.
+    ///
+    /// Forgetting such a state at t admits at most half a capacity C too much. Let a window of length D around t have
+    /// D₁ before it. A bucket admits at most used(t) + rate·D₁ in D₁, and what a fresh one does after t:
+    /// C/2 more than its bound. Of counters, the window that t is in admits what is counted, at most C/2, and then what
+    /// a fresh one does; windows before and after it are as they were.
+    pub(crate) fn half_reset(&self, view: View<'_>, now: u64) -> u64 {
+        let (own, last) = self.split(view);
+        let gap = self.gap.map_or(0, |gap| gap.reset(last, now));
+        let reset = self.algorithm.reset(own, now);
+        let half = match (&self.algorithm, self.max_cost()) {
+            (Algorithm::Concurrency(_), _) | (_, None) => reset,
+            (algorithm, Some(limit)) => algorithm.wait(own, now, limit.div_ceil(2)).min(reset),
+        };
+        half.max(gap)
+    }
+
     #[inline]
     pub(crate) fn charge(&self, mut state: State<'_>, now: u64, units: u64) {
         if units == 0 {

@@ -14,7 +14,7 @@ use shuttle::{future, thread};
 use waterclock_core::store::Migration;
 use waterclock_core::{Decision, FixedWindow, Limit, Policy, SlidingWindow, Timestamp};
 
-use crate::budget::Budget;
+use crate::places::Places;
 use crate::sync::Arc;
 use crate::table::{Key, Table, Variant};
 use crate::wait::Line;
@@ -44,7 +44,7 @@ where
 
 fn table(policy: impl Into<Policy>, max_keys: usize) -> Arc<Table> {
     let policy = Arc::new(policy.into());
-    Arc::new(Table::new(&policy, &Arc::new(Budget::new(max_keys))))
+    Arc::new(Table::new(&policy, &Arc::new(Places::new(max_keys))))
 }
 
 /// A store with one key whose units were all reserved and not settled in time.
@@ -122,12 +122,14 @@ fn one_word_two_by_two_and_three_by_one_exhaustively() {
 
 #[test]
 fn table_two_by_two_and_three_by_one_exhaustively() {
-    for (threads, calls) in [(2, 2), (3, 1)] {
+    // A key that is known, and one that two threads add at once, which takes more steps.
+    for (threads, calls, known) in [(2, 2, 1), (3, 1, 1), (2, 1, 0)] {
         let test = move || {
-            let table = table(Limit::per_second(2), 4);
+            let table = table(Limit::per_second(known + 1), 4);
+            (0..known).for_each(|_| assert!(table.check(KEY, NOW, 1).is_allowed()));
             let each =
                 move |_| (0..calls).map(|_| u64::from(table.check(KEY, NOW, 1).is_allowed())).sum();
-            assert_eq!(admitted(threads, each), 2);
+            assert_eq!(admitted(threads, each), 1);
         };
         shuttle::check_dfs(test, None);
     }
@@ -195,8 +197,8 @@ fn policies_that_share_a_key_share_its_budget() {
 fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
     let test = || {
         let policy = Arc::new(Limit::per_second(1).into());
-        let budget = Arc::new(Budget::new(2));
-        let table = Arc::new(Table::new(&policy, &budget));
+        let places = Arc::new(Places::new(2));
+        let table = Arc::new(Table::new(&policy, &places));
         let shared = Arc::clone(&table);
         let each = move |thread: u64| {
             let keys = [1, 2, 3].map(|key| key + 10 * thread);
@@ -204,11 +206,32 @@ fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
         };
         // All keys fall into the first shard: two places and one overflow entry.
         assert_eq!(admitted(3, each), 3);
-        assert_eq!(budget.taken(), 2);
+        assert_eq!(places.taken(), 2);
         drop(table);
-        assert_eq!(budget.taken(), 0, "a table that goes gives its places back");
+        assert_eq!(places.taken(), 0, "a table that goes gives its places back");
     };
     shuttle::check_random(test, schedules());
+}
+
+#[test]
+fn tables_that_come_go_and_evict_keep_the_places_counted() {
+    let test = || {
+        let policy = Arc::new(Limit::per_second(4).into());
+        let places = Arc::new(Places::new(4));
+        let table = Table::sharing(&policy, &places);
+        let shared = Arc::clone(&places);
+        let each = move |thread: u64| {
+            // One thread floods the first table; the others have tables of their own, which come and go.
+            let own = (thread > 0).then(|| Table::sharing(&policy, &shared));
+            let table = own.as_ref().unwrap_or(&table);
+            let keys = 1 + 10 * thread..4 + 10 * thread;
+            keys.map(|key| u64::from(table.check(key, NOW, 1 + key % 4).is_allowed())).sum()
+        };
+        let _ = admitted(3, each);
+        assert!(places.taken() <= 4);
+        places.assert_counted();
+    };
+    shuttle::check_random(test, schedules() / 10);
 }
 
 /// Tasks that wait their turn, of which every third gives up; returns those that passed, in order.

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use waterclock_core::{Decision, Outcome, Policy, Timestamp};
 
-use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
+use crate::places::{OnFull, Places};
 use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::Arc;
 use crate::table::{Table, Variant};
@@ -21,9 +21,10 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// (but for the log of an exact rolling window, which grows with what it admits).
 ///
 /// Memory is bounded: at most [`max_keys`](KeyedLimiterBuilder::max_keys) keys, 1 000 000 by
-/// default. Keys that answer as fresh ones are evicted along the way; a key with something to
-/// remember never is. When all places are taken, new keys share overflow entries, each with one
-/// limit's worth: a flood of keys cannot open a fresh budget for each of them.
+/// default. Keys that answer as fresh ones are dropped along the way. When all places are taken,
+/// [`on_full`](KeyedLimiterBuilder::on_full) says what gives way; a key that has used more than half never does.
+/// If nothing gives way, new keys share overflow entries, each with one limit's worth: a flood of keys cannot open
+/// a fresh budget for each of them.
 ///
 /// ```
 /// use waterclock::{KeyedLimiter, Limit};
@@ -35,7 +36,6 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 #[derive(Debug)]
 pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
     table: Table,
-    budget: Arc<Budget>,
     clock: C,
     hasher: S,
     line: Line,
@@ -53,6 +53,7 @@ impl<K: ?Sized + Hash> KeyedLimiter<K> {
         KeyedLimiterBuilder {
             policy: policy.into(),
             max_keys: DEFAULT_MAX_KEYS,
+            on_full: OnFull::default(),
             clock: MonotonicClock::default(),
             hasher: ahash::RandomState::new(),
             key: PhantomData,
@@ -259,7 +260,7 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// How many keys are remembered, those that became fresh since the last sweep included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.budget.taken()
+        self.table.len()
     }
 
     /// Whether no key is remembered.
@@ -324,6 +325,7 @@ impl<K: ?Sized, C: Clock, S: Sync> Gate for KeyedGate<'_, K, C, S> {
 pub struct KeyedLimiterBuilder<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
     policy: Policy,
     max_keys: usize,
+    on_full: OnFull,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -336,25 +338,32 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiterBuilder<K, C, S> {
         self
     }
 
+    /// What happens to a new key when so many are remembered.
+    pub fn on_full(mut self, on_full: OnFull) -> Self {
+        self.on_full = on_full;
+        self
+    }
+
     /// Another source of time.
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S> {
-        let Self { policy, max_keys, hasher, key, .. } = self;
-        KeyedLimiterBuilder { policy, max_keys, clock, hasher, key }
+        let Self { policy, max_keys, on_full, hasher, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, on_full, clock, hasher, key }
     }
 
     /// Another hash. Where clients choose the keys it must be seeded and resist chosen keys: two
     /// keys with one hash share a budget.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T> {
-        let Self { policy, max_keys, clock, key, .. } = self;
-        KeyedLimiterBuilder { policy, max_keys, clock, hasher, key }
+        let Self { policy, max_keys, on_full, clock, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, on_full, clock, hasher, key }
     }
 
     /// The limiter.
     pub fn build(self) -> KeyedLimiter<K, C, S> {
-        let budget = Arc::new(Budget::new(self.max_keys));
+        let places = Arc::new(Places::new(self.max_keys));
+        let table = Table::new(&Arc::new(self.policy), &places);
+        table.set_on_full(self.on_full);
         KeyedLimiter {
-            table: Table::new(&Arc::new(self.policy), &budget),
-            budget,
+            table,
             clock: self.clock,
             hasher: self.hasher,
             line: Line::default(),

@@ -4,7 +4,6 @@
 //!
 #![doc = include_str!("../docs/guide.md")]
 
-mod budget;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 mod clock;
@@ -39,6 +38,7 @@ mod interleavings;
 mod keyed;
 mod limiter;
 mod memory;
+mod places;
 mod reservation;
 mod scope;
 pub mod store;
@@ -54,6 +54,7 @@ pub use header_style::HeaderStyle;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
+pub use places::OnFull;
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
 pub use store::{

@@ -5,13 +5,13 @@
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
-    Arc, Mutex, MutexGuard,
+    Arc, Mutex, MutexGuard, Weak,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 

@@ -102,6 +102,8 @@ struct Policy<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     on_store_error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    on_full: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     local_for_us: Option<u128>,
     /// By which the limits have been multiplied already.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +132,7 @@ impl<'a> Policy<'a> {
             headers: Some(config.headers.name()).filter(|headers| *headers != "retry-after"),
             on_store_error: Some(config.serving.on_store_error.name())
                 .filter(|then| *then != "local"),
+            on_full: Some(config.serving.on_full.name()).filter(|then| *then != "evict"),
             local_for_us: config.serving.local_for.map(|time| time.as_micros()),
             factor: (!config.factor.is_one()).then(|| config.factor.to_string()),
             exempt: &config.exempt,

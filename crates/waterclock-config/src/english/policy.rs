@@ -1,6 +1,6 @@
 //! Policies and rules in plain English.
 
-use waterclock::{HeaderStyle, Limit, Mode, OnStoreError};
+use waterclock::{HeaderStyle, Limit, Mode, OnFull, OnStoreError};
 
 use super::limit::{bound, in_words, sentence};
 use crate::{Pattern, PolicyConfig, RuleConfig, Then, TierConfig, percent};
@@ -83,6 +83,9 @@ fn opening(policy: &PolicyConfig) -> String {
         OnStoreError::Deny => " While the store is unreachable, every check is an error.",
         _ => "",
     });
+    if policy.serving.on_full == OnFull::Refuse {
+        opening.push_str(" A key is never forgotten for another, even if new ones find no place.");
+    }
     if let Some(local_for) = policy.serving.local_for {
         opening.push_str(&format!(
             " While the store is unreachable, each node serves its share for {}; then every check is an error.",

@@ -48,7 +48,7 @@ fn is_charged(case: &Case, answer: &Answer) -> bool {
 }
 
 /// The admitted units; 1 for algorithms that count a batch as one event.
-fn admitted(algorithm: &Algorithm, granted: u64) -> u128 {
+pub(super) fn admitted(algorithm: &Algorithm, granted: u64) -> u128 {
     match algorithm {
         Algorithm::EvenSlots { .. }
         | Algorithm::MinInterval { .. }
@@ -57,7 +57,7 @@ fn admitted(algorithm: &Algorithm, granted: u64) -> u128 {
     }
 }
 
-fn shortest_window(algorithm: &Algorithm) -> u64 {
+pub(super) fn shortest_window(algorithm: &Algorithm) -> u64 {
     match algorithm {
         Algorithm::FixedWindow { align: Align::Calendar(edges), .. } => {
             edges.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1)
@@ -66,7 +66,7 @@ fn shortest_window(algorithm: &Algorithm) -> u64 {
     }
 }
 
-fn bound(algorithm: &Algorithm, length: u64, largest: u64) -> u128 {
+pub(super) fn bound(algorithm: &Algorithm, length: u64, largest: u64) -> u128 {
     let wide = u128::from;
     let overdraft = |yes: bool| if yes { wide(largest.saturating_sub(1)) } else { 0 };
     let length = wide(length);

@@ -4,6 +4,7 @@
 //! which a trace cannot express: it has its own tests in the `waterclock` crate.
 
 mod bound;
+pub mod eviction;
 mod numbers;
 mod same_answers;
 

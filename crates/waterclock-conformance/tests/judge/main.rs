@@ -26,6 +26,7 @@ macro_rules! each_family {
 }
 use each_family;
 
+mod eviction;
 mod planted;
 mod reservations;
 mod suites;

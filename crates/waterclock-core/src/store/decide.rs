@@ -84,6 +84,14 @@ pub trait Decide: super::Sealed {
     /// dropped. Shadow limits count here, unlike in a decision's `reset_after`.
     #[must_use]
     fn fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration;
+
+    /// How long until at most half of each limit is used, if nothing else happens. A store without room may forget
+    /// the state then: its key starts fresh, and is admitted up to half a capacity more than it would have been.
+    ///
+    /// What must not be forgotten counts until it is fresh: held units, breakers, gaps between events, and keys whose
+    /// refusals count. A debt is more than a capacity, so that it is kept longest of all.
+    #[must_use]
+    fn half_fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration;
 }
 
 /// How long until a limit admits its part of a cost; one that is not asked for anything admits it now.
@@ -292,6 +300,16 @@ impl Decide for Policy {
         let waits = self
             .parts()
             .map(|(start, limit)| limit.reset(view.part(start, limit.words()), now.as_nanos()));
+        Duration::from_nanos(waits.max().unwrap_or(0))
+    }
+
+    fn half_fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration {
+        if self.mode() == Mode::CountRefusals {
+            return self.fresh_in(view, now);
+        }
+        let waits = self.parts().map(|(start, limit)| {
+            limit.half_reset(view.part(start, limit.words()), now.as_nanos())
+        });
         Duration::from_nanos(waits.max().unwrap_or(0))
     }
 }

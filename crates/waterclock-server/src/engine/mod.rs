@@ -180,6 +180,7 @@ impl Engine {
             let reserved = reservations.get(name).copied().unwrap_or_default();
             self.metrics.set_policy(policy, self.keys_of(name), reserved);
         }
-        self.metrics.set_overflowed(self.overflowed());
+        let forgotten = self.memory().map_or(0, MemoryStore::evicted);
+        self.metrics.set_evictions(self.overflowed(), forgotten);
     }
 }

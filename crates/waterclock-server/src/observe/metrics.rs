@@ -40,6 +40,7 @@ pub struct Metrics {
     reservations: Family<Labels<1>, Gauge>,
     limits: Family<Labels<2>, Gauge>,
     overflowed: Counter,
+    forgotten: Counter,
     snapshot_failures: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
@@ -114,6 +115,7 @@ impl Default for Metrics {
             reservations,
             limits,
             overflowed: evictions.get_or_create(&[("reason", "full".to_owned())]).clone(),
+            forgotten: evictions.get_or_create(&[("reason", "half-used".to_owned())]).clone(),
             snapshot_failures,
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
@@ -185,8 +187,9 @@ impl Metrics {
         alive.into_iter().for_each(|alive| set("alive", alive));
     }
 
-    pub(crate) fn set_overflowed(&self, total: u64) {
-        self.overflowed.inc_by(total.saturating_sub(self.overflowed.get()));
+    pub(crate) fn set_evictions(&self, overflowed: u64, forgotten: u64) {
+        self.overflowed.inc_by(overflowed.saturating_sub(self.overflowed.get()));
+        self.forgotten.inc_by(forgotten.saturating_sub(self.forgotten.get()));
     }
 
     /// Clears the gauges of policies, so that those of policies that are gone go, too.

@@ -1,23 +1,27 @@
 use std::time::Duration;
 
-/// How a store outside this process serves a policy. A store in this process needs none of it.
+use crate::places::OnFull;
+
+/// How a store serves a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Serving {
-    /// What happens while the store is unreachable.
+    /// What happens while the store is unreachable; a store in this process never is.
     pub on_store_error: OnStoreError,
     /// For how long [`OnStoreError::Local`] serves in one outage; afterwards it is [`OnStoreError::Deny`]. Without it,
     /// for as long as the outage lasts.
     pub local_for: Option<Duration>,
     /// Lease mode, for policies with hot keys; a store that has no leases ignores it.
     pub lease: Option<Lease>,
+    /// What happens to new keys when a store in this process is full. Another store is not full while it has memory.
+    pub on_full: OnFull,
 }
 
 impl Serving {
     /// Served like this while the store is unreachable, without leases.
     #[must_use]
     pub const fn new(on_store_error: OnStoreError) -> Self {
-        Self { on_store_error, local_for: None, lease: None }
+        Self { on_store_error, local_for: None, lease: None, on_full: OnFull::Evict }
     }
 
     /// The same, but local for so long at most; see [`local_for`](Self::local_for).
@@ -30,6 +34,12 @@ impl Serving {
     #[must_use]
     pub const fn with_lease(self, lease: Option<Lease>) -> Self {
         Self { lease, ..self }
+    }
+
+    /// The same with another choice for a full store.
+    #[must_use]
+    pub const fn with_on_full(self, on_full: OnFull) -> Self {
+        Self { on_full, ..self }
     }
 }
 

@@ -18,10 +18,10 @@ impl<C: Clock> Shared<C> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        if matches!(verb, Verb::Check | Verb::Debit | Verb::Report(_)) {
-            self.make_room();
-        }
         let (lines, line_of) = self.lines(verb, charges)?;
+        if matches!(verb, Verb::Check | Verb::Debit | Verb::Report(_)) {
+            self.make_room(&lines);
+        }
         self.release_before_all(&lines);
         let mut shards = lock_all(&lines);
         let now = one_instant(&mut shards, self.clock.now());
@@ -59,6 +59,13 @@ impl<C: Clock> Shared<C> {
             retry_together(&mut answers);
         }
         Ok(answers)
+    }
+
+    /// Tries to find places for those keys that are new. Locks shards: the caller holds none.
+    pub(super) fn make_room(&self, lines: &[Line]) {
+        for Line { table, key, .. } in lines.iter().filter(|line| !line.table.has_place()) {
+            table.make_room_for(key.fingerprint, self.clock.now());
+        }
     }
 
     /// The charges with those for the same key summed, and which line each charge became.

@@ -47,7 +47,6 @@ impl<C: Clock> PolicyHandle<C> {
     /// units is charged this many of each.
     #[inline]
     pub fn check(&self, key: &[u8], cost: u64) -> Decision {
-        self.store.make_room();
         self.store.check(&self.member, key, cost)
     }
 
@@ -68,7 +67,6 @@ impl<C: Clock> PolicyHandle<C> {
             charges.into_iter().map(|(key, cost)| (self.store.fingerprint(key), cost));
         let (now, Member { table, variant }) = (self.store.clock.now(), &self.member);
         table.in_batches(fingerprints, |fingerprint, cost| {
-            self.store.make_room();
             let key = Key { fingerprint, under: *variant };
             self.store.release_before(now, || self.member.spot(key));
             answer(table.check(key, now, cost));

@@ -13,12 +13,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use waterclock_core::store::Migration;
 use waterclock_core::{Cost, Decision, Policy};
 
-use crate::budget::Budget;
 use crate::clock::{Clock, MonotonicClock};
+use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
+use crate::places::Places;
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::store::{Hold, Reserved, Settled, Settlement};
-use crate::sync::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicU64, Mutex, lock};
 use crate::table::{Key, Table, Variant};
 use apply::Spot;
 pub use handle::PolicyHandle;
@@ -30,7 +31,8 @@ pub use snapshot::{RestoreError, Restored, Saved};
 const KEYS_PER_RESERVATION: usize = 10;
 const LEAST_RESERVATIONS: usize = 1_024;
 
-/// A [`Store`] in this process: every policy's keys, bounded together. Cheap to clone.
+/// A [`Store`] in this process: every policy's keys, bounded together, of which each policy has its share. Cheap to
+/// clone.
 ///
 /// The same table as a [`KeyedLimiter`](crate::KeyedLimiter)'s, one per policy. [`Store::apply`] is for
 /// checks of any shape, [`Store::check`] for one key of one policy; a [`PolicyHandle`] does the same without
@@ -88,9 +90,7 @@ struct Shared<C> {
     members: RwLock<Members>,
     /// Held while policies change, which takes several steps.
     changing: Mutex<()>,
-    budget: Arc<Budget>,
-    /// The table that is swept next when a key finds no free slot.
-    sweep: AtomicUsize,
+    places: Arc<Places>,
     hasher: Hasher,
     clock: C,
     book: Mutex<Book>,
@@ -117,8 +117,7 @@ impl<C: Clock> MemoryStore<C> {
         let shared = Shared {
             members: RwLock::default(),
             changing: Mutex::new(()),
-            budget: Arc::new(Budget::new(max_keys.max(1))),
-            sweep: AtomicUsize::new(0),
+            places: Arc::new(Places::new(max_keys)),
             hasher: Hasher::default(),
             clock,
             book: Mutex::new(Book::new((max_keys / KEYS_PER_RESERVATION).max(LEAST_RESERVATIONS))),
@@ -142,7 +141,7 @@ impl<C: Clock> MemoryStore<C> {
     /// How many keys are remembered, those that became fresh since the last sweep included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.budget.taken()
+        self.shared.places.taken()
     }
 
     /// How many of them are this policy's and its family's; none, if there is no such policy.
@@ -154,7 +153,13 @@ impl<C: Clock> MemoryStore<C> {
     /// How many charges went to overflow entries, because no slot was free.
     #[must_use]
     pub fn overflowed(&self) -> u64 {
-        self.shared.budget.overflowed()
+        self.shared.places.overflowed()
+    }
+
+    /// How many keys that were not fresh were forgotten for others.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.shared.places.evicted()
     }
 
     /// How many reservations may be remembered at once, held or settled, until they expire; a tenth
@@ -234,7 +239,6 @@ impl<C: Clock> Shared<C> {
             let answers = self.apply(Verb::Check, &[Charge { policy, key, cost }])?;
             return Ok(answers[0].decision);
         };
-        self.make_room();
         let members = self.members();
         let member = members.get(policy).ok_or_else(|| unknown(policy))?;
         member.takes(units)?;
@@ -256,7 +260,6 @@ impl<C: Clock> Shared<C> {
         Ok(self.peek(member, key, units))
     }
 
-    /// The caller has made room before, while it held no lock.
     #[inline]
     fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
         let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
@@ -273,30 +276,15 @@ impl<C: Clock> Shared<C> {
         self.release_before(now, || member.spot(key));
         member.table.peek(key, now, cost)
     }
-
-    /// Sweeps one table after the other when no slot is left: all policies share the bound. Takes locks, so it must not
-    /// be called while one is held.
-    #[inline]
-    fn make_room(&self) {
-        if self.budget.is_full() {
-            self.budget.make_room(|| self.sweep_a_shard());
-        }
-    }
-
-    #[cold]
-    fn sweep_a_shard(&self) {
-        let members = self.members();
-        let next = self.sweep.fetch_add(1, Ordering::Relaxed);
-        let bases = || members.values().filter(|member| member.is_base());
-        if let Some(base) = bases().nth(next % bases().count().max(1)) {
-            base.table.sweep_one(self.clock.now());
-        }
-    }
 }
 
 impl<C: Clock> Store for MemoryStore<C> {
     async fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
-        self.shared.set_policy(policy)
+        self.shared.set_policy(policy, None)
+    }
+
+    async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
+        self.shared.set_policy(policy, Some(serving.on_full))
     }
 
     async fn set_variant(

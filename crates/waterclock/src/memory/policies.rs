@@ -1,6 +1,5 @@
 //! Which policies a store has, and which of them share their keys.
 
-use std::collections::hash_map::Entry;
 use std::sync::PoisonError;
 
 use waterclock_core::Policy;
@@ -8,25 +7,31 @@ use waterclock_core::store::Migration;
 
 use super::{Member, Shared, unknown};
 use crate::clock::Clock;
+use crate::places::OnFull;
 use crate::store::StoreError;
 use crate::sync::{Arc, lock};
 use crate::table::{Table, Variant};
 
 impl<C: Clock> Shared<C> {
-    pub(super) fn set_policy(&self, policy: Policy) -> Result<(), StoreError> {
+    /// What is not said of a full store stays as it is.
+    pub(super) fn set_policy(
+        &self,
+        policy: Policy,
+        on_full: Option<OnFull>,
+    ) -> Result<(), StoreError> {
         let _one_at_a_time = lock(&self.changing);
         let policy = Arc::new(policy);
-        let known = {
+        let known = self.members().get(policy.name()).cloned();
+        let Some(known) = known else {
+            let table = Table::sharing(&policy, &self.places);
+            table.set_on_full(on_full.unwrap_or_default());
             let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-            match members.entry(policy.name().into()) {
-                Entry::Occupied(known) => known.get().clone(),
-                Entry::Vacant(free) => {
-                    let table = Arc::new(Table::new(&policy, &self.budget));
-                    free.insert(Member { table, variant: Variant::BASE });
-                    return Ok(());
-                }
-            }
+            members.insert(policy.name().into(), Member { table, variant: Variant::BASE });
+            return Ok(());
         };
+        if let Some(on_full) = on_full {
+            known.table.set_on_full(on_full);
+        }
         // Keys migrate shard by shard: a check never waits for all of them.
         known.table.set_policy(known.variant, &policy, self.clock.now())
     }

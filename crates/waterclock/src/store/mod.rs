@@ -157,7 +157,7 @@ pub trait Store: Send + Sync {
         async { Err(StoreError::Unfit(Unfit::NoReservations)) }
     }
 
-    /// As [`set_policy`](Self::set_policy), with how to serve it. A store in this process ignores that.
+    /// As [`set_policy`](Self::set_policy), with how to serve it. A store takes of that what concerns it.
     fn set_policy_as(
         &self,
         policy: Policy,

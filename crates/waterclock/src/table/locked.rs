@@ -87,16 +87,30 @@ impl Locked<'_> {
         if self.shard.knows(key.fingerprint) {
             return;
         }
-        if self.table.take() {
+        let Table { places, part, .. } = self.table;
+        if places.take(part) {
             self.make_place(key.fingerprint, now);
         } else {
-            self.table.budget.count_overflow();
+            places.count_overflow();
         }
     }
 
-    pub(super) fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) {
-        self.table.give_back(self.shard.rebuild(how, now));
+    /// Returns how many keys were dropped.
+    pub(super) fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) -> usize {
+        let dropped = self.shard.rebuild(how, now);
+        self.table.places.give_back(&self.table.part, dropped);
         self.publish_extent();
+        dropped
+    }
+
+    /// Forgets some keys; returns how many.
+    pub(super) fn evict(&mut self, now: Timestamp) -> usize {
+        let Table { places, part, .. } = self.table;
+        let evicted = self.shard.evict(now);
+        places.give_back(part, evicted);
+        places.count_evicted(evicted);
+        self.publish_extent();
+        evicted
     }
 
     /// Publishes where the shard's memory is now, for prefetching.

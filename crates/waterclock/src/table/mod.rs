@@ -16,7 +16,7 @@ mod states;
 use waterclock_core::store::Migration;
 use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
-use crate::budget::Budget;
+use crate::places::{OnFull, Part, Places};
 use crate::reservation::HeldUnder;
 use crate::store::StoreError;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
@@ -45,11 +45,13 @@ pub(crate) struct Table {
     hints: Box<[Hint]>,
     /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
     shift: u32,
-    budget: Arc<Budget>,
-    /// How many places of the budget are taken by keys of this table.
-    taken: AtomicUsize,
-    /// The shard to look through next when a key found no place.
+    places: Arc<Places>,
+    part: Arc<Part>,
+    /// Whether keys are forgotten for others.
+    evicts: AtomicBool,
+    /// The shards to look through next when a key found no place: for fresh keys, and for others.
     sweep: AtomicUsize,
+    evict: AtomicUsize,
     /// The family as every shard has it, or will have it when a change is done. ReservedUnits while it changes:
     /// two changes at once would leave shards of either.
     family: Mutex<Arc<Family>>,
@@ -58,8 +60,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(policy: &Arc<Policy>, budget: &Arc<Budget>) -> Self {
-        let wanted = (budget.max() / KEYS_PER_SHARD).max(1);
+    /// The only table that has these places.
+    pub(crate) fn new(policy: &Arc<Policy>, places: &Arc<Places>) -> Self {
+        let wanted = (places.max() / KEYS_PER_SHARD).max(1);
         let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
         let shards = 0..1_usize << bits;
         let family = Arc::new(Family::new(policy));
@@ -67,12 +70,25 @@ impl Table {
             cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(&family)))).collect(),
             hints: shards.map(|_| Hint::default()).collect(),
             shift: 64 - bits,
-            budget: Arc::clone(budget),
-            taken: AtomicUsize::new(0),
+            places: Arc::clone(places),
+            part: Arc::default(),
+            evicts: AtomicBool::new(true),
             sweep: AtomicUsize::new(0),
+            evict: AtomicUsize::new(0),
             family: Mutex::new(family),
             counted_several: AtomicBool::new(policy.counts_several()),
         }
+    }
+
+    /// One of several tables that share these places.
+    pub(crate) fn sharing(policy: &Arc<Policy>, places: &Arc<Places>) -> Arc<Self> {
+        let table = Arc::new(Self::new(policy, places));
+        places.share_with(&table.part, Arc::downgrade(&table));
+        table
+    }
+
+    pub(crate) fn set_on_full(&self, on_full: OnFull) {
+        self.evicts.store(on_full == OnFull::Evict, Ordering::Relaxed);
     }
 
     #[inline]
@@ -121,10 +137,10 @@ impl Table {
         {
             return decision;
         }
-        if self.budget.is_full() && !locked.shard.knows(key.fingerprint) {
+        if !self.has_place() && !locked.shard.knows(key.fingerprint) {
             let number = locked.number;
             drop(locked);
-            self.budget.make_room(|| self.sweep_one(now));
+            self.places.make_room(self, now);
             locked = self.lock(number);
         }
         let now = locked.shard.latest(now);
@@ -178,17 +194,13 @@ impl Table {
     }
 
     pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
-        if self.budget.is_full() {
-            self.budget.make_room(|| self.sweep_one(now));
-        }
+        self.make_room_for(fingerprint, now);
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.debit(fingerprint.into(), now, &cost.into());
     }
 
     pub(crate) fn report(&self, fingerprint: u64, now: Timestamp, outcome: Outcome) {
-        if self.budget.is_full() {
-            self.budget.make_room(|| self.sweep_one(now));
-        }
+        self.make_room_for(fingerprint, now);
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         locked.report(fingerprint.into(), now, outcome, &1.into());
     }
@@ -200,9 +212,7 @@ impl Table {
         now: Timestamp,
         estimate: u64,
     ) -> (Decision, Option<HeldUnder>) {
-        if self.budget.is_full() {
-            self.budget.make_room(|| self.sweep_one(now));
-        }
+        self.make_room_for(fingerprint, now);
         let (key, estimate) = (Key::from(fingerprint), Cost::from(estimate));
         let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
         let verdict = locked.shard.judge(key, now, &estimate);
@@ -291,25 +301,24 @@ impl Table {
 
     /// How many keys are remembered, those that became fresh since the last sweep included.
     pub(crate) fn len(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        self.part.taken()
     }
 
-    /// Takes a place for one more key, if there is one.
-    fn take(&self) -> bool {
-        let took = self.budget.take();
-        self.taken.fetch_add(usize::from(took), Ordering::Relaxed);
-        took
+    pub(crate) fn part(&self) -> &Part {
+        &self.part
     }
 
-    /// Takes a place whether or not there is one.
-    fn take_anyway(&self) {
-        self.budget.take_anyway();
-        self.taken.fetch_add(1, Ordering::Relaxed);
+    /// Whether there may be a place for one more key.
+    pub(crate) fn has_place(&self) -> bool {
+        self.places.has_place(&self.part)
     }
 
-    fn give_back(&self, keys: usize) {
-        self.taken.fetch_sub(keys, Ordering::Relaxed);
-        self.budget.give_back(keys);
+    /// Tries to find a place for a key if it is new. Locks shards: the caller holds none.
+    #[inline]
+    pub(crate) fn make_room_for(&self, fingerprint: u64, now: Timestamp) {
+        if !self.has_place() && !self.lock(self.shard_of(fingerprint)).shard.knows(fingerprint) {
+            self.places.make_room(self, now);
+        }
     }
 
     fn change<T>(
@@ -351,11 +360,27 @@ impl Table {
             locked.rebuild(Rebuild::Tidy, now);
         }
     }
+
+    /// Forgets some keys of the next shard of which at most half is used, if keys of this table give way. Returns how
+    /// many.
+    pub(crate) fn evict_some(&self, now: Timestamp) -> usize {
+        if !self.evicts.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let next = self.evict.fetch_add(1, Ordering::Relaxed) % self.cells.len();
+        let (mut locked, now) = self.lock_at(next, now);
+        let fresh = if locked.shard.may_free(now) { locked.rebuild(Rebuild::Tidy, now) } else { 0 };
+        if fresh > 0 || !locked.shard.may_give_way(now) {
+            return fresh;
+        }
+        locked.evict(now)
+    }
 }
 
 /// The places of a table that is gone are free.
 impl Drop for Table {
     fn drop(&mut self) {
-        self.budget.give_back(self.len());
+        self.places.give_back(&self.part, self.len());
+        self.places.change_shares();
     }
 }

@@ -1,12 +1,15 @@
 //! Laying a shard out anew: to drop fresh keys, to grow, to shrink, or for another family of policies.
 
 use waterclock_core::Timestamp;
-use waterclock_core::store::{Decide as _, Logs, State};
+use waterclock_core::store::{Decide as _, Logs, State, View};
 
 use super::family::Family;
 use super::layout::{Buckets, Layout};
 use super::shard::{Rest, Shard, probe, slots};
 use crate::sync::Arc;
+
+/// Which part of its keys a shard gives up at once: looking for them costs more than forgetting them.
+const EVICTED_AT_ONCE: usize = 8;
 
 /// Why a shard is laid out anew.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,44 @@ impl Shard {
         before - live
     }
 
+    /// Forgets some keys of which at most half is used, those nearest to fresh first. Returns how many.
+    pub(super) fn evict(&mut self, now: Timestamp) -> usize {
+        let mut nearest = Vec::new();
+        let Rest { family, logs, used, gives_way_at, .. } = &mut *self.rest;
+        *gives_way_at = Timestamp::MAX;
+        for slot in slots(self.layout, self.buckets.count()) {
+            if self.buckets.words()[slot.fingerprint] == 0 {
+                continue;
+            }
+            let (_, policy, words) =
+                family.written(&self.buckets.words()[self.layout.key(slot.state)]);
+            let view = View::new(words, logs);
+            let half_fresh_in = policy.half_fresh_in(view, now);
+            *gives_way_at = (*gives_way_at).min(now.after(half_fresh_in));
+            if half_fresh_in.is_zero() {
+                nearest.push((policy.fresh_in(view, now), slot));
+            }
+        }
+        let most = used.div_ceil(EVICTED_AT_ONCE);
+        if nearest.len() > most {
+            nearest.select_nth_unstable_by_key(most, |(fresh_in, _)| *fresh_in);
+            nearest.truncate(most);
+        }
+        for (_, slot) in &nearest {
+            let words = self.buckets.words_mut();
+            let (policy, state) = family.writing(&mut words[self.layout.key(slot.state)]);
+            policy.clear(&mut State::new(state, logs));
+            words[slot.fingerprint] = 0;
+        }
+        *used -= nearest.len();
+        if !nearest.is_empty() {
+            // What is given up here is taken elsewhere, and the memory with it.
+            let (needed, now) = (self.layout.buckets_for(self.rest.used), self.buckets.count());
+            self.move_words(if 2 * needed < now { needed } else { now });
+        }
+        nearest.len()
+    }
+
     /// Makes room for so many more keys.
     pub(super) fn expect(&mut self, more: usize) {
         let needed = self.layout.buckets_for(self.rest.used + more);
@@ -48,8 +89,8 @@ impl Shard {
     fn drop_fresh(&mut self, now: Timestamp) {
         let all = slots(self.layout, self.buckets.count());
         let words = self.buckets.words_mut();
-        let Rest { family, logs, used, frees_at, .. } = &mut *self.rest;
-        *frees_at = Timestamp::MAX;
+        let Rest { family, logs, used, frees_at, gives_way_at, .. } = &mut *self.rest;
+        (*frees_at, *gives_way_at) = (Timestamp::MAX, now);
         for slot in all {
             if words[slot.fingerprint] == 0 {
                 continue;
@@ -99,7 +140,8 @@ impl Shard {
         }
         (self.policy, self.layout, self.buckets) = (Arc::clone(&family.base), layout, buckets);
         self.rest.family = Arc::clone(family);
-        (self.rest.logs, self.rest.room, self.rest.frees_at) = (logs, layout.room(new), now);
+        (self.rest.logs, self.rest.room) = (logs, layout.room(new));
+        self.rest.frees_soon(now);
     }
 }
 

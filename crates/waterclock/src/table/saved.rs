@@ -116,13 +116,13 @@ impl Shard {
         now: Timestamp,
     ) {
         let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-        let Rest { family, logs, frees_at, .. } = &mut *self.rest;
+        let Rest { family, logs, .. } = &mut *self.rest;
         let (policy, old) = family.writing(words);
         policy.clear(&mut State::new(old, logs));
         fill(family, under, by, saved, words, logs, now);
         let (_, policy, words) = family.written(words);
         let fresh_at = now.after(policy.fresh_in(View::new(words, logs), now));
-        *frees_at = (*frees_at).min(fresh_at);
+        (self.rest.frees_at, self.rest.gives_way_at) = (self.rest.frees_at.min(fresh_at), now);
     }
 
     /// Puts what keys without a place had spent in the place of what they have spent here, if that is
@@ -222,7 +222,7 @@ impl Table {
             return false;
         }
         if locked.shard.find(fingerprint).is_none() {
-            self.take_anyway();
+            self.places.take_anyway(&self.part);
             locked.make_place(fingerprint, now);
         }
         if let Some(at) = locked.shard.find(fingerprint) {

@@ -32,9 +32,19 @@ pub(super) struct Rest {
     pub(super) room: usize,
     /// No slot becomes fresh before this.
     pub(super) frees_at: Timestamp,
+    /// Of no slot is at most half used before this.
+    pub(super) gives_way_at: Timestamp,
     pub(super) logs: Logs,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
+}
+
+impl Rest {
+    /// Some key may be fresh, or half fresh, from then on.
+    pub(super) fn frees_soon(&mut self, at: Timestamp) {
+        self.frees_at = self.frees_at.min(at);
+        self.gives_way_at = self.gives_way_at.min(at);
+    }
 }
 
 impl Shard {
@@ -49,6 +59,7 @@ impl Shard {
                 used: 0,
                 room: 0,
                 frees_at: Timestamp::MAX,
+                gives_way_at: Timestamp::MAX,
                 logs: Logs::new(),
                 overflow: Vec::new(),
             }),
@@ -84,6 +95,11 @@ impl Shard {
     /// Whether a rebuild could free a slot.
     pub(super) fn may_free(&self, now: Timestamp) -> bool {
         now >= self.rest.frees_at
+    }
+
+    /// Whether some key could be forgotten.
+    pub(super) fn may_give_way(&self, now: Timestamp) -> bool {
+        now >= self.rest.gives_way_at
     }
 
     /// Where the buckets start, and how long they are together, in bytes.

@@ -87,7 +87,7 @@ impl Shard {
     pub(super) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
         self.write(key, now, true, |policy, state| policy.report(state, now, outcome, times));
         // A breaker that closes is fresh at once.
-        self.rest.frees_at = self.rest.frees_at.min(now);
+        self.rest.frees_soon(now);
     }
 
     /// The same for a reservation.
@@ -126,7 +126,7 @@ impl Shard {
             }
         });
         // Something may be fresh now that was not.
-        self.rest.frees_at = self.rest.frees_at.min(now);
+        self.rest.frees_soon(now);
     }
 
     /// Frees the units of concurrency limits, and nothing else.
@@ -143,7 +143,7 @@ impl Shard {
         self.write(key, now, true, |policy, state| {
             policy.release(state, now, &held.migrated(then, policy));
         });
-        self.rest.frees_at = self.rest.frees_at.min(now);
+        self.rest.frees_soon(now);
     }
 
     /// Writes the state of a key as the variant that it is checked under; the overflow entry, if the key has no
@@ -156,7 +156,7 @@ impl Shard {
         write: impl FnOnce(&Policy, &mut State<'_>) -> T,
     ) -> T {
         let found = self.find(key.fingerprint);
-        let Rest { family, logs, overflow, frees_at, .. } = &mut *self.rest;
+        let Rest { family, logs, overflow, frees_at, gives_way_at, .. } = &mut *self.rest;
         let words = match found {
             Some(at) => &mut self.buckets.words_mut()[self.layout.key(at)],
             None => {
@@ -169,6 +169,7 @@ impl Shard {
         let mut state = State::new(words, logs);
         let written = write(policy, &mut state);
         *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
+        *gives_way_at = (*gives_way_at).min(now.after(policy.half_fresh_in(state.view(), now)));
         written
     }
 
@@ -176,9 +177,9 @@ impl Shard {
         // A key without a place gets nothing back: what it shares was paid for by others too.
         if let Some(at) = self.find(key.fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-            let Rest { family, logs, frees_at, .. } = &mut *self.rest;
+            let Rest { family, logs, .. } = &mut *self.rest;
             family.refund(key.under, words, logs, now, cost);
-            *frees_at = now;
+            self.rest.frees_soon(now);
         }
     }
 
@@ -187,7 +188,7 @@ impl Shard {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             let (policy, words) = self.rest.family.writing(words);
             policy.clear(&mut State::new(words, &mut self.rest.logs));
-            self.rest.frees_at = Timestamp::ZERO;
+            self.rest.frees_soon(Timestamp::ZERO);
         }
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Limit, ManualClock, MemoryStore, Migration, Policy, RollingWindow, Store, StoreError,
+    Limit, ManualClock, MemoryStore, Migration, OnFull, OnStoreError, Policy, RollingWindow,
+    Serving, Store, StoreError,
 };
 
 fn hourly(name: &str, limit: u64) -> Policy {
@@ -59,7 +60,9 @@ async fn the_keys_of_a_variant_go_on_under_its_base() {
 #[tokio::test]
 async fn charges_without_a_place_are_counted() {
     let store = MemoryStore::new(10, ManualClock::default());
-    store.set_policy(Policy::new("a", [Limit::per_hour(1_000)]).unwrap()).await.unwrap();
+    let strict = Serving::new(OnStoreError::Local).with_on_full(OnFull::Refuse);
+    let policy = Policy::new("a", [Limit::per_hour(1_000)]).unwrap();
+    store.set_policy_as(policy, strict).await.unwrap();
     for key in 0..30_u8 {
         let _ = now_or_never(store.check_n("a", &[key], 1)).unwrap().unwrap();
     }

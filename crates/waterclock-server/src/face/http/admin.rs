@@ -44,6 +44,7 @@ fn describe(policy: &ActivePolicy) -> serde_json::Value {
     if let Some(local_for) = config.serving.local_for {
         description["local_for_us"] = value!(local_for.as_micros());
     }
+    description["on_full"] = value!(config.serving.on_full.name());
     description
 }
 

@@ -23,8 +23,8 @@ const RELEASED_PER_CALL: usize = 64;
 
 impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        self.make_room();
         let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
+        self.make_room(&lines);
         let policies: Vec<_> = lines.iter().map(Line::current_policy).collect();
         let ttl = hold.checked_ttl(&policies.iter().map(|policy| &**policy).collect::<Vec<_>>())?;
         let price = |(charge, i): (&Charge<'_>, &usize)| {
