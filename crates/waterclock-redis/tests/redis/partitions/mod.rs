@@ -1,6 +1,8 @@
 //! Some of four nodes are cut off from Redis: packets are lost both ways, and connections stay open. What all nodes admit
 //! together is within the bound that the guide publishes for the case, as told by their callers' logs.
 
+mod namespace;
+
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +17,7 @@ use waterclock::{
 use waterclock_conformance::real::{Proxy, RedisServer};
 use waterclock_redis::{OnStoreError, RedisStore, RedisStoreBuilder, Serving};
 
+use self::namespace::Address;
 use crate::oracle::{Bound, Call, Log, Outcome, over_admission};
 use crate::scene::{
     PATIENT, SECOND, millis, one, remaining, still_bucket, store, used_of_still_bucket,
@@ -46,15 +49,33 @@ fn policies() -> impl Iterator<Item = (Policy, Bound)> {
     })
 }
 
+/// A network that can fail.
+enum Wire {
+    /// By a proxy that loses what it gets.
+    Proxied(Proxy),
+    /// By the kernel.
+    Dropped(Address),
+}
+
 /// A node with a network of its own.
 struct Node {
-    proxy: Proxy,
+    wire: Wire,
     store: RedisStore,
 }
 
 impl Node {
     fn cut_off(&self) {
-        self.proxy.isolate_from(Ipv4Addr::LOCALHOST);
+        match &self.wire {
+            Wire::Proxied(proxy) => proxy.isolate_from(Ipv4Addr::LOCALHOST),
+            Wire::Dropped(address) => address.cut_off(),
+        }
+    }
+
+    fn rejoin(&self) {
+        match &self.wire {
+            Wire::Proxied(proxy) => proxy.rejoin(),
+            Wire::Dropped(address) => address.rejoin(),
+        }
     }
 
     /// Cuts the node off for a time, after a while.
@@ -62,7 +83,7 @@ impl Node {
         sleep(after).await;
         self.cut_off();
         sleep(time).await;
-        self.proxy.rejoin();
+        self.rejoin();
     }
 }
 
@@ -85,15 +106,27 @@ impl Scene {
 
     async fn start_as(settings: impl Fn(RedisStoreBuilder) -> RedisStoreBuilder) -> Self {
         let server = RedisServer::start();
+        let wires = (0..NODES).map(|_| Wire::Proxied(Proxy::start(server.port()))).collect();
+        Self::start_on(server, wires, settings).await
+    }
+
+    async fn start_on(
+        server: RedisServer,
+        wires: Vec<Wire>,
+        settings: impl Fn(RedisStoreBuilder) -> RedisStoreBuilder,
+    ) -> Self {
         let mut all = Vec::new();
-        for _ in 0..NODES {
-            let proxy = Proxy::start(server.port());
-            let builder = RedisStore::builder(&proxy.url()).deadline(DEADLINE);
+        for wire in wires {
+            let url = match &wire {
+                Wire::Proxied(proxy) => proxy.url(),
+                Wire::Dropped(address) => address.url(server.port()),
+            };
+            let builder = RedisStore::builder(&url).deadline(DEADLINE);
             let store = settings(builder).connect().await.unwrap();
             for (policy, _) in policies() {
                 store.set_policy(policy).await.unwrap();
             }
-            all.push(Arc::new(Node { proxy, store }));
+            all.push(Arc::new(Node { wire, store }));
         }
         let stop = Arc::default();
         let mut scene = Self {
@@ -237,7 +270,7 @@ async fn all_nodes() {
     scene.nodes.iter().for_each(|node| node.cut_off());
     sleep(2 * SECOND).await;
     let healed = scene.log.now();
-    scene.nodes.iter().for_each(|node| node.proxy.rejoin());
+    scene.nodes.iter().for_each(|node| node.rejoin());
     sleep(SECOND).await;
     let seen = scene.stop().await;
     assert!(seen.calls().any(|call| is_local(&call) && call.granted() > 0));
@@ -309,7 +342,7 @@ async fn afterwards_the_server_is_charged() {
         let proxy = Proxy::start(server.port());
         let builder = RedisStore::builder(&proxy.url()).nodes(NODES).deadline(deadline);
         let store = store(builder, still_bucket(1_000)).await;
-        nodes.push(Node { proxy, store });
+        nodes.push(Node { wire: Wire::Proxied(proxy), store });
     }
     nodes[..2].iter().for_each(Node::cut_off);
     for _ in 0..20 {
@@ -321,7 +354,7 @@ async fn afterwards_the_server_is_charged() {
     let local: u64 = log.calls().iter().filter(is_local).map(Call::granted).sum();
     assert_eq!((granted, local), (80, 40));
     assert_eq!(used_of_still_bucket(&server), 40);
-    nodes.iter().for_each(|node| node.proxy.rejoin());
+    nodes.iter().for_each(|node| node.rejoin());
     let start = Instant::now();
     while used_of_still_bucket(&server) < 80 {
         assert!(start.elapsed() < 2 * PATIENT, "{} used", used_of_still_bucket(&server));
