@@ -14,8 +14,10 @@ fn the_tests_that_it_names_exist() {
     let named: Vec<&str> = GUIDE.split('`').skip(1).step_by(2).filter(is_path).collect();
     for name in &named {
         let (module, test) = name.rsplit_once("::").unwrap();
-        let file = tests.join(module.replace("::", "/")).with_extension("rs");
-        let source = std::fs::read_to_string(&file).unwrap_or_default();
+        let path = tests.join(module.replace("::", "/"));
+        let source = std::fs::read_to_string(path.with_extension("rs"))
+            .or_else(|_| std::fs::read_to_string(path.join("mod.rs")))
+            .unwrap_or_default();
         assert!(source.contains(&format!("fn {test}()")), "the guide names `{name}`");
     }
     assert!(named.len() >= 15, "{named:?}");
