@@ -21,6 +21,7 @@ pub struct RemoteStoreBuilder {
     token: Option<String>,
     pub(super) deadline: Duration,
     on_store_error: OnStoreError,
+    local_for: Option<Duration>,
     nodes: u64,
     pub(super) connections: usize,
 }
@@ -32,6 +33,7 @@ impl RemoteStoreBuilder {
             token: None,
             deadline: DEADLINE,
             on_store_error: OnStoreError::Local,
+            local_for: None,
             nodes: 1,
             connections: CONNECTIONS,
         }
@@ -56,6 +58,14 @@ impl RemoteStoreBuilder {
     #[must_use]
     pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = on_store_error;
+        self
+    }
+
+    /// For how long [`OnStoreError::Local`] serves in one outage, before checks are errors; always unless set. See
+    /// [`Serving::local_for`].
+    #[must_use]
+    pub fn local_for(mut self, local_for: Duration) -> Self {
+        self.local_for = Some(local_for);
         self
     }
 
@@ -104,7 +114,7 @@ impl RemoteStoreBuilder {
                 return Err(StoreError::settings(format!("the store's `{name}` is zero")));
             }
         }
-        let serving = Serving::new(self.on_store_error);
+        let serving = Serving::new(self.on_store_error).with_local_for(self.local_for);
         let store = Fallback::builder(Server::new(connector, &self)?)
             .nodes(self.nodes)
             .serving(serving)
@@ -150,6 +160,7 @@ impl fmt::Debug for RemoteStoreBuilder {
         f.debug_struct("RemoteStoreBuilder")
             .field("deadline", &self.deadline)
             .field("on_store_error", &self.on_store_error)
+            .field("local_for", &self.local_for)
             .field("nodes", &self.nodes)
             .field("connections", &self.connections)
             .finish_non_exhaustive()

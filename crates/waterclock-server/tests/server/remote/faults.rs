@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use waterclock::{
     Charge, DynStore, Failure, OnStoreError, Serving, Source, Store, StoreError, Verb,
 };
@@ -41,6 +41,18 @@ async fn each_node_serves_its_share() {
         admitted += check(&store, "p", b"k", 1).await.unwrap().decision.granted();
     }
     assert_eq!(admitted, 2);
+}
+
+/// Without the server, a share is served for as long as was said, and checks are errors afterwards.
+#[tokio::test]
+async fn a_share_ends() {
+    let silent = Impostor::saying("").await;
+    let local_for = Duration::from_secs(2);
+    let builder = patient(&silent.url()).deadline(SHORT).local_for(local_for);
+    let store = builder.connect().await.unwrap();
+    assert_eq!(check(&store, "p", b"k", 1).await.unwrap().source, Source::Local);
+    sleep(local_for).await;
+    assert!(check(&store, "p", b"k", 1).await.is_err());
 }
 
 #[tokio::test]
