@@ -25,4 +25,5 @@ local function window_end(per) return now - fmod(now, per) + per end
 -- `charge`, `refund`, and `reset`, the time until it is as good as fresh. Where units are settled later:
 -- `debit`, `give_back` of units that were held, and for a charge that may be undone `mark`, and `undo` of
 -- what it still contributes.
+-- Tables are made with all their fields at once: to add them one by one makes a table grow, which takes longer.
 local algorithms = {}

@@ -4,10 +4,9 @@
 local concurrency = {}
 algorithms.c = concurrency
 function concurrency.numbers(spec, from)
-  local p = {}
-  p.limit, p.lease, from = unpack_at('>I7I7', spec, from)
-  p.ends = held_until and min(held_until, now + p.lease) or 0
-  return p, from
+  local limit, lease
+  limit, lease, from = unpack_at('>I7I7', spec, from)
+  return {limit = limit, lease = lease, ends = held_until and min(held_until, now + lease) or 0}, from
 end
 function concurrency.read(_, found, from, charge)
   local total, live, count, head, cap = 0, 0, 0, 0, 0

@@ -3,8 +3,9 @@
 local fixed = {}
 algorithms.f = fixed
 function fixed.numbers(spec, from)
-  local p, align, per = {}, nil, nil
-  p.limit, align, per, from = unpack_at('>I7c1I7', spec, from)
+  local limit, align, per
+  limit, align, per, from = unpack_at('>I7c1I7', spec, from)
+  local p = {limit = limit, closes = false}
   if align == 'f' then
     p.closes = now + per
   elseif align == 'e' then
@@ -23,9 +24,9 @@ function fixed.numbers(spec, from)
 end
 function fixed.read(_, found, from)
   if not found then return {closes = 0, count = 0}, from end
-  local s = {}
-  s.closes, s.count, from = unpack_at('>I7I7', found, from)
-  return s, from
+  local closes, count
+  closes, count, from = unpack_at('>I7I7', found, from)
+  return {closes = closes, count = count}, from
 end
 function fixed.write(_, s) return pack('>I7I7', s.closes, s.count) end
 function fixed.arrive(p, s)

@@ -4,13 +4,15 @@ local YEAR = 31557600000000
 local gcra = {}
 algorithms.g = gcra
 function gcra.numbers(spec, from)
-  local p, flags = {}, nil
-  p.step, p.den, p.depth, p.depth_part, flags, from = unpack_at('>I7I7I7I7B', spec, from)
-  p.overdraft, p.shared = flags % 2 == 1, flags % 4 >= 2
+  local step, den, depth, depth_part, flags
+  step, den, depth, depth_part, flags, from = unpack_at('>I7I7I7I7B', spec, from)
+  local p = {
+    step = step, den = den, depth = depth, depth_part = depth_part, overdraft = flags % 2 == 1, shared = flags % 4 >= 2,
+  }
   return p, from
 end
 function gcra.read(p, found, from)
-  local s = {full = 0, part = 0}
+  local s = {full = 0, part = 0, at = false, charged = 0}
   if not found then return s, from end
   if not p.shared then
     -- Any debt may be real, so a step back shows by when it was written.
@@ -56,6 +58,8 @@ end
 -- How many whole units fit a time.
 local function units(p, whole, part)
   local over = fmod(whole, p.step)
+  -- Whole microseconds, as most are.
+  if p.den == 1 then return (whole - over) / p.step end
   local n, rest = muldiv(p.den, over, p.step)
   local tail = fmod(part, p.step)
   n = n + (whole - over) / p.step * p.den + (part - tail) / p.step
@@ -69,6 +73,7 @@ local function units_below(p, s, depth, depth_part)
 end
 -- The time n units take.
 local function span(p, n)
+  if p.den == 1 then return n * p.step, 0 end
   local over = fmod(p.step, p.den)
   local quotient, rest = muldiv(n, over, p.den)
   return n * ((p.step - over) / p.den) + quotient, rest

@@ -3,19 +3,17 @@
 local leaky = {}
 algorithms.l = leaky
 function leaky.numbers(spec, from)
-  local p, overdraft = {}, nil
-  p.capacity, p.drip, p.every, overdraft, from = unpack_at('>I7I7I7I7', spec, from)
+  local capacity, drip, every, overdraft
+  capacity, drip, every, overdraft, from = unpack_at('>I7I7I7I7', spec, from)
   local year = 31557600000000
-  p.overdraft = overdraft == 1
-  p.deepest = p.overdraft and 100 * year
-    or max(40 * year, math.ceil(p.capacity / p.drip) * p.every)
-  return p, from
+  local deepest = overdraft == 1 and 100 * year or max(40 * year, math.ceil(capacity / drip) * every)
+  return {capacity = capacity, drip = drip, every = every, overdraft = overdraft == 1, deepest = deepest}, from
 end
 function leaky.read(_, found, from)
   if not found then return {level = 0, anchor = 0}, from end
-  local s = {}
-  s.level, s.anchor, from = unpack_at('>I7I7', found, from)
-  return s, from
+  local level, anchor
+  level, anchor, from = unpack_at('>I7I7', found, from)
+  return {level = level, anchor = anchor, charged = 0}, from
 end
 function leaky.write(_, s) return pack('>I7I7', s.level, s.anchor) end
 function leaky.arrive(p, s)

@@ -3,17 +3,17 @@
 local quota = {}
 algorithms.q = quota
 function quota.numbers(spec, from)
-  local p = {}
-  p.limit, p.per, from = unpack_at('>I7I7', spec, from)
-  p.into = fmod(now, p.per)
-  p.lost = muldiv(p.limit, p.into, p.per)
-  return p, from
+  local limit, per
+  limit, per, from = unpack_at('>I7I7', spec, from)
+  local into = fmod(now, per)
+  local lost = muldiv(limit, into, per)
+  return {limit = limit, per = per, into = into, lost = lost}, from
 end
 function quota.read(_, found, from)
   if not found then return {closes = 0, spent = 0}, from end
-  local s = {}
-  s.closes, s.spent, from = unpack_at('>I7I7', found, from)
-  return s, from
+  local closes, spent
+  closes, spent, from = unpack_at('>I7I7', found, from)
+  return {closes = closes, spent = spent}, from
 end
 function quota.write(_, s) return pack('>I7I7', s.closes, s.spent) end
 function quota.arrive(p, s)

@@ -27,13 +27,14 @@ end
 -- 0 instead of the charge, if a calendar's edges do not surround now.
 local function read_charge(i)
   keys = keys + 1
-  local charge = {key = KEYS[keys], limits = {}, logs = {}}
   local spec, ask = text(), text()
-  local flags, fixed_part, known, from
-  charge.mode, flags, charge.tag, fixed_part, known, from = unpack_at('>c1Bc3I2B', spec)
-  charge.plain, charge.shadow, charge.rings = flags % 2 == 1, flags >= 2, fixed_part
-  local hints, next_cost
-  charge.cost, hints, next_cost = unpack_at('>I7B', ask)
+  local mode, flags, tag, fixed_part, known, from = unpack_at('>c1Bc3I2B', spec)
+  local cost, hints, next_cost = unpack_at('>I7B', ask)
+  local charge = {
+    key = KEYS[keys], limits = {}, logs = {}, mode = mode, tag = tag, cost = cost,
+    plain = flags % 2 == 1, shadow = flags >= 2, rings = fixed_part,
+    exists = false, found = false, redated = false, admits = true, grants = 0,
+  }
   if hints >= 8 then
     keys, hints = keys + 1, hints - 8
     charge.due_key = KEYS[keys]
@@ -70,9 +71,11 @@ local function read_charge(i)
   end
   if charge.next_due and now >= charge.next_due and not charge.due_key then return nil, {i} end
   for l = 1, known do
-    local limit, code, shadow, gap = {}, nil, nil, nil
+    local code, shadow, gap
     code, shadow, gap, from = unpack_at('>c1BI7', spec, from)
-    limit.does, limit.shadow, limit.cost = algorithms[code], shadow == 1, charge.cost
+    local limit = {
+      does = algorithms[code], shadow = shadow == 1, cost = cost, numbers = false, state = false, charged = 0, gap = false,
+    }
     -- A policy that counts several units asks each limit for its own.
     if hints % 2 == 1 then limit.cost, next_cost = unpack_at('>I7', ask, next_cost) end
     limit.numbers, from = limit.does.numbers(spec, from)
@@ -115,7 +118,7 @@ local function told(charge)
   local pieces = {'\1', charge.tag}
   for _, limit in ipairs(charge.limits) do
     local tell = limit.does.tell or limit.does.write
-    pieces[#pieces + 1] = tell(limit.numbers, limit.state, limit.cost, limit.charged or 0)
+    pieces[#pieces + 1] = tell(limit.numbers, limit.state, limit.cost, limit.charged)
     if limit.gap then pieces[#pieces + 1] = interval.write(limit.gap, limit.last) end
   end
   return table.concat(pieces)
@@ -129,7 +132,8 @@ local function encode(charge)
   if charge.next_due or #charge.logs > 0 then
     pieces[1], pieces[3] = '\2', pack('>I7I7', next_due, last_due)
   end
-  for _, limit in ipairs(charge.limits) do
+  for l = 1, #charge.limits do
+    local limit = charge.limits[l]
     if not charge.plain then pieces[#pieces + 1] = limit.does.write(limit.numbers, limit.state) end
     longest = max(longest, limit.does.reset(limit.numbers, limit.state))
     if limit.gap then
@@ -146,7 +150,8 @@ end
 
 local function save(charge)
   local record, longest = encode(charge)
-  local ttl = net or max(1, math.ceil(longest / 1000))
+  -- Formatted here because Redis 7.0 would print it as a double, which takes longer.
+  local ttl = string.format('%d', net or max(1, math.ceil(longest / 1000)))
   charge.found = record
   if charge.due_changed then write_due(charge, ttl) end
   if not record then

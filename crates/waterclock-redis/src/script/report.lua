@@ -2,7 +2,18 @@
 -- How something ended that was admitted, so many times. Only breakers care.
 local MOST_REPORTS, ERRORS = 65536, 4294967296 -- 2^32
 
--- Logs reports of a closed breaker, and opens it at the one that is one too many.
+-- At which of the next reports a breaker opens: each adds so much to the reports and to the errors among them.
+local function opens_at(p, reports, errors, more_reports, more_errors)
+  local at = max(1, more_reports > 0 and p.min_samples - reports or 1)
+  if reports + at * more_reports < p.min_samples then return EXACT end
+  local slope = 10000 * more_errors - p.threshold * more_reports
+  local missing = p.threshold * reports - 10000 * errors - at * slope
+  if missing <= 0 then return at end
+  return slope > 0 and at + math.ceil(missing / slope) or EXACT
+end
+
+-- Logs reports of a closed breaker, and opens it at the one that is one too many. Equal ones are logged together; out
+-- of a full log they push the oldest, one entry after the other.
 local function log_reports(p, s, is_error, times)
   if s.stale then redate_reports(s) else load_last(s) end
   local over = 0
@@ -11,27 +22,30 @@ local function log_reports(p, s, is_error, times)
     s.total, over = s.total - size, over + 1
   end)
   drop(s, over)
-  local one = is_error and ERRORS + 1 or 1
-  for _ = 1, min(times, MOST_REPORTS) do
-    if s.count > 0 and s.at == now and (s.last >= ERRORS) == is_error then
-      set_last(s, now, s.last + one)
-    else
-      append(s, now, one)
-    end
-    s.total = s.total + one
-    if s.total % ERRORS > MOST_REPORTS then
-      -- The oldest is forgotten.
-      local at, size = entry(s, 0)
-      local old = size >= ERRORS and ERRORS + 1 or 1
-      s.total = s.total - old
-      if size > old then set_entry(s, 0, at, size - old) else drop(s, 1) end
-    end
+  local one, left = is_error and ERRORS + 1 or 1, min(times, MOST_REPORTS)
+  while left > 0 do
     local reports = s.total % ERRORS
-    if reports >= p.min_samples and (s.total - reports) / ERRORS * 10000 >= p.threshold * reports then
+    local n, old = min(left, MOST_REPORTS - reports), 0
+    if n == 0 then
+      local _, size = entry(s, 0)
+      n, old = min(left, size % ERRORS), size >= ERRORS and ERRORS + 1 or 1
+    end
+    local more_errors = (is_error and 1 or 0) - (old > 1 and 1 or 0)
+    if opens_at(p, reports, (s.total - reports) / ERRORS, old == 0 and 1 or 0, more_errors) <= n then
       drop(s, s.count)
       s.total, s.since, s.probes = 0, now + 1, 0
       return
     end
+    if s.count > 0 and s.at == now and (s.last >= ERRORS) == is_error then
+      set_last(s, now, s.last + n * one)
+    else
+      append(s, now, n * one)
+    end
+    if old > 0 then
+      local at, size = entry(s, 0)
+      if size > n * old then set_entry(s, 0, at, size - n * old) else drop(s, 1) end
+    end
+    s.total, left = s.total + n * (one - old), left - n
   end
   s.newest = now
 end

@@ -4,7 +4,10 @@
 -- The last pair is kept here, as `at` and `last`, and written when the record is saved; the first is read once.
 
 local function new_ring(charge, cap)
-  local s = {charge = charge, offset = charge.rings, cap = cap}
+  local s = {
+    charge = charge, offset = charge.rings, cap = cap, total = 0, count = 0, head = 0,
+    at = false, last = 0, front = false, front_second = 0, dirty = false,
+  }
   charge.rings = charge.rings + 14 * cap
   charge.logs[#charge.logs + 1] = s
   return s

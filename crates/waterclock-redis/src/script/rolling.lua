@@ -4,9 +4,9 @@
 local rolling = {}
 algorithms.r = rolling
 function rolling.numbers(spec, from)
-  local p = {}
-  p.limit, p.per, p.buckets, from = unpack_at('>I7I7I7', spec, from)
-  return p, from
+  local limit, per, buckets
+  limit, per, buckets, from = unpack_at('>I7I7I7', spec, from)
+  return {limit = limit, per = per, buckets = buckets}, from
 end
 function rolling.read(_, found, from, charge)
   local base, count, head, cap = 0, 0, 0, 0

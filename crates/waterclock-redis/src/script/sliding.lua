@@ -3,15 +3,15 @@
 local sliding = {}
 algorithms.s = sliding
 function sliding.numbers(spec, from)
-  local p = {}
-  p.limit, p.per, from = unpack_at('>I7I7', spec, from)
-  return p, from
+  local limit, per
+  limit, per, from = unpack_at('>I7I7', spec, from)
+  return {limit = limit, per = per}, from
 end
 function sliding.read(_, found, from)
   if not found then return {closes = 0, previous = 0, current = 0}, from end
-  local s = {}
-  s.closes, s.previous, s.current, from = unpack_at('>I7I7I7', found, from)
-  return s, from
+  local closes, previous, current
+  closes, previous, current, from = unpack_at('>I7I7I7', found, from)
+  return {closes = closes, previous = previous, current = current}, from
 end
 function sliding.write(_, s) return pack('>I7I7I7', s.closes, s.previous, s.current) end
 function sliding.arrive(p, s)

@@ -9,7 +9,7 @@ use waterclock::{
 };
 use waterclock_conformance::real::RedisServer;
 
-use crate::scene::{HOUR, PATIENT, asking, check, keys, one, store, units};
+use crate::scene::{HOUR, PATIENT, asking, check, commands, keys, one, store, units};
 
 const COOL_DOWN: Duration = Duration::from_millis(400);
 
@@ -83,4 +83,52 @@ async fn the_newest_reports_count_and_no_more() {
         opened.push(!there[0].decision.is_allowed());
     }
     assert_eq!(opened.iter().position(|open| *open), Some(7), "when the last that was ok is gone");
+}
+
+/// Random reports of random costs around a full log, of breakers that open early, late or hardly ever: as in memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_reports_at_once_are_as_many_one_by_one() {
+    let server = RedisServer::start();
+    let mut random = fastrand::Rng::with_seed(14);
+    for round in 0..24 {
+        let (threshold, least) = (random.u64(1..=10_000), random.u64(1..=MAX_LOG));
+        let policy = || {
+            let limit = ErrorRate::new(threshold, HOUR, least, COOL_DOWN).unwrap();
+            Policy::new("p", [limit]).unwrap()
+        };
+        let prefix = format!("round{round}");
+        let redis = store(asking(&server.url()).prefix(&prefix).deadline(PATIENT), policy()).await;
+        let clock = ManualClock::default();
+        let memory = MemoryStore::new(16, clock.clone());
+        memory.set_policy(policy()).await.unwrap();
+        let mut now_us = 1_794_000_000_000_000;
+        for step in 0..24 {
+            now_us += [0, 1, 200_000][random.usize(0..3)];
+            let now = Timestamp::from_micros(now_us);
+            clock.set(now);
+            let outcome =
+                if random.u64(0..10_000) < threshold { Outcome::Error } else { Outcome::Ok };
+            let most = [4, 1_000, MAX_LOG][random.usize(0..3)];
+            let (verb, charges) = (Verb::Report(outcome), [units("key", random.u64(1..=most))]);
+            let there = redis.apply_at(now, verb, &charges).await.unwrap();
+            let here = memory.apply(verb, &charges).await.unwrap();
+            assert_eq!(there, here, "round {round}, step {step}: {outcome:?} {charges:?}");
+        }
+    }
+}
+
+/// What a full log forgets is dropped by the entry, not by the unit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_report_takes_few_commands() {
+    let server = RedisServer::start();
+    let limit = ErrorRate::new(10_000, HOUR, MAX_LOG, COOL_DOWN).unwrap();
+    let policy = Policy::new("p", [limit]).unwrap();
+    let redis = store(asking(&server.url()).deadline(PATIENT), policy).await;
+    let before = commands(&server, &["getrange", "setrange"]);
+    report(&redis, Outcome::Ok, MAX_LOG).await;
+    report(&redis, Outcome::Error, MAX_LOG - 1).await;
+    report(&redis, Outcome::Ok, MAX_LOG).await;
+    assert!(check(&redis, one("key")).await.decision.is_allowed());
+    let taken = commands(&server, &["getrange", "setrange"]) - before;
+    assert!(taken < 100, "{taken} commands");
 }

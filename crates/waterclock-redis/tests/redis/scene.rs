@@ -61,15 +61,20 @@ pub(crate) fn only_key(server: &RedisServer) -> Option<Vec<u8>> {
 
 /// How many calls of scripts a server has answered, those of scripts it did not know left out.
 pub(crate) fn script_calls(server: &RedisServer) -> u64 {
+    commands(server, &["evalsha", "eval"])
+}
+
+/// How many of these commands a server has answered, also within scripts, those that failed left out.
+pub(crate) fn commands(server: &RedisServer, names: &[&str]) -> u64 {
     let number = |line: &str, name: &str| {
         let value = line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         value.and_then(|value| value.parse::<u64>().ok()).expect("a number")
     };
-    let calls = |command: &str| {
+    let calls = |command: &&str| {
         let line = server.info("commandstats", &format!("cmdstat_{command}"))?;
         Some(number(&line, "calls") - number(line.trim_end(), "failed_calls"))
     };
-    calls("evalsha").unwrap_or(0) + calls("eval").unwrap_or(0)
+    names.iter().filter_map(calls).sum()
 }
 
 /// A store that asks Redis about every call.
