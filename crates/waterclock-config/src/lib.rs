@@ -44,6 +44,7 @@ mod schema;
 mod secret;
 mod server;
 mod shorthand;
+mod size;
 mod store;
 mod suggest;
 mod table;

@@ -4,10 +4,12 @@ use std::env::{self, VarError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use super::duration::Micros;
 use super::error::Invalid;
 use super::error::Source;
 use super::schema::{Key, Shape};
 use super::secret::Setting;
+use super::size::read_size;
 use super::suggest::quoted;
 use super::table::Field;
 use super::table::Table;
@@ -49,6 +51,30 @@ pub(crate) const KEYS: &[Key] = &[
         "Show refused keys in clear on the dashboard, not as hashes.",
     )
     .default("false"),
+    Key::new(
+        "max_connections",
+        Shape::Whole { least: 12, most: 1_000_000 },
+        "Connections of all protocols together; a quarter is for clients not authenticated yet.",
+    )
+    .default("10000"),
+    Key::new(
+        "max_unauthenticated_per_address",
+        Shape::Whole { least: 1, most: 1_000_000 },
+        "Connections of one address (IPv6: one /64) without a request that was let in.",
+    )
+    .default("512"),
+    Key::new(
+        "authenticate_within",
+        Shape::Duration,
+        "How long a connection may take to send a request that is let in.",
+    )
+    .default("\"5s\""),
+    Key::new(
+        "max_receive_bytes",
+        Shape::Syntax(accept_receive_bytes),
+        "Memory for long commands and bodies that are being received; 1/16 is for clients not authenticated yet.",
+    )
+    .default("\"64MiB\""),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
     Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Tokens and their roles."),
 ];
@@ -91,6 +117,14 @@ pub struct ServerConfig {
     pub trusted_proxies: Vec<String>,
     /// Whether refused keys are kept and shown in clear.
     pub show_keys: bool,
+    /// Connections of all faces together.
+    pub max_connections: usize,
+    /// Connections of one address without a request that was let in.
+    pub max_unauthenticated_per_address: usize,
+    /// How long a connection may take to send a request that is let in.
+    pub authenticate_within: Micros,
+    /// Bytes of long commands and bodies that are being received.
+    pub max_receive_bytes: usize,
     /// Certificates to serve.
     pub tls: Option<TlsConfig>,
     allow_unauthenticated: bool,
@@ -142,6 +176,10 @@ impl ServerConfig {
             listen: Listen { http: on(8080), grpc: on(8081), resp: on(6380) },
             trusted_proxies: Vec::new(),
             show_keys: false,
+            max_connections: 10_000,
+            max_unauthenticated_per_address: 512,
+            authenticate_within: Micros(5_000_000),
+            max_receive_bytes: 64 << 20,
             tls: None,
             allow_unauthenticated: false,
             auth: Vec::new(),
@@ -230,6 +268,12 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
         let text = table.verified(face, Field::text)?;
         Some(read_listener(text).unwrap_or(otherwise))
     };
+    let whole = |key, otherwise| {
+        let number = table.verified(key, Field::whole);
+        number.and_then(|number| usize::try_from(number).ok()).unwrap_or(otherwise)
+    };
+    let receive = table.verified("max_receive_bytes", Field::text);
+    let receive = receive.and_then(|text| usize::try_from(read_size(text).ok()?).ok());
     let Listen { http, grpc, resp } = otherwise.listen;
     ServerConfig {
         listen: Listen {
@@ -239,6 +283,15 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
         },
         trusted_proxies: table.texts("trusted_proxies"),
         show_keys: table.verified("show_keys", Field::flag).unwrap_or(false),
+        max_connections: whole("max_connections", otherwise.max_connections),
+        max_unauthenticated_per_address: whole(
+            "max_unauthenticated_per_address",
+            otherwise.max_unauthenticated_per_address,
+        ),
+        authenticate_within: table
+            .verified("authenticate_within", Field::micros)
+            .unwrap_or(otherwise.authenticate_within),
+        max_receive_bytes: receive.unwrap_or(otherwise.max_receive_bytes),
         tls,
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
@@ -304,6 +357,16 @@ fn read_listener(text: &str) -> Result<Option<SocketAddr>, String> {
             quoted(text)
         )
     })
+}
+
+/// Less would not hold a few of the longest commands.
+const LEAST_RECEIVE_BYTES: u64 = 4 << 20;
+
+fn accept_receive_bytes(text: &str) -> Result<(), String> {
+    match read_size(text)? {
+        LEAST_RECEIVE_BYTES.. => Ok(()),
+        _ => Err(format!("must be at least \"4MiB\"; found {}", quoted(text))),
+    }
 }
 
 fn accept_network(text: &str) -> Result<(), String> {

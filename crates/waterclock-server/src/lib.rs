@@ -6,13 +6,16 @@
 //! ```
 
 pub mod access;
+mod buffers;
 mod descriptors;
 pub mod engine;
 mod face;
 mod listen;
 pub mod observe;
 mod pace;
+mod places;
 mod reload;
+mod requests;
 pub mod rules;
 mod run;
 mod server;

@@ -8,7 +8,6 @@ use axum::Router;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::service::Routes;
 use tracing::{debug, warn};
@@ -16,6 +15,7 @@ use waterclock::{Limit, Limiter};
 
 use crate::face;
 use crate::observe::Face;
+use crate::places::Guest;
 use crate::server::{Phase, Server};
 use crate::tls::Acceptor;
 use waterclock_config::{Invalid, Listen};
@@ -83,7 +83,6 @@ pub(crate) struct Listener {
     /// For gRPC only.
     pub(crate) routes: Routes,
     pub(crate) tls: Acceptor,
-    pub(crate) connections: Arc<Semaphore>,
 }
 
 impl Listener {
@@ -118,43 +117,44 @@ impl Listener {
     fn accept(self: &Arc<Self>, stream: TcpStream, mut peer: SocketAddr) {
         // A listener on `[::]` sees IPv4 clients in mapped form; everything else compares plain addresses.
         peer.set_ip(peer.ip().to_canonical());
-        let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            self.server.engine.metrics().count_shed(self.face);
-            return;
-        };
+        let place = self.server.place_for(self.face, peer);
         let face = Arc::clone(self);
         tokio::spawn(async move {
-            let _counted = Counted::new(face.server.engine.metrics().connections(face.face));
+            let metrics = face.server.engine.metrics();
+            let _counted = Counted::new(metrics.connections(face.face));
             let mut phase = face.server.phase();
+            let guest = place.guest();
             tokio::select! {
-                () = face.handshake(stream, peer) => {}
+                () = face.handshake(stream, guest) => {}
+                why = guest.must_close(face.server.authenticate_within()) => {
+                    metrics.count_closed(face.face, why);
+                }
                 _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
             }
-            drop(permit);
         });
     }
 
-    async fn handshake(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn handshake(&self, stream: TcpStream, guest: &Arc<Guest>) {
         _ = stream.set_nodelay(true);
         let tls = self.tls.load_full();
-        let Some(acceptor) = tls else { return self.serve(stream, peer).await };
+        let Some(acceptor) = tls else { return self.serve(stream, guest).await };
         match timeout(self.server.patience().head, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => self.serve(stream, peer).await,
+            Ok(Ok(stream)) => self.serve(stream, guest).await,
             Ok(Err(error)) => debug!(protocol = self.face.name(), "TLS handshake failed: {error}"),
             Err(_) => debug!(protocol = self.face.name(), "TLS handshake timed out"),
         }
     }
 
-    async fn serve<IO>(&self, stream: IO, peer: SocketAddr)
+    async fn serve<IO>(&self, stream: IO, guest: &Arc<Guest>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         match self.face {
             Face::Http => {
-                face::http::serve(&self.server, self.router.clone(), stream, peer).await;
+                face::http::serve(&self.server, self.router.clone(), stream, guest).await;
             }
-            Face::Grpc => face::grpc::serve(&self.server, self.routes.clone(), stream, peer).await,
-            Face::Resp => face::resp::serve(&self.server, stream, peer).await,
+            Face::Grpc => face::grpc::serve(&self.server, self.routes.clone(), stream, guest).await,
+            Face::Resp => face::resp::serve(&self.server, stream, guest).await,
         }
     }
 }

@@ -10,15 +10,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use crate::places::Guest;
 use crate::timing::Patience;
 
 /// An idle connection is polled so many times within its idle time.
 const POLLS: u32 = 4;
 
 /// What a connection is doing, shared by its bytes and its requests.
-#[derive(Debug)]
 pub(crate) struct Pace {
     patience: Patience,
+    guest: Arc<Guest>,
     /// Requests that are being answered.
     under_way: AtomicU32,
     /// Requests so far, and events of streams.
@@ -27,13 +28,19 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(patience: Patience) -> Pace {
+    pub(crate) fn new(patience: Patience, guest: Arc<Guest>) -> Pace {
         Pace {
             patience,
+            guest,
             under_way: AtomicU32::new(0),
             begun: AtomicU32::new(0),
             is_http2: AtomicBool::new(false),
         }
+    }
+
+    /// Whose connection it is.
+    pub(crate) fn guest(&self) -> &Guest {
+        &self.guest
     }
 
     /// Counts an event of a stream as activity, because the peer has read the one before.
@@ -83,6 +90,7 @@ pub(crate) struct UnderWay(Arc<Pace>);
 
 impl UnderWay {
     pub(crate) fn new(pace: &Arc<Pace>) -> UnderWay {
+        pace.guest.touch();
         pace.begun.fetch_add(1, Ordering::Relaxed);
         pace.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(pace))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
@@ -41,7 +41,6 @@ pub struct Running {
     server: Arc<Server>,
     listening: JoinSet<()>,
     others: JoinSet<()>,
-    connections: Arc<Semaphore>,
     reload: mpsc::Sender<()>,
     timing: Timing,
 }
@@ -62,9 +61,8 @@ impl Running {
         let identity = Identity::new(&config)?;
         let certificates = Certificates::new(&config)?;
         let engine = Engine::new(&config, Arc::new(Metrics::default())).await?;
-        let server = Arc::new(Server::new(engine, identity, &timing));
+        let server = Arc::new(Server::new(engine, identity, &config.server, &timing));
         server.reloads().note(&server, &config.file, &Ok(Vec::new()));
-        let connections = Arc::new(Semaphore::new(timing.room.connections));
         let router = face::http::router(Arc::clone(&server));
         let routes = face::grpc::routes(&server);
         let mut listening = JoinSet::new();
@@ -77,7 +75,6 @@ impl Running {
                 router: router.clone(),
                 routes: routes.clone(),
                 tls: Arc::clone(certificates.of(face)),
-                connections: Arc::clone(&connections),
             };
             listening.spawn(face_listener.run(listener));
         }
@@ -98,7 +95,7 @@ impl Running {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), every));
         }
-        Ok(Running { server, listening, others, connections, reload, timing })
+        Ok(Running { server, listening, others, reload, timing })
     }
 
     /// What all connections share.
@@ -119,9 +116,9 @@ impl Running {
         sleep(self.timing.lame_duck).await;
         self.server.enter(Phase::Draining);
         while self.listening.join_next().await.is_some() {}
-        let all = u32::try_from(self.timing.room.connections).unwrap_or(u32::MAX);
-        if timeout(self.timing.drain, self.connections.acquire_many(all)).await.is_err() {
-            let left = self.timing.room.connections - self.connections.available_permits();
+        let places = self.server.places();
+        if timeout(self.timing.drain, places.empty()).await.is_err() {
+            let left = places.open();
             warn!("closing {left} connections that did not finish in time");
         }
         self.server.enter(Phase::Ended);

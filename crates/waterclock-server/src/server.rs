@@ -1,6 +1,6 @@
 //! What all connections of all faces share.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +11,15 @@ use waterclock::{Clock, Timestamp};
 use waterclock_http::{ClientIp, TrustedProxies};
 
 use crate::access::{Access, Attempt, Guesses, Role};
+use crate::buffers::Buffers;
+use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
 use crate::observe::{Face, Ticks};
+use crate::places::{Place, Places};
 use crate::reload::Reloads;
+use crate::requests::Requests;
 use crate::timing::{Patience, Timing};
-use waterclock_config::{Config, Invalid};
+use waterclock_config::{Config, Invalid, ServerConfig};
 
 /// The phases of stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +53,10 @@ pub struct Server {
     pub engine: Engine,
     identity: ArcSwap<Identity>,
     guesses: Guesses,
-    at_once: Arc<Semaphore>,
+    places: Arc<Places>,
+    buffers: Arc<Buffers>,
+    authenticate_within: Duration,
+    requests: Requests,
     live: Arc<Semaphore>,
     ticks: Ticks,
     phase: watch::Sender<Phase>,
@@ -80,13 +87,24 @@ impl Identity {
 }
 
 impl Server {
-    pub(crate) fn new(engine: Engine, identity: Identity, timing: &Timing) -> Server {
+    pub(crate) fn new(
+        engine: Engine,
+        identity: Identity,
+        config: &ServerConfig,
+        timing: &Timing,
+    ) -> Server {
         Server {
+            places: Arc::new(Places::new(
+                connections_within_descriptors(config.max_connections),
+                config.max_unauthenticated_per_address,
+            )),
+            buffers: Arc::new(Buffers::new(config.max_receive_bytes)),
+            authenticate_within: config.authenticate_within.duration(),
+            requests: Requests::new(timing.room.requests),
             started: engine.metrics().clock().now(),
             engine,
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
-            at_once: Arc::new(Semaphore::new(timing.room.requests)),
             live: Arc::new(Semaphore::new(timing.room.live)),
             ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
@@ -136,11 +154,40 @@ impl Server {
 
     /// A place for one more request. `None` (counted) if the server is overloaded.
     pub fn admit(&self, face: Face) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.at_once).try_acquire_owned().ok();
-        if permit.is_none() {
+        self.counted(face, self.requests.admit(face))
+    }
+
+    /// The same, for an administrator: there are places that no one else takes.
+    pub(crate) fn admit_administrator(&self, face: Face) -> Option<OwnedSemaphorePermit> {
+        self.counted(face, self.requests.admit_administrator(face))
+    }
+
+    fn counted<T>(&self, face: Face, place: Option<T>) -> Option<T> {
+        if place.is_none() {
             self.engine.metrics().count_shed(face);
         }
-        permit
+        place
+    }
+
+    /// A place for a connection that was accepted.
+    pub(crate) fn place_for(&self, face: Face, peer: SocketAddr) -> Place {
+        let is_proxy = self.identity.load().proxies.contains(peer.ip());
+        self.places.enter(face, peer, is_proxy)
+    }
+
+    /// The places of all connections.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// How long a connection may take to send a request that is let in.
+    pub(crate) fn authenticate_within(&self) -> Duration {
+        self.authenticate_within
+    }
+
+    /// The budget of receive buffers.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// A place for one more live feed.
@@ -196,6 +243,7 @@ impl Server {
     #[must_use]
     pub fn metrics_text(&self) -> String {
         self.engine.update_gauges();
+        self.engine.metrics().set_receive_bytes(self.buffers.used());
         self.engine.metrics().text()
     }
 

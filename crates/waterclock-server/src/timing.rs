@@ -35,9 +35,7 @@ impl Default for Timing {
 /// How many are served at once; more are rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Open connections, of all faces together.
-    pub connections: usize,
-    /// Requests being decided.
+    /// Requests being decided, of all faces together.
     pub requests: usize,
     /// Live feeds.
     pub live: usize,
@@ -45,7 +43,7 @@ pub struct Room {
 
 impl Default for Room {
     fn default() -> Room {
-        Room { connections: 10_000, requests: 4_096, live: 64 }
+        Room { requests: 4_096, live: 64 }
     }
 }
 

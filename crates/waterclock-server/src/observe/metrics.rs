@@ -15,6 +15,7 @@ use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
 use crate::engine::{Outcome, StoreNodes};
+use crate::places::Reason;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =
@@ -44,6 +45,9 @@ pub struct Metrics {
     snapshot_failures: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
+    closed: [[Counter; 3]; 3],
+    receive_bytes: Gauge,
+    receive_refused: [Counter; 3],
     auth_failures: [Counter; 3],
     auth_delays: [Counter; 3],
     /// How many configurations were put in force.
@@ -92,6 +96,16 @@ impl Default for Metrics {
             registered(to, "connections", "Open connections");
         let shed: Family<Labels<1>, Counter> =
             registered(to, "shed", "Requests turned away by overload");
+        let closed: Family<Labels<2>, Counter> =
+            registered(to, "connections_closed", "Unauthenticated connections that had to go");
+        let of_reason = |face: Face, why: Reason| {
+            let labels = [("face", face.name().to_owned()), ("reason", why.name().to_owned())];
+            closed.get_or_create(&labels).clone()
+        };
+        let help = "Bytes of long commands and of bodies that are being received";
+        let receive_bytes = registered(to, "receive_bytes", help);
+        let receive_refused: Family<Labels<1>, Counter> =
+            registered(to, "receive_refused", "Requests for which no bytes were left");
         let auth_failures: Family<Labels<1>, Counter> =
             registered(to, "auth_failures", "Requests without the right to ask");
         let auth_delays: Family<Labels<1>, Counter> =
@@ -119,6 +133,9 @@ impl Default for Metrics {
             snapshot_failures,
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
+            closed: Face::ALL.map(|face| Reason::ALL.map(|why| of_reason(face, why))),
+            receive_bytes,
+            receive_refused: Face::ALL.map(|face| receive_refused.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
             auth_delays: Face::ALL.map(|face| auth_delays.get_or_create(&of(face)).clone()),
             generation,
@@ -226,6 +243,20 @@ impl Metrics {
     /// Counts a request turned away by overload.
     pub fn count_shed(&self, face: Face) {
         self.shed[face as usize].inc();
+    }
+
+    /// Counts an unauthenticated connection that is closed.
+    pub(crate) fn count_closed(&self, face: Face, why: Reason) {
+        self.closed[face as usize][why as usize].inc();
+    }
+
+    pub(crate) fn set_receive_bytes(&self, bytes: usize) {
+        self.receive_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a request for which no bytes were left in the budget of receive buffers.
+    pub(crate) fn count_receive_refused(&self, face: Face) {
+        self.receive_refused[face as usize].inc();
     }
 
     /// Counts a request without the right to ask.

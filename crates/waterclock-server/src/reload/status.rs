@@ -72,6 +72,8 @@ impl Reloads {
 #[derive(PartialEq, Eq)]
 pub(crate) struct RestartSettings {
     listen: Listen,
+    bounds: [usize; 3],
+    authenticate_within: Micros,
     store: Store,
 }
 
@@ -87,7 +89,17 @@ struct Store {
 
 impl RestartSettings {
     pub(crate) fn of(config: &Config) -> RestartSettings {
-        RestartSettings { listen: config.server.listen, store: Store::of(&config.store) }
+        let server = &config.server;
+        RestartSettings {
+            listen: server.listen,
+            bounds: [
+                server.max_connections,
+                server.max_unauthenticated_per_address,
+                server.max_receive_bytes,
+            ],
+            authenticate_within: server.authenticate_within,
+            store: Store::of(&config.store),
+        }
     }
 
     /// The settings of another configuration that have to wait for a restart.
@@ -98,6 +110,10 @@ impl RestartSettings {
             ("server.http", a.http != b.http),
             ("server.grpc", a.grpc != b.grpc),
             ("server.resp", a.resp != b.resp),
+            ("server.max_connections", self.bounds[0] != other.bounds[0]),
+            ("server.max_unauthenticated_per_address", self.bounds[1] != other.bounds[1]),
+            ("server.max_receive_bytes", self.bounds[2] != other.bounds[2]),
+            ("server.authenticate_within", self.authenticate_within != other.authenticate_within),
             ("store", self.store != other.store),
         ];
         differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()

@@ -16,4 +16,5 @@ mod remote;
 mod resp;
 mod restart;
 mod shared;
+mod strangers;
 mod tls;

@@ -1,14 +1,15 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,9 +20,12 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower::ServiceExt;
 
-use super::Peer;
+use super::authorize;
 use super::proto::METHOD;
+use crate::buffers::Hold;
+use crate::observe::Face;
 use crate::pace::{Pace, UnderWay};
+use crate::places::Guest;
 use crate::server::{Phase, Server};
 
 /// The most concurrent requests on one connection.
@@ -40,20 +44,20 @@ const PING_EVERY: Duration = Duration::from_secs(20);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
 
 /// Serves one connection to its end: HTTP/2 without an upgrade, plain or inside TLS.
-pub(crate) async fn serve<IO>(server: &Arc<Server>, routes: Routes, stream: IO, peer: SocketAddr)
+pub(crate) async fn serve<IO>(server: &Arc<Server>, routes: Routes, stream: IO, guest: &Arc<Guest>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let patience = server.patience();
     let Ok(Some(stream)) = timeout(patience.head, expect_preface(stream)).await else { return };
-    let pace = Arc::new(Pace::new(patience));
+    let pace = Arc::new(Pace::new(patience, Arc::clone(guest)));
     let activity = Arc::clone(&pace);
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer.ip()));
-        let routes = routes.clone();
-        let under_way = UnderWay::new(&pace);
+    let all = Arc::clone(server);
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (server, routes) = (Arc::clone(&all), routes.clone());
+        let (under_way, pace) = (UnderWay::new(&pace), Arc::clone(&pace));
         async move {
-            let response = answer(routes, request, patience.head * 2).await?;
+            let response = answer(&server, routes, request, &pace).await?;
             // The request is under way until its answer is sent, or the peer cancels it.
             let (head, body) = response.into_parts();
             let body = body.map_frame(move |frame| {
@@ -80,17 +84,68 @@ where
     }
 }
 
-/// A rate limit request must arrive within some time; watches and reflection may last.
+/// A rate limit request must have a token before its message is read, and arrive within some time; watches and
+/// reflection may last.
 async fn answer(
+    server: &Arc<Server>,
     routes: Routes,
     request: Request<Incoming>,
-    within: Duration,
+    pace: &Pace,
 ) -> Result<Response<Body>, Infallible> {
     if request.uri().path() != METHOD {
         return routes.oneshot(request).await;
     }
+    if let Err(status) = authorize(server, request.headers(), pace.guest()).await {
+        return Ok(status.into_http());
+    }
+    let hold = server.buffers().hold();
+    let request = request.map(|body| HeldBody { body, hold, server: Arc::clone(server) });
     let late = |_| Ok(Status::deadline_exceeded("the request took too long to arrive").into_http());
+    let within = server.patience().head * 2;
     timeout(within, routes.oneshot(request)).await.unwrap_or_else(late)
+}
+
+/// The body of a request, whose bytes come out of the budget of receive buffers before the message is put together.
+struct HeldBody {
+    body: Incoming,
+    hold: Hold,
+    server: Arc<Server>,
+}
+
+impl hyper::body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+        let held = |frame: Frame<Bytes>| {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            if this.hold.grow(length, true) {
+                return Ok(frame);
+            }
+            this.server.engine.metrics().count_receive_refused(Face::Grpc);
+            Err(Status::resource_exhausted(NO_ROOM))
+        };
+        Poll::Ready(frame.map(|frame| frame.map_err(incomplete).and_then(held)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+const NO_ROOM: &str = "the server is receiving too many long requests; nothing was decided";
+
+fn incomplete(error: hyper::Error) -> Status {
+    Status::from_error(error.into())
 }
 
 fn bounds() -> http2::Builder<TokioExecutor> {

@@ -19,9 +19,10 @@ mod response;
 
 pub(crate) use self::connection::serve;
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::HealthServer;
@@ -34,6 +35,7 @@ use self::request::MAX_MESSAGE;
 use self::response::response;
 use crate::access::{Attempt, Role, bearer};
 use crate::observe::Face;
+use crate::places::Guest;
 use crate::server::Server;
 
 /// The services, cloned by every connection.
@@ -69,7 +71,6 @@ impl RateLimitService for Service {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        authorize(&self.server, &request).await?;
         let _place = self.server.admit(Face::Grpc).ok_or_else(|| {
             Status::resource_exhausted("the server is overloaded; nothing was decided")
         })?;
@@ -82,22 +83,15 @@ impl RateLimitService for Service {
     }
 }
 
-/// The peer's address; the connection puts it into every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Peer(IpAddr);
-
 /// Whether the bearer token of a request has the role `check`.
-async fn authorize<T>(server: &Server, request: &Request<T>) -> Result<(), Status> {
-    let token =
-        request.metadata().get("authorization").and_then(|value| bearer(value.to_str().ok()?));
-    let client = || {
-        let peer = request.extensions().get::<Peer>();
-        let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
-        server.client(peer, request.metadata().as_ref()).0
-    };
+async fn authorize(server: &Server, headers: &HeaderMap, guest: &Guest) -> Result<(), Status> {
+    let token = headers.get(AUTHORIZATION).and_then(|value| bearer(value.to_str().ok()?));
+    let client = || server.client(guest.peer.ip(), headers).0;
     let attempt = server.attempt(Face::Grpc, token, Role::Check, client);
-    if attempt == Attempt::Guessed {
-        server.delay_guess().await;
+    match attempt {
+        Attempt::Granted | Attempt::Forbidden => guest.confirm(),
+        Attempt::Guessed => server.delay_guess().await,
+        Attempt::Unknown => {}
     }
     match attempt {
         Attempt::Granted => Ok(()),

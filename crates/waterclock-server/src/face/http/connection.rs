@@ -1,6 +1,5 @@
 //! One connection: HTTP/1 or HTTP/2, with a limit on everything.
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,8 +20,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use super::{Peer, request};
+use super::request;
 use crate::pace::{Pace, Paced, UnderWay};
+use crate::places::Guest;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
@@ -33,11 +33,11 @@ const STREAM_WINDOW: u32 = 64 * 1_024;
 const CONNECTION_WINDOW: u32 = 256 * 1_024;
 
 /// Serves a connection until it ends, or until the server drains.
-pub(crate) async fn serve<IO>(server: &Arc<Server>, router: Router, stream: IO, peer: SocketAddr)
+pub(crate) async fn serve<IO>(server: &Arc<Server>, router: Router, stream: IO, guest: &Arc<Guest>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pace = Arc::new(Pace::new(server.patience()));
+    let pace = Arc::new(Pace::new(server.patience(), Arc::clone(guest)));
     let io = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
     let activity = Arc::clone(&pace);
     let phase = server.phase();
@@ -48,7 +48,6 @@ where
         let (router, draining) = (router.clone(), draining.clone());
         let rest = (request.version() < Version::HTTP_2).then(|| rest.clone());
         let mut request = request.map(|body| TrackedBody { body: Some(body), rest: rest.clone() });
-        request.extensions_mut().insert(Peer(peer));
         request.extensions_mut().insert(Arc::clone(&pace));
         async move {
             let response = match request::addressed(&request) {

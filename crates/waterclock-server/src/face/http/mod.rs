@@ -13,7 +13,6 @@ mod reserve;
 
 pub(crate) use self::connection::serve;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -24,10 +23,6 @@ use waterclock::Verb;
 
 use self::problem::Problem;
 use crate::server::Server;
-
-/// The other end of the connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Every path there is. Handlers take a [`request::Call`], which has passed all guards, or [`request::Access`].
 pub(crate) fn router(server: Arc<Server>) -> Router {

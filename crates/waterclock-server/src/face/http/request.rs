@@ -14,10 +14,11 @@ use http::{HeaderMap, Method, StatusCode, Version, header};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::Peer;
 use super::problem::Problem;
 use crate::access::{Attempt, Role, bearer};
+use crate::buffers::Hold;
 use crate::observe::Face;
+use crate::pace::Pace;
 use crate::server::Server;
 
 /// The longest body, in bytes.
@@ -66,6 +67,7 @@ pub(super) struct Call<N> {
     /// Empty unless the method is POST or PUT.
     pub(super) body: Bytes,
     _place: OwnedSemaphorePermit,
+    _body: Hold,
     _needs: PhantomData<N>,
 }
 
@@ -75,15 +77,23 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         authorize::<N>(server, &parts).await?;
+        let mut hold = server.buffers().hold();
         let body = match parts.method {
-            Method::POST | Method::PUT => read_body(server, &parts.headers, body).await?,
+            Method::POST | Method::PUT => {
+                read_body(server, &parts.headers, body, &mut hold).await?
+            }
             _ => Bytes::new(),
         };
-        let place = server.admit(Face::Http).ok_or_else(|| {
+        let place = match N::ROLE {
+            Role::Admin => server.admit_administrator(Face::Http),
+            Role::Check | Role::Read => server.admit(Face::Http),
+        };
+        let place = place.ok_or_else(|| {
             let detail = "the server is overloaded";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
         })?;
-        Ok(Call { server: Arc::clone(server), parts, body, _place: place, _needs: PhantomData })
+        let server = Arc::clone(server);
+        Ok(Call { server, parts, body, _place: place, _body: hold, _needs: PhantomData })
     }
 }
 
@@ -125,8 +135,14 @@ async fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Probl
     let role = N::ROLE.name();
     let client = || server.client(peer_of(parts), &parts.headers).0;
     let attempt = server.attempt(Face::Http, token, N::ROLE, client);
-    if attempt == Attempt::Guessed {
-        server.delay_guess().await;
+    match attempt {
+        Attempt::Granted | Attempt::Forbidden => {
+            if let Some(pace) = pace_of(parts) {
+                pace.guest().confirm();
+            }
+        }
+        Attempt::Guessed => server.delay_guess().await,
+        Attempt::Unknown => {}
     }
     match attempt {
         Attempt::Granted => Ok(()),
@@ -152,21 +168,35 @@ pub(super) fn token_of(headers: &HeaderMap) -> Option<&str> {
 
 /// The peer's address; the connection puts it into every request.
 pub(super) fn peer_of(parts: &Parts) -> IpAddr {
-    let peer = parts.extensions.get::<Peer>();
-    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(peer)| peer.ip())
+    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    pace_of(parts).map_or(nowhere, |pace| pace.guest().peer.ip())
 }
 
-async fn read_body(server: &Server, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
+    parts.extensions.get()
+}
+
+/// Reads a body whole. Its bytes are taken from the budget before the first one is read: as many as are announced, or as
+/// there may be.
+async fn read_body(
+    server: &Server,
+    headers: &HeaderMap,
+    body: Body,
+    hold: &mut Hold,
+) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("the body must be at most {MAX_BODY} bytes long");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced
-        .and_then(|length| length.parse().ok())
-        .is_some_and(|length: usize| length > MAX_BODY)
-    {
+    let length = announced.and_then(|length| length.parse().ok()).unwrap_or(MAX_BODY);
+    if length > MAX_BODY {
         return Err(too_large());
+    }
+    if !hold.grow(length, true) {
+        server.engine.metrics().count_receive_refused(Face::Http);
+        let detail = "the server is receiving too many long requests";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1));
     }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
     let mut read = std::pin::pin!(to_bytes(body, MAX_BODY));

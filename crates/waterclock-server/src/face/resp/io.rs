@@ -11,22 +11,27 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use waterclock::{Clock, Timestamp};
 
 use super::parse::LONGEST_COMMAND;
+use crate::buffers::Hold;
+use crate::places::Guest;
 use crate::server::{Phase, Server};
 
-/// The usual size of a receive buffer.
+/// The usual size of a receive buffer. More is taken from the budget that all share.
 const BUFFER: usize = 16 * 1024;
+/// The same, until the client is known.
+const STRANGERS_BUFFER: usize = 1024;
 
 /// A buffer that grows with what was received, never with what a client announces.
-#[derive(Debug)]
 pub(super) struct ReceiveBuffer {
     bytes: Vec<u8>,
     from: usize,
     to: usize,
+    /// What it has beyond its usual size.
+    hold: Hold,
 }
 
 impl ReceiveBuffer {
-    pub(super) fn new() -> ReceiveBuffer {
-        ReceiveBuffer { bytes: vec![0; BUFFER], from: 0, to: 0 }
+    pub(super) fn new(hold: Hold) -> ReceiveBuffer {
+        ReceiveBuffer { bytes: Vec::new(), from: 0, to: 0, hold }
     }
 
     /// The bytes that were received and not consumed.
@@ -44,13 +49,15 @@ impl ReceiveBuffer {
         self.from = (self.from + len).min(self.to);
     }
 
-    /// Free space at the end. There always is some: a command that fills the largest buffer is complete or an
-    /// error.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    /// Free space at the end; `None` if the budget has no bytes left. A command that fills the largest buffer is complete
+    /// or an error.
+    pub(super) fn room(&mut self, is_known: bool) -> Option<&mut [u8]> {
         if self.is_empty() {
             (self.from, self.to) = (0, 0);
-            if self.bytes.len() > BUFFER {
-                self.bytes = vec![0; BUFFER];
+            let usual = if is_known { BUFFER } else { STRANGERS_BUFFER };
+            if self.bytes.len() != usual {
+                self.bytes = vec![0; usual];
+                self.hold.release();
             }
         } else if self.from > 0 {
             self.bytes.copy_within(self.from..self.to, 0);
@@ -58,9 +65,12 @@ impl ReceiveBuffer {
         }
         if self.to == self.bytes.len() {
             let larger = (self.bytes.len() * 2).min(LONGEST_COMMAND + 1);
+            if !self.hold.grow(larger - self.bytes.len(), is_known) {
+                return None;
+            }
             self.bytes.resize(larger, 0);
         }
-        &mut self.bytes[self.to..]
+        Some(&mut self.bytes[self.to..])
     }
 
     /// So many bytes were written into the free space.
@@ -84,6 +94,8 @@ pub(super) enum Waited {
     TimedOut,
     /// The server drains.
     Draining,
+    /// The command is too long for what is left of the budget of receive buffers.
+    NoRoom,
 }
 
 /// One timer and one watch on the server's phase for the life of a connection. Both are polled only while no bytes
@@ -112,13 +124,16 @@ impl Waits {
     pub(super) async fn bytes<S: AsyncRead + Unpin>(
         &mut self,
         stream: &mut S,
-        inbox: &mut ReceiveBuffer,
+        (inbox, guest): (&mut ReceiveBuffer, &Guest),
         clock: &impl Clock,
         deadline: Timestamp,
     ) -> Waited {
         let mut is_set = false;
         let read = poll_fn(|cx| {
-            let mut room = ReadBuf::new(inbox.room());
+            let Some(room) = inbox.room(guest.is_known()) else {
+                return Poll::Ready(Err(Waited::NoRoom));
+            };
+            let mut room = ReadBuf::new(room);
             match Pin::new(&mut *stream).poll_read(cx, &mut room) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(room.filled().len())),
                 Poll::Ready(Err(_)) => return Poll::Ready(Ok(0)),

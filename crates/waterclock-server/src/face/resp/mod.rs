@@ -22,10 +22,11 @@ use waterclock::{Clock, Timestamp};
 use self::commands::{Next, PendingReply, dispatch};
 use self::io::{ReceiveBuffer, Waited, Waits, close, send};
 use self::parse::{Fault, Parser};
-use self::session::Session;
+use self::session::{Permission, Session};
 use self::write::Replies;
 use crate::Server;
 use crate::observe::Face;
+use crate::places::Guest;
 use crate::timing::Patience;
 
 /// The reply buffer that a quiet connection keeps, in bytes.
@@ -35,13 +36,13 @@ const KEPT_REPLIES: usize = 16 * 1024;
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     server: &Server,
     mut stream: S,
-    peer: SocketAddr,
+    guest: &Guest,
 ) {
     let patience = server.patience();
     let clock = server.engine.metrics().clock();
-    let mut connection = Connection::new(server, peer);
+    let mut connection = Connection::new(server, guest.peer);
     loop {
-        let end = connection.turn(server).await;
+        let end = connection.turn(server, guest).await;
         if connection.session.has_guessed {
             server.delay_guess().await;
         }
@@ -66,15 +67,24 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             // Commands that are on their way when the server stops are still answered.
             let closes = connection.waits.is_draining && received.is_empty();
             let until = if closes { clock.now().after(server.quiet()) } else { deadline };
-            match connection.waits.bytes(&mut stream, received, clock, until).await {
+            match connection.waits.bytes(&mut stream, (received, guest), clock, until).await {
                 Waited::Bytes => break,
                 Waited::Draining => {}
+                Waited::NoRoom => {
+                    server.engine.metrics().count_receive_refused(Face::Resp);
+                    if send(&mut stream, NO_ROOM, patience.idle).await.is_ok() {
+                        close(&mut stream).await;
+                    }
+                    return;
+                }
                 Waited::TimedOut if closes => return close(&mut stream).await,
                 Waited::End | Waited::TimedOut => return,
             }
         }
     }
 }
+
+const NO_ROOM: &[u8] = b"-BUSY the server is receiving too many long commands\r\n";
 
 /// Bytes of replies after which they are sent before anything else is read.
 const MAX_REPLIES: usize = 64 * 1024;
@@ -111,7 +121,7 @@ impl Connection {
     fn new(server: &Server, peer: SocketAddr) -> Connection {
         let now = server.engine.metrics().clock().now();
         Connection {
-            received: ReceiveBuffer::new(),
+            received: ReceiveBuffer::new(server.buffers().hold()),
             replies: Replies::default(),
             waits: Waits::new(server),
             session: Session::new(server, peer, now),
@@ -130,7 +140,7 @@ impl Connection {
     }
 
     /// Runs every complete command that was received.
-    async fn turn(&mut self, server: &Server) -> End {
+    async fn turn(&mut self, server: &Server, guest: &Guest) -> End {
         if self.received.is_empty() {
             return End::Wait;
         }
@@ -193,6 +203,9 @@ impl Connection {
             engine.metrics().decided(Face::Resp, started);
         }
         if consumed > 0 {
+            if self.session.permission != Permission::None {
+                guest.confirm();
+            }
             self.received.consume(consumed);
             self.incomplete_since = None;
         }

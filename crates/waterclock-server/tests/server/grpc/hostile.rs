@@ -160,3 +160,33 @@ async fn draining_ends_connections_and_loses_no_request() {
     timeout(LONG, scene.stop()).await.unwrap();
     assert!(asking.await.unwrap() > 0);
 }
+
+/// Long messages that never end share a bounded memory, and short ones are decided beside them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_stop_leave_room_for_short_ones() {
+    let text = format!("[server]\nmax_receive_bytes = \"4MiB\"\n{}", per_user(LIMIT));
+    let (scene, mut client) = Scene::with_client(&text).await;
+    let mut sender = http2(&scene).await;
+    let mut message = vec![0, 0, 0, 0xea, 0x60];
+    message.resize(50_000, b'x');
+    let mut streams = Vec::new();
+    for _ in 0..80 {
+        sender = sender.ready().await.unwrap();
+        let (response, mut body) = sender.send_request(post(&scene), false).unwrap();
+        body.send_data(message.clone().into(), false).unwrap();
+        streams.push((response, body));
+    }
+    let refused = "waterclock_receive_refused_total{face=\"grpc\"}";
+    crate::patience::eventually("some find no room", async || {
+        !scene.server().metrics_text().contains(&format!("{refused} 0\n"))
+    })
+    .await;
+    is_well(&mut client).await;
+    let mut exhausted = 0;
+    for (response, _body) in streams {
+        let response = timeout(LONG, response).await.unwrap().unwrap();
+        exhausted += usize::from(response.headers()["grpc-status"] == "8");
+    }
+    // Three quarters of 15/16 of 4 MiB hold 58 of them.
+    assert!((22..80).contains(&exhausted), "{exhausted}");
+}

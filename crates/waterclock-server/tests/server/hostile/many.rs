@@ -2,36 +2,7 @@
 
 use waterclock_server::{Room, Timing};
 
-use super::{CHECK, LONG, Scene, impatient};
-use crate::at_work::hurried;
-
-#[tokio::test]
-async fn one_connection_too_many() {
-    let room = Room { connections: 20, ..Room::default() };
-    let scene = Scene::new(Timing { room, ..hurried() }).await;
-    // The decent one has the first.
-    let mut clients = Vec::new();
-    for _ in 0..19 {
-        let mut client = scene.client().await;
-        assert_eq!(client.get("/healthz").await.status, 200);
-        clients.push(client);
-    }
-    let mut late = scene.client().await;
-    assert!(late.is_closed(LONG).await, "the 21st is turned away");
-    for client in &mut clients {
-        assert_eq!(client.post("/v1/check", CHECK).await.status, 200);
-    }
-    let shed = scene.server.running.server().metrics_text();
-    assert!(shed.contains("waterclock_shed_total{face=\"http\"} 1"), "{shed}");
-    drop(clients.pop());
-    let served = async || {
-        let mut client = scene.client().await;
-        client.try_send(b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await.is_some()
-    };
-    crate::patience::eventually("room again", served).await;
-    drop(clients);
-    scene.ends_well().await;
-}
+use super::{Scene, impatient};
 
 /// Memory that this process uses, in bytes.
 fn memory() -> u64 {

@@ -58,6 +58,9 @@ async fn every_metric_under_its_name() {
         "waterclock_shed",
         "waterclock_auth_failures",
         "waterclock_auth_delays",
+        "waterclock_connections_closed",
+        "waterclock_receive_bytes",
+        "waterclock_receive_refused",
     ] {
         assert!(text.contains(&format!("# TYPE {name} ")), "{name}");
     }

@@ -1,0 +1,263 @@
+//! Connections that have not authenticated, beside clients that have.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+use waterclock_server::observe::Face;
+
+use crate::at_work::{AtWork, auth};
+use crate::client::Client;
+use crate::patience::{LONG, eventually};
+
+const POLICY: &str = "[policies.p]\nlimits = [\"1000000/s\"]\n";
+const CHECK: &str = r#"{"policy":"p","key":"k"}"#;
+const TOKEN: &str = "authorization: Bearer checker";
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+
+/// A server that knows a checker and an administrator, with these settings.
+async fn guarded(settings: &str) -> AtWork {
+    let auth = auth(&[("checker", "check"), ("root", "admin")]);
+    AtWork::serving(&format!("{auth}{settings}\n{POLICY}")).await
+}
+
+/// A connection from another address of this machine.
+async fn from(source: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((IpAddr::from(source), 0).into()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// So many connections that say nothing, or as much as these bytes.
+async fn silent(server: &AtWork, face: Face, many: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for n in 0..many {
+        let source = [127, 1, 0, u8::try_from(n % 200).unwrap()];
+        let mut stream = from(source, server.address(face)).await;
+        // It may have to go at once.
+        _ = stream.write_all(bytes).await;
+        streams.push(stream);
+    }
+    streams
+}
+
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    timeout(LONG, stream.read_to_end(&mut rest)).await.is_ok()
+}
+
+/// A command of the Redis protocol and the first line of its answer.
+async fn resp(stream: &mut TcpStream, line: &str) -> String {
+    stream.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+    let mut bytes = [0; 1_024];
+    let read = timeout(LONG, stream.read(&mut bytes)).await.expect("an answer").unwrap();
+    String::from_utf8_lossy(&bytes[..read]).lines().next().unwrap_or_default().to_owned()
+}
+
+fn metric(server: &AtWork, name: &str) -> u64 {
+    let text = server.running.server().metrics_text();
+    let (_, value) = text.split_once(&format!("\n{name} ")).unwrap_or_else(|| panic!("{name}"));
+    value.lines().next().unwrap().parse().unwrap()
+}
+
+async fn check(client: &mut Client) -> u16 {
+    client.send("POST", "/v1/check", &[TOKEN], CHECK).await.status
+}
+
+/// More of them than all places, on every face: clients with a token, health checks and administrators are served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_keep_nobody_out() {
+    let server = guarded("max_connections = 120\nauthenticate_within = \"1h\"").await;
+    let mut client = server.http().await;
+    assert_eq!(check(&mut client).await, 200);
+    let mut known = TcpStream::connect(server.resp_address()).await.unwrap();
+    assert_eq!(resp(&mut known, "AUTH checker").await, "+OK");
+    let mut hordes = Vec::new();
+    for (face, bytes) in [
+        (Face::Http, b"".as_slice()),
+        (Face::Http, b"POST /v1/check HTTP/1.1\r\nhost: t\r\nx: "),
+        (Face::Http, HTTP2),
+        (Face::Grpc, b""),
+        (Face::Grpc, HTTP2),
+        (Face::Resp, b""),
+        (Face::Resp, b"*2\r\n$4\r\nAUTH\r\n$16000\r\nx"),
+    ] {
+        hordes.push(silent(&server, face, 150, bytes).await);
+    }
+    let health = server.http().await.get("/healthz").await;
+    assert_eq!(health.status, 200, "without a token");
+    let admin = ["authorization: Bearer root"];
+    assert_eq!(server.http().await.send("GET", "/metrics", &admin, "").await.status, 200);
+    let reset = server.http().await.send("DELETE", "/v1/policies/p/keys/k", &admin, "").await;
+    assert_eq!(reset.status, 200);
+    for _ in 0..40 {
+        assert_eq!(check(&mut server.http().await).await, 200, "newcomers with a token");
+        let mut newcomer = TcpStream::connect(server.resp_address()).await.unwrap();
+        assert_eq!(resp(&mut newcomer, "AUTH checker").await, "+OK");
+        assert_eq!(resp(&mut newcomer, "RL.CHECK p k").await, "*5");
+    }
+    assert_eq!(check(&mut client).await, 200, "clients that were there before");
+    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*5");
+    for face in Face::ALL {
+        let face = face.name();
+        let name =
+            format!("waterclock_connections_closed_total{{face=\"{face}\",reason=\"strangers\"}}");
+        // Of 120 places, each face has 10 for strangers.
+        assert!(metric(&server, &name) >= 140, "{name}");
+    }
+}
+
+/// An address that has too many strangers loses its own oldest; others notice nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_makes_room_for_itself() {
+    let settings = "max_unauthenticated_per_address = 8\nauthenticate_within = \"1h\"";
+    let server = guarded(settings).await;
+    let (one, other) = ([127, 0, 0, 1], [127, 0, 0, 2]);
+    let mut of_other = from(other, server.resp_address()).await;
+    let mut of_one = Vec::new();
+    for _ in 0..8 {
+        of_one.push(from(one, server.resp_address()).await);
+    }
+    let closed = "waterclock_connections_closed_total{face=\"resp\",reason=\"address\"}";
+    assert_eq!(resp(&mut of_one[7], "PING").await, "-NOAUTH Authentication required.");
+    assert_eq!(metric(&server, closed), 0, "eight are not too many");
+    of_one.push(from(one, server.resp_address()).await);
+    assert!(is_closed(&mut of_one[0]).await, "the ninth is, so the first has to go");
+    eventually("it is counted", async || metric(&server, closed) == 1).await;
+    for stream in &mut of_one[1..] {
+        assert_eq!(resp(stream, "AUTH checker").await, "+OK");
+    }
+    assert_eq!(resp(&mut of_other, "AUTH checker").await, "+OK");
+    // Known clients do not count: another eight may come.
+    for _ in 0..8 {
+        of_one.push(from(one, server.resp_address()).await);
+    }
+    for stream in &mut of_one[1..9] {
+        assert_eq!(resp(stream, "RL.CHECK p k").await, "*5");
+    }
+}
+
+/// What a load test does: 256 connections from one address, all at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_test_from_one_address() {
+    let (open, guarded) = (AtWork::serving(POLICY).await, guarded("").await);
+    for server in [&open, &guarded] {
+        let mut clients = Vec::new();
+        for _ in 0..256 {
+            clients.push(server.http().await);
+        }
+        for _ in 0..3 {
+            for client in &mut clients {
+                assert_eq!(check(client).await, 200);
+            }
+        }
+    }
+}
+
+/// A connection has some time to send a request that is let in, whatever else it sends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_to_authenticate() {
+    let server = guarded("authenticate_within = \"500ms\"").await;
+    let mut known = TcpStream::connect(server.resp_address()).await.unwrap();
+    assert_eq!(resp(&mut known, "AUTH checker").await, "+OK");
+    let mut client = server.http().await;
+    assert_eq!(check(&mut client).await, 200);
+    for (face, bytes) in [
+        (Face::Http, b"".as_slice()),
+        (Face::Http, b"GET /heal"),
+        (Face::Http, HTTP2),
+        (Face::Grpc, b""),
+        (Face::Grpc, HTTP2),
+        (Face::Resp, b""),
+        (Face::Resp, b"AUTH wrong\r\nAUTH x"),
+    ] {
+        let mut late = TcpStream::connect(server.address(face)).await.unwrap();
+        late.write_all(bytes).await.unwrap();
+        let text = String::from_utf8_lossy(bytes);
+        assert!(is_closed(&mut late).await, "{}: {text:?}", face.name());
+    }
+    let late = |face: Face| {
+        let name = face.name();
+        format!("waterclock_connections_closed_total{{face=\"{name}\",reason=\"late\"}}")
+    };
+    for face in Face::ALL {
+        eventually("it is counted", async || metric(&server, &late(face)) >= 2).await;
+    }
+    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*5", "a known one stays");
+    assert_eq!(check(&mut client).await, 200);
+}
+
+/// Unfinished commands of strangers take a small share of the memory for them, and nothing of the others'.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unfinished_commands_of_strangers() {
+    let server = guarded("max_receive_bytes = \"4MiB\"").await;
+    let arguments = format!("$16000\r\n{}\r\n", "x".repeat(16_000)).repeat(9);
+    let unfinished = format!("*10\r\n{arguments}$16000\r\n");
+    let _strangers = silent(&server, Face::Resp, 40, unfinished.as_bytes()).await;
+    let refused = "waterclock_receive_refused_total{face=\"resp\"}";
+    // Of 4 MiB, 256 KiB are for strangers, and 64 KiB of those for short commands.
+    eventually("most are refused", async || metric(&server, refused) >= 36).await;
+    assert!(metric(&server, "waterclock_receive_bytes") <= 256 << 10);
+    let mut client = TcpStream::connect(server.resp_address()).await.unwrap();
+    assert_eq!(resp(&mut client, "AUTH checker").await, "+OK");
+    let long = format!(
+        "*17\r\n$3\r\nDEL\r\n{}",
+        format!("$60000\r\n{}\r\n", "k".repeat(60_000)).repeat(16)
+    );
+    let answer = resp(&mut client, long.trim_end()).await;
+    assert!(answer.contains("a key must be at most"), "it was read whole: {answer}");
+}
+
+/// A refusal for want of memory, as the Redis protocol spells it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_without_room_is_told_so() {
+    let server = guarded("max_receive_bytes = \"4MiB\"").await;
+    let mut told = 0;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(server.resp_address()).await.unwrap();
+        assert_eq!(resp(&mut stream, "AUTH checker").await, "+OK");
+        let arguments = format!("$64000\r\n{}\r\n", "x".repeat(64_000)).repeat(16);
+        _ = stream.write_all(format!("*18\r\n$3\r\nDEL\r\n{arguments}").as_bytes()).await;
+        streams.push(stream);
+    }
+    // Each needs 1 MiB, and two of them find it.
+    for stream in &mut streams {
+        let mut bytes = [0; 100];
+        let wait = timeout(Duration::from_secs(2), stream.read(&mut bytes)).await;
+        let Ok(Ok(read)) = wait else { continue };
+        told += usize::from(bytes[..read].starts_with(b"-BUSY "));
+    }
+    assert!((1..=2).contains(&told), "{told}");
+    let mut client = TcpStream::connect(server.resp_address()).await.unwrap();
+    assert_eq!(resp(&mut client, "AUTH checker").await, "+OK");
+    assert_eq!(resp(&mut client, "RL.CHECK p k").await, "*5", "short commands have room");
+}
+
+/// Bodies take their bytes before they are read; large ones leave room for small ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_stop() {
+    let server = guarded("max_receive_bytes = \"4MiB\"").await;
+    let head =
+        |length: &str| format!("POST /v1/check HTTP/1.1\r\nhost: t\r\n{TOKEN}\r\n{length}\r\n\r\n");
+    let mut clients = Vec::new();
+    // Three quarters of 15/16 of 4 MiB are for these: 45 times 64 KiB.
+    for n in 0..45 {
+        let mut client = server.http().await;
+        let length =
+            if n % 2 == 0 { "content-length: 65536" } else { "transfer-encoding: chunked" };
+        client.write(head(length).as_bytes()).await;
+        clients.push(client);
+    }
+    let held = "waterclock_receive_bytes";
+    eventually("all are held", async || metric(&server, held) == 45 << 16).await;
+    let mut late = server.http().await;
+    let refused = late.try_send(head("content-length: 65536").as_bytes()).await.unwrap();
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(metric(&server, "waterclock_receive_refused_total{face=\"http\"}"), 1);
+    assert_eq!(check(&mut server.http().await).await, 200, "a small one has room");
+    drop(clients);
+    eventually("given back", async || metric(&server, held) == 0).await;
+}
