@@ -90,6 +90,9 @@ impl Default for Metrics {
         let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
         let evictions: Family<Labels<1>, Counter> =
             registered(to, "evictions", "Charges of keys that found no place of their own");
+        // A function, because each lock of the family must end before the next begins.
+        let of_reason =
+            |reason: &str| evictions.get_or_create(&[("reason", reason.to_owned())]).clone();
         let snapshot_failures =
             registered(to, "snapshot_failures", "Snapshots that could not be written");
         let connections: Family<Labels<1>, Gauge> =
@@ -98,7 +101,7 @@ impl Default for Metrics {
             registered(to, "shed", "Requests turned away by overload");
         let closed: Family<Labels<2>, Counter> =
             registered(to, "connections_closed", "Unauthenticated connections that had to go");
-        let of_reason = |face: Face, why: Reason| {
+        let of_closed = |face: Face, why: Reason| {
             let labels = [("face", face.name().to_owned()), ("reason", why.name().to_owned())];
             closed.get_or_create(&labels).clone()
         };
@@ -128,12 +131,12 @@ impl Default for Metrics {
             keys,
             reservations,
             limits,
-            overflowed: evictions.get_or_create(&[("reason", "full".to_owned())]).clone(),
-            forgotten: evictions.get_or_create(&[("reason", "half-used".to_owned())]).clone(),
+            overflowed: of_reason("full"),
+            forgotten: of_reason("half-used"),
             snapshot_failures,
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
-            closed: Face::ALL.map(|face| Reason::ALL.map(|why| of_reason(face, why))),
+            closed: Face::ALL.map(|face| Reason::ALL.map(|why| of_closed(face, why))),
             receive_bytes,
             receive_refused: Face::ALL.map(|face| receive_refused.get_or_create(&of(face)).clone()),
             auth_failures: Face::ALL.map(|face| auth_failures.get_or_create(&of(face)).clone()),
