@@ -20,8 +20,10 @@ use crate::slots::{slots, some};
 
 /// How units are given back that were reserved: as if the reservation was cancelled.
 const RELEASE: u8 = b'r';
-/// Bytes of an entry before the numbers of its limits: when it is over, its id, how, when it was charged.
-const HEAD: usize = NUMBER + size_of::<DueId>() + 1 + NUMBER;
+/// Where an entry says how, behind when it is over and its id; and then how many limits there are.
+const HOW: usize = NUMBER + size_of::<DueId>();
+/// Bytes of an entry before the numbers of its limits: those, and when it was charged.
+const HEAD: usize = HOW + 2 + NUMBER;
 /// Numbers of each limit.
 const NUMBERS: usize = 4;
 
@@ -57,8 +59,6 @@ impl Direct {
     ) -> Result<bool, StoreError> {
         let mut args = trace_args(at);
         args.push(id.to_vec());
-        let limits = |key: &KeyCharge| key.entry.policy.limits().len().to_string().into_bytes();
-        args.extend(keys.iter().map(limits));
         let both = |key: &KeyCharge| [key.record.clone(), key.record.due()];
         let (slot, keys) = (keys[0].record.slot, keys.iter().flat_map(both));
         let keys: Vec<RecordKey> = keys.collect();
@@ -83,22 +83,25 @@ pub(crate) fn is_noted(record: &[u8]) -> bool {
 }
 
 /// The list under another definition of the policy. A limit with the same name and algorithm goes on with what was
-/// reserved. What was to be undone stays charged.
+/// reserved. What was to be undone stays charged; it can still be confirmed.
 pub(crate) fn translated(list: &[u8], from: &Entry, to: &Entry) -> Option<Vec<u8>> {
     let size = HEAD + NUMBERS * NUMBER * from.policy.limits().len();
     let (entries, []) = (list.chunks_exact(size), list.chunks_exact(size).remainder()) else {
         return None;
     };
     let mut translated = Vec::with_capacity(list.len());
-    for entry in entries.filter(|entry| entry[NUMBER + size_of::<DueId>()] == RELEASE) {
+    for entry in entries {
         let (head, limits) = entry.split_at(HEAD);
-        let at = Timestamp::from_micros(number(&head[HEAD - NUMBER..]));
+        let (at, releases) =
+            (Timestamp::from_micros(number(&head[HOW + 2..])), head[HOW] == RELEASE);
         let units = |limit: &[u8]| match number(&limit[..NUMBER]) {
-            0 => None,
-            units => Some((units, None)),
+            units if units > 0 && releases => Some((units, None)),
+            _ => None,
         };
         let held = ReservedUnits::new(at, limits.chunks_exact(NUMBERS * NUMBER).map(units));
-        translated.extend_from_slice(head);
+        translated.extend_from_slice(&head[..=HOW]);
+        translated.push(u8::try_from(to.policy.limits().len()).unwrap_or(u8::MAX));
+        translated.extend_from_slice(&head[HOW + 2..]);
         translated.extend(to.shape.releasing(&held.migrated(&from.policy, &to.policy)));
     }
     Some(translated)

@@ -19,6 +19,7 @@ mod shape;
 mod slots;
 mod state;
 mod store;
+mod translate;
 
 pub use address::masked;
 pub use builder::RedisStoreBuilder;

@@ -1,11 +1,12 @@
 
 -- Takes entries off what is due of keys (`due.lua`): what was charged stands. KEYS: of each key the record, and what is due
--- of it. ARGV: the id of the entries, and of each key how many limits it has. Replies of each key whether it was there.
+-- of it. ARGV: the id of the entries. Replies of each key whether it was there.
 local call, sub, find = redis.call, string.sub, string.find
 local id, reply = ARGV[3], {now}
 for i = 1, #KEYS / 2 do
-  local record, due_key, size = KEYS[2 * i - 1], KEYS[2 * i], 23 + 28 * ARGV[3 + i]
+  local record, due_key = KEYS[2 * i - 1], KEYS[2 * i]
   local due, from = call('GET', due_key) or '', 0
+  local size = due == '' and 1 or 24 + 28 * string.byte(due, 17)
   repeat from = find(due, id, from + 1, true) until not from or (from - 8) % size == 0
   reply[i + 1] = from and 1 or 0
   if from then

@@ -1,10 +1,10 @@
 
 -- What is given back when its time is over, unless somebody settles or confirms it before: a list under a key
 -- beside the record. Its entries are equally long, the soonest first: when its time is over; an id; how it is given
--- back; when it was charged; and four numbers of each limit. The record names the first and the last of these times: a
+-- back; how many limits there are; when it was charged; and four numbers of each limit. The record names the first and the last of these times: a
 -- script that finds none of them over leaves the list alone. A list that no record names is none.
 local MOST_DUE, RELEASE = 256, 'r'
-local function entry_size(charge) return 23 + 28 * #charge.limits end
+local function entry_size(charge) return 24 + 28 * #charge.limits end
 local function set_due(charge, due)
   charge.due, charge.due_changed, charge.next_due, charge.last_due = due, true, nil, nil
   if due == '' then return end
@@ -15,8 +15,8 @@ end
 -- Gives back what an entry still holds: units where they were charged, as settling would; or a charge that nobody
 -- stands by, which is undone.
 local function give_back(charge, from)
-  local due, how, at = charge.due, nil, nil
-  how, at, from = unpack_at('>c1I7', due, from + 15)
+  local due, how, at, _ = charge.due, nil, nil, nil
+  how, _, at, from = unpack_at('>c1BI7', due, from + 15)
   for _, limit in ipairs(charge.limits) do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', due, from)
@@ -70,7 +70,8 @@ function hold_due(charge)
   end
   local due = charge.due
   if not holds or #due >= MOST_DUE * size then return false end
-  local entry = pack('>I7', holding.over) .. holding.id .. holding.how .. pack('>I7', now) .. table.concat(marks)
+  local entry = pack('>I7', holding.over) .. holding.id .. holding.how .. pack('>BI7', #marks, now)
+    .. table.concat(marks)
   local at = #due + 1
   while at > 1 and unpack_at('>I7', due, at - size) > holding.over do at = at - size end
   set_due(charge, sub(due, 1, at - 1) .. entry .. sub(due, at))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use waterclock::{Charge, FixedWindow, Limit, MinInterval, Policy, Source, Store, Verb};
+use waterclock::{Charge, FixedWindow, Limit, Migration, MinInterval, Policy, Source, Store, Verb};
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::RedisStore;
 
@@ -118,6 +118,30 @@ async fn a_slot_moves_under_load_without_errors() {
     });
     let total = admitted.into_iter().fold((1, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     assert_eq!(total, (1_000, 500));
+}
+
+/// Two policies that share a key write its record by turns, while checks of it wait for other slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_that_share_a_key_are_checked_across_slots() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(&cluster, vec![hourly("p", 1_000)]).await;
+    let window = Limit::from(FixedWindow::new(2_000, HOUR).unwrap());
+    let more = Limit::from(FixedWindow::new(3_000, 2 * HOUR).unwrap()).with_name("more");
+    let gold = Policy::new("gold", [window, more]).unwrap();
+    store.set_variant("p", gold, Migration::Units).await.unwrap();
+    let mut callers = JoinSet::new();
+    for caller in 0..8 {
+        let store = store.clone();
+        callers.spawn(async move {
+            for n in 0..30 {
+                let (policy, other) = (["p", "gold"][caller % 2], format!("{caller} {n}"));
+                let both = [charge(policy, "shared", 1), charge("p", &other, 1)];
+                assert!(admits(&store, &both).await);
+            }
+        });
+    }
+    callers.join_all().await;
+    assert_eq!(remaining(&store, "p", "shared").await, 1_000 - 8 * 30);
 }
 
 /// While a slot is moved, no key can be added beside one that is there: what a check holds is noted nowhere then.
