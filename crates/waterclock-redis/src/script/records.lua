@@ -4,22 +4,7 @@
 -- of the state of each limit, and then the logs; nothing, if it is fresh. Records with logs always have the instants. A
 -- policy of one plain gcra limit keeps one decimal number that ends in the tag; the instants stand behind it.
 local HEAD, INSTANTS = 4, 14
-local function is_packed(found)
-  local first = string.byte(found)
-  return first == 1 or first == 2
-end
-local function tag_of(found)
-  if is_packed(found) then return sub(found, 2, HEAD) end
-  return string.match(found, '^%d+(%d%d%d)$') or string.match(found, '^%d+(%d%d%d) ?%d*%+?%d*%+?%d*$')
-    or error(NOT_OURS)
-end
--- When the key is full; when that was written, where it is; and the instants.
-local function plain_numbers(found)
-  local full, written, next_due, last_due = string.match(found, '^(%d+)%d%d%d$'), nil, nil, nil
-  if full then return full end
-  full, written, next_due, last_due = string.match(found, '^(%d+)%d%d%d ?(%d*)%+?(%d*)%+?(%d*)$')
-  return full or error(NOT_OURS), written ~= '' and written, tonumber(next_due), tonumber(last_due)
-end
+local PLAIN = '^(%d+)%d%d%d ?(%d*)%+?(%d*)%+?(%d*)$'
 
 -- The next key, with what is asked of it. Or a question back: which charge, and
 -- its record, if another definition wrote that, which only the caller can translate, and what is due of it;
@@ -49,11 +34,13 @@ local function read_charge(i)
   charge.exists = found and true
   local translated, translation, translated_due, due
   if hints >= 2 then translated, translation, translated_due, due = text(), text(), text(), text() end
+  local first = found and string.byte(found)
+  local packed = first == 1 or first == 2
   local ours = found and (charge.plain and string.match(found, '^%d+(%d%d%d)') or sub(found, 2, HEAD)) == charge.tag
-    and (charge.plain or is_packed(found))
+    and (charge.plain or packed)
   if found and not ours then
     if fixed_part > 0 then found = call('GET', charge.key) end
-    tag_of(found)
+    if not packed and not string.match(found, PLAIN) then error(NOT_OURS) end
     local noted = charge.due_key and (call('GET', charge.due_key) or '')
     if translated ~= found or noted and translated_due ~= noted then return nil, {i, found, noted or nil} end
     charge.translated, charge.moves, charge.due = true, hints >= 4, noted and due
@@ -63,7 +50,12 @@ local function read_charge(i)
   charge.found = found
   local at, full, written = HEAD + 1, nil, nil
   if found and charge.plain then
-    full, written, charge.next_due, charge.last_due = plain_numbers(found)
+    full = string.match(found, '^(%d+)%d%d%d$')
+    if not full then
+      full, written, charge.next_due, charge.last_due = string.match(found, PLAIN)
+      if not full then error(NOT_OURS) end
+      charge.next_due, charge.last_due = tonumber(charge.next_due), tonumber(charge.last_due)
+    end
   elseif found and string.byte(found) == 2 then
     charge.next_due, charge.last_due, at = unpack_at('>I7I7', found, at)
     if charge.next_due == 0 then charge.next_due = nil end
