@@ -4,6 +4,9 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{env, fs};
 
+use prost_types::DescriptorProto;
+use prost_types::field_descriptor_proto::Type;
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
@@ -11,10 +14,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     // What reflection tells; the comments in it would only make it larger.
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("rls.bin"), compiler.encode_file_descriptor_set())?;
+    let mut files = compiler.file_descriptor_set();
+    files.file.iter_mut().flat_map(|file| &mut file.message_type).for_each(take_values_as_bytes);
     tonic_prost_build::configure()
         // Callers bring a channel of their own.
         .build_transport(false)
         .include_file("messages.rs")
-        .compile_fds(compiler.file_descriptor_set())?;
+        .compile_fds(files)?;
     Ok(())
+}
+
+/// Values of descriptors come from clients of the proxy, which need not send UTF-8. As a string, such a value would be
+/// an error, and proxies admit on errors. On the wire, both are the same.
+fn take_values_as_bytes(message: &mut DescriptorProto) {
+    if message.name() == "RateLimitDescriptor" {
+        let entries = message.nested_type.iter_mut().filter(|nested| nested.name() == "Entry");
+        let fields = entries.flat_map(|entry| &mut entry.field);
+        fields
+            .filter(|field| field.name() == "value")
+            .for_each(|value| value.set_type(Type::Bytes));
+    }
 }

@@ -8,10 +8,10 @@ use super::schema::{Key, Shape};
 use super::suggest::{all_of, did_you_mean};
 use super::table::{Field, Table};
 
-/// Entries that a descriptor may have.
-pub const MAX_ENTRIES: usize = 16;
+/// Entries that the descriptor of a rule may have.
+pub const MAX_ENTRIES: usize = 64;
 
-/// The longest key or value of an entry, in bytes.
+/// The longest key or value of an entry of a rule, in bytes.
 pub const MAX_TEXT: usize = 1_024;
 
 pub(crate) const KEYS: &[Key] = &[

@@ -1,15 +1,14 @@
 //! Which descriptors get which policy: the `[[rules]]` of the configuration.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use waterclock_config::{EntryConfig, Pattern, RuleConfig, Then};
 
-use crate::engine::{ActivePolicy, BadKey, Key, TIER};
+use crate::engine::{ActivePolicy, Key, TIER};
 
 /// One entry of a descriptor: its key and its value.
-pub type Entry<'a> = (&'a str, &'a str);
+pub type Entry<'a> = (&'a str, &'a [u8]);
 
 /// The rules of a configuration, by domain.
 #[derive(Default)]
@@ -93,13 +92,13 @@ impl Rule {
         policy: &ActivePolicy,
         domain: &str,
         descriptor: &[Entry<'_>],
-    ) -> Result<Key<'static>, BadKey> {
+    ) -> Key<'static> {
         if !policy.config().key.is_empty() {
             let field = |name: &str| {
                 let entry = descriptor.iter().find(|(key, _)| *key == name);
-                entry.map(|(_, value)| Cow::Borrowed(*value))
+                entry.map_or(&b""[..], |(_, value)| *value)
             };
-            return policy.key_of_fields(field);
+            return policy.key_of_descriptor(field);
         }
         let shares = |key: &str| {
             match &self.key {
@@ -123,7 +122,7 @@ struct Node {
 /// Where the value of an entry leads.
 #[derive(Default)]
 struct Branch {
-    exact: HashMap<Box<str>, Node>,
+    exact: HashMap<Box<[u8]>, Node>,
     /// The longest prefix first.
     prefixes: Vec<(Box<str>, Node)>,
     any: Option<Box<Node>>,
@@ -146,7 +145,7 @@ impl Node {
         let branch = self.next.get(*key)?;
         let exact = || branch.exact.get(*value).and_then(|node| node.find(rest));
         let by_prefix = || {
-            let fits = |(prefix, _): &&(Box<str>, Node)| value.starts_with(&**prefix);
+            let fits = |(prefix, _): &&(Box<str>, Node)| value.starts_with(prefix.as_bytes());
             branch.prefixes.iter().filter(fits).find_map(|(_, node)| node.find(rest))
         };
         let any = || branch.any.as_ref().and_then(|node| node.find(rest));
@@ -157,7 +156,7 @@ impl Node {
 impl Branch {
     fn node(&mut self, value: &Pattern) -> &mut Node {
         match value {
-            Pattern::Exact(text) => self.exact.entry(text.as_str().into()).or_default(),
+            Pattern::Exact(text) => self.exact.entry(text.as_bytes().into()).or_default(),
             Pattern::Any => self.any.get_or_insert_default(),
             Pattern::Prefix(prefix) => {
                 let known = self.prefixes.iter().position(|(other, _)| **other == **prefix);
@@ -201,8 +200,10 @@ mod tests {
         tree
     }
 
-    fn found<'t>(tree: &'t Node, descriptor: &[Entry<'_>]) -> Option<&'t str> {
-        tree.find(descriptor).and_then(|rule| rule.name())
+    fn found<'t>(tree: &'t Node, descriptor: &[(&str, &str)]) -> Option<&'t str> {
+        let entries = descriptor.iter().map(|(key, value)| (*key, value.as_bytes()));
+        let descriptor: Vec<Entry<'_>> = entries.collect();
+        tree.find(&descriptor).and_then(|rule| rule.name())
     }
 
     #[test]

@@ -150,6 +150,21 @@ impl ActivePolicy {
         Key::new(Cow::Owned(bytes), address)
     }
 
+    /// The key of a descriptor with these fields. One that should be an address and is none counts as it stands: a
+    /// proxy would admit what is answered with an error.
+    pub fn key_of_descriptor<'f>(&self, field: impl Fn(&str) -> &'f [u8]) -> Key<'static> {
+        let values = self.key_fields().iter().map(|name| (&**name, field(name)));
+        let values: Vec<(&str, &[u8])> = values.collect();
+        let address = address_of(&values, &[ADDRESS_FIELD]);
+        let normalised = values.iter().map(|value| normalised(*value, &[ADDRESS_FIELD]));
+        let mut normalised: Vec<Cow<'_, [u8]>> = normalised.collect();
+        let bytes = match &mut *normalised {
+            [one] => std::mem::take(one).into_owned(),
+            several => compose_key(several),
+        };
+        Key { bytes: Cow::Owned(hash_if_long(bytes)), listed_as: None, address }
+    }
+
     /// The key of a descriptor of a domain, from those of its entries that share a budget.
     ///
     /// Different domains, entry keys or values always make different keys, whatever bytes they contain. Lists and
@@ -157,28 +172,20 @@ impl ActivePolicy {
     pub fn key_of_entries<'e>(
         &self,
         domain: &'e str,
-        entries: impl Iterator<Item = (&'e str, &'e str)> + Clone,
-    ) -> Result<Key<'static>, BadKey> {
-        let normalised: Vec<(&str, Cow<'_, str>)> = entries
-            .clone()
-            .map(|(key, value)| match ADDRESS_ENTRIES.contains(&key) {
-                true => (key, address_key(value.into())),
-                false => (key, value.into()),
-            })
-            .collect();
-        let parts = normalised.iter().flat_map(|(key, value)| [*key, &**value]);
+        entries: impl Iterator<Item = (&'e str, &'e [u8])>,
+    ) -> Key<'static> {
+        let entries: Vec<(&str, &[u8])> = entries.collect();
+        let parts = entries.iter().flat_map(|(key, value)| {
+            [Cow::Borrowed(key.as_bytes()), normalised((*key, *value), &ADDRESS_ENTRIES)]
+        });
+        let domain = Cow::Borrowed(domain.as_bytes());
         let bytes = hash_if_long(compose_key(std::iter::once(domain).chain(parts)));
-        let address = entries
-            .clone()
-            .filter(|(key, _)| ADDRESS_ENTRIES.contains(key))
-            .find_map(|(_, value)| client_address(value));
-        let mut key = Key::new(Cow::Owned(bytes), address)?;
-        if self.scope().names_keys() {
-            let mut values = entries.map(|(_, value)| value);
-            let only = values.next().filter(|_| values.next().is_none());
-            key.listed_as = only.map(|value| value.as_bytes().to_vec());
-        }
-        Ok(key)
+        let listed_as = match *entries {
+            [(_, value)] if self.scope().names_keys() => Some(value.to_vec()),
+            _ => None,
+        };
+        let address = address_of(&entries, &ADDRESS_ENTRIES);
+        Key { bytes: Cow::Owned(bytes), listed_as, address }
     }
 }
 
@@ -192,11 +199,17 @@ fn hash_if_long(composed: Vec<u8>) -> Vec<u8> {
     hashed
 }
 
-/// The canonical spelling of an address, grouped; other texts stay as they are.
-fn address_key(text: Cow<'_, str>) -> Cow<'_, str> {
-    match client_address(&text) {
-        Some(address) => ClientIp::default().group(address).to_string().into(),
-        None => text,
+/// The first address among the values of these names.
+fn address_of(values: &[(&str, &[u8])], names: &[&str]) -> Option<IpAddr> {
+    let mut addresses = values.iter().filter(|(name, _)| names.contains(name));
+    addresses.find_map(|(_, value)| client_address(str::from_utf8(value).ok()?))
+}
+
+/// The canonical spelling of an address, grouped, if the value has one of these names; others stay as they are.
+fn normalised<'v>((name, value): (&str, &'v [u8]), addresses: &[&str]) -> Cow<'v, [u8]> {
+    match address_of(&[(name, value)], addresses) {
+        Some(address) => ClientIp::default().group(address).to_string().into_bytes().into(),
+        None => value.into(),
     }
 }
 

@@ -29,7 +29,8 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use serde::Serialize;
-use waterclock::{DynStore, MemoryStore, TscClock};
+use tracing::warn;
+use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
 use self::snapshot::SnapshotFile;
@@ -50,6 +51,8 @@ pub struct Engine {
     /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
+    undecided: Tally,
+    undecided_log: Limiter,
     metrics: Arc<Metrics>,
     refused: Refused,
 }
@@ -87,6 +90,8 @@ impl Engine {
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(|family| metrics.tally(family)),
+            undecided: metrics.tally(""),
+            undecided_log: Limiter::new(Limit::per_second(1)),
             metrics,
             refused: Refused::new(config.server.show_keys),
         };
@@ -124,6 +129,14 @@ impl Engine {
     /// The keys that were refused most in the last minutes.
     pub(crate) fn refused(&self) -> &Refused {
         &self.refused
+    }
+
+    /// Counts a request that no policy decided, for a reason that is logged once a second at most.
+    pub(crate) fn count_undecided(&self, face: Face, why: &str) {
+        self.undecided.count(face, Outcome::Error);
+        if self.undecided_log.check().is_allowed() {
+            warn!(protocol = face.name(), "a request was not decided: {why}");
+        }
     }
 
     /// Counts a decision about a key.

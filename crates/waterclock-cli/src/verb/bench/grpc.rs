@@ -78,7 +78,7 @@ impl GrpcCaller {
     fn question(&self, key: &str) -> RateLimitRequest {
         let entry = |(name, value): &(String, String)| Entry {
             key: name.clone(),
-            value: value.replace(KEY, key),
+            value: value.replace(KEY, key).into(),
         };
         let descriptor = RateLimitDescriptor {
             entries: self.descriptor.iter().map(entry).collect(),

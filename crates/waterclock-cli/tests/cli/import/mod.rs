@@ -53,9 +53,11 @@ impl Imported {
         std::fs::read_to_string(self.place.path("waterclock.toml")).unwrap()
     }
 
-    fn fate(&self, domain: &str, descriptor: &[Entry<'_>]) -> Fate {
+    fn fate(&self, domain: &str, descriptor: &[(&str, &str)]) -> Fate {
         let plan = self.engine.plan();
-        match plan.rules().find(domain, descriptor).map(|rule| &rule.effect) {
+        let entries = descriptor.iter().map(|(key, value)| (*key, value.as_bytes()));
+        let descriptor: Vec<Entry<'_>> = entries.collect();
+        match plan.rules().find(domain, &descriptor).map(|rule| &rule.effect) {
             None | Some(Effect::Admit) => Fate::Free,
             Some(Effect::Refuse) => Fate::Refused,
             Some(Effect::Limit(served)) => {

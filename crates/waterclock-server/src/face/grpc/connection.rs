@@ -1,27 +1,32 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
+use std::future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::BodyExt;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::time::timeout;
-use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tower::ServiceExt;
 
 use super::authorize;
-use super::proto::METHOD;
+use super::proto::{METHOD, RateLimitResponse};
+use super::request::MAX_MESSAGE;
+use super::response::refusal;
 use crate::buffers::Hold;
 use crate::observe::Face;
 use crate::pace::{Pace, UnderWay};
@@ -84,8 +89,8 @@ where
     }
 }
 
-/// A rate limit request must have a token before its message is read, and arrive within some time; watches and
-/// reflection may last.
+/// A rate limit request must have a token before its message is read, and arrive within some time; one that is too long
+/// is refused. Watches and reflection may last.
 async fn answer(
     server: &Arc<Server>,
     routes: Routes,
@@ -102,7 +107,27 @@ async fn answer(
     let request = request.map(|body| HeldBody { body, hold, server: Arc::clone(server) });
     let late = |_| Ok(Status::deadline_exceeded("the request took too long to arrive").into_http());
     let within = server.patience().head * 2;
-    timeout(within, routes.oneshot(request)).await.unwrap_or_else(late)
+    let answer = timeout(within, routes.oneshot(request)).await.unwrap_or_else(late)?;
+    let status = Status::from_header_map(answer.headers());
+    if status.is_some_and(|status| status.code() == Code::OutOfRange) {
+        let why = format!("it is longer than {MAX_MESSAGE} bytes; refused");
+        server.engine.count_undecided(Face::Grpc, &why);
+        return Ok(unary(&refusal()));
+    }
+    Ok(answer)
+}
+
+/// An answer with one message, as the protocol frames it.
+fn unary(message: &RateLimitResponse) -> Response<Body> {
+    let mut framed = vec![0];
+    framed.extend(u32::try_from(message.encoded_len()).unwrap_or(0).to_be_bytes());
+    framed.extend(message.encode_to_vec());
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let body = Full::new(Bytes::from(framed)).with_trailers(future::ready(Some(Ok(trailers))));
+    let mut answer = Response::new(Body::new(body));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    answer
 }
 
 /// The body of a request, whose bytes come out of the budget of receive buffers before the message is put together.

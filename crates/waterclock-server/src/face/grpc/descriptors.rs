@@ -1,6 +1,5 @@
 //! One request decided as a whole: from descriptors to checks, and the calls of the engine that takes.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -8,7 +7,7 @@ use tonic::Status;
 use waterclock::{Source, StoreError, Verb};
 
 use super::request::{Descriptor, Hits, LimitOverride};
-use crate::engine::{ActivePolicy, BadKey, Caller, Check, Plan, Rate, Reply, TIER};
+use crate::engine::{ActivePolicy, Caller, Check, Plan, Rate, Reply, TIER};
 use crate::observe::Face;
 use crate::rules::{Effect, Rule};
 use crate::server::Server;
@@ -74,11 +73,7 @@ pub(super) async fn decide<'p>(
                 Hits::Refund(_) => 2,
             }];
             places.push(at);
-            checks.push(
-                to_check(domain, rule, policy, descriptor).map_err(|bad| {
-                    Status::invalid_argument(format!("`descriptors[{at}]`: {bad}"))
-                })?,
-            );
+            checks.push(to_check(domain, rule, policy, descriptor));
         }
     }
     let mut refused = matched.iter().any(|matched| matches!(matched, Matched::Refused(_)));
@@ -130,20 +125,20 @@ fn to_check<'a>(
     rule: &Rule,
     policy: &'a ActivePolicy,
     descriptor: &Descriptor<'a>,
-) -> Result<Check<'a>, BadKey> {
+) -> Check<'a> {
     let units = match descriptor.hits {
         // A peek asks whether one unit is left.
         Hits::Peek => 1,
         Hits::Charge(units) | Hits::Refund(units) => units,
     };
     let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
-    Ok(Check {
+    Check {
         policy,
-        key: rule.key(policy, domain, &descriptor.entries)?,
+        key: rule.key(policy, domain, &descriptor.entries),
         cost: policy.scope().policy().requests(units),
-        tier: tier.map(|(_, tier)| Cow::Borrowed(*tier)),
+        tier: tier.map(|(_, tier)| String::from_utf8_lossy(tier)),
         rate: descriptor.rate(),
-    })
+    }
 }
 
 /// A store that fails is unavailable, whatever the failure; it never refuses.

@@ -31,8 +31,8 @@ use tonic_reflection::server::Builder;
 use self::descriptors::decide;
 use self::health::Phases;
 use self::proto::{RateLimitRequest, RateLimitResponse, RateLimitService, RateLimitServiceServer};
-use self::request::MAX_MESSAGE;
-use self::response::response;
+use self::request::{MAX_DESCRIPTORS, MAX_MESSAGE};
+use self::response::{refusal, response};
 use crate::access::{Attempt, Role, bearer};
 use crate::observe::Face;
 use crate::places::Guest;
@@ -75,7 +75,15 @@ impl RateLimitService for Service {
             Status::resource_exhausted("the server is overloaded; nothing was decided")
         })?;
         let request = request.into_inner();
-        let descriptors = request::read(&request)?;
+        let found = request.descriptors.len();
+        if found > MAX_DESCRIPTORS {
+            let why = format!("it has {found} descriptors, more than {MAX_DESCRIPTORS}; refused");
+            self.server.engine.count_undecided(Face::Grpc, &why);
+            return Ok(Response::new(refusal()));
+        }
+        let descriptors = request::read(&request).inspect_err(|status| {
+            self.server.engine.count_undecided(Face::Grpc, status.message());
+        })?;
         // One plan for the whole request, so that a reload does not change it half way.
         let plan = Arc::clone(&self.server.engine.plan());
         let outcomes = decide(&self.server, &plan, &request.domain, &descriptors).await?;

@@ -1,4 +1,4 @@
-//! A request of Envoy, read within bounds.
+//! A request of Envoy. Values of entries come from clients, and are taken as they are.
 
 use std::time::Duration;
 
@@ -8,13 +8,12 @@ use waterclock::MAX_UNITS;
 use super::proto::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
 use crate::engine::Rate;
 use crate::rules::Entry;
-use waterclock_config::{MAX_ENTRIES, MAX_TEXT};
 
-/// Descriptors of one request.
-const MAX_DESCRIPTORS: usize = 32;
+/// Descriptors of one request; one with more is refused.
+pub(super) const MAX_DESCRIPTORS: usize = 1_024;
 
 /// The longest request, in bytes.
-pub(super) const MAX_MESSAGE: usize = 64 * 1_024;
+pub(super) const MAX_MESSAGE: usize = 1_024 * 1_024;
 
 /// As the reference service has it, a month is 30 days and a year 365.
 const DAY: u64 = 86_400;
@@ -58,16 +57,9 @@ pub(super) fn read(request: &RateLimitRequest) -> Result<Vec<Descriptor<'_>>, St
     if request.domain.is_empty() {
         return Err(Status::invalid_argument("`domain` must not be empty"));
     }
-    at_most(MAX_TEXT, request.domain.len(), || "`domain`".to_owned())?;
     let descriptors = &request.descriptors;
     if descriptors.is_empty() {
         return Err(Status::invalid_argument("`descriptors` must hold at least one"));
-    }
-    if descriptors.len() > MAX_DESCRIPTORS {
-        return Err(Status::invalid_argument(format!(
-            "`descriptors` must hold at most {MAX_DESCRIPTORS}; found {}",
-            descriptors.len()
-        )));
     }
     let hits = u64::from(request.hits_addend.max(1));
     descriptors
@@ -82,22 +74,10 @@ fn read_descriptor(
     descriptor: &RateLimitDescriptor,
     hits: u64,
 ) -> Result<Descriptor<'_>, Status> {
-    let entries = &descriptor.entries;
-    if entries.len() > MAX_ENTRIES {
-        return Err(Status::invalid_argument(format!(
-            "`descriptors[{at}].entries` must hold at most {MAX_ENTRIES}; found {}",
-            entries.len()
-        )));
-    }
-    for (place, entry) in entries.iter().enumerate() {
-        let field = |name| move || format!("`descriptors[{at}].entries[{place}].{name}`");
-        at_most(MAX_TEXT, entry.key.len(), field("key"))?;
-        at_most(MAX_TEXT, entry.value.len(), field("value"))?;
-    }
     // No limit admits more than that.
     let units = descriptor.hits_addend.unwrap_or(hits).min(MAX_UNITS);
     Ok(Descriptor {
-        entries: entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect(),
+        entries: descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect(),
         hits: match units {
             _ if descriptor.is_negative_hits => Hits::Refund(units),
             0 => Hits::Peek,
@@ -120,16 +100,6 @@ fn limit_override(
         0 => LimitOverride::Zero,
         requests => LimitOverride::Rate(Rate { limit: requests.into(), per }),
     }))
-}
-
-fn at_most(most: usize, length: usize, field: impl FnOnce() -> String) -> Result<(), Status> {
-    if length <= most {
-        return Ok(());
-    }
-    let field = field();
-    Err(Status::invalid_argument(format!(
-        "{field} must be at most {most} bytes long; found {length}"
-    )))
 }
 
 /// The period of an override; `None` if the unit is unknown.

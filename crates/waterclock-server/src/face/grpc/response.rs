@@ -25,6 +25,11 @@ pub(super) fn response(outcomes: &[Outcome<'_>]) -> RateLimitResponse {
     }
 }
 
+/// The answer to a request that is too large to be decided: refused, because proxies admit on errors.
+pub(super) fn refusal() -> RateLimitResponse {
+    RateLimitResponse { overall_code: Code::OverLimit.into(), ..RateLimitResponse::default() }
+}
+
 /// The status of one descriptor.
 fn status(outcome: &Outcome<'_>) -> DescriptorStatus {
     match outcome {

@@ -91,13 +91,13 @@ pub(crate) fn per_user(limit: &str) -> String {
     )
 }
 
-pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(crate) fn descriptor<V: AsRef<[u8]>>(entries: &[(&str, V)]) -> RateLimitDescriptor {
     let entry =
-        |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+        |(key, value): &(&str, V)| Entry { key: (*key).to_owned(), value: value.as_ref().to_vec() };
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
 }
 
-pub(crate) fn user(name: &str) -> RateLimitDescriptor {
+pub(crate) fn user(name: impl AsRef<[u8]>) -> RateLimitDescriptor {
     descriptor(&[("user", name)])
 }
 

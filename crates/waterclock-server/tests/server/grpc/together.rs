@@ -34,7 +34,7 @@ async fn statuses_have_the_order_and_the_number_of_the_descriptors() {
     let descriptors = vec![
         descriptor(&[("unknown", "x")]),
         user("alice"),
-        descriptor(&[]),
+        descriptor::<&str>(&[]),
         descriptor(&[("address", "10.0.0.1")]),
         descriptor(&[("user", "alice"), ("address", "10.0.0.1")]),
     ];
