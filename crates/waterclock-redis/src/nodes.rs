@@ -3,9 +3,10 @@
 //! Redis keeps three numbers, however many nodes there are: an epoch of its clock, how many were counted in it, and how
 //! many in the one before.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::Value;
 use tokio::time::{Instant, sleep};
 use waterclock::{Failure, StoreError};
@@ -19,6 +20,9 @@ use crate::script::NODES;
 const EPOCH_SECONDS: u64 = 10;
 /// At least twice in an epoch, so that one call may be lost.
 const EVERY: Duration = Duration::from_secs(4);
+/// For how long every reply must say that there are fewer before they are. A server that lost its state counts all again
+/// in the next epoch: until then, and until each has called twice in it, it says too few.
+const FEWER_AFTER: Duration = Duration::from_secs(2 * EPOCH_SECONDS);
 /// After the user turned out not to be permitted to.
 const NOT_PERMITTED: Duration = Duration::from_secs(600);
 
@@ -28,9 +32,28 @@ pub(crate) struct Nodes {
     /// Whether this node announces itself.
     announces: bool,
     is_running: AtomicBool,
-    /// How many are alive, this one included; 0 if that is not known.
-    alive: AtomicU64,
+    alive: Mutex<Alive>,
     counted: tokio::sync::Mutex<Counted>,
+}
+
+/// How many nodes are alive.
+#[derive(Debug, Default)]
+struct Alive {
+    /// This one included; none if that is not known.
+    nodes: Option<u64>,
+    /// Since when every reply has said that there are fewer.
+    fewer_since: Option<Instant>,
+}
+
+impl Alive {
+    fn note(&mut self, nodes: u64, now: Instant) {
+        if self.nodes.is_some_and(|known| nodes < known)
+            && now - *self.fewer_since.get_or_insert(now) < FEWER_AFTER
+        {
+            return;
+        }
+        *self = Self { nodes: Some(nodes), fewer_since: None };
+    }
 }
 
 /// In which epoch this node was counted.
@@ -49,13 +72,13 @@ impl Nodes {
         Self {
             announces,
             is_running: AtomicBool::new(false),
-            alive: AtomicU64::new(0),
+            alive: Mutex::default(),
             counted: tokio::sync::Mutex::new(Counted::Never),
         }
     }
 
     pub(crate) fn alive(&self) -> Option<u64> {
-        Some(self.alive.load(Ordering::Relaxed)).filter(|alive| *alive > 0)
+        self.alive.lock().nodes
     }
 }
 
@@ -110,7 +133,8 @@ impl Direct {
         match reply.as_deref() {
             Ok([Value::Int(epoch), Value::Int(alive)]) => {
                 *counted = Counted::In(u64::try_from(*epoch).unwrap_or(0));
-                self.nodes.alive.store(u64::try_from(*alive).unwrap_or(0), Ordering::Relaxed);
+                let alive = u64::try_from(*alive).unwrap_or(1);
+                self.nodes.alive.lock().note(alive, Instant::now());
                 Ok(())
             }
             Ok(_) => Err(bad_reply()),
@@ -126,4 +150,29 @@ impl Direct {
 
 fn is_forbidden(error: &StoreError) -> bool {
     error.failure() == Some(Failure::Auth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_count_only_after_two_epochs_of_replies() {
+        let (start, mut alive) = (Instant::now(), Alive::default());
+        let mut note = |second, nodes| {
+            alive.note(nodes, start + Duration::from_secs(second));
+            alive.nodes.unwrap()
+        };
+        assert_eq!(note(0, 3), 3);
+        assert_eq!(note(4, 4), 4, "more at once");
+        // However long there was no reply before the first that says so.
+        assert_eq!(note(100, 1), 4);
+        assert_eq!(note(119, 2), 4);
+        assert_eq!(note(120, 2), 2);
+        assert_eq!(note(124, 1), 2);
+        assert_eq!(note(140, 2), 2, "not every reply");
+        assert_eq!(note(144, 1), 2);
+        assert_eq!(note(163, 1), 2);
+        assert_eq!(note(164, 1), 1);
+    }
 }

@@ -9,8 +9,8 @@ use waterclock_redis::{RedisStore, RedisStoreBuilder};
 
 use crate::scene::{PATIENT, asking, check, millis, one, still_bucket, store};
 
-/// Longer than two epochs, on a busy machine.
-const LONG: Duration = Duration::from_secs(60);
+/// Longer than five epochs, on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
 const SCRIPT: &str = include_str!("../../src/script/nodes.lua");
 /// An epoch that hardly ends during a test.
 const DAY: i64 = 86_400;
@@ -76,6 +76,30 @@ async fn the_last_number_stays() {
     assert_eq!(nodes[1].nodes_alive(), Some(2));
     proxy.pass();
     until_alive(&nodes, 2).await;
+}
+
+/// A server that loses its state counts all nodes again, and meanwhile none believes that it is the only one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_that_is_lost() {
+    let server = RedisServer::start();
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        nodes.push(node(asking(&server.url()).deadline(PATIENT)).await);
+    }
+    until_alive(&nodes, 3).await;
+    let epoch = || server.command(&["TIME"]).as_array()[0].as_int() / 10;
+    server.command(&["FLUSHALL"]).unwrap();
+    let (next, start) = (epoch() + 1, Instant::now());
+    loop {
+        let alive: Vec<_> = nodes.iter().map(RedisStore::nodes_alive).collect();
+        assert_eq!(alive, [Some(3); 3], "after {:?}", start.elapsed());
+        let record = server.command(&["GETRANGE", "wc:nodes", "0", "-1"]).as_text();
+        if record.starts_with(&format!("{next} 3 ")) {
+            return;
+        }
+        assert!(start.elapsed() < LONG, "{record}");
+        sleep(millis(100)).await;
+    }
 }
 
 /// A node whose reply was lost does not know whether it was counted, and is not counted twice.
@@ -148,6 +172,19 @@ fn a_node_is_counted_once_in_an_epoch() {
     assert_eq!(alive("?", ""), 2, "perhaps again");
     assert_eq!(alive(&now, "leave"), 1);
     assert_eq!(alive(&before, "leave"), 1, "it was not counted yet");
+}
+
+#[test]
+fn a_lost_record_is_begun_again() {
+    let server = RedisServer::start();
+    let (epoch, _) = run(&server, "", "");
+    let now = epoch.to_string();
+    for (last, counted) in [(&*now, "1"), ("?", "0"), ("", "1")] {
+        server.command(&["DEL", "nodes"]).unwrap();
+        assert_eq!(run(&server, last, "").1, 1, "never none");
+        let record = server.command(&["GET", "nodes"]).as_text();
+        assert_eq!(record, format!("{epoch} {counted} 0"), "{last:?}");
+    }
 }
 
 #[test]
