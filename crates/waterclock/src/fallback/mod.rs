@@ -56,7 +56,8 @@ const SILENCE: Duration = Duration::from_millis(100);
 ///   strictest one does (`deny`, then `local`, then `allow`). With [`Serving::local_for`], `local` becomes `deny` when
 ///   an outage has lasted that long: then k of N nodes that are cut off admit, beyond the limit, at most what their
 ///   shares admit in that time (of a bucket, k/N · (capacity + rate · `local_for`)), however long the outage lasts.
-///   An outage is over when the store has answered for a minute without a failure.
+///   An outage is over when the store has answered for a minute without a failure; the answers at both ends count, not
+///   the silence of nobody calling. One clock counts for all policies and servers of this node.
 /// - A node's share is `1/nodes`. If the store counted [more nodes](Store::nodes_alive) when it last answered, it is
 ///   one divided by their number.
 /// - Units that were admitted locally are charged to the store when it is back ([`reconcile`](Self::reconcile)),
@@ -70,6 +71,9 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// | report | counted by this node only | a fresh key; counted nowhere | error |
 /// | refund, reset | error | error | error |
 /// | reserve, commit, cancel | error | error | error |
+///
+/// An outage is a failure that counts for the breaker, or an open breaker. Other failures fall back for as long as they
+/// last, and are denied after [`Serving::local_for`] only during an outage.
 ///
 /// | [`Failure`] | the call may have charged | counts for the breaker | falls back |
 /// |---|---|---|---|
@@ -185,6 +189,16 @@ impl<S> Shared<S> {
     }
 }
 
+/// Whether this node is without the store, and not only this call.
+fn is_outage(error: &StoreError, verb: Verb) -> bool {
+    match error.failure() {
+        // A token that allows checks may not allow resets.
+        Some(Failure::Auth) => verb != Verb::Reset,
+        Some(Failure::Open) => true,
+        kind => kind.is_some_and(Failure::trips_breaker),
+    }
+}
+
 impl<S: Store> Shared<S> {
     /// Answers in the store's place if the policies allow it.
     async fn fall_back(
@@ -196,14 +210,19 @@ impl<S: Store> Shared<S> {
         if !matches!(error, StoreError::Failed { .. }) {
             return Err(error);
         }
-        let began = self.outage.failed(self.clock.now());
+        let began = if is_outage(&error, verb) {
+            Some(self.outage.failed(self.clock.now()))
+        } else {
+            self.outage.began()
+        };
         // A refund or reset made only here would leave the store charged.
         if matches!(verb, Verb::Refund | Verb::Reset) {
             return Err(error);
         }
         let known = self.known(charges)?;
         let any = |choice| known.iter().any(|known| known.serving.on_store_error == choice);
-        let local_until = known.iter().filter_map(|known| known.local_until(began)).min();
+        let ends = |began| known.iter().filter_map(|known| known.local_until(began)).min();
+        let local_until = began.and_then(ends);
         let is_too_late = || local_until.is_some_and(|until| self.clock.now() >= until);
         if any(OnStoreError::Deny) || is_too_late() {
             return Err(error);
@@ -248,8 +267,12 @@ impl<S: Store + 'static> Fallback<S> {
 
     /// Notes that the store answers. While another of its servers does not, it may have answered for that one only.
     fn note_answer(&self) {
-        if self.shared.outage.is_failing() && !self.is_degraded() {
-            self.shared.outage.answered(self.shared.clock.now());
+        let Shared { outage, clock, .. } = &*self.shared;
+        if outage.lasts() {
+            let now = clock.now();
+            if outage.awaits_answer(now) && !self.is_degraded() {
+                outage.answered(now);
+            }
         }
     }
 

@@ -159,7 +159,8 @@ async fn more_nodes_than_was_said_share_a_limit() {
 
 /// Ten units a day, and a local share for so long.
 async fn scene_for(local_for: Duration) -> (Flaky, Fallback<Flaky>) {
-    let (flaky, store) = scene(OnStoreError::Local).await;
+    let flaky = Flaky::default();
+    let store = Fallback::builder(flaky.clone()).without_breaker().build().unwrap();
     let serving = Serving::default().with_local_for(Some(local_for));
     let policy = Policy::new("p", [Limit::per_day(10)]).unwrap();
     store.set_policy_as(policy, serving).await.unwrap();
@@ -169,7 +170,7 @@ async fn scene_for(local_for: Duration) -> (Flaky, Fallback<Flaky>) {
 #[tokio::test]
 async fn the_local_share_ends_with_its_time() {
     let (flaky, store) = scene_for(Duration::from_millis(300)).await;
-    flaky.fail(failed(Failure::OutOfMemory));
+    flaky.fail(failed(Failure::Timeout));
     let start = store.shared.clock.now();
     let mut admitted = 0;
     let refused = loop {
@@ -179,7 +180,7 @@ async fn the_local_share_ends_with_its_time() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    assert_eq!(refused.failure(), Some(Failure::OutOfMemory));
+    assert_eq!(refused.failure(), Some(Failure::Timeout));
     assert!(store.shared.clock.now().since(start) >= Duration::from_millis(300));
     assert!((1..=10).contains(&admitted), "{admitted}");
     // A store that answers now and then grants no second share: neither after a success, nor by a reload.
@@ -188,17 +189,39 @@ async fn the_local_share_ends_with_its_time() {
     let policy = Policy::new("p", [Limit::per_day(10)]).unwrap();
     let serving = Serving::default().with_local_for(Some(Duration::from_millis(300)));
     store.set_policy_as(policy, serving).await.unwrap();
-    flaky.fail(failed(Failure::OutOfMemory));
-    for verb in [Verb::Check, Verb::Peek, Verb::Debit] {
-        assert!(apply(&store, verb, 1).await.is_err(), "{verb:?}");
+    for kind in [Failure::Timeout, Failure::Foreign] {
+        flaky.fail(failed(kind));
+        for verb in [Verb::Check, Verb::Peek, Verb::Debit] {
+            assert!(apply(&store, verb, 1).await.is_err(), "{kind:?}, {verb:?}");
+        }
     }
+}
+
+/// A key that is not ours, or a store that is full, does not use up the time for which a node may be without the store.
+#[tokio::test]
+async fn only_a_store_that_does_not_answer_is_an_outage() {
+    let begins = async |verb, kind| {
+        let (flaky, store) = scene_for(Duration::from_secs(3_600)).await;
+        flaky.fail(failed(kind));
+        _ = apply(&store, verb, 1).await;
+        store.shared.outage.lasts()
+    };
+    for kind in Failure::ALL {
+        let expected = kind.trips_breaker() || kind == Failure::Open;
+        assert_eq!(begins(Verb::Check, kind).await, expected, "{kind:?}");
+    }
+    assert!(begins(Verb::Reset, Failure::Timeout).await);
+    assert!(!begins(Verb::Reset, Failure::Auth).await);
+    let (flaky, store) = scene_for(Duration::ZERO).await;
+    flaky.fail(failed(Failure::Foreign));
+    assert_eq!(apply(&store, Verb::Check, 1).await.unwrap().source, Source::Local);
 }
 
 #[tokio::test]
 async fn the_shortest_share_of_a_check_decides() {
     let (flaky, store) = scene_for(Duration::ZERO).await;
     store.set_policy(Policy::new("longer", [Limit::per_day(10)]).unwrap()).await.unwrap();
-    flaky.fail(failed(Failure::OutOfMemory));
+    flaky.fail(failed(Failure::Timeout));
     let both = [Charge::new("longer", b"k", 1), Charge::new("p", b"k", 1)];
     assert!(store.apply(Verb::Check, &both).await.is_err());
     let answers = store.apply(Verb::Check, &both[..1]).await.unwrap();
