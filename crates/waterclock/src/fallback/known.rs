@@ -7,7 +7,7 @@ use waterclock_core::{Policy, Share, Timestamp};
 use super::Shared;
 use super::local::LocalShare;
 use super::serving::{OnStoreError, Serving};
-use crate::store::{Charge, StoreError, now_or_never};
+use crate::store::{Charge, Store, StoreError, now_or_never};
 
 /// A policy that was set.
 #[derive(Clone)]
@@ -29,17 +29,25 @@ impl Known {
     }
 }
 
-impl<S> Shared<S> {
-    pub(super) fn know(&self, policy: &Policy, serving: Serving, of: Option<Box<str>>) {
-        let policy = Arc::new(policy.clone());
-        let name = policy.name().into();
-        let known = Known { policy, nodes: self.nodes, serving, of };
-        self.policies.write().insert(name, known);
+impl<S: Store> Shared<S> {
+    /// How many nodes share the store.
+    pub(super) fn nodes(&self) -> u64 {
+        self.nodes.max(self.store.nodes_alive().unwrap_or(0))
     }
 
-    /// This node's part of a policy, as far as the number of nodes is known beforehand.
-    pub(super) fn share_of(&self, policy: &Policy) -> Result<Share, StoreError> {
-        LocalShare::of(policy, self.nodes)
+    /// This node's part of a policy, and by how many nodes it is divided: as many as share the store. If it cannot be
+    /// divided by so many, it is by those that are known beforehand.
+    pub(super) fn share_of(&self, policy: &Policy) -> Result<(Share, u64), StoreError> {
+        let (share, nodes) = (LocalShare::of(policy, self.nodes)?, self.nodes());
+        Ok((LocalShare::of(policy, nodes).unwrap_or(share), nodes))
+    }
+}
+
+impl<S> Shared<S> {
+    pub(super) fn know(&self, policy: &Policy, nodes: u64, serving: Serving, of: Option<Box<str>>) {
+        let policy = Arc::new(policy.clone());
+        let name = policy.name().into();
+        self.policies.write().insert(name, Known { policy, nodes, serving, of });
     }
 
     /// Divides a policy by so many nodes, unless it is.

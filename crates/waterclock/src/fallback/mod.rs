@@ -122,19 +122,6 @@ impl<S> Fallback<S> {
         &self.shared.store
     }
 
-    /// Prepares for a policy that the store already has. One that was set before is served as it was.
-    pub async fn adopt_policy(&self, policy: &Policy) -> Result<(), StoreError> {
-        let share = self.shared.share_of(policy)?;
-        self.shared.local.set_policy(share).await?;
-        let known = self.shared.policies.read().get(policy.name()).cloned();
-        let (serving, of) = match known {
-            Some(known) => (known.serving, known.of),
-            None => (self.shared.serving, None),
-        };
-        self.shared.know(policy, serving, of);
-        Ok(())
-    }
-
     /// Drops a policy that the store no longer has, and what was admitted under it.
     pub async fn drop_policy(&self, name: &str) {
         // It may never have been adopted.
@@ -228,7 +215,7 @@ impl<S: Store> Shared<S> {
             return Err(error);
         }
         if any(OnStoreError::Local) {
-            let nodes = self.nodes.max(self.store.nodes_alive().unwrap_or(0));
+            let nodes = self.nodes();
             let divided_otherwise = known.iter().filter(|known| known.nodes != nodes);
             divided_otherwise.for_each(|known| self.divide(known.policy.name(), nodes));
             let answers = self.local.apply(verb, charges).await?;
@@ -250,6 +237,19 @@ impl<S: Store> Shared<S> {
 }
 
 impl<S: Store + 'static> Fallback<S> {
+    /// Prepares for a policy that the store already has. One that was set before is served as it was.
+    pub async fn adopt_policy(&self, policy: &Policy) -> Result<(), StoreError> {
+        let (share, nodes) = self.shared.share_of(policy)?;
+        self.shared.local.set_policy(share).await?;
+        let known = self.shared.policies.read().get(policy.name()).cloned();
+        let (serving, of) = match known {
+            Some(known) => (known.serving, known.of),
+            None => (self.shared.serving, None),
+        };
+        self.shared.know(policy, nodes, serving, of);
+        Ok(())
+    }
+
     /// Calls the store if the breaker permits it, and notes how that went.
     async fn call<'s, T, F>(
         &'s self,
@@ -309,11 +309,11 @@ impl<S: Store + 'static> Store for Fallback<S> {
     }
 
     async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
-        let share = self.shared.share_of(&policy)?;
+        let (share, nodes) = self.shared.share_of(&policy)?;
         self.shared.store.set_policy_as(policy.clone(), serving).await?;
         self.shared.local.set_policy(share).await?;
         let of = self.shared.policies.read().get(policy.name()).and_then(|known| known.of.clone());
-        self.shared.know(&policy, serving, of);
+        self.shared.know(&policy, nodes, serving, of);
         Ok(())
     }
 
@@ -323,7 +323,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
         policy: Policy,
         migration: Migration,
     ) -> Result<(), StoreError> {
-        let share = self.shared.share_of(&policy)?;
+        let (share, nodes) = self.shared.share_of(&policy)?;
         self.shared.store.set_variant(of, policy.clone(), migration).await?;
         self.shared.local.set_variant(of, share, migration).await?;
         let base = self.shared.policies.read().get(of).cloned();
@@ -331,7 +331,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
             Some(base) => (base.of.unwrap_or_else(|| of.into()), base.serving),
             None => (of.into(), self.shared.serving),
         };
-        self.shared.know(&policy, serving, Some(base_name));
+        self.shared.know(&policy, nodes, serving, Some(base_name));
         Ok(())
     }
 

@@ -152,8 +152,16 @@ async fn more_nodes_than_was_said_share_a_limit() {
     assert!(store.check_n("p", "k", 15).await.unwrap().is_allowed());
     flaky.alive.store(3, Ordering::Relaxed);
     assert_eq!(store.peek("p", "k").await.unwrap().remaining(), Some(5));
-    // A policy that is set again is divided again.
+    // A policy that is set again is divided by as many from the start.
+    let here = async |name: &str| {
+        let answers = store.shared.local.apply(Verb::Peek, &[Charge::new(name, b"k", 1)]).await;
+        answers.unwrap()[0].decision.limit().unwrap()
+    };
     store.set_policy(policy("p")).await.unwrap();
+    store.set_variant("p", policy("v"), Migration::Units).await.unwrap();
+    assert_eq!((here("p").await, here("v").await), (20, 20));
+    store.adopt_policy(&policy("p")).await.unwrap();
+    assert_eq!(here("p").await, 20);
     assert_eq!(share("p", "k").await, 20);
 }
 
