@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use waterclock_conformance::real::RedisServer;
 
-use crate::oracle::{Bound, answered_in_time, latencies, over_admission, recovery};
+use crate::oracle::{answered_in_time, latencies, over_admission, recovery};
 use crate::scene::{DEADLINE, SECOND, Traffic, asking, bucket, millis, store, until_degraded};
 
 async fn stopped_for(time: Duration) {
@@ -22,7 +22,7 @@ async fn stopped_for(time: Duration) {
     let healed = traffic.log.now();
     sleep(SECOND).await;
     let calls = traffic.stop().await;
-    over_admission(&calls, &Bound { extra: 2 * bound.capacity, ..bound }).unwrap();
+    over_admission(&calls, &bound.of_outage(&calls, healed)).unwrap();
     answered_in_time(&calls, DEADLINE).unwrap();
     let back = recovery(&calls, healed).unwrap();
     assert!(opened <= 2 * SECOND, "{opened:?}");

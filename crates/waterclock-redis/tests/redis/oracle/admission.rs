@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use waterclock::Source;
+
 use super::Call;
 
 /// The clock of Redis counts whole microseconds: two instants may be so much closer than it tells.
@@ -18,6 +20,20 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// The bound of an outage that all nodes see: twice the capacity, and what refills while calls are still decided
+    /// here after the server has begun to decide again.
+    pub(crate) fn of_outage(self, calls: &[Call], healed: Duration) -> Self {
+        let local = |call: &&Call| call.source() == Some(Source::Local);
+        let last_local = calls.iter().filter(local).map(|call| call.returned).max();
+        let by_server =
+            |call: &&Call| call.source() == Some(Source::Authoritative) && call.invoked >= healed;
+        let first_by_server = calls.iter().filter(by_server).map(|call| call.invoked).min();
+        let both = last_local.unwrap_or(healed).saturating_sub(first_by_server.unwrap_or(healed));
+        let refilled = (u128::from(self.limit) * both.as_nanos()).div_ceil(self.per.as_nanos());
+        let extra = 2 * self.capacity + u64::try_from(refilled).unwrap();
+        Self { extra, ..self }
+    }
+
     /// Whether so much may be admitted within a time; exact.
     fn allows(&self, cost: u128, time: Duration) -> bool {
         let per = self.per.as_nanos();
