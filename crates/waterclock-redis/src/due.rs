@@ -18,8 +18,10 @@ use crate::script::CONFIRM;
 use crate::shape::NUMBER;
 use crate::slots::{slots, some};
 
-/// How units are given back that were reserved: as if the reservation was cancelled.
-const RELEASE: u8 = b'r';
+/// How units are given back that were reserved with release: as if the reservation was cancelled.
+pub(crate) const RELEASE: u8 = b'r';
+/// Without release it is undone, unless it is confirmed.
+pub(crate) const KEEP: u8 = b'k';
 /// Where an entry says how, behind when it is over and its id; and then how many limits there are.
 const HOW: usize = NUMBER + size_of::<DueId>();
 /// Bytes of an entry before the numbers of its limits: those, and when it was charged.

@@ -222,8 +222,10 @@ impl Direct {
         let mut head = [call.count(), part.held_us(), vec![verb, part.on_expiry()]].concat();
         head.extend(due);
         put(&mut head, u64::try_from(GRACE.as_micros()).unwrap_or(0));
-        // Longer than the reservation is kept, so that no later attempt charges it again.
-        let kept_ms = left_ms(note, now) + u64::try_from(GRACE.as_millis()).unwrap_or(0);
+        // Longer than the reservation is kept, so that no later attempt charges it again, and for a settlement that was
+        // begun at the last moment.
+        let longer = (GRACE + self.deadline).as_millis();
+        let kept_ms = left_ms(note, now).saturating_add(u64::try_from(longer).unwrap_or(0));
         let other = OtherScript {
             kind: Kind::Hold,
             reservation: Some(part.keys[0].record.note(&part.id, note.expires_at)),
@@ -270,7 +272,7 @@ impl Direct {
         &self,
         at: Option<Timestamp>,
         (id, key): (&str, &RecordKey),
-        Change { seen, after, keys, held, .. }: Change<'_>,
+        Change { seen, after, keys, held, releases }: Change<'_>,
         now: Timestamp,
         by: Instant,
     ) -> Result<Reply, StoreError> {
@@ -297,7 +299,7 @@ impl Direct {
                 reservation: Some(keys[0].record.note(id, note.expires_at)),
                 changes_due: true,
                 head: vec![[call.count(), due.into()].concat()],
-                tail: differences(&keys, held),
+                tail: differences(&keys, held, releases),
             };
             self.run_script(call, Some(&finish)).await.map_err(StoreError::after_sending)?;
         }

@@ -24,6 +24,7 @@ use crate::call::{
     Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace_args,
 };
 use crate::direct::{Direct, spread};
+use crate::due::{KEEP, RELEASE};
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::Request;
 use crate::policies::Entry;
@@ -60,7 +61,7 @@ impl Wanted {
 
     /// What becomes of it when it expires, as a script reads it.
     fn on_expiry(&self) -> u8 {
-        if self.note.releases { b'r' } else { b'k' }
+        if self.note.releases { RELEASE } else { KEEP }
     }
 
     /// The same for some of its keys.
@@ -237,7 +238,7 @@ impl Direct {
             reservation: Some(key.clone()),
             changes_due: releases,
             head: vec![seen, after, [call.count(), due.into()].concat()],
-            tail: differences(keys, held),
+            tail: differences(keys, held, releases),
         };
         self.run_script(call, Some(&other)).await
     }
@@ -343,11 +344,23 @@ struct Change<'a> {
     releases: bool,
 }
 
-/// The arguments of the scripts about each limit of the keys.
+/// The arguments of the scripts about each limit of the keys: as they are held and, if that may have been released by
+/// then, as if nothing was.
 fn differences<'a>(
     keys: impl IntoIterator<Item = &'a KeyCharge>,
     held: impl IntoIterator<Item = &'a ReservedUnits>,
+    releases: bool,
 ) -> Vec<Vec<u8>> {
-    let differences = keys.into_iter().zip(held);
-    differences.map(|(key, held)| key.entry.shape.settling(held, key.costs())).collect()
+    let both = |(key, held): (&KeyCharge, &ReservedUnits)| {
+        let settling = |held: &ReservedUnits| key.entry.shape.settling(held, key.costs());
+        let unlisted = if releases { settling(&released(held)) } else { settling(held) };
+        [settling(held), unlisted]
+    };
+    keys.into_iter().zip(held).flat_map(both).collect()
+}
+
+/// What is left of what is held when it was released: places that are held at once, which end by themselves.
+fn released(held: &ReservedUnits) -> ReservedUnits {
+    let left = |(units, ends): (u64, Option<Timestamp>)| (ends.map_or(0, |_| units), ends);
+    ReservedUnits::new(held.at(), held.parts().map(|part| part.map(left)))
 }

@@ -167,11 +167,10 @@ impl Note {
 
     /// What a slot has noted that it holds of some of the keys (`hold.lua`).
     pub(super) fn noted(&self, noted: &[u8], keys: &[usize]) -> Result<Vec<HeldUnits>, StoreError> {
-        // First, when its time is over.
-        let mut from = Reader(noted.get(NUMBER..).ok_or_else(foreign)?);
+        let mut from = Reader(noted);
         let mut units = |key: &usize| {
             // Before it are the marks by which it is undone.
-            from.take(TAG_DIGITS + 1 + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;
+            from.take(TAG_DIGITS + 2 + NUMBER + 4 * NUMBER * self.keys[*key].limits)?;
             self.parse_units(*key, &mut from)
         };
         keys.iter().map(|key| units(key).ok_or_else(foreign)).collect()

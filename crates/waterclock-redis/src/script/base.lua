@@ -10,6 +10,9 @@ local cursor, keys = 2, 0
 local function text() cursor = cursor + 1 return ARGV[cursor] end
 -- Until when what is charged is held, if it is.
 local held_until
+-- How it is given back when its time is over (`due.lua`): what was reserved with release, as settling would; a check
+-- that nobody stands by is undone, and so is a reservation without release (`k`) that nobody finished.
+local RELEASE, UNDO = 'r', 'u'
 -- What `due.lua` is asked to note of what is charged, and what it does, in the scripts that have it.
 local holding, give_back_due, hold_due, write_due
 

@@ -39,7 +39,9 @@ local function judge(verb, charges)
 end
 
 local function record(charge, withheld, marking)
-  if withheld and not charge.shadow and charge.mode ~= 'u' then charge.grants = 0 end
+  -- Whatever becomes of the others.
+  local always = charge.shadow or charge.mode == 'u'
+  if withheld and not always then charge.grants = 0 end
   -- What another member of the family wrote is moved when something is charged, and not before.
   local writes = (charge.redated and not charge.translated or charge.moves) and charge.cost > 0
   -- A refusal moves nothing to other numbers, not even for the sake of limits in shadow.
@@ -62,7 +64,8 @@ local function record(charge, withheld, marking)
   end
   local state = told(charge)
   for l = 1, #limits do charge_limit(limits[l]) end
-  if holding and charge.due_key then charge.is_noted = hold_due(charge) end
+  local notes = holding and charge.due_key and not (always and holding.how == UNDO)
+  if notes then charge.is_noted = hold_due(charge) end
   if marking then
     local marks = {}
     for i, limit in ipairs(charge.limits) do
@@ -72,7 +75,7 @@ local function record(charge, withheld, marking)
       end
       marks[i] = pack('>I7I7I7I7', n, first_mark, second, limit.gap and limit.last.welcome or 0)
     end
-    charge.marks = pack('>c3BI7', charge.tag, #marks, now) .. table.concat(marks)
+    charge.marks = pack('>c3BBI7', charge.tag, charge.is_noted and 1 or 0, #marks, now) .. table.concat(marks)
   end
   if writes or charge.tidied and not charge.translated then save(charge) end
   return state

@@ -4,7 +4,7 @@ local function one(verb, count)
   holding = nil
   if verb == 'h' then
     local id, hold_us = unpack_at('>c8I7', text())
-    holding = {over = now + hold_us, id = id, how = 'u'}
+    holding = {over = now + hold_us, id = id, how = UNDO}
   end
   local charges, question = read_charges(count)
   if question then return question end

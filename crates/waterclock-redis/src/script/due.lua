@@ -3,7 +3,7 @@
 -- beside the record. Its entries are equally long, the soonest first: when its time is over; an id; how it is given
 -- back; how many limits there are; when it was charged; and four numbers of each limit. The record names the first and the last of these times: a
 -- script that finds none of them over leaves the list alone. A list that no record names is none.
-local MOST_DUE, RELEASE = 256, 'r'
+local MOST_DUE = 256
 local function entry_size(charge) return 24 + 28 * #charge.limits end
 local function set_due(charge, due)
   charge.due, charge.due_changed, charge.next_due, charge.last_due = due, true, nil, nil

@@ -15,10 +15,9 @@ if full then
   tell_all(charges)
   return {now, {-2, full}}
 end
-local over = holding.over
 local states = check(verb, charges, true)
 if held_until then
-  local notes = {pack('>I7', over)}
+  local notes = {}
   for _, charge in ipairs(charges) do notes[#notes + 1] = charge.marks .. held_units(charge) end
   call('SET', NOTE, table.concat(notes), 'PX', net or kept_for_ms)
 end

@@ -8,9 +8,9 @@
 --
 -- If it is given back when its time is over, that is noted beside each key (`due.lua`).
 local RESERVATION = KEYS[#KEYS]
-local count, hold_us, releases, id = unpack_at('>I2I7c1c8', text())
+local count, hold_us, how, id = unpack_at('>I2I7c1c8', text())
 held_until = now + hold_us
-if releases == 'r' then holding = {over = held_until, id = id, how = releases} end
+if how == RELEASE then holding = {over = held_until, id = id, how = how} end
 local kept_for_ms, about = text(), text()
 do
   local known = call('GET', RESERVATION)

@@ -1,6 +1,6 @@
 
 -- Settling: once, and only what the caller has seen. ARGV: the reservation as it was seen, and what it
--- is to become, and how many charges and by which id it is noted beside them what is given back when its time is over.
+-- is to become, and how many charges and by which id those are listed that are given back when their time is over.
 local RESERVATION, seen, settled = KEYS[#KEYS], text(), text()
 local count, id = unpack_at('>I2c8', text())
 do
@@ -10,9 +10,6 @@ do
 end
 local charges, question = read_charges(count)
 if question then return {now, question} end
-for _, charge in ipairs(charges) do
-  if charge.due_key then drop_due(charge, id) end
-end
-local states = adjust(charges)
+local states = adjust(charges, id)
 call('SET', RESERVATION, settled, 'KEEPTTL')
 return {now, states}

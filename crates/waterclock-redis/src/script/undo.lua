@@ -1,25 +1,19 @@
 
 -- Takes charges back where they were made: of each limit, what the charge still contributes. What was charged is
--- noted under the last key, or passed by the caller. ARGV: how many charges, whether it is noted, and by which id they
--- are noted to be given back: what was given back is not taken back again.
-local count, noted, id = unpack_at('>I2Bc8', text())
-local NOTE = noted == 1 and KEYS[#KEYS]
+-- noted under the last key, or passed by the caller. ARGV: how many charges, whether there is such a note, and by which
+-- id those are listed that are given back when their time is over: what was given back is not taken back again.
+local count, has_note, id = unpack_at('>I2Bc8', text())
+local NOTE = has_note == 1 and KEYS[#KEYS]
 local note, from = NOTE and call('GET', NOTE), 1
 if NOTE and (not note or note == 'settled') then return {now, {-1, note}} end
 local charges, question = read_charges(count)
 if question then return {now, question} end
-local is_over = false
-if note then
-  local over
-  over, from = unpack_at('>I7', note)
-  is_over = now >= over
-end
 for _, charge in ipairs(charges) do
   local marks = note or text()
   if not note then from = 1 end
-  local tag, limits, at
-  tag, limits, at, from = unpack_at('>c3BI7', marks, from)
-  local is_there = not charge.due_key or drop_due(charge, id) or note and not is_over
+  local tag, is_listed, limits, at
+  tag, is_listed, limits, at, from = unpack_at('>c3BBI7', marks, from)
+  local is_there = is_listed == 0 or drop_due(charge, id)
   -- If the definition has changed since, it stays charged.
   local undoes = tag == charge.tag and is_there
   for i = 1, limits do

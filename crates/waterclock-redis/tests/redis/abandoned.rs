@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use waterclock::{
-    Charge, FixedWindow, Gcra, Hold, LeakyBucket, Limit, OnExpiry, Policy, RollingWindow,
-    SlidingWindow, Store, StoreError, Verb,
+    Charge, FixedWindow, Gcra, Hold, LeakyBucket, Limit, Mode, OnExpiry, Policy, RollingWindow,
+    SlidingWindow, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, RedisStore, Serving};
@@ -149,6 +149,32 @@ async fn a_reservation_that_nobody_finishes_leaves_nothing_charged() {
         Ok(())
     };
     stop_callers(&store, TTL + SECOND + millis(100), reserve).await;
+}
+
+/// What is charged whatever other slots say stands, also if the same script gave back something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_always_counts_is_not_taken_back() {
+    let cluster = Cluster::start(3, 0);
+    let window = || [FixedWindow::new(LIMIT, DAY).unwrap()];
+    let counts = Policy::new("counts", window()).unwrap().with_mode(Mode::CountRefusals).unwrap();
+    let shadow = Policy::new("shadow", window()).unwrap().with_shadow(true);
+    let store = connected(&cluster, vec![counts, shadow]).await;
+    let start = Timestamp::from_micros(1_794_000_000_000_000);
+    let charges = ["counts", "shadow"].map(|policy| Charge {
+        policy,
+        key: policy.as_bytes(),
+        cost: COST.into(),
+    });
+    let hold =
+        Hold { id: None, ttl: Some(SECOND), charges: &charges, on_expiry: OnExpiry::Release };
+    assert!(store.reserve_at(start, &hold).await.unwrap().id.is_some());
+    let over = start.after(2 * SECOND);
+    let answers = store.apply_at(over, Verb::Check, &charges).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.decision.is_allowed()));
+    let later = over.after(DEADLINE + 2 * SECOND);
+    for answer in store.apply_at(later, Verb::Peek, &charges).await.unwrap() {
+        assert_eq!(answer.limits[0].remaining, Some(LIMIT - COST));
+    }
 }
 
 /// What is taken back long after it was charged is taken back where it was charged: while windows end and buckets drain,

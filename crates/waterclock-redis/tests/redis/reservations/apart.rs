@@ -11,7 +11,7 @@ use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, Serving};
 
 use super::{commit, hold, hold_for};
-use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, remaining, store};
+use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, remaining, store, units};
 
 const LIMIT: u64 = 100;
 
@@ -166,14 +166,18 @@ async fn settling_goes_on_when_a_silent_primary_is_back() {
     assert_eq!(1_000_000 - left, expected);
 }
 
-/// The record of the only key that is charged.
-fn record_of_key(cluster: &Cluster) -> String {
-    let keys = cluster.nodes().iter().flat_map(|node| {
+/// All that is stored about keys and reservations.
+fn stored(cluster: &Cluster) -> impl Iterator<Item = String> {
+    cluster.nodes().iter().flat_map(|node| {
         let keys = node.command(&["KEYS", "wc{*"]);
         keys.as_array().iter().map(|key| key.as_text()).collect::<Vec<_>>()
-    });
+    })
+}
+
+/// The record of the only key that is charged.
+fn record_of_key(cluster: &Cluster) -> String {
     // Reservations end in `:held`, and what a slot notes of them has a colon, too.
-    keys.into_iter().find(|key| !key.contains(':')).expect("a record")
+    stored(cluster).find(|key| !key.contains(':')).expect("a record")
 }
 
 /// Of several slots each holds all that is asked of it, or none does: not a part.
@@ -254,4 +258,53 @@ async fn what_is_released_is_given_back_in_every_slot() {
     let late = store.settle("left", Settlement::Cancel).await.unwrap_err();
     assert_eq!(late, StoreError::UnknownReservation("left".into()));
     assert_eq!(left().await, [100 - 11, 100 - 12, 100 - 40]);
+}
+
+/// The primary of a key is silent until what was reserved of it has been given back. What was used is charged all the
+/// same: above an estimate that is kept, and all of one that is released.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_settled_late_is_charged() {
+    const TTL: Duration = Duration::from_secs(3);
+    const USED: u64 = 30;
+    for (on_expiry, estimate) in [(OnExpiry::Release, 60), (OnExpiry::Keep, 10)] {
+        let cluster = Cluster::start(3, 0);
+        for node in cluster.nodes() {
+            node.command(&["CONFIG", "SET", "cluster-node-timeout", "60000"]).unwrap();
+        }
+        let store = store(asking(&cluster.url()).deadline(6 * PATIENT), window()).await;
+        let owner = |key: String| cluster.primary_of_slot(cluster.slot_of(key));
+        let mut number = 0;
+        let (id, held) = loop {
+            let (id, held) = (format!("hold{number}"), tokio::time::Instant::now());
+            let (ttl, charges) = (Some(TTL), &[units("key", estimate)]);
+            let hold = Hold { id: Some(&id), ttl, charges, on_expiry };
+            assert!(store.reserve(&hold).await.unwrap().id.is_some());
+            let reservation = stored(&cluster).find(|key| key.ends_with(":held")).unwrap();
+            if owner(reservation) != owner(record_of_key(&cluster)) {
+                break (id, held);
+            }
+            store.settle(&id, Settlement::Cancel).await.unwrap();
+            cluster.nodes().iter().for_each(|node| _ = node.command(&["FLUSHALL"]).unwrap());
+            number += 1;
+        };
+        let silent = &cluster.nodes()[owner(record_of_key(&cluster))];
+        silent.pause();
+        let settling = tokio::spawn({
+            let (store, id) = (store.clone(), id.clone());
+            async move { commit(&store, &id, USED).await }
+        });
+        sleep(TTL + SECOND + millis(200) - held.elapsed()).await;
+        silent.resume();
+        let settled = settling.await.unwrap().unwrap();
+        assert_eq!(settled.used, [Cost::from(USED)]);
+        assert_eq!(remaining(&store, "key").await, LIMIT - USED, "{on_expiry:?}");
+    }
+}
+
+/// The clock steps back after units were given back: they are not given back again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_released_is_not_given_back_again() {
+    let cluster = Cluster::start(3, 0);
+    let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
+    super::release::steps_back(&store, SECOND).await;
 }
