@@ -9,7 +9,7 @@ use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 use crate::direct::Direct;
 use crate::due;
 use crate::keyspace::{DueId, RecordKey};
-use crate::link::{Request, TraceTime};
+use crate::link::{CallError, Request, TraceTime};
 use crate::policies::Entry;
 use crate::script::{Algorithms, Kind, REPLACE, RESET};
 use crate::shape::{Costs, Translation, putting};
@@ -269,14 +269,14 @@ impl Direct {
             let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
             let request = call.request(&known, other, expected);
             let holds = request.holds() && !is_unnoted;
-            let values = match self.route.send(slot, request, call.by).await {
-                Err(error) if holds && !error.may_have_charged() => {
+            let values = match self.route.try_to_send(slot, request, call.by).await {
+                Err(CallError::Split(_)) if holds => {
                     // While a slot moves to another node, no key can be added to it.
                     is_unnoted = true;
                     known.iter_mut().for_each(|known| known.is_due_declared = false);
                     continue;
                 }
-                values => values?,
+                values => values.map_err(CallError::into_store_error)?,
             };
             let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
             match &**reply {

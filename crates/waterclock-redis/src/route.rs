@@ -44,13 +44,27 @@ impl Route {
         request: Request,
         by: Instant,
     ) -> Result<Vec<Value>, StoreError> {
+        self.try_to_send(slot, request, by).await.map_err(CallError::into_store_error)
+    }
+
+    /// The same, with an error that tells whether keys of the request are being moved.
+    pub(crate) async fn try_to_send(
+        &self,
+        slot: u16,
+        request: Request,
+        by: Instant,
+    ) -> Result<Vec<Value>, CallError> {
         let mut delivery = Delivery::default();
         let mut redirected: Option<String> = None;
         for _ in 0..HOPS {
             let link = match (self, redirected.take()) {
                 (Self::One(link), _) => Arc::clone(link),
-                (Self::Cluster(cluster), Some(host)) => cluster.link(&host)?,
-                (Self::Cluster(cluster), None) => cluster.owner(slot, by).await?,
+                (Self::Cluster(cluster), Some(host)) => {
+                    cluster.link(&host).map_err(CallError::Store)?
+                }
+                (Self::Cluster(cluster), None) => {
+                    cluster.owner(slot, by).await.map_err(CallError::Store)?
+                }
             };
             let error = match link.send(&request, delivery, by).await {
                 Ok(values) => return Ok(values),
@@ -67,7 +81,7 @@ impl Route {
                 }
                 (_, CallError::Again(kind, reason)) => {
                     if Instant::now() + PAUSE >= by {
-                        return Err(CallError::Again(kind, reason).into_store_error());
+                        return Err(CallError::Again(kind, reason));
                     }
                     if let Self::Cluster(cluster) = self {
                         cluster.refresh_soon();
@@ -84,11 +98,11 @@ impl Route {
                     if let Self::Cluster(cluster) = self {
                         cluster.refresh_soon();
                     }
-                    return Err(error.into_store_error());
+                    return Err(error);
                 }
             }
         }
-        Err(StoreError::failed(Failure::Unreachable, "too many redirections"))
+        Err(CallError::failed(Failure::Unreachable, "too many redirections"))
     }
 
     /// Whether keys of different slots may be in one call.
