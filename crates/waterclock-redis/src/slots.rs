@@ -16,7 +16,7 @@ use crate::keyspace::DueId;
 use crate::script::Kind;
 
 /// How much longer than its deadline a check may take before what it holds is taken back.
-const GRACE: Duration = Duration::from_secs(1);
+const UNDONE_AFTER: Duration = Duration::from_secs(1);
 
 impl Direct {
     /// As [`Direct::run`], for keys of several slots.
@@ -27,7 +27,7 @@ impl Direct {
     ) -> Result<Vec<Found>, StoreError> {
         let Call { keys, at, .. } = call;
         let id = DueId::new(&self.ids.next(), Timestamp::ZERO);
-        let hold_us = u64::try_from((self.deadline + GRACE).as_micros()).unwrap_or(u64::MAX);
+        let hold_us = u64::try_from((self.deadline + UNDONE_AFTER).as_micros()).unwrap_or(u64::MAX);
         let mut found: Vec<Option<Found>> = keys.iter().map(|_| None).collect();
         let mut taken: Vec<Taken> = Vec::new();
         let mut is_refused = false;
