@@ -105,6 +105,8 @@ pub(crate) enum Reply {
     Found(Vec<Found>),
     /// It did nothing, because this is the record of the reservation at that instant.
     Known(Timestamp, Option<Vec<u8>>),
+    /// It did nothing, because no more can be noted of a key.
+    Full(StoreError),
 }
 
 impl<'a> Call<'a> {
@@ -215,7 +217,7 @@ impl Direct {
         else {
             return match self.run_script(call, None).await? {
                 Reply::Found(found) => Ok(found),
-                Reply::Known(..) => Err(bad_reply()),
+                Reply::Known(..) | Reply::Full(_) => Err(bad_reply()),
             };
         };
         let found = values.and_then(|values| match &*values {
@@ -290,7 +292,7 @@ impl Direct {
                 }
                 [Value::Int(-2), Value::Int(key)] if other.is_some() => {
                     let (key, _) = asked(keys, &mut known, *key)?;
-                    return Err(due::full(key.entry.policy.name()));
+                    return Ok(Reply::Full(due::full(key.entry.policy.name())));
                 }
                 [Value::Int(key)] if *key > 0 => {
                     asked(keys, &mut known, *key)?.1.is_due_declared = true;

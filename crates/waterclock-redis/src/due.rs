@@ -116,8 +116,8 @@ fn number(bytes: &[u8]) -> u64 {
 /// No more can be noted of a key.
 pub(crate) fn full(policy: &str) -> StoreError {
     let reason = format!(
-        "256 reservations of one key of policy `{policy}` are to be released when they expire, and there is no room \
-         for more; settle some, or reserve without `release`; nothing was charged"
+        "256 reservations and checks of one key of policy `{policy}` are under way or to be released, and there is no \
+         room for more; settle some, or reserve without `release`; nothing was charged"
     );
     StoreError::failed(Failure::Overloaded, reason)
 }

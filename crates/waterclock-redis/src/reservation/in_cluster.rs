@@ -33,15 +33,16 @@ pub(super) fn unfinished(id: &str) -> StoreError {
 enum Holding {
     /// All of it: what of each key, and the states before, unless some of it was held already.
     Held(Vec<HeldUnits>, Option<Vec<Found>>),
-    /// One slot refused: the states, and how many slots hold something that is to be taken back.
-    Refused(Vec<Found>, usize),
+    /// One slot refused: the states, or that it can note no more; and how many slots hold something that is to be taken
+    /// back.
+    Refused(Result<Vec<Found>, StoreError>, usize),
 }
 
 impl Direct {
     pub(super) async fn reserve_across_slots(
         &self,
         at: Option<Timestamp>,
-        wanted: &Wanted,
+        mut wanted: Wanted,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
         let (now, known) = self.look(at, &wanted.key, wanted.arguments(), by).await?;
@@ -51,22 +52,25 @@ impl Direct {
             Some(known) => {
                 let known = Note::read(&known)?;
                 if !known.is_pending() || !known.is_for(&wanted.note) {
-                    return self.made(at, wanted, &known, now, by).await;
+                    return self.made(at, &wanted, &known, now, by).await;
                 }
                 known
             }
         };
+        // What another caller has begun goes on as it began.
+        (wanted.ttl, wanted.note.releases) = (note.expires_at.since(now), note.releases);
+        let wanted = &wanted;
         let pending = note.write();
         let (held, found) = match self.hold_in_slots(at, wanted, &note, now, by).await {
             Ok(Holding::Held(held, found)) => (held, found),
-            Ok(Holding::Refused(mut found, slots)) => {
+            Ok(Holding::Refused(found, slots)) => {
                 // First the id, so that no other caller goes on with what is taken back then.
                 let is_gone = self.replace(at, &wanted.key, &pending, None, by).await;
                 if !is_gone.map_err(StoreError::after_sending)? {
                     return self.finished_elsewhere(at, wanted, &note, slots, by).await;
                 }
                 self.undo_in_slots(at, wanted, &note, slots, by).await;
-                return Ok(wanted.refused(&wanted.hold(&mut found).0));
+                return found.map(|mut found| wanted.refused(&wanted.hold(&mut found).0));
             }
             Err(error) => {
                 // Where nothing was charged, the id is free again.
@@ -195,6 +199,7 @@ impl Direct {
                     let states = self.run(peek).await.map_err(StoreError::after_sending)?;
                     slot.iter().zip(states).for_each(|(key, state)| found[*key] = Some(state));
                 }
+                Ok(Reply::Full(error)) => return Ok(Holding::Refused(Err(error), n)),
                 // What was charged before is found by the next attempt.
                 Err(error) if n > 0 => return Err(error.after_sending()),
                 Err(error) => return Err(error),
@@ -203,7 +208,7 @@ impl Direct {
         let found: Vec<Found> = found.into_iter().flatten().collect();
         match held.into_iter().collect::<Option<Vec<HeldUnits>>>().filter(|_| !is_refused) {
             Some(held) => Ok(Holding::Held(held, (!is_resumed).then_some(found))),
-            None => Ok(Holding::Refused(found, refused_at)),
+            None => Ok(Holding::Refused(Ok(found), refused_at)),
         }
     }
 

@@ -111,7 +111,7 @@ impl Direct {
         let slot = wanted.key.slot;
         let together = self.route.is_one() || wanted.keys.iter().all(|key| key.record.slot == slot);
         if !together {
-            return self.reserve_across_slots(at, &wanted, by).await;
+            return self.reserve_across_slots(at, wanted, by).await;
         }
         let call = Call { action: Action::Apply(Verb::Check), keys: &wanted.keys, at, by };
         let mut head = wanted.arguments();
@@ -133,6 +133,7 @@ impl Direct {
                 (answers, Some(_)) => wanted.reserved(&answers),
                 (answers, None) => wanted.refused(&answers),
             }),
+            Reply::Full(error) => Err(error),
         }
     }
 
@@ -212,6 +213,7 @@ impl Direct {
                     return Ok(settled);
                 }
                 Reply::Known(then, other) => (now, known) = (then, other),
+                Reply::Full(error) => return Err(error),
             }
         }
         Err(bad_reply())

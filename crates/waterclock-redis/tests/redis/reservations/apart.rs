@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use waterclock::{
-    Charge, Cost, FixedWindow, Hold, Mode, OnExpiry, Policy, Settlement, Store, StoreError, Verb,
+    Charge, Cost, Failure, FixedWindow, Hold, Mode, OnExpiry, Policy, Settlement, Store,
+    StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::real::Cluster;
 use waterclock_redis::{OnStoreError, Serving};
 
 use super::{commit, hold, hold_for};
-use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, remaining, store, units};
+use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, one, remaining, store, units};
 
 const LIMIT: u64 = 100;
 
@@ -307,4 +308,60 @@ async fn what_was_released_is_not_given_back_again() {
     let cluster = Cluster::start(3, 0);
     let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
     super::release::steps_back(&store, SECOND).await;
+}
+
+/// One of the keys has no room for more: nothing stays charged of the others, and the id is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_more_can_be_noted_nothing_is_held() {
+    let cluster = Cluster::start(3, 0);
+    let large = Policy::new("p", [FixedWindow::new(10_000, HOUR).unwrap()]).unwrap();
+    let store = store(asking(&cluster.url()).deadline(PATIENT), large).await;
+    let reserve = async |id: &str, charges: &[Charge<'_>]| {
+        let (ttl, on_expiry) = (Some(HOUR), OnExpiry::Release);
+        store.reserve(&Hold { id: Some(id), ttl, charges, on_expiry }).await
+    };
+    for number in 0..256 {
+        assert!(reserve(&format!("{number}"), &[one("full")]).await.unwrap().id.is_some());
+    }
+    for number in 0..10 {
+        let (id, key) = (format!("both{number}"), format!("key{number}"));
+        let full = reserve(&id, &[one(&key), one("full")]).await.unwrap_err();
+        assert_eq!((full.failure(), full.may_have_charged()), (Some(Failure::Overloaded), false));
+        assert_eq!(remaining(&store, &key).await, 10_000);
+        assert!(reserve(&id, &[units(&key, 7)]).await.unwrap().id.is_some());
+        assert_eq!(remaining(&store, &key).await, 10_000 - 7);
+    }
+}
+
+/// Another caller finishes what was begun: it is over when it would have been.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_finishes_lasts_no_longer() {
+    const TTL: Duration = Duration::from_secs(60);
+    let cluster = Cluster::start(3, 0);
+    let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
+    let names = ["a", "b", "c", "d"];
+    let start = Timestamp::from_micros(1_794_000_000_000_000);
+    let each = names.map(one);
+    store.apply_at(start, Verb::Check, &each).await.unwrap();
+    let records = stored(&cluster).filter(|key| !key.contains(':'));
+    let last = records.max_by_key(|key| cluster.slot_of(key)).unwrap();
+    // The last slot cannot be charged.
+    let owner = &cluster.nodes()[cluster.primary_of_slot(cluster.slot_of(&last))];
+    owner.command(&["SET", &last, "something else"]).unwrap();
+    let charges = &names.map(|name| units(name, 10));
+    let (ttl, on_expiry) = (Some(TTL), OnExpiry::Release);
+    let hold = Hold { id: Some("hold"), ttl, charges, on_expiry };
+    let begun = store.reserve_at(start, &hold).await.unwrap_err();
+    assert!(begun.may_have_charged(), "{begun}");
+    owner.command(&["DEL", &last]).unwrap();
+    let later = start.after(TTL - SECOND);
+    // As it was begun, whatever it is to become when it expires.
+    let again = Hold { on_expiry: OnExpiry::Keep, ..hold };
+    let held = store.reserve_at(later, &again).await.unwrap();
+    assert_eq!(held.expires_in, SECOND);
+    let over = start.after(TTL + SECOND);
+    let answers = store.apply_at(over, Verb::Peek, charges).await.unwrap();
+    let left = answers.iter().map(|answer| answer.decision.remaining().unwrap());
+    // One of each was checked, but of the last it was lost.
+    assert_eq!(left.sum::<u64>(), 4 * LIMIT - 3);
 }
