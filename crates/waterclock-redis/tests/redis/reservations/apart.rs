@@ -9,8 +9,8 @@ use waterclock::{
     StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::real::Cluster;
-use waterclock_redis::{OnStoreError, Serving};
 
+use super::silent::stored;
 use super::{commit, hold, hold_for};
 use crate::scene::{HOUR, PATIENT, SECOND, asking, millis, one, remaining, store, units};
 
@@ -124,63 +124,6 @@ async fn what_a_caller_leaves_in_the_middle_another_finishes() {
     println!("{left} of {} calls stopped in the middle", 2 * number);
 }
 
-/// The primary of a key is silent while its reservation is settled: asked again, it is settled once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settling_goes_on_when_a_silent_primary_is_back() {
-    let cluster = Cluster::start(3, 0);
-    let deny = Serving::new(OnStoreError::Deny);
-    let builder = asking(&cluster.url()).deadline(millis(100)).serving(deny);
-    let large = Policy::new("p", [FixedWindow::new(1_000_000, HOUR).unwrap()]).unwrap();
-    let store = store(builder, large).await;
-    // Below the estimate, and far above it.
-    let plans: Vec<(String, u64)> =
-        (0..20).map(|n| (format!("hold{n}"), [1, 500][n % 2])).collect();
-    for (id, _) in &plans {
-        while hold(&store, id, "key", 100).await.is_err() {}
-    }
-    let slot = cluster.slot_of(record_of_key(&cluster));
-    let silent = cluster.primary_of_slot(slot);
-    cluster.nodes()[silent].pause();
-    let mut failed = 0;
-    for (id, used) in &plans {
-        failed += usize::from(commit(&store, id, *used).await.is_err());
-    }
-    cluster.nodes()[silent].resume();
-    for (id, used) in &plans {
-        let start = tokio::time::Instant::now();
-        // The same numbers: a caller that got no answer asks again.
-        while commit(&store, id, *used).await.is_err() {
-            assert!(start.elapsed() < 2 * PATIENT, "{id} is stuck");
-            sleep(millis(20)).await;
-        }
-    }
-    assert!(failed > 0, "the primary was not silent");
-    let expected: u64 = plans.iter().map(|(_, used)| used).sum();
-    let start = tokio::time::Instant::now();
-    let left = loop {
-        let key = Charge { policy: "p", key: b"key", cost: 0.into() };
-        match store.apply(Verb::Peek, &[key]).await {
-            Ok(answers) => break answers[0].decision.remaining().unwrap(),
-            Err(error) => assert!(start.elapsed() < PATIENT, "{error}"),
-        }
-    };
-    assert_eq!(1_000_000 - left, expected);
-}
-
-/// All that is stored about keys and reservations.
-fn stored(cluster: &Cluster) -> impl Iterator<Item = String> {
-    cluster.nodes().iter().flat_map(|node| {
-        let keys = node.command(&["KEYS", "wc{*"]);
-        keys.as_array().iter().map(|key| key.as_text()).collect::<Vec<_>>()
-    })
-}
-
-/// The record of the only key that is charged.
-fn record_of_key(cluster: &Cluster) -> String {
-    // Reservations end in `:held`, and what a slot notes of them has a colon, too.
-    stored(cluster).find(|key| !key.contains(':')).expect("a record")
-}
-
 /// Of several slots each holds all that is asked of it, or none does: not a part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_of_a_charge_is_not_held_beside_others() {
@@ -259,47 +202,6 @@ async fn what_is_released_is_given_back_in_every_slot() {
     let late = store.settle("left", Settlement::Cancel).await.unwrap_err();
     assert_eq!(late, StoreError::UnknownReservation("left".into()));
     assert_eq!(left().await, [100 - 11, 100 - 12, 100 - 40]);
-}
-
-/// The primary of a key is silent until what was reserved of it has been given back. What was used is charged all the
-/// same: above an estimate that is kept, and all of one that is released.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_settled_late_is_charged() {
-    const TTL: Duration = Duration::from_secs(3);
-    const USED: u64 = 30;
-    for (on_expiry, estimate) in [(OnExpiry::Release, 60), (OnExpiry::Keep, 10)] {
-        let cluster = Cluster::start(3, 0);
-        for node in cluster.nodes() {
-            node.command(&["CONFIG", "SET", "cluster-node-timeout", "60000"]).unwrap();
-        }
-        let store = store(asking(&cluster.url()).deadline(6 * PATIENT), window()).await;
-        let owner = |key: String| cluster.primary_of_slot(cluster.slot_of(key));
-        let mut number = 0;
-        let (id, held) = loop {
-            let (id, held) = (format!("hold{number}"), tokio::time::Instant::now());
-            let (ttl, charges) = (Some(TTL), &[units("key", estimate)]);
-            let hold = Hold { id: Some(&id), ttl, charges, on_expiry };
-            assert!(store.reserve(&hold).await.unwrap().id.is_some());
-            let reservation = stored(&cluster).find(|key| key.ends_with(":held")).unwrap();
-            if owner(reservation) != owner(record_of_key(&cluster)) {
-                break (id, held);
-            }
-            store.settle(&id, Settlement::Cancel).await.unwrap();
-            cluster.nodes().iter().for_each(|node| _ = node.command(&["FLUSHALL"]).unwrap());
-            number += 1;
-        };
-        let silent = &cluster.nodes()[owner(record_of_key(&cluster))];
-        silent.pause();
-        let settling = tokio::spawn({
-            let (store, id) = (store.clone(), id.clone());
-            async move { commit(&store, &id, USED).await }
-        });
-        sleep(TTL + SECOND + millis(200) - held.elapsed()).await;
-        silent.resume();
-        let settled = settling.await.unwrap().unwrap();
-        assert_eq!(settled.used, [Cost::from(USED)]);
-        assert_eq!(remaining(&store, "key").await, LIMIT - USED, "{on_expiry:?}");
-    }
 }
 
 /// The clock steps back after units were given back: they are not given back again.

@@ -7,6 +7,7 @@ mod killed;
 mod lost_replies;
 mod parity;
 mod release;
+mod silent;
 
 use std::time::Duration;
 
