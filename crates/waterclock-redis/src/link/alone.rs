@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use redis::Value;
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{CallError, sending_error};
 use super::exchange::{encode_call, found, is_no_script, values};
-use super::{Delivery, Link, Request, no_answer};
+use super::{Delivery, Link, Request, no_answer, too_late};
 
 impl Link {
     /// Sends a request in the caller's own task. `None` if other requests are on their way, if there is no connection,
@@ -28,8 +27,12 @@ impl Link {
         let _turn = self.turn_alone()?;
         // A script that the server does not have is sent whole, on the same connection.
         for whole in [false, true] {
-            let cmd = encode_call(request.script(), &[request], whole);
             let (now, deadline) = (Instant::now(), self.settings.deadline);
+            // The timer is asked only after the command is on its way.
+            if by <= now {
+                return Some(Err(too_late()));
+            }
+            let cmd = encode_call(request.script(), &[request], whole);
             let sent = connection.redis.send_packed_command(&cmd);
             let (reply, is_healthy) = match timeout_at(by.min(now + deadline), sent).await {
                 Ok(Ok(reply)) if is_no_script(&reply) => continue,
@@ -50,16 +53,6 @@ impl Link {
         }
         None
     }
-
-    /// The turn of a single caller.
-    fn turn_alone(self: &Arc<Self>) -> Option<Turn<'_>> {
-        let mut queue = self.queue.lock();
-        if queue.running > 0 || !queue.waiting.is_empty() {
-            return None;
-        }
-        queue.running += 1;
-        Some(Turn(self))
-    }
 }
 
 /// What a script replied to a request alone.
@@ -70,22 +63,4 @@ fn answer(request: &Request, reply: Value) -> Result<Vec<Value>, CallError> {
     }
     let state = values.pop().unwrap_or(Value::Nil);
     found(values.pop().unwrap_or(Value::Nil), state)
-}
-
-/// An exchange in its caller's own task. However it ends, requests that came meanwhile go next.
-struct Turn<'a>(&'a Arc<Link>);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut queue = self.0.queue.lock();
-        if queue.waiting.is_empty() {
-            queue.running -= 1;
-        } else {
-            drop(queue);
-            // Without a runtime no caller is left.
-            if let Ok(runtime) = Handle::try_current() {
-                runtime.spawn(Arc::clone(self.0).exchange_all());
-            }
-        }
-    }
 }

@@ -40,6 +40,11 @@ impl CallError {
         }
     }
 
+    /// Whether the user lacks a permission.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Store(error) if error.failure() == Some(Failure::Auth))
+    }
+
     /// Whether the connection must be closed: the server has become a replica, or does not say what was asked.
     pub(super) fn ends_connection(&self) -> bool {
         match self {

@@ -7,9 +7,10 @@ use tokio::time::{Instant, timeout_at};
 use waterclock::{Failure, StoreError};
 
 use super::error::{CallError, sending_error, server_error};
-use super::{Delivery, Link, LinkSettings, Pending, Request, TraceTime};
+use super::queue::Pending;
+use super::{Delivery, Link, LinkSettings, Request, TraceTime};
 use crate::keyspace::{RecordKey, Tag};
-use crate::script::{Algorithms, Kind, SHORT, Script};
+use crate::script::{Algorithms, Kind, NODES, SHORT, Script};
 
 /// How often scripts are sent again to a server that does not keep them.
 const TRIES: u32 = 3;
@@ -208,6 +209,11 @@ impl Request {
     /// Whether it charges what others elsewhere may refuse. It can do without the keys under which that is noted.
     pub(crate) fn holds(&self) -> bool {
         matches!(self, Self::Check { kind: Kind::Marked, .. })
+    }
+
+    /// Whether it counts nodes, which a user need not be permitted to.
+    pub(super) fn counts_nodes(&self) -> bool {
+        matches!(self, Self::Script { script, .. } if std::ptr::eq(*script, &*NODES))
     }
 
     pub(super) fn script(&self) -> &'static Script {

@@ -9,10 +9,9 @@ mod capability;
 mod dial;
 mod error;
 mod exchange;
+mod queue;
 mod sentinels;
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value};
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, yield_now};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use waterclock::fallback::{Breaker, Permit};
 use waterclock::{Clock, Failure, MonotonicClock, StoreError, Timestamp};
@@ -31,16 +30,10 @@ use crate::script::{Algorithms, Kind, Script};
 use dial::Connection;
 pub(crate) use dial::{Dialer, open};
 pub(crate) use error::{CallError, connection_error};
-use exchange::Exchanged;
+use queue::{Pending, Queue};
 
 pub(crate) use sentinels::Sentinels;
 
-/// Exchanges running at once, before new requests wait to be sent together.
-const MOST_RUNNING: usize = 4;
-/// Requests in one exchange: few enough that the next one is written while this one is decided.
-const TOGETHER: usize = 32;
-/// Requests that may wait; beyond that the next is rejected at once.
-const MOST_WAITING: usize = 8_192;
 /// The deadline for connecting. Longer than that of a call: a slow handshake helps later calls.
 const DIAL: Duration = Duration::from_millis(250);
 /// Half-open probes: the first soon, none further apart than this.
@@ -114,19 +107,6 @@ pub(crate) struct Delivery {
     pub(crate) alone: bool,
 }
 
-/// A request that waits for its reply.
-struct Pending {
-    request: Request,
-    delivery: Delivery,
-    reply: oneshot::Sender<Result<Vec<Value>, CallError>>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Pending>,
-    running: usize,
-}
-
 /// A connection and its number among all there were.
 type Numbered = (u64, Connection);
 
@@ -175,6 +155,10 @@ impl Link {
         delivery: Delivery,
         by: Instant,
     ) -> Result<Vec<Value>, CallError> {
+        // Whatever took so long, it was not this server.
+        if by <= Instant::now() {
+            return Err(too_late());
+        }
         let Some(permit) = self.breaker.enter_closed(self.clock.now()) else {
             return Err(CallError::failed(
                 Failure::Open,
@@ -185,7 +169,8 @@ impl Link {
             Some(reply) => reply,
             None => self.send_together(request.clone(), delivery, by).await,
         };
-        self.report(permit, reply.as_ref().err());
+        let is_optional = |error: &&CallError| request.counts_nodes() && error.is_forbidden();
+        self.report(permit, reply.as_ref().err().filter(|error| !is_optional(error)));
         reply
     }
 
@@ -299,58 +284,6 @@ impl Link {
         self.connection.lock().take_if(|(current, _)| *current == id);
     }
 
-    fn enqueue(self: &Arc<Self>, pending: Pending) -> Result<(), CallError> {
-        {
-            let mut queue = self.queue.lock();
-            if queue.waiting.len() >= MOST_WAITING {
-                return Err(CallError::failed(
-                    Failure::Overloaded,
-                    "too many calls are queued for this server",
-                ));
-            }
-            queue.waiting.push_back(pending);
-            if queue.running >= MOST_RUNNING {
-                return Ok(());
-            }
-            queue.running += 1;
-        }
-        tokio::spawn(Arc::clone(self).exchange_all());
-        Ok(())
-    }
-
-    /// Runs exchanges until the queue is empty.
-    ///
-    /// Replies are delivered by one exchange at a time, and the next only begins when what it led to has been written:
-    /// so the server decides on one batch while the client is busy with another. Without that, exchanges that end
-    /// together go on in step, and one side always waits.
-    async fn exchange_all(self: Arc<Self>) {
-        let mut exchanged = Exchanged::default();
-        loop {
-            let turn = self.turn.lock().await;
-            self.deliver(exchanged);
-            // Callers that just got their replies may send the next requests in the same batch.
-            yield_now().await;
-            let batch = {
-                let mut queue = self.queue.lock();
-                if queue.waiting.is_empty() {
-                    queue.running -= 1;
-                    return;
-                }
-                take_batch(&mut queue.waiting)
-            };
-            let by = Instant::now() + self.settings.deadline;
-            let mut exchange = pin!(self.exchange(batch, by));
-            exchanged = tokio::select! {
-                biased;
-                exchanged = &mut exchange => exchanged,
-                () = yield_now() => {
-                    drop(turn);
-                    exchange.await
-                }
-            };
-        }
-    }
-
     /// Probes a server whose breaker opened until it runs scripts again.
     fn watch(self: &Arc<Self>) {
         let watched = Arc::downgrade(self);
@@ -422,14 +355,14 @@ impl Link {
     }
 }
 
-fn no_answer() -> CallError {
-    CallError::failed(Failure::Timeout, "no answer within the deadline")
+/// The deadline is over, and nothing was sent.
+fn too_late() -> CallError {
+    let error = StoreError::failed(Failure::Timeout, "the deadline was over before sending");
+    CallError::Store(error.before_charging())
 }
 
-fn take_batch(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
-    let n = waiting.len().min(TOGETHER);
-    // A caller that gave up is not charged.
-    waiting.drain(..n).filter(|pending| !pending.reply.is_closed()).collect()
+fn no_answer() -> CallError {
+    CallError::failed(Failure::Timeout, "no answer within the deadline")
 }
 
 impl Drop for Link {

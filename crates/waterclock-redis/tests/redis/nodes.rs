@@ -145,6 +145,11 @@ async fn without_the_right() {
     assert!(warning.starts_with("cannot count the servers that share the store: "), "{warning}");
     assert!(warning.contains("the user lacks permission"), "{warning}");
     let store = store(builder(), still_bucket(100)).await;
+    // However often it is refused, the server is well.
+    for _ in 0..10 {
+        assert_eq!(store.probe().await.unwrap().len(), 1);
+        assert!(!store.is_degraded());
+    }
     for _ in 0..30 {
         assert_eq!(check(&store, one("key")).await.source, Source::Authoritative);
     }

@@ -1,14 +1,17 @@
 //! Redis closes every connection of its clients, again and again.
 
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use waterclock::Failure;
+use waterclock::{Failure, Source, Store, Verb};
 use waterclock_conformance::real::RedisServer;
 
 use super::DENY;
 use crate::oracle::{Log, Outcome, answered_in_time, conservation, latencies, recovery};
 use crate::scene::{
-    DEADLINE, PATIENT, SECOND, Traffic, asking, millis, one, still_bucket, store,
+    DEADLINE, PATIENT, SECOND, Traffic, asking, check, millis, one, still_bucket, store,
     used_of_still_bucket,
 };
 
@@ -64,6 +67,53 @@ async fn a_store_leaves_nothing_behind() {
         assert!(start.elapsed() < PATIENT, "{} connections", clients());
         sleep(millis(5)).await;
     }
+}
+
+/// A runtime that ends takes along the calls that were made in it, and nothing else.
+#[test]
+fn a_runtime_ends_with_calls_under_way() {
+    let server = RedisServer::start();
+    let builder = asking(&server.url()).deadline(PATIENT).serving(DENY);
+    let first = Runtime::new().unwrap();
+    let store = first.block_on(store(builder, still_bucket(100)));
+    assert!(first.block_on(Log::new().check(&store, one("key"))).is_from_store());
+    server.pause();
+    for _ in 0..400 {
+        let store = store.clone();
+        first.spawn(async move { Log::new().check(&store, one("key")).await });
+    }
+    std::thread::sleep(millis(200));
+    drop(first);
+    server.resume();
+    // Its connection ended as well.
+    let second = Runtime::new().unwrap();
+    let checks = async || {
+        for _ in 0..3 {
+            let call = Log::new().check(&store, one("key")).await;
+            if call.is_from_store() {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(second.block_on(checks()));
+}
+
+/// A caller without time is not charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_time_to_send() {
+    let server = RedisServer::start();
+    let store =
+        store(asking(&server.url()).deadline(PATIENT).serving(DENY), still_bucket(100)).await;
+    assert_eq!(check(&store, one("key")).await.source, Source::Authoritative);
+    for _ in 0..20 {
+        let answers = store.apply_within(Duration::ZERO, Verb::Check, &[one("key")]).await;
+        let error = answers.unwrap_err();
+        assert_eq!((error.failure(), error.may_have_charged()), (Some(Failure::Timeout), false));
+    }
+    assert!(!store.is_degraded(), "the server was not asked");
+    assert_eq!(check(&store, one("key")).await.source, Source::Authoritative);
+    assert_eq!(used_of_still_bucket(&server), 2);
 }
 
 /// More callers at once than may wait: the rest is turned away at once, and all are answered.
