@@ -162,7 +162,7 @@ impl Cluster {
     }
 
     /// Waits until a replica serves the slots of a primary that was killed or paused, and every
-    /// node that is up knows; returns that replica. Panics after a minute.
+    /// node that is up knows; returns that replica. Panics after three minutes.
     pub fn wait_for_failover(&self, primary: usize) -> usize {
         let home = self.homes.lock().get(&primary).copied();
         let slot = home.unwrap_or_else(|| panic!("node {primary} served no slots"));
@@ -170,7 +170,7 @@ impl Cluster {
         self.primary_of_slot(slot)
     }
 
-    /// Waits until all slots are served and all nodes that are up agree on the owners. Panics after a minute.
+    /// Waits until all slots are served and all nodes that are up agree on the owners. Panics after three minutes.
     pub fn wait_until_ok(&self) {
         self.wait_until("every node finds the cluster complete", || true);
     }

@@ -31,7 +31,7 @@ pub use sentinel::Sentinel;
 pub use tls::Certificates;
 
 /// How long to wait before a test fails. Generous, because machines that run many tests at once are slow.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -51,14 +51,14 @@ fn within<T>(bound: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> 
     }
 }
 
-/// Polls until there is a value; panics after a minute.
+/// Polls until there is a value; panics after three minutes.
 #[track_caller]
 fn wait_for<T>(what: &str, poll: impl FnMut() -> Option<T>) -> T {
     let found = within(TIMEOUT, poll);
     found.unwrap_or_else(|| panic!("timed out after {} s: {what}", TIMEOUT.as_secs()))
 }
 
-/// Polls until `holds` is true; panics after a minute.
+/// Polls until `holds` is true; panics after three minutes.
 #[track_caller]
 pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     wait_for(what, || holds().then_some(()));

@@ -148,7 +148,7 @@ impl Sentinel {
     }
 
     /// Waits until the replica has replaced a primary that was killed or paused, and every sentinel
-    /// that is up says so; returns the new primary's port. Panics if that takes more than a minute.
+    /// that is up says so; returns the new primary's port. Panics if that takes more than three minutes.
     pub fn wait_for_failover(&self) -> u16 {
         let mut last = self.last_primary.lock();
         let mut both = self.servers.iter().zip(self.ports());
