@@ -24,7 +24,7 @@ impl Link {
         }
         // Dialling takes a task of its own, which goes on when the caller has left.
         let (id, mut connection) = self.open_connection()?;
-        let _turn = self.turn_alone()?;
+        let mut turn = self.turn_alone()?;
         // A script that the server does not have is sent whole, on the same connection.
         for whole in [false, true] {
             let (now, deadline) = (Instant::now(), self.settings.deadline);
@@ -34,7 +34,10 @@ impl Link {
             }
             let cmd = encode_call(request.script(), &[request], whole);
             let sent = connection.redis.send_packed_command(&cmd);
-            let (reply, is_healthy) = match timeout_at(by.min(now + deadline), sent).await {
+            turn.is_asking = true;
+            let reply = timeout_at(by.min(now + deadline), sent).await;
+            turn.is_asking = false;
+            let (reply, is_healthy) = match reply {
                 Ok(Ok(reply)) if is_no_script(&reply) => continue,
                 Ok(Ok(reply)) => {
                     let reply = answer(request, reply);

@@ -69,15 +69,25 @@ impl Drop for Running {
 }
 
 /// The exchange of a single caller, in its own task. However it ends, requests that came meanwhile go next.
-pub(super) struct Alone(Option<Running>);
+pub(super) struct Alone {
+    running: Option<Running>,
+    /// Whether a command is on its way. If it is when the caller leaves, nobody else waits for the reply.
+    pub(super) is_asking: bool,
+}
 
 impl Drop for Alone {
     fn drop(&mut self) {
         // Without a runtime they go with the next request.
-        if let Some(running) = self.0.take()
-            && running.leaves_some_waiting()
-            && let Ok(runtime) = Handle::try_current()
-        {
+        let (Some(running), Ok(runtime)) = (self.running.take(), Handle::try_current()) else {
+            return;
+        };
+        if self.is_asking {
+            runtime.spawn(async {
+                // A connection that has gone mute is closed by this.
+                running.link.probe().await;
+                exchange_all(running).await;
+            });
+        } else if running.leaves_some_waiting() {
             runtime.spawn(exchange_all(running));
         }
     }
@@ -88,7 +98,7 @@ impl Link {
     pub(super) fn turn_alone(self: &Arc<Self>) -> Option<Alone> {
         let mut queue = self.queue.lock();
         let is_alone = queue.running == 0 && queue.waiting.is_empty();
-        is_alone.then(|| Alone(Some(self.run(&mut queue))))
+        is_alone.then(|| Alone { running: Some(self.run(&mut queue)), is_asking: false })
     }
 
     fn run(self: &Arc<Self>, queue: &mut Queue) -> Running {

@@ -149,6 +149,16 @@ impl Traffic {
         Self { log: log.clone(), stop, callers: all }
     }
 
+    /// Goes on until the store has decided again after a fault, and for a second more.
+    pub(crate) async fn stop_when_back(self, healed: Duration) -> Vec<Call> {
+        let is_back = |call: &Call| call.invoked >= healed && call.is_from_store();
+        while !self.log.calls().iter().any(is_back) && self.log.now() < healed + 2 * PATIENT {
+            sleep(millis(50)).await;
+        }
+        sleep(SECOND).await;
+        self.stop().await
+    }
+
     /// Lets the calls under way end, and tells what all of them saw.
     pub(crate) async fn stop(self) -> Vec<Call> {
         self.stop.store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use waterclock_redis::RedisStore;
 
 use super::DENY;
 use crate::oracle::{answered_in_time, latencies, recovery};
-use crate::scene::{DEADLINE, PATIENT, SECOND, Traffic, asking, millis, one, still_bucket, store};
+use crate::scene::{DEADLINE, PATIENT, Traffic, asking, millis, one, still_bucket, store};
 
 async fn failure_of(url: &str) -> Failure {
     let early = RedisStore::builder(url).connect().await.map(drop).unwrap_err();
@@ -60,8 +60,7 @@ async fn demoted_and_promoted() {
     sleep(millis(500)).await;
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     let healed = traffic.log.now();
-    sleep(SECOND).await;
-    let calls = traffic.stop().await;
+    let calls = traffic.stop_when_back(healed).await;
     answered_in_time(&calls, DEADLINE).unwrap();
     let back = recovery(&calls, healed).unwrap();
     println!("demoted and promoted: {:?}, authoritative after {back:?}", latencies(&calls));

@@ -19,8 +19,7 @@ async fn killed_and_restarted() {
     sleep(millis(500)).await;
     server.restart();
     let healed = traffic.log.now();
-    sleep(SECOND).await;
-    let calls = traffic.stop().await;
+    let calls = traffic.stop_when_back(healed).await;
     // Its own share while Redis is away, and what Redis forgot.
     over_admission(&calls, &Bound { extra: 3 * bound.capacity, ..bound }).unwrap();
     answered_in_time(&calls, DEADLINE).unwrap();

@@ -20,8 +20,7 @@ async fn stopped_for(time: Duration) {
     sleep(time.saturating_sub(opened)).await;
     server.resume();
     let healed = traffic.log.now();
-    sleep(SECOND).await;
-    let calls = traffic.stop().await;
+    let calls = traffic.stop_when_back(healed).await;
     over_admission(&calls, &bound.of_outage(&calls, healed)).unwrap();
     answered_in_time(&calls, DEADLINE).unwrap();
     let back = recovery(&calls, healed).unwrap();

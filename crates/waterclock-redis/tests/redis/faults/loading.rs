@@ -6,7 +6,7 @@ use waterclock_conformance::real::RedisServer;
 
 use super::DENY;
 use crate::oracle::{Outcome, answered_in_time, latencies, recovery};
-use crate::scene::{DEADLINE, SECOND, Traffic, asking, millis, still_bucket, store};
+use crate::scene::{DEADLINE, Traffic, asking, millis, still_bucket, store};
 
 /// Keys that take so long to load; larger than what is loaded between two looks at the clients.
 const KEYS: usize = 100;
@@ -36,8 +36,7 @@ async fn loads_for_half_a_second() {
     let loading = spawn_blocking(move || connection.command(&["DEBUG", "RELOAD"]));
     loading.await.unwrap().unwrap().unwrap();
     let healed = traffic.log.now();
-    tokio::time::sleep(SECOND).await;
-    let calls = traffic.stop().await;
+    let calls = traffic.stop_when_back(healed).await;
     answered_in_time(&calls, DEADLINE).unwrap();
     // Few callers see the error: calls that did nothing are repeated, and soon the breaker opens.
     let kinds = [Failure::Loading, Failure::Open, Failure::Timeout]

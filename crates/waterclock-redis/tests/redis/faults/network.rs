@@ -1,7 +1,7 @@
 //! A bad network between the store and Redis.
 
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use waterclock::{Failure, FixedWindow, Policy, Store};
 use waterclock_conformance::real::{Proxy, RedisServer};
 use waterclock_redis::RedisStore;
@@ -36,8 +36,7 @@ impl Scene {
         sleep(millis(600)).await;
         self.proxy.pass();
         let healed = traffic.log.now();
-        sleep(SECOND).await;
-        let calls = traffic.stop().await;
+        let calls = traffic.stop_when_back(healed).await;
         answered_in_time(&calls, DEADLINE).unwrap();
         conservation(&calls, used_of_still_bucket(&self.server)).unwrap();
         let back = recovery(&calls, healed).unwrap();
@@ -117,6 +116,22 @@ async fn a_mute_connection_is_given_up_at_once() {
         }
     }
     assert!(next.is_from_store(), "{next:?}");
+}
+
+/// A connection that went mute is given up, also if no caller waits until the deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mute_connection_of_callers_that_leave() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = asking(&proxy.url()).serving(DENY).deadline(SECOND);
+    let (store, log) = (store(builder, still_bucket(100_000)).await, Log::new());
+    assert!(log.check(&store, one("key")).await.is_from_store());
+    let (before, start) = (proxy.connections(), Instant::now());
+    proxy.swallow_replies();
+    while proxy.connections() == before {
+        assert!(start.elapsed() < 2 * PATIENT, "the connection is kept");
+        _ = timeout(millis(10), log.check(&store, one("key"))).await;
+    }
 }
 
 /// Replies that are slow, but in time, are no failures.

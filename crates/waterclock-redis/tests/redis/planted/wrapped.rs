@@ -66,7 +66,7 @@ impl Store for Bugged {
             Bug::Hangs => {
                 let answers = self.0.apply(verb, charges).await;
                 if answers.is_err() {
-                    sleep(SECOND).await;
+                    sleep(PATIENT).await;
                 }
                 answers
             }
@@ -188,7 +188,7 @@ async fn waits_for_longer_than_its_deadline() {
     let (policy, _) = bucket(50, SECOND, 50);
     let real = store(asking(&server.url()).serving(DENY), policy).await;
     let (calls, _) = through_an_outage(&server, &Bugged(real, Bug::Hangs)).await;
-    answered_in_time(&calls, DEADLINE).expect_err("a second is no deadline");
+    answered_in_time(&calls, DEADLINE).expect_err("five seconds are no deadline");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
