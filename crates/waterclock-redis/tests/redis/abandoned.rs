@@ -200,7 +200,7 @@ async fn what_expires_is_taken_back_where_it_was_charged() {
                     let other = format!("open {}", fastrand::u8(..));
                     let other = Charge { policy: "open", key: other.as_bytes(), cost: 1.into() };
                     if stops {
-                        let patience = Duration::from_micros(fastrand::u64(..20_000));
+                        let patience = Duration::from_micros(fastrand::u64(..5_000));
                         let both = log.check_with(&store, key, std::slice::from_ref(&other));
                         stopped += u64::from(timeout(patience, both).await.is_err());
                     } else {
