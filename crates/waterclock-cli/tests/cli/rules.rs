@@ -55,7 +55,7 @@ fn mistakes() {
         ),
         (
             "[[rules]]\ndomain = \"d\"\ndescriptor = []\npolicy = \"login\"",
-            "8:14: `descriptor` must hold 1 to 16 entries; found 0",
+            "8:14: `descriptor` must hold 1 to 64 entries; found 0",
         ),
         (
             "[[rules]]\ndomain = \"\"\ndescriptor = [{ key = \"a\" }]\npolicy = \"login\"",
