@@ -6,6 +6,8 @@
 //! When no place is left, keys that are fresh go first. Then the table with the most keys gives some up, those nearest
 //! to fresh of which at most half is used, unless its policy wants to keep them all ([`OnFull::Refuse`]).
 
+use std::cmp::Reverse;
+
 use waterclock_core::Timestamp;
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, lock};
@@ -13,13 +15,15 @@ use crate::table::Table;
 
 /// How many shards are looked through for room: enough to find it soon, few enough to wait only briefly.
 const SHARDS_SEARCHED: usize = 8;
+/// How many tables are, for keys that give way.
+const TABLES_SEARCHED: usize = 4;
 
 /// What happens to a new key when there is no place for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnFull {
     /// Keys of which at most half is used are forgotten for it, those nearest to fresh first. A forgotten key starts
-    /// fresh: it may be admitted up to half a capacity more, each time. Debts, held units, breakers, keys in
+    /// fresh: it may be admitted up to half a capacity more, each time. Debts, places that are held, breakers, keys in
     /// count-refusals mode and keys of which more than half is used are never forgotten.
     #[default]
     Evict,
@@ -180,15 +184,19 @@ impl Places {
 
     /// A table came or went. Shares are computed by the next call that needs them: policies may come by the thousand.
     pub(crate) fn change_shares(&self) {
-        self.is_changed.store(true, Ordering::Relaxed);
+        // In this order: whoever computes shares has seen the zero, and replaces it.
         self.lendable.store(0, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Release);
     }
 
     /// Computes shares, if that is to be done; whether it was.
     #[cold]
     fn share_out(&self) -> bool {
+        if !self.is_changed.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut tables = lock(&self.tables);
-        if !self.is_changed.swap(false, Ordering::Relaxed) {
+        if !self.is_changed.swap(false, Ordering::Acquire) {
             return false;
         }
         tables.retain(|(_, table)| table.strong_count() > 0);
@@ -253,21 +261,35 @@ impl Places {
                 return;
             }
             let next = self.sweep.fetch_add(1, Ordering::Relaxed);
-            let swept = self.table(|tables| tables.get(next % tables.len().max(1)));
+            let swept = {
+                let tables = lock(&self.tables);
+                tables.get(next % tables.len().max(1)).and_then(|(_, table)| table.upgrade())
+            };
             swept.as_deref().unwrap_or(asking).sweep_one(now);
         }
         if !asking.has_place() {
-            let taken = |(part, _): &&(Arc<Part>, Weak<Table>)| part.taken();
-            let largest = self.table(|tables| tables.iter().max_by_key(taken));
-            let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.evict_some(now) > 0);
+            let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.free_some(now) > 0);
             // A place that another table gives up may be lent again; one of its own is in any case.
-            let _ = largest.is_some_and(|table| is_found(&table)) || is_found(asking);
+            let _ = self.largest().iter().any(|table| is_found(table)) || is_found(asking);
         }
+    }
+
+    /// The tables with the most keys of those that give way, the largest first.
+    fn largest(&self) -> Vec<Arc<Table>> {
+        let mut tables: Vec<(usize, Weak<Table>)> = {
+            let tables = lock(&self.tables);
+            tables.iter().map(|(part, table)| (part.taken(), table.clone())).collect()
+        };
+        tables.sort_unstable_by_key(|(taken, _)| Reverse(*taken));
+        let tables = tables.into_iter().filter_map(|(_, table)| table.upgrade());
+        tables.filter(|table| table.gives_way()).take(TABLES_SEARCHED).collect()
     }
 
     /// Panics unless the counts are those of the tables, which nobody uses meanwhile.
     #[cfg(all(test, shuttle))]
     pub(crate) fn assert_counted(&self) {
+        self.share_out();
+        assert!(self.lendable.load(Ordering::Relaxed) >= self.max / 2);
         let tables = lock(&self.tables);
         let counts = tables.iter().map(|(part, _)| Counts::from(part.0.load(Ordering::Relaxed)));
         let counts: Vec<Counts> = counts.collect();
@@ -275,12 +297,5 @@ impl Places {
         let beyond = counts.iter().map(|counts| counts.beyond()).sum::<isize>();
         let borrowed = self.borrowed.load(Ordering::Relaxed).cast_signed();
         assert_eq!((self.taken(), borrowed), (taken, beyond));
-    }
-
-    fn table(
-        &self,
-        choose: impl FnOnce(&[(Arc<Part>, Weak<Table>)]) -> Option<&(Arc<Part>, Weak<Table>)>,
-    ) -> Option<Arc<Table>> {
-        choose(&lock(&self.tables)).and_then(|(_, table)| table.upgrade())
     }
 }

@@ -66,6 +66,8 @@ impl<C: Clock> Shared<C> {
         let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
         if variant == Variant::BASE {
             members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
+            // The table goes when nobody waits for this lock any more.
+            drop(members);
         } else {
             // Keys migrate shard by shard: a check never waits for all of them.
             drop(members);

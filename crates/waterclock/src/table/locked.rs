@@ -88,7 +88,8 @@ impl Locked<'_> {
             return;
         }
         let Table { places, part, .. } = self.table;
-        if places.take(part) {
+        // What was free before the shard was locked may be gone, above all to other keys of the same check.
+        if places.take(part) || self.free_some(now) > 0 && places.take(part) {
             self.make_place(key.fingerprint, now);
         } else {
             places.count_overflow();
@@ -103,8 +104,14 @@ impl Locked<'_> {
         dropped
     }
 
-    /// Forgets some keys; returns how many.
-    pub(super) fn evict(&mut self, now: Timestamp) -> usize {
+    /// Drops the keys that are fresh or, if none is, forgets some of which at most half is used, unless the table
+    /// keeps them all. Returns how many.
+    pub(super) fn free_some(&mut self, now: Timestamp) -> usize {
+        let may_free = self.shard.may_free(now);
+        let fresh = if may_free { self.rebuild(Rebuild::Tidy, now) } else { 0 };
+        if fresh > 0 || !self.table.gives_way() || !self.shard.may_give_way(now) {
+            return fresh;
+        }
         let Table { places, part, .. } = self.table;
         let evicted = self.shard.evict(now);
         places.give_back(part, evicted);

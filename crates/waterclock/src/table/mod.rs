@@ -361,19 +361,16 @@ impl Table {
         }
     }
 
-    /// Forgets some keys of the next shard of which at most half is used, if keys of this table give way. Returns how
-    /// many.
-    pub(crate) fn evict_some(&self, now: Timestamp) -> usize {
-        if !self.evicts.load(Ordering::Relaxed) {
-            return 0;
-        }
+    /// Whether keys are forgotten for others.
+    pub(crate) fn gives_way(&self) -> bool {
+        self.evicts.load(Ordering::Relaxed)
+    }
+
+    /// Frees some places of the next shard; returns how many.
+    pub(crate) fn free_some(&self, now: Timestamp) -> usize {
         let next = self.evict.fetch_add(1, Ordering::Relaxed) % self.cells.len();
         let (mut locked, now) = self.lock_at(next, now);
-        let fresh = if locked.shard.may_free(now) { locked.rebuild(Rebuild::Tidy, now) } else { 0 };
-        if fresh > 0 || !locked.shard.may_give_way(now) {
-            return fresh;
-        }
-        locked.evict(now)
+        locked.free_some(now)
     }
 }
 

@@ -168,8 +168,10 @@ impl Shard {
         let (policy, words) = family.writing(words);
         let mut state = State::new(words, logs);
         let written = write(policy, &mut state);
-        *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
-        *gives_way_at = (*gives_way_at).min(now.after(policy.half_fresh_in(state.view(), now)));
+        if found.is_some() {
+            *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
+            *gives_way_at = (*gives_way_at).min(now.after(policy.half_fresh_in(state.view(), now)));
+        }
         written
     }
 

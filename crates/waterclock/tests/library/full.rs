@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use waterclock::store::now_or_never;
 use waterclock::{
-    Concurrency, ErrorRate, FixedWindow, KeyedLimiter, Limit, ManualClock, MemoryStore, Mode,
-    OnFull, OnStoreError, Policy, Quota, RollingWindow, Serving, SlidingWindow, Store,
+    Charge, Concurrency, ErrorRate, FixedWindow, KeyedLimiter, Limit, ManualClock, MemoryStore,
+    Mode, OnFull, OnStoreError, Policy, Quota, RollingWindow, Serving, SlidingWindow, Store, Verb,
 };
 
 fn limiter(max_keys: usize, clock: &ManualClock) -> KeyedLimiter<u64, ManualClock> {
@@ -102,6 +103,27 @@ async fn a_flood_refuses_no_newcomer() {
     // What the calm policy has in its share stays, however long the flood goes on.
     assert_eq!(refused(&store, "flooded", 61_000..161_000).await, 0);
     assert_eq!(store.len_of("calm"), 2_500);
+}
+
+/// Many new keys in one check, and checks of several threads at once.
+#[test]
+fn a_flood_in_batches_refuses_no_newcomer() {
+    let store = now_or_never(store(10_000, &[("flooded", 10), ("calm", 10)])).unwrap();
+    let batch = |first: u32| {
+        let keys: Vec<[u8; 4]> = (first..first + 1_024).map(u32::to_le_bytes).collect();
+        let charge = |key| Charge { policy: "flooded", key, cost: 1.into() };
+        let charges: Vec<Charge<'_>> = keys.iter().map(|key| charge(&key[..])).collect();
+        let answers = now_or_never(store.apply(Verb::Check, &charges)).unwrap().unwrap();
+        assert!(answers.iter().all(|answer| answer.decision.is_allowed()), "{first}");
+    };
+    (0..20).for_each(|number| batch(number << 10));
+    std::thread::scope(|scope| {
+        for thread in 1..4 {
+            let batch = &batch;
+            scope.spawn(move || (0..20).for_each(|number| batch(thread << 20 | number << 10)));
+        }
+    });
+    assert_eq!(store.overflowed(), 0);
 }
 
 #[tokio::test]
