@@ -82,28 +82,19 @@ impl ActivePolicy {
     /// A key that the caller has formed.
     pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
         let fields = self.key_fields();
+        let mut values = Vec::new();
         if fields.len() > 1 {
-            let has_address = fields.iter().any(|name| name == ADDRESS_FIELD);
-            let mut values = Vec::new();
-            let keep = |value| {
-                if has_address {
-                    values.push(value);
-                }
-            };
-            decompose(text, fields.len(), keep).ok_or_else(|| {
+            decompose(text, fields.len(), |value| values.push(value)).ok_or_else(|| {
                 let (name, fields) = (self.name(), fields.join(" and "));
                 let reason = format!("policy `{name}` forms its key from {fields}; send `fields`");
                 BadKey::new("fields", reason)
             })?;
-            if has_address {
-                let value = |name: &str| {
-                    let at = fields.iter().position(|field| field == name)?;
-                    Some(String::from_utf8_lossy(values[at]))
-                };
-                return self.key_of_fields(value);
-            }
-        } else if fields == [ADDRESS_FIELD] {
-            return self.key_of_fields(|_| Some(String::from_utf8_lossy(text)));
+        } else {
+            values.push(text);
+        }
+        if fields.iter().any(|name| name == ADDRESS_FIELD) {
+            let named = fields.iter().map(|name| &**name).zip(values);
+            return key_of_values(&named.collect::<Vec<_>>());
         }
         Key::new(Cow::Borrowed(text), self.scope().address_in(text))
     }
@@ -119,49 +110,28 @@ impl ActivePolicy {
         &self,
         field: impl Fn(&str) -> Option<Cow<'f, str>>,
     ) -> Result<Key<'static>, BadKey> {
-        let mut values: Vec<Cow<'f, str>> = Vec::with_capacity(self.key_fields().len());
-        let mut address = None;
-        for name in self.key_fields() {
-            let value = field(name).ok_or_else(|| {
+        let value = |name: &'_ _| {
+            field(name).ok_or_else(|| {
                 let reason = format!("policy `{}` needs the field `{name}`", self.name());
                 BadKey::new(name, reason)
-            })?;
-            if name == ADDRESS_FIELD {
-                let client = client_address(&value).ok_or_else(|| {
-                    let reason =
-                        "`client_ip` must be an IP address such as 203.0.113.7 or 2001:db8::1";
-                    BadKey::new(name, reason)
-                })?;
-                // Lists name single addresses; budgets are shared by groups of them.
-                address = Some(client);
-                values.push(ClientIp::default().group(client).to_string().into());
-            } else {
-                values.push(value);
-            }
-        }
-        let bytes = match &*values {
-            [] => {
-                let reason = format!("policy `{}` has no key fields; send `key`", self.name());
-                return Err(BadKey::new("key", reason));
-            }
-            [one] => one.as_bytes().to_vec(),
-            several => compose_key(several.iter().map(|value| value.as_bytes())),
+            })
         };
-        Key::new(Cow::Owned(bytes), address)
+        let fields = self.key_fields();
+        if fields.is_empty() {
+            let reason = format!("policy `{}` has no key fields; send `key`", self.name());
+            return Err(BadKey::new("key", reason));
+        }
+        let values: Vec<Cow<'f, str>> =
+            fields.iter().map(|name| value(&**name)).collect::<Result<_, _>>()?;
+        let named = fields.iter().zip(&values).map(|(name, value)| (&**name, value.as_bytes()));
+        key_of_values(&named.collect::<Vec<_>>())
     }
 
     /// The key of a descriptor with these fields. One that should be an address and is none counts as it stands: a
     /// proxy would admit what is answered with an error.
     pub fn key_of_descriptor<'f>(&self, field: impl Fn(&str) -> &'f [u8]) -> Key<'static> {
         let values = self.key_fields().iter().map(|name| (&**name, field(name)));
-        let values: Vec<(&str, &[u8])> = values.collect();
-        let address = address_of(&values, &[ADDRESS_FIELD]);
-        let normalised = values.iter().map(|value| normalised(*value, &[ADDRESS_FIELD]));
-        let mut normalised: Vec<Cow<'_, [u8]>> = normalised.collect();
-        let bytes = match &mut *normalised {
-            [one] => std::mem::take(one).into_owned(),
-            several => compose_key(several),
-        };
+        let (bytes, address) = joined(&values.collect::<Vec<_>>());
         Key { bytes: Cow::Owned(hash_if_long(bytes)), listed_as: None, address }
     }
 
@@ -187,6 +157,26 @@ impl ActivePolicy {
         let address = address_of(&entries, &ADDRESS_ENTRIES);
         Key { bytes: Cow::Owned(bytes), listed_as, address }
     }
+}
+
+/// The key that these fields form. An address must be one; lists name single addresses, and budgets are shared by groups.
+fn key_of_values(values: &[(&str, &[u8])]) -> Result<Key<'static>, BadKey> {
+    let (bytes, address) = joined(values);
+    if address.is_none() && values.iter().any(|(name, _)| *name == ADDRESS_FIELD) {
+        let reason = "`client_ip` must be an IP address such as 203.0.113.7 or 2001:db8::1";
+        return Err(BadKey::new(ADDRESS_FIELD, reason));
+    }
+    Key::new(Cow::Owned(bytes), address)
+}
+
+/// Values as one, addresses in their canonical spelling; and the address, if there is one.
+fn joined(values: &[(&str, &[u8])]) -> (Vec<u8>, Option<IpAddr>) {
+    let spelled = values.iter().map(|value| normalised(*value, &[ADDRESS_FIELD]));
+    let bytes = match &*spelled.collect::<Vec<_>>() {
+        [one] => one.to_vec(),
+        several => compose_key(several),
+    };
+    (bytes, address_of(values, &[ADDRESS_FIELD]))
 }
 
 /// Replaces a key that is too long by its hash. No composed key begins with `#`.
