@@ -2,8 +2,8 @@
 //!
 //! The slots are called in order, and what they admit is held. When one refuses, what the earlier ones hold is taken
 //! back where it was charged: in its own window if that has not ended, and from a bucket what has not drained. When all
-//! admit, all are told so before the caller is. What a caller leaves in between is taken back after a while by the next
-//! script about that key. No limit is ever exceeded; a concurrent check may be refused meanwhile.
+//! admit, the store confirms every charge before it answers. A charge that was not confirmed, because the caller or this
+//! node stopped, is taken back a second after the deadline, by the next script about that key. No limit is ever exceeded; a concurrent check may be refused meanwhile.
 
 use std::time::Duration;
 

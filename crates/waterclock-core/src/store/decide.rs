@@ -88,7 +88,7 @@ pub trait Decide: super::Sealed {
     /// How long until at most half of each limit is used, if nothing else happens. A store without room may forget
     /// the state then: its key starts fresh, and is admitted up to half a capacity more than it would have been.
     ///
-    /// What must not be forgotten counts until it is fresh: held units, breakers, gaps between events, and keys whose
+    /// What must not be forgotten counts until it is fresh: places of concurrency limits, breakers, gaps between events, and keys whose
     /// refusals count. A debt is more than a capacity, so that it is kept longest of all.
     #[must_use]
     fn half_fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration;

@@ -71,7 +71,7 @@ impl Drop for Running {
 /// The exchange of a single caller, in its own task. However it ends, requests that came meanwhile go next.
 pub(super) struct Alone {
     running: Option<Running>,
-    /// Whether a command is on its way. If it is when the caller leaves, nobody else waits for the reply.
+    /// Whether a command was sent whose reply has not come. If the caller drops the call then, no task reads that reply.
     pub(super) is_asking: bool,
 }
 

@@ -82,17 +82,24 @@ impl ActivePolicy {
     /// A key that the caller has formed.
     pub fn key<'a>(&self, text: &'a [u8]) -> Result<Key<'a>, BadKey> {
         let fields = self.key_fields();
+        let has_address = fields.iter().any(|name| name == ADDRESS_FIELD);
+        // Most keys have no address, and allocate nothing here.
         let mut values = Vec::new();
+        let mut keep = |value| {
+            if has_address {
+                values.push(value);
+            }
+        };
         if fields.len() > 1 {
-            decompose(text, fields.len(), |value| values.push(value)).ok_or_else(|| {
+            decompose(text, fields.len(), keep).ok_or_else(|| {
                 let (name, fields) = (self.name(), fields.join(" and "));
                 let reason = format!("policy `{name}` forms its key from {fields}; send `fields`");
                 BadKey::new("fields", reason)
             })?;
         } else {
-            values.push(text);
+            keep(text);
         }
-        if fields.iter().any(|name| name == ADDRESS_FIELD) {
+        if has_address {
             let named = fields.iter().map(|name| &**name).zip(values);
             return key_of_values(&named.collect::<Vec<_>>());
         }

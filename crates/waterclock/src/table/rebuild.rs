@@ -8,8 +8,8 @@ use super::layout::{Buckets, Layout};
 use super::shard::{Rest, Shard, probe, slots};
 use crate::sync::Arc;
 
-/// Which part of its keys a shard gives up at once: looking for them costs more than forgetting them.
-const EVICTED_AT_ONCE: usize = 8;
+/// A shard gives up one in so many of its keys at once: looking for them costs more than forgetting them.
+const KEYS_PER_EVICTED: usize = 8;
 
 /// Why a shard is laid out anew.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Shard {
                 nearest.push((policy.fresh_in(view, now), slot));
             }
         }
-        let most = used.div_ceil(EVICTED_AT_ONCE);
+        let most = used.div_ceil(KEYS_PER_EVICTED);
         if nearest.len() > most {
             nearest.select_nth_unstable_by_key(most, |(fresh_in, _)| *fresh_in);
             nearest.truncate(most);
@@ -71,8 +71,8 @@ impl Shard {
         *used -= nearest.len();
         if !nearest.is_empty() {
             // What is given up here is taken elsewhere, and the memory with it.
-            let (needed, now) = (self.layout.buckets_for(self.rest.used), self.buckets.count());
-            self.move_words(if 2 * needed < now { needed } else { now });
+            let (needed, count) = (self.layout.buckets_for(self.rest.used), self.buckets.count());
+            self.move_words(if 2 * needed < count { needed } else { count });
         }
         nearest.len()
     }
