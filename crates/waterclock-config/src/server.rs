@@ -9,7 +9,7 @@ use super::error::Invalid;
 use super::error::Source;
 use super::schema::{Key, Shape};
 use super::secret::Setting;
-use super::size::read_size;
+use super::size::{read_size, size_of};
 use super::suggest::quoted;
 use super::table::Field;
 use super::table::Table;
@@ -75,6 +75,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Memory for long commands and bodies that are being received; 1/16 is for clients not authenticated yet.",
     )
     .default("\"64MiB\""),
+    Key::new(
+        "max_throttle_period",
+        Shape::Duration,
+        "CL.THROTTLE: how long a key may take to be full again, at the numbers of a call.",
+    )
+    .default("\"366d\""),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
     Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Tokens and their roles."),
 ];
@@ -125,6 +131,8 @@ pub struct ServerConfig {
     pub authenticate_within: Micros,
     /// Bytes of long commands and bodies that are being received.
     pub max_receive_bytes: usize,
+    /// `CL.THROTTLE`: how long a key may take to be full again.
+    pub max_throttle_period: Micros,
     /// Certificates to serve.
     pub tls: Option<TlsConfig>,
     allow_unauthenticated: bool,
@@ -180,6 +188,7 @@ impl ServerConfig {
             max_unauthenticated_per_address: 512,
             authenticate_within: Micros(5_000_000),
             max_receive_bytes: 64 << 20,
+            max_throttle_period: Micros(366 * 86_400 * 1_000_000),
             tls: None,
             allow_unauthenticated: false,
             auth: Vec::new(),
@@ -273,7 +282,7 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
         number.and_then(|number| usize::try_from(number).ok()).unwrap_or(otherwise)
     };
     let receive = table.verified("max_receive_bytes", Field::text);
-    let receive = receive.and_then(|text| usize::try_from(read_size(text).ok()?).ok());
+    let receive = receive.and_then(size_of);
     let Listen { http, grpc, resp } = otherwise.listen;
     ServerConfig {
         listen: Listen {
@@ -292,6 +301,9 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
             .verified("authenticate_within", Field::micros)
             .unwrap_or(otherwise.authenticate_within),
         max_receive_bytes: receive.unwrap_or(otherwise.max_receive_bytes),
+        max_throttle_period: table
+            .verified("max_throttle_period", Field::micros)
+            .unwrap_or(otherwise.max_throttle_period),
         tls,
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),

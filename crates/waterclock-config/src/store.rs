@@ -9,6 +9,7 @@ use super::duration::Micros;
 use super::error::{Invalid, Source};
 use super::schema::{Key, MAX_UNITS, Shape};
 use super::secret::{self, Setting};
+use super::size::{read_size, size_of};
 use super::suggest::quoted;
 use super::table::{Field, Table};
 
@@ -29,6 +30,12 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     Key::new("max_keys", Shape::Whole { least: 1, most: MAX_UNITS }, "memory: keys held at most.")
         .default("1000000"),
+    Key::new(
+        "max_bytes",
+        Shape::Syntax(accept_max_bytes),
+        "memory: bytes for the logs of rolling windows, breakers and concurrency limits.",
+    )
+    .default("\"256MiB\""),
     Key::new("snapshot", Shape::Text, "memory: the file that state is written to on shutdown."),
     Key::new("snapshot_every", Shape::Duration, "memory: how often it is written besides.")
         .default("\"10s\""),
@@ -67,6 +74,8 @@ pub struct StoreConfig {
     pub replicas: u64,
     /// memory: the most keys to keep.
     pub max_keys: u64,
+    /// memory: the most bytes that logs may take.
+    pub max_bytes: usize,
     /// memory: the file that preserves state over a restart.
     pub snapshot: Option<PathBuf>,
     /// memory: how often it is written; it is also written at shutdown.
@@ -84,6 +93,7 @@ impl StoreConfig {
             nodes: 1,
             replicas: 0,
             max_keys: 1_000_000,
+            max_bytes: 256 << 20,
             snapshot: None,
             snapshot_every: Micros(10_000_000),
         }
@@ -149,6 +159,10 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
         nodes: table.verified("nodes", Field::whole).unwrap_or(otherwise.nodes),
         replicas: table.verified("replicas", Field::whole).unwrap_or(otherwise.replicas),
         max_keys: table.verified("max_keys", Field::whole).unwrap_or(otherwise.max_keys),
+        max_bytes: table
+            .verified("max_bytes", Field::text)
+            .and_then(size_of)
+            .unwrap_or(otherwise.max_bytes),
         snapshot: table.verified("snapshot", Field::text).map(|path| source.beside(path)),
         snapshot_every: table
             .verified("snapshot_every", Field::micros)
@@ -166,6 +180,16 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
         );
     }
     spec
+}
+
+/// The least that `max_bytes` may be.
+const LEAST_BYTES: u64 = 1 << 20;
+
+fn accept_max_bytes(text: &str) -> Result<(), String> {
+    if read_size(text)? < LEAST_BYTES {
+        return Err(format!("must be at least \"1MiB\"; found {}", quoted(text)));
+    }
+    Ok(())
 }
 
 /// Whether a URL names something that could be a store.

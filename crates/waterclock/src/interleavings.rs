@@ -14,7 +14,7 @@ use shuttle::{future, thread};
 use waterclock_core::store::Migration;
 use waterclock_core::{Decision, FixedWindow, Limit, Policy, SlidingWindow, Timestamp};
 
-use crate::places::Places;
+use crate::places::{DEFAULT_MAX_BYTES, Places};
 use crate::sync::Arc;
 use crate::table::{Key, Table, Variant};
 use crate::wait::Line;
@@ -44,7 +44,7 @@ where
 
 fn table(policy: impl Into<Policy>, max_keys: usize) -> Arc<Table> {
     let policy = Arc::new(policy.into());
-    Arc::new(Table::new(&policy, &Arc::new(Places::new(max_keys))))
+    Arc::new(Table::new(&policy, &Arc::new(Places::new(max_keys, DEFAULT_MAX_BYTES))))
 }
 
 /// A store with one key whose units were all reserved and not settled in time.
@@ -197,7 +197,7 @@ fn policies_that_share_a_key_share_its_budget() {
 fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
     let test = || {
         let policy = Arc::new(Limit::per_second(1).into());
-        let places = Arc::new(Places::new(2));
+        let places = Arc::new(Places::new(2, DEFAULT_MAX_BYTES));
         let table = Arc::new(Table::new(&policy, &places));
         let shared = Arc::clone(&table);
         let each = move |thread: u64| {
@@ -217,7 +217,7 @@ fn a_full_table_keeps_to_its_cap_and_opens_one_budget_per_shard() {
 fn tables_that_come_go_and_evict_keep_the_places_counted() {
     let test = || {
         let policy = Arc::new(Limit::per_second(4).into());
-        let places = Arc::new(Places::new(4));
+        let places = Arc::new(Places::new(4, DEFAULT_MAX_BYTES));
         let table = Table::sharing(&policy, &places);
         let shared = Arc::clone(&places);
         let each = move |thread: u64| {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use waterclock_core::{Decision, Outcome, Policy, Timestamp};
 
 use crate::clock::{Clock, MonotonicClock};
-use crate::places::{OnFull, Places};
+use crate::places::{DEFAULT_MAX_BYTES, OnFull, Places};
 use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::Arc;
 use crate::table::{Table, Variant};
@@ -53,6 +53,7 @@ impl<K: ?Sized + Hash> KeyedLimiter<K> {
         KeyedLimiterBuilder {
             policy: policy.into(),
             max_keys: DEFAULT_MAX_KEYS,
+            max_bytes: DEFAULT_MAX_BYTES,
             on_full: OnFull::default(),
             clock: MonotonicClock::default(),
             hasher: ahash::RandomState::new(),
@@ -325,6 +326,7 @@ impl<K: ?Sized, C: Clock, S: Sync> Gate for KeyedGate<'_, K, C, S> {
 pub struct KeyedLimiterBuilder<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
     policy: Policy,
     max_keys: usize,
+    max_bytes: usize,
     on_full: OnFull,
     clock: C,
     hasher: S,
@@ -338,6 +340,13 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiterBuilder<K, C, S> {
         self
     }
 
+    /// How much memory the logs of rolling windows, breakers and concurrency limits may take, in bytes; 256 MiB by
+    /// default. When it is used up, logs get coarser: keys may wait up to a window longer, and are never admitted more.
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
     /// What happens to a new key when so many are remembered.
     pub fn on_full(mut self, on_full: OnFull) -> Self {
         self.on_full = on_full;
@@ -346,20 +355,20 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiterBuilder<K, C, S> {
 
     /// Another source of time.
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S> {
-        let Self { policy, max_keys, on_full, hasher, key, .. } = self;
-        KeyedLimiterBuilder { policy, max_keys, on_full, clock, hasher, key }
+        let Self { policy, max_keys, max_bytes, on_full, hasher, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, max_bytes, on_full, clock, hasher, key }
     }
 
     /// Another hash. Where clients choose the keys it must be seeded and resist chosen keys: two
     /// keys with one hash share a budget.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T> {
-        let Self { policy, max_keys, on_full, clock, key, .. } = self;
-        KeyedLimiterBuilder { policy, max_keys, on_full, clock, hasher, key }
+        let Self { policy, max_keys, max_bytes, on_full, clock, key, .. } = self;
+        KeyedLimiterBuilder { policy, max_keys, max_bytes, on_full, clock, hasher, key }
     }
 
     /// The limiter.
     pub fn build(self) -> KeyedLimiter<K, C, S> {
-        let places = Arc::new(Places::new(self.max_keys));
+        let places = Arc::new(Places::new(self.max_keys, self.max_bytes));
         let table = Table::new(&Arc::new(self.policy), &places);
         table.set_on_full(self.on_full);
         KeyedLimiter {

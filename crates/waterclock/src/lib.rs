@@ -39,6 +39,7 @@ mod keyed;
 mod limiter;
 mod memory;
 mod places;
+mod pool;
 mod reservation;
 mod scope;
 pub mod store;
@@ -54,7 +55,7 @@ pub use header_style::HeaderStyle;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
-pub use places::OnFull;
+pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
 pub use store::{

@@ -1,15 +1,19 @@
-//! How many keys a store remembers, and whose they are.
+//! How many keys a store remembers, how much memory their logs take, and which policy has how much of both.
 //!
-//! Half of the places are shared out: each table is guaranteed `max / (2 · tables)`. The rest is lent to whoever needs
+//! Half of each is shared out: each table is guaranteed `max / (2 · tables)`. The rest is lent to tables that need
 //! more than that. So a flood of one policy's keys leaves every other policy its share.
 //!
 //! When no place is left, keys that are fresh go first. Then the table with the most keys gives some up, those nearest
 //! to fresh of which at most half is used, unless its policy wants to keep them all ([`OnFull::Refuse`]).
+//!
+//! When a table has no memory left for logs, they get coarser (`Decide::coarsen`): a key's own when it grows, the
+//! longest ones when a new key comes. That admits nothing more.
 
 use std::cmp::Reverse;
 
 use waterclock_core::Timestamp;
 
+use crate::pool::{Part, Pool};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, lock};
 use crate::table::Table;
 
@@ -17,6 +21,13 @@ use crate::table::Table;
 const SHARDS_SEARCHED: usize = 8;
 /// How many tables are, for keys that give way.
 const TABLES_SEARCHED: usize = 4;
+
+/// Memory of logs is counted in so many bytes, the size of an entry.
+const LOG_UNIT: usize = 16;
+/// What the first entry of a log takes: the log itself, and room for a few.
+const FIRST_LOG: usize = 8;
+/// Bytes for logs, unless another number is given.
+pub(crate) const DEFAULT_MAX_BYTES: usize = 256 << 20;
 
 /// What happens to a new key when there is no place for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,111 +62,81 @@ impl OnFull {
     }
 }
 
-/// The places of all tables of a store.
+/// What a policy's keys take of the places and of the memory that all policies of a store share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyUsage {
+    /// How many keys are remembered, those that became fresh since the last sweep included.
+    pub keys: usize,
+    /// How many places no other policy can take.
+    pub guaranteed_keys: usize,
+    /// How many bytes the logs of the keys take.
+    pub log_bytes: usize,
+    /// How many bytes no other policy can take.
+    pub guaranteed_log_bytes: usize,
+}
+
+/// The places of all tables of a store, and the memory of their logs.
 #[derive(Debug)]
 pub(crate) struct Places {
-    max: usize,
-    taken: AtomicUsize,
-    /// How many of them are beyond their tables' shares. For a moment it may be off, even below zero.
-    borrowed: AtomicUsize,
-    /// How many may be; zero while shares are to be computed.
-    lendable: AtomicUsize,
-    /// The tables that they are shared out among; none if there is only one, which may have them all.
-    tables: Mutex<Vec<(Arc<Part>, Weak<Table>)>>,
+    keys: Pool,
+    logs: Pool,
+    /// The tables that both are shared out among; none if there is only one, which may have them all.
+    tables: Mutex<Vec<(Arc<Parts>, Weak<Table>)>>,
     /// Whether tables came or went since shares were last computed.
     is_changed: AtomicBool,
     /// The table to look through next for fresh keys.
     sweep: AtomicUsize,
     overflowed: AtomicU64,
     evicted: AtomicU64,
+    coarsened: AtomicU64,
 }
 
-/// One table's places: how many it has taken, in the upper half, and how many are guaranteed, in the lower.
+/// One table's parts of both pools.
 #[derive(Debug, Default)]
-pub(crate) struct Part(AtomicU64);
-
-impl Part {
-    pub(crate) fn taken(&self) -> usize {
-        Counts::from(self.0.load(Ordering::Relaxed)).taken as usize
-    }
-
-    /// Takes so many places more; returns how many of them are beyond the share.
-    fn take(&self, places: u32) -> isize {
-        let added = u64::from(Counts { taken: places, share: 0 });
-        let before = Counts::from(self.0.fetch_add(added, Ordering::Relaxed));
-        Counts { taken: before.taken + places, ..before }.beyond() - before.beyond()
-    }
-
-    /// Gives so many back; returns how many of them were beyond the share.
-    fn give_back(&self, places: u32) -> isize {
-        let removed = u64::from(Counts { taken: places, share: 0 });
-        let before = Counts::from(self.0.fetch_sub(removed, Ordering::Relaxed));
-        before.beyond() - Counts { taken: before.taken - places, ..before }.beyond()
-    }
-
-    /// Changes the share; returns how many more places are beyond it.
-    fn set_share(&self, share: u32) -> isize {
-        let next = |counts| Some(Counts { share, ..Counts::from(counts) }.into());
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            Ok(before) | Err(before) => {
-                let before = Counts::from(before);
-                Counts { share, ..before }.beyond() - before.beyond()
-            }
-        }
-    }
-
-    fn has_own(&self) -> bool {
-        let Counts { taken, share } = self.0.load(Ordering::Relaxed).into();
-        taken < share
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Counts {
-    taken: u32,
-    share: u32,
-}
-
-impl Counts {
-    fn beyond(self) -> isize {
-        self.taken.saturating_sub(self.share) as isize
-    }
-}
-
-impl From<u64> for Counts {
-    fn from(counts: u64) -> Self {
-        Self { taken: (counts >> 32) as u32, share: (counts << 32 >> 32) as u32 }
-    }
-}
-
-impl From<Counts> for u64 {
-    fn from(Counts { taken, share }: Counts) -> Self {
-        u64::from(taken) << 32 | u64::from(share)
-    }
+pub(crate) struct Parts {
+    pub(crate) keys: Part,
+    pub(crate) logs: Part,
 }
 
 impl Places {
-    pub(crate) fn new(max: usize) -> Self {
-        let max = max.clamp(1, u32::MAX as usize);
+    /// Places for so many keys, and so many bytes for their logs.
+    pub(crate) fn new(max_keys: usize, max_bytes: usize) -> Self {
         Self {
-            max,
-            taken: AtomicUsize::new(0),
-            borrowed: AtomicUsize::new(0),
-            lendable: AtomicUsize::new(max),
+            keys: Pool::new(max_keys),
+            logs: Pool::new(max_bytes / LOG_UNIT),
             tables: Mutex::new(Vec::new()),
             is_changed: AtomicBool::new(false),
             sweep: AtomicUsize::new(0),
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
+            coarsened: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn max(&self) -> usize {
-        self.max
+        self.keys.max()
     }
 
     pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        self.keys.taken()
+    }
+
+    pub(crate) fn max_bytes(&self) -> usize {
+        self.logs.max() * LOG_UNIT
+    }
+
+    pub(crate) fn set_max_bytes(&self, max: usize) {
+        let is_shared = !lock(&self.tables).is_empty();
+        self.logs.set_max(max / LOG_UNIT, is_shared);
+        if is_shared {
+            self.change_shares();
+        }
+    }
+
+    /// How many bytes all logs take.
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.logs.taken() * LOG_UNIT
     }
 
     /// How many charges of keys without a place went to overflow entries.
@@ -176,22 +157,32 @@ impl Places {
         self.evicted.fetch_add(keys as u64, Ordering::Relaxed);
     }
 
+    /// How often logs were made coarser.
+    pub(crate) fn coarsened(&self) -> u64 {
+        self.coarsened.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_coarsened(&self) {
+        self.coarsened.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A table shares the places from now on, until it is dropped.
-    pub(crate) fn share_with(&self, part: &Arc<Part>, table: Weak<Table>) {
-        lock(&self.tables).push((Arc::clone(part), table));
+    pub(crate) fn share_with(&self, parts: &Arc<Parts>, table: Weak<Table>) {
+        lock(&self.tables).push((Arc::clone(parts), table));
         self.change_shares();
     }
 
     /// A table came or went. Shares are computed by the next call that needs them: policies may come by the thousand.
     pub(crate) fn change_shares(&self) {
-        // In this order: whoever computes shares has seen the zero, and replaces it.
-        self.lendable.store(0, Ordering::Relaxed);
+        // In this order: a thread that computes shares has seen the zeros, and replaces them.
+        self.keys.stop_lending();
+        self.logs.stop_lending();
         self.is_changed.store(true, Ordering::Release);
     }
 
     /// Computes shares, if that is to be done; whether it was.
     #[cold]
-    fn share_out(&self) -> bool {
+    pub(crate) fn share_out(&self) -> bool {
         if !self.is_changed.load(Ordering::Relaxed) {
             return false;
         }
@@ -200,64 +191,92 @@ impl Places {
             return false;
         }
         tables.retain(|(_, table)| table.strong_count() > 0);
-        let share = self.max / (2 * tables.len().max(1));
-        self.lendable.store(self.max - share * tables.len(), Ordering::Relaxed);
-        let share = u32::try_from(share).unwrap_or(u32::MAX);
-        tables.iter().for_each(|(part, _)| _ = self.lend(part.set_share(share)));
+        self.keys.share_out(tables.iter().map(|(parts, _)| &parts.keys));
+        self.logs.share_out(tables.iter().map(|(parts, _)| &parts.logs));
         true
-    }
-
-    /// So many more places are borrowed; returns how many were before.
-    fn lend(&self, more: isize) -> isize {
-        self.borrowed.fetch_add(more.cast_unsigned(), Ordering::Relaxed).cast_signed()
-    }
-
-    fn can_lend(&self, borrowed: isize) -> bool {
-        borrowed < self.lendable.load(Ordering::Relaxed).cast_signed()
     }
 
     /// Whether there may be a place for one more key of a table.
     #[inline]
-    pub(crate) fn has_place(&self, part: &Part) -> bool {
+    pub(crate) fn has_place(&self, parts: &Parts) -> bool {
         // No more are borrowed than are taken.
-        self.can_lend(self.taken().cast_signed()) || self.has_place_at_length(part)
+        self.keys.can_lend(self.taken().cast_signed() + 1) || self.has_place_at_length(parts)
     }
 
     #[inline(never)]
-    fn has_place_at_length(&self, part: &Part) -> bool {
-        let can_lend = || self.can_lend(self.borrowed.load(Ordering::Relaxed).cast_signed());
+    fn has_place_at_length(&self, parts: &Parts) -> bool {
         self.share_out();
-        self.taken() < self.max && (part.has_own() || can_lend())
+        self.keys.has_room(&parts.keys, 1)
+    }
+
+    /// Whether there may be memory for the log of one more key of a table.
+    pub(crate) fn has_log_room(&self, parts: &Parts) -> bool {
+        self.logs.has_room(&parts.logs, FIRST_LOG)
+            || self.share_out() && self.logs.has_room(&parts.logs, FIRST_LOG)
     }
 
     /// Takes a place for one more key of a table, if there is one.
-    pub(crate) fn take(&self, part: &Part) -> bool {
-        let is_free = self.taken.fetch_add(1, Ordering::Relaxed) < self.max;
-        let beyond = part.take(1);
-        let can_lend = beyond == 0 || self.can_lend(self.lend(beyond));
-        if is_free && can_lend {
-            return true;
-        }
-        self.give_back(part, 1);
-        self.share_out() && self.take(part)
+    pub(crate) fn take(&self, parts: &Parts) -> bool {
+        self.keys.take(&parts.keys, 1) || self.share_out() && self.keys.take(&parts.keys, 1)
     }
 
     /// Takes a place whether or not there is one.
-    pub(crate) fn take_anyway(&self, part: &Part) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        self.lend(part.take(1));
+    pub(crate) fn take_anyway(&self, parts: &Parts) {
+        self.keys.take_anyway(&parts.keys, 1);
     }
 
-    pub(crate) fn give_back(&self, part: &Part, keys: usize) {
-        self.lend(-part.give_back(u32::try_from(keys).unwrap_or(u32::MAX)));
-        self.taken.fetch_sub(keys, Ordering::Relaxed);
+    pub(crate) fn give_back(&self, parts: &Parts, keys: usize) {
+        self.keys.give_back(&parts.keys, keys);
+    }
+
+    /// Counts that the logs of a shard take so many bytes and not so many as before; `false` if there is no room for
+    /// more. The bytes are taken all the same where `anyway` says so.
+    pub(crate) fn count_logs(
+        &self,
+        parts: &Parts,
+        before: usize,
+        after: usize,
+        anyway: bool,
+    ) -> bool {
+        let (before, after) = (before.div_ceil(LOG_UNIT), after.div_ceil(LOG_UNIT));
+        let Some(more) = after.checked_sub(before) else {
+            self.logs.give_back(&parts.logs, before - after);
+            return true;
+        };
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        let take = || self.logs.take(&parts.logs, more);
+        if more == 0 || take() || self.share_out() && take() {
+            return true;
+        }
+        if anyway {
+            self.logs.take_anyway(&parts.logs, more);
+        }
+        anyway
+    }
+
+    /// How many of both a table has taken, and how many are guaranteed.
+    pub(crate) fn usage_of(&self, parts: &Parts) -> KeyUsage {
+        self.share_out();
+        KeyUsage {
+            keys: parts.keys.taken(),
+            guaranteed_keys: parts.keys.share(),
+            log_bytes: parts.logs.taken() * LOG_UNIT,
+            guaranteed_log_bytes: parts.logs.share() * LOG_UNIT,
+        }
+    }
+
+    /// A table is gone.
+    pub(crate) fn give_all_back(&self, parts: &Parts) {
+        self.keys.give_back(&parts.keys, parts.keys.taken());
+        self.logs.give_back(&parts.logs, parts.logs.taken());
+        self.change_shares();
     }
 
     /// Tries to find a place for a new key of a table. Locks shards: the caller holds none.
     #[cold]
     pub(crate) fn make_room(&self, asking: &Table, now: Timestamp) {
         for _ in 0..SHARDS_SEARCHED {
-            if self.has_place(asking.part()) {
+            if asking.has_place() {
                 return;
             }
             let next = self.sweep.fetch_add(1, Ordering::Relaxed);
@@ -266,6 +285,10 @@ impl Places {
                 tables.get(next % tables.len().max(1)).and_then(|(_, table)| table.upgrade())
             };
             swept.as_deref().unwrap_or(asking).sweep_one(now);
+        }
+        if !asking.has_log_room() {
+            // Its own logs get coarser, the longest first; where all are short, its keys give way as for a place.
+            let _ = (0..SHARDS_SEARCHED).any(|_| asking.coarsen_some(now));
         }
         if !asking.has_place() {
             let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.free_some(now) > 0);
@@ -278,24 +301,19 @@ impl Places {
     fn largest(&self) -> Vec<Arc<Table>> {
         let mut tables: Vec<(usize, Weak<Table>)> = {
             let tables = lock(&self.tables);
-            tables.iter().map(|(part, table)| (part.taken(), table.clone())).collect()
+            tables.iter().map(|(parts, table)| (parts.keys.taken(), table.clone())).collect()
         };
         tables.sort_unstable_by_key(|(taken, _)| Reverse(*taken));
         let tables = tables.into_iter().filter_map(|(_, table)| table.upgrade());
         tables.filter(|table| table.gives_way()).take(TABLES_SEARCHED).collect()
     }
 
-    /// Panics unless the counts are those of the tables, which nobody uses meanwhile.
+    /// Panics unless the counts are those of the tables, which no other thread uses meanwhile.
     #[cfg(all(test, shuttle))]
     pub(crate) fn assert_counted(&self) {
         self.share_out();
-        assert!(self.lendable.load(Ordering::Relaxed) >= self.max / 2);
         let tables = lock(&self.tables);
-        let counts = tables.iter().map(|(part, _)| Counts::from(part.0.load(Ordering::Relaxed)));
-        let counts: Vec<Counts> = counts.collect();
-        let taken = counts.iter().map(|counts| counts.taken as usize).sum::<usize>();
-        let beyond = counts.iter().map(|counts| counts.beyond()).sum::<isize>();
-        let borrowed = self.borrowed.load(Ordering::Relaxed).cast_signed();
-        assert_eq!((self.taken(), borrowed), (taken, beyond));
+        self.keys.assert_counted(tables.iter().map(|(parts, _)| &parts.keys));
+        self.logs.assert_counted(tables.iter().map(|(parts, _)| &parts.logs));
     }
 }

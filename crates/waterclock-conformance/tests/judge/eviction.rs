@@ -1,7 +1,9 @@
-//! Keys that are forgotten for lack of room.
+//! Keys that are forgotten, and logs that get coarser, for lack of room.
 
 use waterclock::{Policy, Timestamp};
-use waterclock_conformance::property::eviction::{MayForget, forgetting_costs_half, half_fresh};
+use waterclock_conformance::property::eviction::{
+    Coarsen, MayForget, coarser_admits_no_more, forgetting_costs_half, half_fresh,
+};
 use waterclock_conformance::{Case, Family};
 use waterclock_core::store::{Decide as _, View};
 
@@ -35,4 +37,29 @@ fn planted_forgetting_at_any_time_is_caught() {
         policy.half_fresh_in(state, now) < policy.fresh_in(state, now) / 3
     };
     assert!(forgotten(Family::Gcra, 20_000, two_thirds).is_err());
+}
+
+/// How many of so many cases made logs coarser; the error names the first that admits too much.
+fn coarsened(family: Family, coarsen: Coarsen) -> Result<u64, String> {
+    let mut coarsened = 0;
+    for seed in 0..20_000 {
+        let case = Case::draw(family, seed, 1);
+        let held = coarser_admits_no_more(&case, coarsen);
+        coarsened += u64::from(held.map_err(|why| format!("seed {seed}: {why}\n{case:#?}"))?);
+    }
+    Ok(coarsened)
+}
+
+#[test]
+fn coarser_logs_admit_no_more() {
+    for family in [Family::RollingExact, Family::RollingBuckets] {
+        let coarsened = coarsened(family, |policy, state| policy.coarsen(state));
+        let coarsened = coarsened.unwrap_or_else(|why| panic!("{why}"));
+        assert!(coarsened > 1_000, "{family:?}: {coarsened} cases");
+    }
+}
+
+#[test]
+fn planted_logs_that_forget_are_caught() {
+    assert!(coarsened(Family::RollingExact, |policy, state| policy.clear(state)).is_err());
 }

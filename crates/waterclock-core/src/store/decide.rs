@@ -10,7 +10,9 @@ use crate::algorithm::NEVER;
 use crate::decision::{UNBOUNDED, bounded};
 use crate::limit::ends;
 use crate::room::Room;
-use crate::{Cost, Decision, Limit, LimitDecision, LimitSet, Mode, Outcome, Policy, Timestamp};
+use crate::{
+    Algorithm, Cost, Decision, Limit, LimitDecision, LimitSet, Mode, Outcome, Policy, Timestamp,
+};
 
 /// Deciding about one key, and every other change of its state.
 ///
@@ -79,6 +81,12 @@ pub trait Decide: super::Sealed {
 
     /// Clears the key: its words are zero again and its logs are freed.
     fn clear(&self, state: &mut State<'_>);
+
+    /// Makes the key's logs about half as long, for a store that has no memory for more: rolling windows join entries,
+    /// which then count for as long as the later of both, so that the key may wait up to a window longer and is never
+    /// admitted more; breakers forget their older reports. A log of one entry stays as it is, and so do places that are
+    /// held.
+    fn coarsen(&self, state: &mut State<'_>);
 
     /// How long until the state answers as a fresh one if nothing else happens; at zero it may be
     /// dropped. Shadow limits count here, unlike in a decision's `reset_after`.
@@ -294,6 +302,19 @@ impl Decide for Policy {
             }
         }
         state.words.fill(0);
+    }
+
+    fn coarsen(&self, state: &mut State<'_>) {
+        for (start, limit) in self.parts() {
+            if state.words[start] != 0 && limit.algorithm().keeps_log() {
+                let log = state.logs.open(&mut state.words[start]);
+                match limit.algorithm() {
+                    Algorithm::RollingWindow(_) => log.join_pairs(),
+                    Algorithm::ErrorRate(_) => log.drop_older_half(),
+                    _ => {}
+                }
+            }
+        }
     }
 
     fn fresh_in(&self, view: View<'_>, now: Timestamp) -> Duration {

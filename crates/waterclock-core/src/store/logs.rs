@@ -7,11 +7,25 @@ use crate::algorithm::NEVER;
 ///
 /// A state word holds a handle into this slab; 0 is the empty log. A store keeps one `Logs` beside
 /// the words it guards, under the same lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Logs {
     slots: Vec<Log>,
     free: Vec<u32>,
+    /// What the logs take, but for what the last one that was opened has grown since.
+    bytes: usize,
+    last: usize,
+    /// How many entries the last one had room for when that was counted.
+    counted: usize,
 }
+
+/// The memory that logs take does not matter to what they say.
+impl PartialEq for Logs {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.slots, &self.free) == (&other.slots, &other.free)
+    }
+}
+
+impl Eq for Logs {}
 
 /// Admitted (instant, size) pairs, oldest first, and the sum of their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,13 +34,39 @@ pub(crate) struct Log {
     pub(crate) total: u64,
 }
 
+/// Bytes of an entry, and of a log without entries.
+const ENTRY: usize = size_of::<(u64, u64)>();
+const LOG: usize = size_of::<Log>();
+
 static EMPTY: Log = Log { entries: VecDeque::new(), total: 0 };
 
 impl Logs {
     /// No logs; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new(), bytes: 0, last: 0, counted: 0 }
+    }
+
+    /// How much memory the logs take, in bytes: entries that there is room for, and each log itself.
+    pub fn bytes(&mut self) -> usize {
+        self.count_last();
+        self.bytes
+    }
+
+    /// Counts what the log that was opened last has grown.
+    #[inline]
+    fn count_last(&mut self) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let room = self.slots.get(self.last).map_or(0, |log| log.entries.capacity());
+        self.bytes = (self.bytes + room * ENTRY).saturating_sub(self.counted * ENTRY);
+        self.counted = room;
+    }
+
+    fn count_from(&mut self, index: usize) {
+        self.last = index;
+        self.counted = self.slots.get(index).map_or(0, |log| log.entries.capacity());
     }
 
     pub(crate) fn get(&self, handle: u64) -> &Log {
@@ -35,13 +75,18 @@ impl Logs {
 
     /// The log behind `handle`, made (and `handle` set) if there is none yet.
     pub(crate) fn open(&mut self, handle: &mut u64) -> &mut Log {
+        self.count_last();
         let index = match slot(*handle) {
             Some(i) if i < self.slots.len() => i,
-            _ => self.free.pop().map_or(self.slots.len(), |i| i as usize),
+            _ => {
+                self.bytes += LOG;
+                self.free.pop().map_or(self.slots.len(), |i| i as usize)
+            }
         };
         if index == self.slots.len() {
             self.slots.push(Log::default());
         }
+        self.count_from(index);
         *handle = index as u64 + 1;
         &mut self.slots[index]
     }
@@ -68,12 +113,15 @@ impl Logs {
 
     /// Frees the log behind `handle` with its memory and makes the handle empty.
     pub(crate) fn close(&mut self, handle: &mut u64) {
+        self.count_last();
         if let Some(i) = slot(*handle)
             && let Some(log) = self.slots.get_mut(i)
             && let Ok(index) = u32::try_from(i)
         {
+            self.bytes = self.bytes.saturating_sub(log.entries.capacity() * ENTRY + LOG);
             *log = Log::default();
             self.free.push(index);
+            self.count_from(i);
         }
         *handle = 0;
     }
@@ -168,6 +216,32 @@ impl Log {
         {
             *next += size;
         }
+    }
+
+    /// Joins neighbours, two by two, and gives some memory back. What is joined counts for as long as the later of both.
+    pub(crate) fn join_pairs(&mut self) {
+        let half = self.entries.len().div_ceil(2);
+        for i in 0..half {
+            let (first, second) = (self.entries[2 * i], self.entries.get(2 * i + 1).copied());
+            self.entries[i] = second.map_or(first, |(stamp, size)| (stamp, first.1 + size));
+        }
+        self.entries.truncate(half);
+        self.give_memory_back();
+    }
+
+    /// Drops the older half, and gives some memory back.
+    pub(crate) fn drop_older_half(&mut self) {
+        for _ in 0..self.entries.len() / 2 {
+            if let Some((_, size)) = self.entries.pop_front() {
+                self.total -= size;
+            }
+        }
+        self.give_memory_back();
+    }
+
+    /// There stays room for as many entries as there are, so that the next ones need no more.
+    fn give_memory_back(&mut self) {
+        self.entries.shrink_to(2 * self.entries.len().saturating_sub(1));
     }
 
     /// Dates entries that are later than `latest` back to it.

@@ -193,7 +193,9 @@ impl Engine {
             let reserved = reservations.get(name).copied().unwrap_or_default();
             self.metrics.set_policy(policy, self.keys_of(name), reserved);
         }
-        let forgotten = self.memory().map_or(0, MemoryStore::evicted);
-        self.metrics.set_evictions(self.overflowed(), forgotten);
+        if let Some(memory) = self.memory() {
+            self.metrics.set_evictions(memory.overflowed(), memory.evicted());
+            self.metrics.set_logs(memory.log_bytes(), memory.coarsened());
+        }
     }
 }

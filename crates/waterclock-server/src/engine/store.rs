@@ -24,6 +24,7 @@ pub(super) fn open(
         Address::Memory => {
             let max_keys = usize::try_from(config.max_keys).unwrap_or(usize::MAX);
             let memory = MemoryStore::new(max_keys, TscClock::default());
+            memory.set_max_bytes(config.max_bytes);
             Ok((DynStore::new(memory.clone()), Some(memory)))
         }
         Address::Redis(url) => {

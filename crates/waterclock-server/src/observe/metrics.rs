@@ -42,6 +42,8 @@ pub struct Metrics {
     limits: Family<Labels<2>, Gauge>,
     overflowed: Counter,
     forgotten: Counter,
+    log_bytes: Gauge,
+    coarsened: Counter,
     snapshot_failures: Counter,
     connections: [Gauge; 3],
     shed: [Counter; 3],
@@ -93,6 +95,9 @@ impl Default for Metrics {
         // A function, because each lock of the family must end before the next begins.
         let of_reason =
             |reason: &str| evictions.get_or_create(&[("reason", reason.to_owned())]).clone();
+        let log_bytes = registered(to, "log_bytes", "Memory of rolling windows and other logs");
+        let help = "Times that logs became coarser because memory for them was used up";
+        let coarsened = registered(to, "logs_coarsened", help);
         let snapshot_failures =
             registered(to, "snapshot_failures", "Snapshots that could not be written");
         let connections: Family<Labels<1>, Gauge> =
@@ -133,6 +138,8 @@ impl Default for Metrics {
             limits,
             overflowed: of_reason("full"),
             forgotten: of_reason("half-used"),
+            log_bytes,
+            coarsened,
             snapshot_failures,
             connections: Face::ALL.map(|face| connections.get_or_create(&of(face)).clone()),
             shed: Face::ALL.map(|face| shed.get_or_create(&of(face)).clone()),
@@ -210,6 +217,11 @@ impl Metrics {
     pub(crate) fn set_evictions(&self, overflowed: u64, forgotten: u64) {
         self.overflowed.inc_by(overflowed.saturating_sub(self.overflowed.get()));
         self.forgotten.inc_by(forgotten.saturating_sub(self.forgotten.get()));
+    }
+
+    pub(crate) fn set_logs(&self, bytes: usize, coarsened: u64) {
+        self.log_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.coarsened.inc_by(coarsened.saturating_sub(self.coarsened.get()));
     }
 
     /// Clears the gauges of policies, so that those of policies that are gone go, too.

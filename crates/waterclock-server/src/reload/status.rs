@@ -83,7 +83,7 @@ struct Store {
     ca: Option<Option<Vec<u8>>>,
     key_secret: Option<String>,
     deadline: Micros,
-    numbers: [u64; 3],
+    numbers: [u64; 4],
     snapshot: (Option<std::path::PathBuf>, Micros),
 }
 
@@ -128,7 +128,7 @@ impl Store {
             ca: certificate_authority(spec).ok(),
             key_secret: spec.key_secret().ok(),
             deadline: spec.deadline,
-            numbers: [spec.nodes, spec.replicas, spec.max_keys],
+            numbers: [spec.nodes, spec.replicas, spec.max_keys, spec.max_bytes as u64],
             snapshot: (spec.snapshot.clone(), spec.snapshot_every),
         }
     }

@@ -16,7 +16,7 @@ use waterclock_core::{Cost, Decision, Policy};
 use crate::clock::{Clock, MonotonicClock};
 use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
-use crate::places::Places;
+use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::store::{Hold, Reserved, Settled, Settlement};
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
@@ -117,7 +117,7 @@ impl<C: Clock> MemoryStore<C> {
         let shared = Shared {
             members: RwLock::default(),
             changing: Mutex::new(()),
-            places: Arc::new(Places::new(max_keys)),
+            places: Arc::new(Places::new(max_keys, DEFAULT_MAX_BYTES)),
             hasher: Hasher::default(),
             clock,
             book: Mutex::new(Book::new((max_keys / KEYS_PER_RESERVATION).max(LEAST_RESERVATIONS))),
@@ -148,6 +148,51 @@ impl<C: Clock> MemoryStore<C> {
     #[must_use]
     pub fn len_of(&self, policy: &str) -> usize {
         self.shared.members().get(policy).map_or(0, |member| member.table.len())
+    }
+
+    /// How many keys of all policies are remembered at most.
+    #[must_use]
+    pub fn max_keys(&self) -> usize {
+        self.shared.places.max()
+    }
+
+    /// What the keys of a policy and its family take of what all policies share; `None`, if there is no such policy.
+    #[must_use]
+    pub fn usage_of(&self, policy: &str) -> Option<KeyUsage> {
+        let members = self.shared.members();
+        Some(self.shared.places.usage_of(members.get(policy)?.table.parts()))
+    }
+
+    /// Forgets every key of a policy and its family: they start fresh. Returns how many there were; `None`, if there is
+    /// no such policy.
+    pub fn purge(&self, policy: &str) -> Option<usize> {
+        let table = Arc::clone(&self.shared.members().get(policy)?.table);
+        Some(table.clear())
+    }
+
+    /// How much memory the logs of rolling windows, breakers and concurrency limits of all policies may take together,
+    /// in bytes; 256 MiB by default. Each policy has its share, as of places for keys. When its part is used up, logs
+    /// get coarser: keys may wait up to a window longer, and are never admitted more.
+    pub fn set_max_bytes(&self, max: usize) {
+        self.shared.places.set_max_bytes(max);
+    }
+
+    /// The bound that [`set_max_bytes`](Self::set_max_bytes) sets.
+    #[must_use]
+    pub fn max_bytes(&self) -> usize {
+        self.shared.places.max_bytes()
+    }
+
+    /// How many bytes the logs of all policies take.
+    #[must_use]
+    pub fn log_bytes(&self) -> usize {
+        self.shared.places.log_bytes()
+    }
+
+    /// How often logs were made coarser, because there was no memory for more.
+    #[must_use]
+    pub fn coarsened(&self) -> u64 {
+        self.shared.places.coarsened()
     }
 
     /// How many charges went to overflow entries, because no slot was free.

@@ -87,9 +87,10 @@ impl Locked<'_> {
         if self.shard.knows(key.fingerprint) {
             return;
         }
-        let Table { places, part, .. } = self.table;
+        let Table { places, parts, .. } = self.table;
         // What was free before the shard was locked may be gone, above all to other keys of the same check.
-        if places.take(part) || self.free_some(now) > 0 && places.take(part) {
+        let take = || self.table.has_log_room() && places.take(parts);
+        if take() || self.free_some(now) > 0 && take() {
             self.make_place(key.fingerprint, now);
         } else {
             places.count_overflow();
@@ -99,7 +100,7 @@ impl Locked<'_> {
     /// Returns how many keys were dropped.
     pub(super) fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) -> usize {
         let dropped = self.shard.rebuild(how, now);
-        self.table.places.give_back(&self.table.part, dropped);
+        self.table.places.give_back(&self.table.parts, dropped);
         self.publish_extent();
         dropped
     }
@@ -112,9 +113,9 @@ impl Locked<'_> {
         if fresh > 0 || !self.table.gives_way() || !self.shard.may_give_way(now) {
             return fresh;
         }
-        let Table { places, part, .. } = self.table;
+        let Table { places, parts, .. } = self.table;
         let evicted = self.shard.evict(now);
-        places.give_back(part, evicted);
+        places.give_back(parts, evicted);
         places.count_evicted(evicted);
         self.publish_extent();
         evicted

@@ -13,10 +13,10 @@ mod saved;
 mod shard;
 mod states;
 
-use waterclock_core::store::Migration;
+use waterclock_core::store::{Decide as _, Migration};
 use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
-use crate::places::{OnFull, Part, Places};
+use crate::places::{OnFull, Parts, Places};
 use crate::reservation::HeldUnder;
 use crate::store::StoreError;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
     shift: u32,
     places: Arc<Places>,
-    part: Arc<Part>,
+    parts: Arc<Parts>,
     /// Whether keys are forgotten for others.
     evicts: AtomicBool,
     /// The shards to look through next when a key found no place: for fresh keys, and for others.
@@ -57,6 +57,8 @@ pub(crate) struct Table {
     family: Mutex<Arc<Family>>,
     /// Whether a policy that counts several units has ever been a member: others need not be asked.
     counted_several: AtomicBool,
+    /// Whether one that keeps logs has.
+    kept_logs: AtomicBool,
 }
 
 impl Table {
@@ -66,24 +68,29 @@ impl Table {
         let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
         let shards = 0..1_usize << bits;
         let family = Arc::new(Family::new(policy));
+        let parts = Arc::<Parts>::default();
         Self {
-            cells: shards.clone().map(|_| Cell(Mutex::new(Shard::new(&family)))).collect(),
+            cells: shards
+                .clone()
+                .map(|_| Cell(Mutex::new(Shard::new(&family, places, &parts))))
+                .collect(),
             hints: shards.map(|_| Hint::default()).collect(),
             shift: 64 - bits,
             places: Arc::clone(places),
-            part: Arc::default(),
+            parts,
             evicts: AtomicBool::new(true),
             sweep: AtomicUsize::new(0),
             evict: AtomicUsize::new(0),
             family: Mutex::new(family),
             counted_several: AtomicBool::new(policy.counts_several()),
+            kept_logs: AtomicBool::new(policy.keeps_logs()),
         }
     }
 
     /// One of several tables that share these places.
     pub(crate) fn sharing(policy: &Arc<Policy>, places: &Arc<Places>) -> Arc<Self> {
         let table = Arc::new(Self::new(policy, places));
-        places.share_with(&table.part, Arc::downgrade(&table));
+        places.share_with(&table.parts, Arc::downgrade(&table));
         table
     }
 
@@ -251,6 +258,18 @@ impl Table {
         self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
     }
 
+    /// Forgets every key. Returns how many there were, those that became fresh since the last sweep included.
+    pub(crate) fn clear(&self) -> usize {
+        let clear = |shard| {
+            let mut locked = self.lock(shard);
+            let keys = locked.shard.clear();
+            self.places.give_back(&self.parts, keys);
+            locked.publish_extent();
+            keys
+        };
+        (0..self.cells.len()).map(clear).sum()
+    }
+
     /// A member's policy, as the first shard has it.
     pub(crate) fn policy(&self, variant: Variant) -> Arc<Policy> {
         Arc::clone(self.lock(0).shard.policy(variant))
@@ -263,7 +282,7 @@ impl Table {
         policy: &Arc<Policy>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        self.note_units(policy);
+        self.note_kind(policy);
         self.change(now, |family| family.replace(variant, policy))
     }
 
@@ -274,13 +293,16 @@ impl Table {
         migration: Migration,
         now: Timestamp,
     ) -> Result<Variant, StoreError> {
-        self.note_units(policy);
+        self.note_kind(policy);
         self.change(now, |family| family.add(policy, migration))
     }
 
-    fn note_units(&self, policy: &Policy) {
+    fn note_kind(&self, policy: &Policy) {
         if policy.counts_several() {
             self.counted_several.store(true, Ordering::Relaxed);
+        }
+        if policy.keeps_logs() {
+            self.kept_logs.store(true, Ordering::Relaxed);
         }
     }
 
@@ -301,16 +323,21 @@ impl Table {
 
     /// How many keys are remembered, those that became fresh since the last sweep included.
     pub(crate) fn len(&self) -> usize {
-        self.part.taken()
+        self.parts.keys.taken()
     }
 
-    pub(crate) fn part(&self) -> &Part {
-        &self.part
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// Whether there may be a place for one more key.
     pub(crate) fn has_place(&self) -> bool {
-        self.places.has_place(&self.part)
+        self.places.has_place(&self.parts) && self.has_log_room()
+    }
+
+    /// Whether there may be memory for the logs of one more key.
+    pub(crate) fn has_log_room(&self) -> bool {
+        !self.kept_logs.load(Ordering::Relaxed) || self.places.has_log_room(&self.parts)
     }
 
     /// Tries to find a place for a key if it is new. Locks shards: the caller holds none.
@@ -372,12 +399,18 @@ impl Table {
         let (mut locked, now) = self.lock_at(next, now);
         locked.free_some(now)
     }
+
+    /// Makes the longest log of the next shard coarser; whether there is memory for one more then.
+    pub(crate) fn coarsen_some(&self, now: Timestamp) -> bool {
+        let next = self.evict.fetch_add(1, Ordering::Relaxed) % self.cells.len();
+        self.lock_at(next, now).0.shard.coarsen_longest();
+        self.has_log_room()
+    }
 }
 
 /// The places of a table that is gone are free.
 impl Drop for Table {
     fn drop(&mut self) {
-        self.places.give_back(&self.part, self.len());
-        self.places.change_shares();
+        self.places.give_all_back(&self.parts);
     }
 }

@@ -36,6 +36,7 @@ impl Shard {
             Rebuild::Smaller => self.move_words(needed),
             Rebuild::Under(family) => self.move_to(family, now),
         }
+        self.rest.count_logs(true);
         before - live
     }
 
@@ -73,8 +74,19 @@ impl Shard {
             // What is given up here is taken elsewhere, and the memory with it.
             let (needed, count) = (self.layout.buckets_for(self.rest.used), self.buckets.count());
             self.move_words(if 2 * needed < count { needed } else { count });
+            self.rest.count_logs(true);
         }
         nearest.len()
+    }
+
+    /// Forgets every key, and what those without a place share. Returns how many keys there were.
+    pub(super) fn clear(&mut self) -> usize {
+        let used = std::mem::take(&mut self.rest.used);
+        (self.buckets, self.rest.room) = (Buckets::default(), 0);
+        (self.rest.logs, self.rest.overflow) = (Logs::new(), Vec::new());
+        (self.rest.frees_at, self.rest.gives_way_at) = (Timestamp::MAX, Timestamp::MAX);
+        self.rest.count_logs(true);
+        used
     }
 
     /// Makes room for so many more keys.

@@ -123,6 +123,7 @@ impl Shard {
         let (_, policy, words) = family.written(words);
         let fresh_at = now.after(policy.fresh_in(View::new(words, logs), now));
         (self.rest.frees_at, self.rest.gives_way_at) = (self.rest.frees_at.min(fresh_at), now);
+        self.count_logs_of(Some(at));
     }
 
     /// Puts what keys without a place had spent in the place of what they have spent here, if that is
@@ -149,6 +150,7 @@ impl Shard {
             let (policy, words) = family.writing(&mut other);
             policy.clear(&mut State::new(words, logs));
         }
+        self.count_logs_of(None);
     }
 }
 
@@ -222,7 +224,7 @@ impl Table {
             return false;
         }
         if locked.shard.find(fingerprint).is_none() {
-            self.places.take_anyway(&self.part);
+            self.places.take_anyway(&self.parts);
             locked.make_place(fingerprint, now);
         }
         if let Some(at) = locked.shard.find(fingerprint) {

@@ -4,12 +4,16 @@
 //! then the shard is rebuilt without the fresh ones (see `rebuild`), and larger only if the others need it.
 //! All of that happens under the shard's lock.
 
-use waterclock_core::store::{Decide as _, Logs, Migrate as _, State, Verdict};
+use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, Verdict};
 use waterclock_core::{Cost, Decision, Policy, Timestamp};
 
 use super::family::{Family, Key, Variant};
 use super::layout::{Buckets, Layout, home};
+use crate::places::{Parts, Places};
 use crate::sync::Arc;
+
+/// The longest log has one entry left after so many halvings.
+const MOST_HALVINGS: usize = 17;
 
 /// What every decision needs; with the lock beside it, it fills one cache line.
 #[derive(Debug)]
@@ -35,6 +39,10 @@ pub(super) struct Rest {
     /// Of no slot is at most half used before this.
     pub(super) gives_way_at: Timestamp,
     pub(super) logs: Logs,
+    /// The bytes of logs that are counted in the table's part.
+    counted: usize,
+    pub(super) places: Arc<Places>,
+    parts: Arc<Parts>,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
 }
@@ -45,10 +53,21 @@ impl Rest {
         self.frees_at = self.frees_at.min(at);
         self.gives_way_at = self.gives_way_at.min(at);
     }
+
+    /// Counts what the logs take now. `false` if there is no memory for more; `anyway` counts it all the same.
+    pub(super) fn count_logs(&mut self, anyway: bool) -> bool {
+        let bytes = self.logs.bytes();
+        let is_counted = bytes == self.counted
+            || self.places.count_logs(&self.parts, self.counted, bytes, anyway);
+        if is_counted {
+            self.counted = bytes;
+        }
+        is_counted
+    }
 }
 
 impl Shard {
-    pub(super) fn new(family: &Arc<Family>) -> Self {
+    pub(super) fn new(family: &Arc<Family>, places: &Arc<Places>, parts: &Arc<Parts>) -> Self {
         Self {
             policy: Arc::clone(&family.base),
             buckets: Buckets::default(),
@@ -61,6 +80,9 @@ impl Shard {
                 frees_at: Timestamp::MAX,
                 gives_way_at: Timestamp::MAX,
                 logs: Logs::new(),
+                counted: 0,
+                places: Arc::clone(places),
+                parts: Arc::clone(parts),
                 overflow: Vec::new(),
             }),
         }
@@ -182,7 +204,9 @@ impl Shard {
     #[inline(never)]
     fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
         let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-        self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost)
+        let decision = self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost);
+        self.count_logs_of(Some(at));
+        decision
     }
 
     /// Checks a key that was last charged under the same member of a family.
@@ -194,7 +218,59 @@ impl Shard {
             return None;
         }
         let (policy, words) = family.writing(words);
-        Some(policy.check(&mut State::new(words, logs), now, cost))
+        let decision = policy.check(&mut State::new(words, logs), now, cost);
+        self.count_logs_of(Some(at));
+        Some(decision)
+    }
+
+    /// Counts what the logs take now. Where there is no memory for more, those of the key whose words start there get
+    /// coarser, or those of the overflow entry.
+    #[inline]
+    pub(super) fn count_logs_of(&mut self, at: Option<usize>) {
+        if !self.rest.count_logs(false) {
+            self.coarsen(at);
+        }
+    }
+
+    #[cold]
+    fn coarsen(&mut self, at: Option<usize>) {
+        // A log that has grown by itself is short enough after the first time; one of a snapshot may not be.
+        for _ in 0..MOST_HALVINGS {
+            let Rest { family, logs, overflow, places, .. } = &mut *self.rest;
+            let words = match at {
+                Some(at) => &mut self.buckets.words_mut()[self.layout.key(at)],
+                None => &mut overflow[..],
+            };
+            if !words.is_empty() {
+                let (policy, words) = family.writing(words);
+                policy.coarsen(&mut State::new(words, logs));
+                places.count_coarsened();
+            }
+            if self.rest.count_logs(false) {
+                return;
+            }
+        }
+        self.rest.count_logs(true);
+    }
+
+    /// Makes the longest logs of a key coarser, so that they take less memory.
+    pub(super) fn coarsen_longest(&mut self) {
+        let length = |slot: &Slot| {
+            let Rest { family, logs, .. } = &*self.rest;
+            let (_, policy, words) =
+                family.written(&self.buckets.words()[self.layout.key(slot.state)]);
+            policy.log_words().map(|at| logs.entries(words[at]).len()).max().unwrap_or(0)
+        };
+        let taken = |slot: &Slot| self.buckets.words()[slot.fingerprint] != 0;
+        let all = slots(self.layout, self.buckets.count()).filter(taken);
+        let Some((2.., at)) =
+            all.map(|slot| (length(&slot), slot.state)).max_by_key(|(length, _)| *length)
+        else {
+            return;
+        };
+        // There stays room for as many entries again, which the second time is less than before.
+        self.coarsen(Some(at));
+        self.coarsen(Some(at));
     }
 
     /// Adds a new key, which inherits the usage of the overflow entry. The caller has made sure that there is room.
@@ -212,6 +288,7 @@ impl Shard {
             let (_, policy, from) = family.written(overflow);
             let (_, words) = family.writing(words);
             policy.copy(from, &mut State::new(words, logs));
+            self.rest.count_logs(true);
         }
     }
 
@@ -226,6 +303,7 @@ impl Shard {
         if policy.fresh_in(state.view(), now).is_zero() {
             policy.clear(&mut state);
             *overflow = Vec::new();
+            self.rest.count_logs(true);
         }
     }
 }

@@ -172,6 +172,7 @@ impl Shard {
             *frees_at = (*frees_at).min(now.after(policy.fresh_in(state.view(), now)));
             *gives_way_at = (*gives_way_at).min(now.after(policy.half_fresh_in(state.view(), now)));
         }
+        self.count_logs_of(found);
         written
     }
 
@@ -181,6 +182,7 @@ impl Shard {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             let Rest { family, logs, .. } = &mut *self.rest;
             family.refund(key.under, words, logs, now, cost);
+            self.count_logs_of(Some(at));
             self.rest.frees_soon(now);
         }
     }
@@ -190,6 +192,7 @@ impl Shard {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             let (policy, words) = self.rest.family.writing(words);
             policy.clear(&mut State::new(words, &mut self.rest.logs));
+            self.rest.count_logs(true);
             self.rest.frees_soon(Timestamp::ZERO);
         }
     }

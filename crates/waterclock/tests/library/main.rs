@@ -9,6 +9,7 @@ mod full;
 mod handle;
 mod held_at_once;
 mod limiter;
+mod logs;
 mod removal;
 mod reservations;
 mod snapshot;
