@@ -89,7 +89,9 @@ impl Engine {
             plan: ArcSwap::from_pointee(Plan::empty()),
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
-            throttle: Throttle::new(|family| metrics.tally(family)),
+            throttle: Throttle::new(config.server.max_throttle_period, |family| {
+                metrics.tally(family)
+            }),
             undecided: metrics.tally(""),
             undecided_log: Limiter::new(Limit::per_second(1)),
             metrics,

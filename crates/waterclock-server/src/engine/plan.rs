@@ -79,6 +79,7 @@ impl Engine {
         let plan = Plan::new(config, &self.metrics)?;
         self.activate(plan).await?;
         self.refused.show_keys(config.server.show_keys);
+        self.throttle.set_max_period(config.server.max_throttle_period);
         Ok(())
     }
 

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use waterclock::store::now_or_never;
 use waterclock::{
     Charge, Decision, DynStore, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, Store,
     StoreError, TscClock, Verb,
 };
+use waterclock_config::Micros;
 
 use super::{Engine, Outcome, missing_answer};
 use crate::observe::{Face, Tally, Totals};
@@ -19,8 +22,12 @@ const FAMILY: &str = "cl.throttle";
 /// The name of every variant's limit: only limits of one name share what was spent.
 const LIMIT: &str = "gcra";
 
-/// The most combinations of numbers until a restart.
+/// How many combinations of numbers are kept.
 const MAX_VARIANTS: usize = 1_000;
+/// One in so many of them gives way for new ones if all were used lately.
+const GIVES_WAY: usize = 8;
+/// How often a call tries again with numbers that gave way in between.
+const TRIES: usize = 3;
 
 /// The numbers of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,11 +77,26 @@ pub struct ThrottlePolicy {
     policy: Policy,
     /// The policy in the memory store, looked up beforehand; `None` on a shared store.
     handle: Option<PolicyHandle<TscClock>>,
+    /// Whether it was used again since numbers last had to give way.
+    is_used: AtomicBool,
 }
 
-/// The policies in use.
+impl ThrottlePolicy {
+    #[inline]
+    fn note_use(&self) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The policies in use. A key keeps its state when its numbers give way: that is an instant, whatever the numbers.
 pub(crate) struct Throttle {
     variants: RwLock<HashMap<ThrottleNumbers, Arc<ThrottlePolicy>>>,
+    /// Held while numbers come and go, so that the store and they agree.
+    changing: tokio::sync::Mutex<()>,
+    /// How long a key may take to refill, in microseconds.
+    max_period_us: AtomicU64,
     tally: Tally,
 }
 
@@ -87,13 +109,55 @@ impl Throttle {
         store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Migration::Time).await
     }
 
-    pub(super) fn new(tally: impl FnOnce(&str) -> Tally) -> Throttle {
-        Throttle { variants: RwLock::default(), tally: tally(FAMILY) }
+    pub(super) fn new(max_period: Micros, tally: impl FnOnce(&str) -> Tally) -> Throttle {
+        Throttle {
+            variants: RwLock::default(),
+            changing: tokio::sync::Mutex::default(),
+            max_period_us: AtomicU64::new(max_period.0),
+            tally: tally(FAMILY),
+        }
+    }
+
+    /// Changes how long a key may take to refill. Numbers that are in use stay.
+    pub(super) fn set_max_period(&self, max_period: Micros) {
+        self.max_period_us.store(max_period.0, Ordering::Relaxed);
     }
 
     /// The name they are counted under, and the decisions so far.
     pub(super) fn totals(&self) -> (&'static str, Totals) {
         (FAMILY, self.tally.totals())
+    }
+
+    fn check_period(&self, numbers: ThrottleNumbers) -> Result<(), String> {
+        let most = Duration::from_micros(self.max_period_us.load(Ordering::Relaxed));
+        let full_in = numbers.full_in();
+        if full_in <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "a key would take {} to be full again, (max_burst + 1) · period / count; \
+             `max_throttle_period` in [server] allows {}",
+            Micros::from(full_in),
+            Micros::from(most)
+        ))
+    }
+
+    /// Takes out numbers that were not used again since the last time or, if all were, some of them.
+    fn make_room(&self) -> Vec<Arc<ThrottlePolicy>> {
+        let mut variants = self.variants.write();
+        if variants.len() < MAX_VARIANTS {
+            return Vec::new();
+        }
+        let unused: Vec<ThrottleNumbers> = variants
+            .iter()
+            .filter(|(_, variant)| !variant.is_used.swap(false, Ordering::Relaxed))
+            .map(|(numbers, _)| *numbers)
+            .collect();
+        let gone = match &unused[..] {
+            [] => variants.keys().copied().take(MAX_VARIANTS / GIVES_WAY).collect(),
+            _ => unused,
+        };
+        gone.iter().filter_map(|numbers| variants.remove(numbers)).collect()
     }
 }
 
@@ -103,8 +167,8 @@ impl Engine {
         self.throttle.variants.read().get(&numbers).cloned()
     }
 
-    /// The policy with these numbers.
-    pub async fn throttle_policy(
+    /// The policy with these numbers. Others may give way for it.
+    async fn throttle_policy(
         &self,
         numbers: ThrottleNumbers,
     ) -> Result<Arc<ThrottlePolicy>, StoreError> {
@@ -112,21 +176,38 @@ impl Engine {
             return Ok(variant);
         }
         let policy = numbers.policy().map_err(StoreError::unfit)?;
-        if self.throttle.variants.read().len() >= MAX_VARIANTS {
-            let reason = format!(
-                "more than {MAX_VARIANTS} different combinations of max_burst, count and period"
-            );
-            return Err(StoreError::unfit(reason));
+        self.throttle.check_period(numbers).map_err(StoreError::unfit)?;
+        let _one_at_a_time = self.throttle.changing.lock().await;
+        if let Some(variant) = self.known_throttle(numbers) {
+            return Ok(variant);
         }
+        self.remove_throttles(self.throttle.make_room()).await?;
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
         let handle = self.memory().and_then(|store| store.policy(policy.name()));
-        let full_in = numbers.full_in();
-        let variant = Arc::new(ThrottlePolicy { numbers, full_in, policy, handle });
-        // The first one stays: other connections may have it already.
-        Ok(Arc::clone(self.throttle.variants.write().entry(numbers).or_insert(variant)))
+        let (full_in, is_used) = (numbers.full_in(), AtomicBool::new(false));
+        let variant = Arc::new(ThrottlePolicy { numbers, full_in, policy, handle, is_used });
+        self.throttle.variants.write().insert(numbers, Arc::clone(&variant));
+        Ok(variant)
     }
 
-    /// Decides without a future. `None` on a shared store, and for another verb than check or peek.
+    async fn remove_throttles(&self, gone: Vec<Arc<ThrottlePolicy>>) -> Result<(), StoreError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let Some(memory) = self.memory().cloned() else {
+            let names: Vec<&str> = gone.iter().map(|variant| variant.policy.name()).collect();
+            return self.store.remove_variants(FAMILY, &names).await;
+        };
+        // Every key of the family is looked at, which may take long: not on a thread that answers.
+        let removed = tokio::task::spawn_blocking(move || {
+            let names: Vec<&str> = gone.iter().map(|variant| variant.policy.name()).collect();
+            now_or_never(memory.remove_variants(FAMILY, &names)).unwrap_or(Ok(()))
+        });
+        removed.await.unwrap_or_else(|error| Err(StoreError::unfit(error.to_string())))
+    }
+
+    /// Decides without a future. `None` on a shared store, for another verb than check or peek, and if the numbers
+    /// gave way to others.
     #[inline]
     pub fn throttle_now(
         &self,
@@ -138,29 +219,44 @@ impl Engine {
     ) -> Option<Decision> {
         let handle = variant.handle.as_ref()?;
         let decision = match verb {
-            Verb::Check => handle.check(key, cost),
-            Verb::Peek => handle.peek(key, cost),
+            Verb::Check => handle.check_current(key, cost)?,
+            Verb::Peek => handle.peek_current(key, cost)?,
             _ => return None,
         };
+        variant.note_use();
         self.count_throttled(face, variant, verb, key, &decision);
         Some(decision)
     }
 
-    /// Decides on any store.
+    /// Decides on any store. Also returns the policy with the numbers.
     pub async fn throttle(
         &self,
         face: Face,
-        variant: &ThrottlePolicy,
+        numbers: ThrottleNumbers,
         verb: Verb,
         key: &[u8],
         cost: u64,
-    ) -> Result<Decision, StoreError> {
-        let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
-        let answers = self.apply_charges(None, verb, &[charge]).await;
-        let answers = answers.inspect_err(|_| self.throttle.tally.count(face, Outcome::Error))?;
-        let answer = answers.into_iter().next().ok_or_else(missing_answer)?;
-        self.count_throttled(face, variant, verb, key, &answer.decision);
-        Ok(answer.decision)
+    ) -> Result<(Arc<ThrottlePolicy>, Decision), StoreError> {
+        let mut tries = 0;
+        loop {
+            let variant = self.throttle_policy(numbers).await?;
+            let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
+            tries += 1;
+            match self.apply_charges(None, verb, &[charge]).await {
+                Ok(answers) => {
+                    let answer = answers.into_iter().next().ok_or_else(missing_answer)?;
+                    variant.note_use();
+                    self.count_throttled(face, &variant, verb, key, &answer.decision);
+                    return Ok((variant, answer.decision));
+                }
+                // The numbers gave way in between.
+                Err(StoreError::UnknownPolicy(_)) if tries < TRIES => {}
+                Err(error) => {
+                    self.throttle.tally.count(face, Outcome::Error);
+                    return Err(error);
+                }
+            }
+        }
     }
 
     #[inline]

@@ -90,12 +90,20 @@ impl LocalShare {
 
     /// Removes a policy and what was admitted under it.
     pub(super) async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
-        {
-            let mut spending = lock(&self.spending);
-            spending.starts_empty.remove(name);
-            spending.spent.retain(|(policy, _), _| **policy != *name);
-        }
+        self.drop_spending(&[name]);
         self.store.remove_policy(name).await
+    }
+
+    /// The same for variants of a policy.
+    pub(super) async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
+        self.drop_spending(names);
+        self.store.remove_variants(of, names).await
+    }
+
+    fn drop_spending(&self, names: &[&str]) {
+        let mut spending = lock(&self.spending);
+        names.iter().for_each(|name| _ = spending.starts_empty.remove(*name));
+        spending.spent.retain(|(policy, _), _| !names.contains(&&**policy));
     }
 
     /// This node's part of a policy, as it was set.

@@ -341,6 +341,14 @@ impl<S: Store + 'static> Store for Fallback<S> {
         Ok(())
     }
 
+    async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
+        self.shared.store.remove_variants(of, names).await?;
+        // They may never have been adopted.
+        _ = self.shared.local.remove_variants(of, names).await;
+        self.shared.policies.write().retain(|known, _| !names.contains(&&**known));
+        Ok(())
+    }
+
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.answer(verb, charges, |store| store.apply(verb, charges)).await
     }

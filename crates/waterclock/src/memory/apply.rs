@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
 use crate::store::{retry_together, withhold_unless_all_admit};
 use crate::sync::Arc;
-use crate::table::{Key, Locked, Shard, Table};
+use crate::table::{Key, Locked, Shard, Table, Variant};
 
 impl<C: Clock> Shared<C> {
     pub(super) fn apply(
@@ -24,6 +24,13 @@ impl<C: Clock> Shared<C> {
         }
         self.release_before_all(&lines);
         let mut shards = lock_all(&lines);
+        let removed = |line: &Line| {
+            line.key.under != Variant::BASE && !line.shard(&mut shards).has(line.key.under)
+        };
+        if let Some(at) = lines.iter().position(removed) {
+            let charge = line_of.iter().position(|line| *line == at).unwrap_or(0);
+            return Err(unknown(charges[charge].policy));
+        }
         let now = one_instant(&mut shards, self.clock.now());
         for line in &lines {
             match verb {

@@ -55,6 +55,19 @@ impl<C: Clock> PolicyHandle<C> {
         self.store.peek(&self.member, key, cost)
     }
 
+    /// As [`check`](Self::check), unless the policy was a variant that has been removed: then `None`, and nothing is
+    /// charged. (A check decides by the policy that it was a variant of.)
+    pub fn check_current(&self, key: &[u8], cost: u64) -> Option<Decision> {
+        let (key, now) = self.store.find(&self.member, key);
+        self.member.table.check_current(key, now, cost)
+    }
+
+    /// The same, but charges nothing.
+    pub fn peek_current(&self, key: &[u8], cost: u64) -> Option<Decision> {
+        let (key, now) = self.store.find(&self.member, key);
+        self.member.table.peek_current(key, now, cost)
+    }
+
     /// Decides about many keys, each on its own: one clock read, and memory that is fetched for several
     /// keys at once. `answer` gets each decision in turn.
     #[inline]

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use waterclock_core::store::Migration;
-use waterclock_core::{Cost, Decision, Policy};
+use waterclock_core::{Cost, Decision, Policy, Timestamp};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::fallback::Serving;
@@ -307,19 +307,24 @@ impl<C: Clock> Shared<C> {
 
     #[inline]
     fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let (key, now) = self.find(member, key);
+        member.table.check(key, now, cost)
+    }
+
+    fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
+        let (key, now) = self.find(member, key);
+        member.table.peek(key, now, cost)
+    }
+
+    /// What the table knows a key by, and the instant to decide at, with what is due released.
+    #[inline]
+    fn find(&self, member: &Member, key: &[u8]) -> (Key, Timestamp) {
         let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
         // Memory is fetched while the clock is read.
         member.table.prefetch(key.fingerprint);
         let now = self.clock.now();
         self.release_before(now, || member.spot(key));
-        member.table.check(key, now, cost)
-    }
-
-    fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
-        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
-        let now = self.clock.now();
-        self.release_before(now, || member.spot(key));
-        member.table.peek(key, now, cost)
+        (key, now)
     }
 }
 
@@ -343,6 +348,10 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
         self.shared.remove_policy(name)
+    }
+
+    async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
+        self.shared.remove_variants(of, names)
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {

@@ -66,13 +66,34 @@ impl<C: Clock> Shared<C> {
         let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
         if variant == Variant::BASE {
             members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
-            // The table goes when nobody waits for this lock any more.
+            // The table is dropped when no thread waits for this lock any more.
             drop(members);
         } else {
             // Keys migrate shard by shard: a check never waits for all of them.
             drop(members);
-            table.remove_variant(variant, self.clock.now());
+            table.remove_variants(&[variant], self.clock.now());
         }
+        Ok(())
+    }
+
+    /// Removes variants of one policy at once, which costs as much as removing one. Names that are not variants of it
+    /// are passed over.
+    pub(super) fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
+        let _one_at_a_time = lock(&self.changing);
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let table = Arc::clone(&members.get(of).ok_or_else(|| unknown(of))?.table);
+        let is_variant = |member: &&Member| !member.is_base() && Arc::ptr_eq(&member.table, &table);
+        let mut variants = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(variant) =
+                members.get(*name).filter(is_variant).map(|member| member.variant)
+            {
+                members.remove(*name);
+                variants.push(variant);
+            }
+        }
+        drop(members);
+        table.remove_variants(&variants, self.clock.now());
         Ok(())
     }
 }

@@ -58,6 +58,7 @@ trait Erased: Send + Sync {
     fn set_policy(&self, policy: Policy) -> Boxed<'_, ()>;
     fn set_variant<'a>(&'a self, of: &'a str, policy: Policy, by: Migration) -> Boxed<'a, ()>;
     fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()>;
+    fn remove_variants<'a>(&'a self, of: &'a str, names: &'a [&'a str]) -> Boxed<'a, ()>;
     fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>>;
     fn answers_at_once(&self) -> bool;
     fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved>;
@@ -112,6 +113,10 @@ impl<S: Store> Erased for S {
 
     fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()> {
         Box::pin(Store::remove_policy(self, name))
+    }
+
+    fn remove_variants<'a>(&'a self, of: &'a str, names: &'a [&'a str]) -> Boxed<'a, ()> {
+        Box::pin(Store::remove_variants(self, of, names))
     }
 
     fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>> {
@@ -184,6 +189,10 @@ impl Store for DynStore {
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
         self.0.remove_policy(name).await
+    }
+
+    async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
+        self.0.remove_variants(of, names).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

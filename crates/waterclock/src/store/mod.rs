@@ -83,6 +83,25 @@ pub trait Store: Send + Sync {
         async { Err(StoreError::unfit(reason)) }
     }
 
+    /// Removes variants of a policy: many at once, where that costs less than one by one. Names that are not known are
+    /// passed over.
+    fn remove_variants(
+        &self,
+        of: &str,
+        names: &[&str],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        _ = of;
+        async move {
+            for name in names {
+                match self.remove_policy(name).await {
+                    Ok(()) | Err(StoreError::UnknownPolicy(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        }
+    }
+
     /// Asks for one unit of this key under this policy, and charges it if it is admitted.
     fn check(
         &self,

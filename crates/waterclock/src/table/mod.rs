@@ -130,6 +130,23 @@ impl Table {
         self.check_at_length(Locked { shard, number, table: self }, key, now, cost)
     }
 
+    /// A check under a member that may have been removed; `None` if it was.
+    pub(crate) fn check_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
+        let (mut locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        if locked.shard.is_tagged()
+            && let Some(decision) = locked.shard.check_again(key, now, cost)
+        {
+            return Some(decision);
+        }
+        locked.shard.has(key.under).then(|| self.check_at_length(locked, key, now, cost))
+    }
+
+    /// The same for a peek.
+    pub(crate) fn peek_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
+        let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        locked.shard.has(key.under).then(|| locked.shard.peek(key, now, cost))
+    }
+
     /// A check of a new key, or of one that several policies share.
     #[inline(never)]
     fn check_at_length<'a>(
@@ -195,9 +212,7 @@ impl Table {
     pub(crate) fn peek(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
         let key = key.into();
         let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
-        let cost = Cost::from(cost);
-        let verdict = locked.shard.judge(key, now, &cost);
-        locked.shard.answer(key, now, &cost, verdict)
+        locked.shard.peek(key, now, cost)
     }
 
     pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
@@ -312,11 +327,11 @@ impl Table {
         self.counted_several.load(Ordering::Relaxed)
     }
 
-    /// Removes a policy that shares the keys; they go on under the one that the family is named by.
-    pub(crate) fn remove_variant(&self, variant: Variant, now: Timestamp) {
+    /// Removes policies that share the keys; those go on under the one that the family is named by.
+    pub(crate) fn remove_variants(&self, variants: &[Variant], now: Timestamp) {
         // Removing a variant cannot fail.
         _ = self.change(now, |family| {
-            family.remove(variant);
+            variants.iter().for_each(|variant| family.remove(*variant));
             Ok(())
         });
     }

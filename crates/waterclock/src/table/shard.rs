@@ -209,12 +209,18 @@ impl Shard {
         decision
     }
 
+    /// Whether a member of the family was not removed.
+    pub(crate) fn has(&self, variant: Variant) -> bool {
+        variant == Variant::BASE || self.rest.family.find(variant).0 == variant
+    }
+
     /// Checks a key that was last charged under the same member of a family.
     pub(super) fn check_again(&mut self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
         let at = self.find(key.fingerprint)?;
         let Rest { family, logs, .. } = &mut *self.rest;
         let words = &mut self.buckets.words_mut()[self.layout.key(at)];
-        if family.find(key.under).0.0 != words[0] {
+        // Keys of a member that is removed are written anew, so this one was not.
+        if words[0] != key.under.0 {
             return None;
         }
         let (policy, words) = family.writing(words);

@@ -53,6 +53,12 @@ impl Shard {
         self.read(key, now, |policy, view| policy.answer(view, now, cost, verdict))
     }
 
+    pub(super) fn peek(&self, key: Key, now: Timestamp, cost: u64) -> Decision {
+        let cost = Cost::from(cost);
+        let verdict = self.judge(key, now, &cost);
+        self.answer(key, now, &cost, verdict)
+    }
+
     /// The answer to a check where only reservations are admitted.
     pub(super) fn refuse_check(&self, key: Key, now: Timestamp, cost: &Cost) -> Decision {
         self.read(key, now, |policy, view| policy.refuse_check(view, now, cost))

@@ -38,13 +38,11 @@ pub(super) fn throttle<'t>(
         write_decision(policy, verb, &decision, replies);
         return Ok(Next::Decided);
     }
-    let (known, mut reply) = (session.throttle.clone(), replies.another());
+    // Its numbers may have given way to others.
+    session.throttle = None;
+    let mut reply = replies.another();
     Ok(Next::wait(verb, async move {
-        let policy = match known {
-            Some(policy) => policy,
-            None => engine.throttle_policy(numbers).await?,
-        };
-        let decision = engine.throttle(Face::Resp, &policy, verb, key, cost).await?;
+        let (policy, decision) = engine.throttle(Face::Resp, numbers, verb, key, cost).await?;
         write_decision(&policy, verb, &decision, &mut reply);
         Ok(reply)
     }))

@@ -69,12 +69,62 @@ fn bytes_of_a_key() {
 }
 
 #[test]
-fn different_numbers_at_a_time() {
+fn different_numbers_give_way_to_others() {
     let (_ground, mut client) = Ground::with_client();
-    for n in 0..1_000 {
+    assert_eq!(client.numbers("CL.THROTTLE spent 4 1 3600 5"), [0, 5, 0, -1, 18_000]);
+    for n in 0..3_000 {
         assert_eq!(client.numbers(&format!("CL.THROTTLE k{n} {n} 1 60"))[1], n + 1);
+        assert_eq!(client.numbers("CL.THROTTLE used 0 1 3600")[0], i64::from(n > 0), "{n}");
     }
-    let text = client.error("CL.THROTTLE k 1000 1 60");
-    assert_eq!(text, "ERR more than 1000 different combinations of max_burst, count and period");
-    assert_eq!(client.numbers("CL.THROTTLE k 999 1 60")[0], 0, "known numbers still go");
+    // The key kept its state, which is the instant at which it is full again.
+    let found = client.numbers("CL.THROTTLE spent 4 1 3600");
+    assert_eq!(found[..3], [1, 5, 0]);
+    let found = client.numbers("CL.THROTTLE k7 7 1 60 0");
+    assert_eq!(found[..3], [0, 8, 7]);
+}
+
+#[test]
+fn numbers_that_give_way_decide_nothing_wrongly() {
+    let ground = Ground::start();
+    let (flood, many) = (&ground, 1_500);
+    std::thread::scope(|scope| {
+        for at in 0..2 {
+            scope.spawn(move || {
+                let mut client = flood.client();
+                for n in 0..many {
+                    let burst = 2 * n + at;
+                    let found = client.numbers(&format!("CL.THROTTLE f{at} {burst} 1 1"));
+                    assert_eq!(found[1], burst + 1);
+                }
+            });
+        }
+        for at in 0..2 {
+            scope.spawn(move || {
+                let mut client = flood.client();
+                let admitted: i64 = (0..many)
+                    .map(|_| 1 - client.numbers(&format!("CL.THROTTLE h{at} 99 1 3600"))[0])
+                    .sum();
+                assert_eq!(admitted, 100);
+            });
+        }
+    });
+}
+
+#[test]
+fn how_long_a_key_takes_to_be_full_again() {
+    let config = format!("[server]\nmax_throttle_period = \"1h\"\n{}", super::ground::POLICIES);
+    let ground = Ground::with(&config, crate::at_work::hurried());
+    let mut client = ground.client();
+    assert_eq!(client.numbers("CL.THROTTLE k 0 1 3600")[..2], [0, 1]);
+    assert_eq!(client.numbers("CL.THROTTLE k 59 1 60")[1], 60);
+    assert_eq!(client.numbers("CL.THROTTLE k 59 1440 86400")[1], 60, "a long period, soon full");
+    for line in ["0 1 3601", "60 1 60", "119 100 3601"] {
+        let text = client.error(&format!("CL.THROTTLE k {line}"));
+        assert!(text.contains("`max_throttle_period` in [server] allows 1h"), "{text}");
+    }
+    let (_ground, mut client) = Ground::with_client();
+    assert_eq!(client.numbers("CL.THROTTLE k 0 1 31622400")[1], 1);
+    assert!(client.error("CL.THROTTLE k 0 1 31622401").contains("allows 366d"));
+    // What fills places for a hundred years.
+    assert!(client.error("CL.THROTTLE k 0 1 3153600000").contains("allows 366d"));
 }
