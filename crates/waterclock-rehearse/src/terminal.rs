@@ -13,6 +13,20 @@ pub const WARN: Style = AnsiColor::Yellow.on_default();
 /// Titles.
 pub const STRONG: Style = Style::new().bold();
 
+/// A number with a comma between groups of three digits.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Text in a style, and plain after it.
 pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")

@@ -49,12 +49,13 @@ impl Connection {
     pub(crate) async fn ask(
         &mut self,
         method: Method,
-        path: &'static str,
+        path: &str,
         body: Bytes,
     ) -> Result<Response, NoAnswer> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
-        *request.uri_mut() = http::Uri::from_static(path);
+        *request.uri_mut() =
+            path.parse().map_err(|_| NoAnswer::Broken(format!("cannot be asked for `{path}`")))?;
         let headers = request.headers_mut();
         headers.insert(header::HOST, self.host.clone());
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod import;
+pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod schema;

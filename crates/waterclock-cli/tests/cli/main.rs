@@ -11,6 +11,7 @@ mod explain;
 mod holders_and_errors;
 mod import;
 mod json;
+mod keys;
 mod legacy;
 mod logs;
 mod manual;

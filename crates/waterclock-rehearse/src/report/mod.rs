@@ -12,7 +12,8 @@ pub use self::ledger::Ledger;
 pub(crate) use self::keys::{Distinct, KeyCount, Keys, Record};
 pub(crate) use self::ledger::{Checked, Refusals};
 pub(crate) use self::page::by_limit;
-pub(crate) use self::units::{Align, LongestWait, Table, counted, grouped, share};
+pub(crate) use self::units::{Align, LongestWait, Table, counted, share};
+pub(crate) use crate::terminal::grouped;
 
 use waterclock_config::PolicyConfig;
 

@@ -7,9 +7,10 @@ use waterclock::{Limit, Policy};
 use waterclock_config::english::describe;
 use waterclock_config::{LimitFields, Micros};
 
+use super::grouped;
 use super::keys::KeyRecord;
 use super::smallest::Extent;
-use super::units::{Align, Table, grouped, share};
+use super::units::{Align, Table, share};
 use super::{Report, TOP};
 use crate::picture::{Page, Picture, Row, Times};
 use crate::terminal::{BAD, GOOD, WARN};

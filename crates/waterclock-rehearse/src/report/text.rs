@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use waterclock_config::Micros;
 
+use super::grouped;
 use super::keys::KeyRecord;
-use super::units::{grouped, share, spark};
+use super::units::{share, spark};
 use super::{Report, TOP};
 use crate::picture::Times;
 use crate::terminal::{BAD, STRONG, WARN, styled};

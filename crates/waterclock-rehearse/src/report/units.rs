@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement};
 
+use crate::terminal::grouped;
 use waterclock_config::Micros;
 
 /// A percentage that is 0 only for none, and 100 only for all.
@@ -27,19 +28,6 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 /// A count with its noun: `one key`, `3,000 keys`.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{} {what}s", grouped(count as u64)) }
-}
-
-/// A number with a comma between groups of three digits.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Blocks of eight heights, relative to the largest value.

@@ -1,4 +1,4 @@
-// Administration of a single key: inspect, reset, refund, block, exempt, custom limits.
+// Administration: a single key is inspected, reset, refunded, blocked, exempted, limited; a policy's keys are purged.
 
 import { request, unreachable, problem } from "./api.js";
 import { by, keyText, setText } from "./dom.js";
@@ -45,16 +45,31 @@ async function perform(action) {
   by("admin-result").replaceChildren(`${done} `, keyText(key), `.${left}${exception ? ` ${EXCEPTIONS[exception]}` : ""}`);
 }
 
+// Forgets every key of the policy, whose name must have been typed: there is no way back.
+async function purge() {
+  const { policy } = subject();
+  if (by("purge").value !== policy) throw new Error(`Type the policy's name, ${policy}, to purge all its keys.`);
+  const response = await request("DELETE", `v1/policies/${encodeURIComponent(policy)}/keys`);
+  if (!response.ok) throw new Error(problem(response));
+  by("purge").value = "";
+  setText(by("admin-result"), `Purged ${response.json.purged} keys of ${policy}. They start fresh.`);
+}
+
+async function show(action) {
+  setText(by("admin-result"), "…");
+  try {
+    await action();
+  } catch (error) {
+    setText(by("admin-result"), error instanceof TypeError ? unreachable(error) : error.message);
+  }
+}
+
 export function startAdministration() {
   by("admin").addEventListener("submit", (event) => event.preventDefault());
   by("admin").addEventListener("click", async (event) => {
     const action = event.target.dataset?.do;
     if (!action || (action === "grant" && !by("grant").reportValidity())) return;
-    setText(by("admin-result"), "…");
-    try {
-      await perform(action);
-    } catch (error) {
-      setText(by("admin-result"), error instanceof TypeError ? unreachable(error) : error.message);
-    }
+    await show(() => perform(action));
   });
+  by("purge-keys").addEventListener("click", () => show(purge));
 }

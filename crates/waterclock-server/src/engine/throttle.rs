@@ -162,6 +162,11 @@ impl Throttle {
 }
 
 impl Engine {
+    /// The name under which the keys of `CL.THROTTLE` are kept and counted.
+    pub(crate) fn throttle_family(&self) -> &'static str {
+        FAMILY
+    }
+
     /// The policy with these numbers, if it was used before.
     pub fn known_throttle(&self, numbers: ThrottleNumbers) -> Option<Arc<ThrottlePolicy>> {
         self.throttle.variants.read().get(&numbers).cloned()

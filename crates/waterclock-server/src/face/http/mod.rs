@@ -5,6 +5,7 @@ mod authorize;
 mod body;
 mod check;
 mod connection;
+mod keys;
 mod live;
 mod pages;
 mod problem;
@@ -39,6 +40,8 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/live", get(live::live))
         .route("/v1/policies", get(admin::policies))
         .route("/v1/policies/{policy}", get(admin::policy))
+        .route("/v1/keys", get(keys::usage))
+        .route("/v1/policies/{policy}/keys", delete(keys::purge))
         .route("/v1/policies/{policy}/keys/{key}", get(admin::read).delete(admin::reset))
         .route("/v1/policies/{policy}/keys/{key}/grant", post(admin::grant))
         .route(

@@ -6,6 +6,7 @@ mod authorize;
 mod check;
 mod dashboard;
 mod elsewhere;
+mod keys;
 mod live;
 mod report;
 mod reserve;
