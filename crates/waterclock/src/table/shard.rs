@@ -37,6 +37,8 @@ pub(super) struct Rest {
     pub(super) logs: Logs,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
+    /// Whether the table has more shards now, which have its keys.
+    has_moved: bool,
 }
 
 impl Rest {
@@ -62,8 +64,22 @@ impl Shard {
                 gives_way_at: Timestamp::MAX,
                 logs: Logs::new(),
                 overflow: Vec::new(),
+                has_moved: false,
             }),
         }
+    }
+
+    /// Whether its keys are in other shards now: then this one is empty, and stays so.
+    #[inline]
+    pub(super) fn has_moved(&self) -> bool {
+        self.rest.has_moved
+    }
+
+    /// Gives up the keys, which other shards have taken over.
+    pub(super) fn move_away(&mut self) {
+        let family = Arc::clone(&self.rest.family);
+        *self = Self { latest: self.latest, ..Self::new(&family) };
+        self.rest.has_moved = true;
     }
 
     /// The policy that a member of the family is.
