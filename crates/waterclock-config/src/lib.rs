@@ -35,6 +35,7 @@ mod duration;
 pub mod english;
 mod error;
 mod fields;
+mod file;
 mod json;
 mod legacy;
 mod limit;
@@ -59,6 +60,7 @@ pub use self::decision_line::{DecisionLine, micros_up};
 pub use self::duration::{DurationError, Micros};
 pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::fields::{LimitFields, LimitFieldsError};
+pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
 pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
 pub use self::policy::{PolicyConfig, TierConfig, other_units};
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
@@ -119,7 +121,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file of at most 16 MiB. Pipes and devices are errors, and so is a file system that hangs, after 5 s.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl Config {
     pub fn load(path: impl AsRef<Path>) -> Result<Config, Invalid> {
         let path = path.as_ref().to_owned();
         let name = path.display().to_string();
-        let bytes = std::fs::read(&path).map_err(|error| cannot_read(&name, &error))?;
+        let bytes = read_file(&path, MAX_CONFIG_FILE)?;
         let hash = Some(Sha256::digest(&bytes).into());
         let text = String::from_utf8(bytes).map_err(|error| {
             format!("{name}: is not UTF-8 after byte {}", error.utf8_error().valid_up_to())

@@ -4,8 +4,9 @@
 use std::env::{self, VarError};
 use std::path::PathBuf;
 
+use super::error::Invalid;
 use super::error::Source;
-use super::error::{Invalid, cannot_read};
+use super::file::{MAX_SECRET_FILE, read_file};
 use super::table::Field;
 
 /// A setting as written in the file; its value is looked up when it is needed.
@@ -60,9 +61,9 @@ impl Setting {
     fn read(&self, path: &str) -> Result<String, Invalid> {
         let path = self.directory.join(path);
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            self.error(format!("is read from a file: {}", cannot_read(&name, &error)))
-        })?;
+        let failed = |why: String| self.error(format!("is read from a file: {why}"));
+        let bytes = read_file(&path, MAX_SECRET_FILE).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|_| failed(format!("{name}: is not UTF-8")))?;
         // Editors end a file with a newline, which is not part of the value.
         let value = text.trim_end_matches(['\r', '\n']);
         if value.is_empty() {

@@ -12,6 +12,7 @@ pub mod engine;
 mod face;
 mod listen;
 pub mod observe;
+mod off_workers;
 mod pace;
 mod places;
 mod reload;

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::face;
 use crate::listen::{Listener, Listeners};
 use crate::observe::{Face, Metrics};
+use crate::off_workers::off_workers;
 use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
@@ -86,7 +87,7 @@ impl Running {
         if let Some(path) = config.path.clone() {
             let at_start = RestartSettings::of(&config);
             let server = Arc::clone(&server);
-            let in_force = InForce { server, certificates, bound, at_start };
+            let in_force = Arc::new(InForce { server, certificates, bound, at_start });
             others.spawn(keep_reloading(in_force, path, (files, contents), reloads));
         }
         others.spawn(log_store_state(Arc::clone(&server)));
@@ -123,7 +124,8 @@ impl Running {
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
-        self.server.engine.save();
+        let server = Arc::clone(&self.server);
+        off_workers(move || server.engine.save()).await;
         self.server.engine.close().await;
         info!("stopped");
     }
@@ -170,6 +172,6 @@ async fn keep_snapshots(server: Arc<Server>, every: Duration) {
     loop {
         sleep(every).await;
         let server = Arc::clone(&server);
-        _ = tokio::task::spawn_blocking(move || server.engine.save()).await;
+        off_workers(move || server.engine.save()).await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -60,6 +61,8 @@ pub struct Server {
     live: Arc<Semaphore>,
     ticks: Ticks,
     phase: watch::Sender<Phase>,
+    /// The same, for those that must not wait for a lock to know.
+    is_draining: AtomicBool,
     reloads: Reloads,
     patience: Patience,
     quiet: Duration,
@@ -108,6 +111,7 @@ impl Server {
             live: Arc::new(Semaphore::new(timing.room.live)),
             ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
+            is_draining: AtomicBool::new(false),
             reloads: Reloads::default(),
             patience: timing.patience,
             quiet: timing.quiet,
@@ -247,7 +251,14 @@ impl Server {
         self.engine.metrics().text()
     }
 
+    /// Whether connections are to close.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn enter(&self, phase: Phase) {
+        self.is_draining.store(phase >= Phase::Draining, Ordering::Relaxed);
         self.phase.send_replace(phase);
     }
 

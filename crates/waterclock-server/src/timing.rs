@@ -7,9 +7,11 @@ use std::time::Duration;
 pub struct Timing {
     /// How long the server still serves after it reports that it is not ready: time for load balancers to notice.
     pub lame_duck: Duration,
-    /// How long an idle HTTP/1 connection must be quiet before draining closes it: a request may be on its way.
+    /// How long an idle connection must be quiet before draining closes it: a request may be on its way. A connection of
+    /// the Redis protocol that is never quiet is closed after four times as long.
     pub quiet: Duration,
-    /// How long requests may take to finish when the server drains.
+    /// How long requests may take to finish when the server drains. With the rest of [`Timing::default`], a server stops
+    /// within 5 s.
     pub drain: Duration,
     /// Between two events of a live feed.
     pub live_every: Duration,
@@ -24,7 +26,7 @@ impl Default for Timing {
         Timing {
             lame_duck: Duration::from_secs(1),
             quiet: Duration::from_millis(250),
-            drain: Duration::from_secs(10),
+            drain: Duration::from_secs(3),
             live_every: Duration::from_secs(1),
             patience: Patience::default(),
             room: Room::default(),

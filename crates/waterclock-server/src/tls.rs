@@ -11,7 +11,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::observe::Face;
-use waterclock_config::{Config, Invalid, TlsConfig, cannot_read};
+use waterclock_config::{Config, Invalid, MAX_SECRET_FILE, TlsConfig, read_file};
 
 /// The TLS settings of a face; `None` inside is plain text.
 pub(crate) type Acceptor = Arc<ArcSwapOption<TlsAcceptor>>;
@@ -124,7 +124,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| cannot_read(&path.display().to_string(), &error))
+    read_file(path, MAX_SECRET_FILE)
 }
 
 fn certificates_in(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

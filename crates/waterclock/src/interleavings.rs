@@ -234,6 +234,31 @@ fn tables_that_come_go_and_evict_keep_the_places_counted() {
     shuttle::check_random(test, schedules() / 10);
 }
 
+/// Keys move to more shards, twice, while they are checked, their policy changes, and a sweep goes through the shards.
+#[test]
+fn a_table_that_grows_loses_no_key() {
+    let test = || {
+        let policy: Arc<Policy> = Arc::new(Limit::per_second(1).into());
+        let places = Arc::new(Places::new(8 * 1_024, DEFAULT_MAX_BYTES));
+        let table = Table::sharing(&policy, &places);
+        let growing = Arc::clone(&table);
+        let each = move |thread: u64| {
+            if thread == 2 {
+                let doubled: Arc<Policy> = Arc::new(Limit::per_second(1).with_capacity(1).into());
+                growing.set_policy(Variant::BASE, &doubled, NOW).expect("the same limit");
+                growing.sweep(NOW);
+            }
+            // In all shards, whatever their number.
+            let keys = (1..=6_u64).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            keys.map(|key| u64::from(growing.check(key, NOW, 1).is_allowed())).sum()
+        };
+        assert_eq!(admitted(3, each), 6, "each key once");
+        assert_eq!(table.len(), 6);
+        assert_eq!(places.taken(), 6);
+    };
+    shuttle::check_random(test, schedules() / 10);
+}
+
 /// Tasks that wait their turn, of which every third gives up; returns those that passed, in order.
 fn pass_in_turn(tasks: u64, leave: fn(crate::wait::Place<'_>)) -> (Vec<u64>, Vec<u64>) {
     let line = Arc::new(Line::default());

@@ -74,18 +74,16 @@ impl fmt::Display for UnknownPolicy {
 impl std::error::Error for UnknownPolicy {}
 
 impl Engine {
-    /// Replaces the configuration, whole or not at all. What was spent stays spent.
-    pub async fn reload(&self, config: &Config) -> Result<(), Invalid> {
-        let plan = Plan::new(config, &self.metrics)?;
-        self.activate(plan).await?;
-        self.refused.show_keys(config.server.show_keys);
-        self.throttle.set_max_period(config.server.max_throttle_period);
-        Ok(())
+    /// The plan of a new configuration. Takes long if it has many policies.
+    pub(crate) fn prepare(&self, config: &Config) -> Result<Plan, Invalid> {
+        Plan::new(config, &self.metrics)
     }
 
+    /// Replaces the configuration, whole or not at all. What was spent stays spent.
+    ///
     /// Gives the store the policies that changed, swaps the plan, then removes what is gone: no request is sent to
     /// a policy that the store does not know.
-    pub(super) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
+    pub(crate) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
         let before = self.plan.load_full();
         let mut changed = Vec::new();
         for policy in plan.policies() {

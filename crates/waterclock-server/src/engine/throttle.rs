@@ -118,11 +118,6 @@ impl Throttle {
         }
     }
 
-    /// Changes how long a key may take to refill. Numbers that are in use stay.
-    pub(super) fn set_max_period(&self, max_period: Micros) {
-        self.max_period_us.store(max_period.0, Ordering::Relaxed);
-    }
-
     /// The name they are counted under, and the decisions so far.
     pub(super) fn totals(&self) -> (&'static str, Totals) {
         (FAMILY, self.tally.totals())
@@ -165,6 +160,11 @@ impl Engine {
     /// The name under which the keys of `CL.THROTTLE` are kept and counted.
     pub(crate) fn throttle_family(&self) -> &'static str {
         FAMILY
+    }
+
+    /// Changes how long a key may take to refill. Numbers that are in use stay.
+    pub(crate) fn set_max_throttle_period(&self, max: Micros) {
+        self.throttle.max_period_us.store(max.0, Ordering::Relaxed);
     }
 
     /// The policy with these numbers, if it was used before.

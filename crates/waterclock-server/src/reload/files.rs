@@ -1,19 +1,22 @@
 //! The files a configuration is made of, and whether they have changed.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
+use std::thread;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::warn;
-use waterclock_config::Config;
+use waterclock_config::{Config, MAX_CONFIG_FILE, read_file};
 
 /// Links to links are followed so far.
 const MAX_LINKS: usize = 16;
 
 /// The file itself, certificates, and files that hold secrets.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files(Vec<PathBuf>);
 
 /// Hashes of the files, because some are secret.
@@ -24,7 +27,8 @@ impl Files {
         Files(config.files())
     }
 
-    /// Their contents. Call this before the files are parsed, so that a change in between is noticed later.
+    /// Their contents. Call this before the files are parsed, so that a change in between is noticed later. Blocks, as
+    /// everything does here.
     pub(crate) fn contents_before_use(&self, config: &Config) -> Contents {
         let mut contents = self.contents();
         // The file itself has been read already.
@@ -35,8 +39,11 @@ impl Files {
     }
 
     pub(super) fn contents(&self) -> Contents {
-        let hash =
-            |path: &PathBuf| std::fs::read(path).ok().map(|bytes| Sha256::digest(bytes).into());
+        // Another reason why a file cannot be read is a change, too.
+        let hash = |path: &PathBuf| match read_file(path, MAX_CONFIG_FILE) {
+            Ok(bytes) => Some(Sha256::digest(bytes).into()),
+            Err(why) => Some(Sha256::digest(format!("cannot be read: {why}")).into()),
+        };
         self.0.iter().map(hash).collect()
     }
 
@@ -44,7 +51,7 @@ impl Files {
     ///
     /// Directories are watched, not files: editors replace files, and Kubernetes swaps a link above
     /// them. So every directory counts that holds a link on the way to a file.
-    pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
+    fn directories(&self) -> BTreeSet<PathBuf> {
         let mut directories = BTreeSet::new();
         for file in &self.0 {
             let mut file = file.clone();
@@ -77,31 +84,57 @@ fn note_links_above(directory: &Path, directories: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Watches directories, as far as the system lets it.
-pub(super) struct Watch {
-    watcher: Option<RecommendedWatcher>,
-    watched: BTreeSet<PathBuf>,
-}
+/// Watches the directories of files on a thread of its own: links and watches of a file system that hangs take forever.
+pub(super) struct Watch(blocking::SyncSender<Files>);
 
 impl Watch {
-    pub(super) fn new() -> (Watch, mpsc::Receiver<()>) {
+    /// Watches nothing yet. The thread ends when this is dropped.
+    pub(super) fn start() -> io::Result<(Watch, mpsc::Receiver<()>)> {
         let (send, changes) = mpsc::channel(1);
+        let (watch, files) = blocking::sync_channel::<Files>(1);
+        let run = move || {
+            let mut watched = Watched::new(send.clone());
+            for files in files {
+                watched.only(files.directories());
+                // Changes are missed until the watches are set.
+                _ = send.try_send(());
+            }
+        };
+        thread::Builder::new().name("watch-files".to_owned()).spawn(run)?;
+        Ok((Watch(watch), changes))
+    }
+
+    /// Watches these files instead, and then reports a change: there may have been one in between. While the thread
+    /// hangs, changes are noticed by polling.
+    pub(super) fn only(&self, files: &Files) {
+        _ = self.0.try_send(files.clone());
+    }
+}
+
+/// Watches directories, as far as the system lets it.
+struct Watched {
+    watcher: Option<RecommendedWatcher>,
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Watched {
+    fn new(changed: mpsc::Sender<()>) -> Watched {
         let on_event = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !event.kind.is_access()) {
                 // One event is enough until it is received.
-                _ = send.try_send(());
+                _ = changed.try_send(());
             }
         };
         let watcher = notify::recommended_watcher(on_event).inspect_err(|error| {
             warn!("cannot watch files, so changes are noticed by polling: {error}");
         });
-        (Watch { watcher: watcher.ok(), watched: BTreeSet::new() }, changes)
+        Watched { watcher: watcher.ok(), directories: BTreeSet::new() }
     }
 
     /// Replaces the watches. All are set anew, because a directory may have been removed and created again.
-    pub(super) fn only(&mut self, directories: BTreeSet<PathBuf>) {
+    fn only(&mut self, directories: BTreeSet<PathBuf>) {
         let Some(watcher) = &mut self.watcher else { return };
-        for directory in &self.watched {
+        for directory in &self.directories {
             // The directory may be gone.
             _ = watcher.unwatch(directory);
         }
@@ -111,6 +144,6 @@ impl Watch {
                 warn!("cannot watch {name}, so its changes are noticed by polling: {error}");
             }
         }
-        self.watched = directories;
+        self.directories = directories;
     }
 }

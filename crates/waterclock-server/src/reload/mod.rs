@@ -15,13 +15,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
-use waterclock_config::{Config, Invalid};
+use waterclock_config::{Config, Invalid, Micros};
 
 use self::files::Watch;
 use self::status::Reloaded;
+use crate::engine::Plan;
 use crate::observe::Face;
+use crate::off_workers::off_workers;
 use crate::server::{Identity, Server};
-use crate::tls::Certificates;
+use crate::tls::{Certificates, Renewed};
 
 /// Editors and Kubernetes touch a directory several times for one change.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -29,29 +31,40 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 const POLL_EVERY: Duration = Duration::from_secs(60);
 
 /// Reloads whenever the files have changed or [`Running::reload`](crate::Running::reload) is called.
+///
+/// Files are read, links followed and policies built away from the threads that answer: a file system may hang, and
+/// policies come by the thousand.
 pub(crate) async fn keep_reloading(
-    in_force: InForce,
+    in_force: Arc<InForce>,
     path: PathBuf,
     (mut files, mut known): (Files, Contents),
     mut asked: mpsc::Receiver<()>,
 ) {
-    let (mut watch, mut changes) = Watch::new();
-    watch.only(files.directories());
-    // They may have changed before they were watched.
-    let mut look = files.contents() != known;
+    let (watch, mut changes) = match Watch::start() {
+        Ok((watch, changes)) => (Some(watch), changes),
+        Err(error) => {
+            warn!("cannot watch files, so changes are noticed by polling: {error}");
+            (None, mpsc::channel(1).1)
+        }
+    };
+    let watch_only = |files: &Files| watch.iter().for_each(|watch| watch.only(files));
+    // They may have changed before they are watched, which is then reported as a change.
+    watch_only(&files);
     loop {
-        let must = !std::mem::take(&mut look)
-            && tokio::select! {
-                Some(()) = asked.recv() => true,
-                Some(()) = changes.recv() => {
-                    let asked =
-                        timeout(DEBOUNCE, asked.recv()).await.is_ok_and(|asked| asked.is_some());
-                    _ = changes.try_recv();
-                    asked
-                }
-                () = sleep(POLL_EVERY) => false,
-            };
-        let contents = files.contents();
+        let must = tokio::select! {
+            Some(()) = asked.recv() => true,
+            Some(()) = changes.recv() => {
+                let asked =
+                    timeout(DEBOUNCE, asked.recv()).await.is_ok_and(|asked| asked.is_some());
+                _ = changes.try_recv();
+                asked
+            }
+            () = sleep(POLL_EVERY) => false,
+        };
+        let contents = {
+            let files = files.clone();
+            off_workers(move || files.contents()).await
+        };
         if !must && contents == known {
             continue;
         }
@@ -63,9 +76,7 @@ pub(crate) async fn keep_reloading(
             (files, known) = found;
         }
         // Links may point elsewhere now.
-        watch.only(files.directories());
-        // Changes are missed while the watches are replaced.
-        look = files.contents() != known;
+        watch_only(&files);
     }
 }
 
@@ -101,29 +112,62 @@ pub(crate) struct InForce {
     pub(crate) at_start: RestartSettings,
 }
 
+/// A new configuration that can be put in force.
+struct Prepared {
+    plan: Plan,
+    shows_keys: bool,
+    max_throttle_period: Micros,
+    identity: Identity,
+    certificates: Renewed,
+    needs_restart: Vec<&'static str>,
+}
+
 impl InForce {
     /// Reloads the file. Also returns the files it is made of, if it can be read, and their contents.
-    async fn reload(&self, path: &Path) -> (Reloaded, Option<(Files, Contents)>) {
+    async fn reload(self: &Arc<Self>, path: &Path) -> (Reloaded, Option<(Files, Contents)>) {
+        let (this, path) = (Arc::clone(self), path.to_owned());
+        let (prepared, found) = off_workers(move || this.read(&path)).await;
+        let outcome = match prepared {
+            Ok(prepared) => self.apply(prepared).await,
+            Err(invalid) => Err(invalid),
+        };
+        (outcome, found)
+    }
+
+    /// Reads the file, and those it names. Blocks.
+    fn read(&self, path: &Path) -> (Result<Prepared, Invalid>, Option<(Files, Contents)>) {
         let config = match read(path) {
             Ok(config) => config,
             Err(invalid) => return (Err(invalid), None),
         };
         let files = Files::of(&config);
         let contents = files.contents_before_use(&config);
-        (self.apply(&config).await, Some((files, contents)))
+        (self.prepare(&config), Some((files, contents)))
     }
 
-    /// Everything that can fail comes before anything that takes effect.
-    async fn apply(&self, config: &Config) -> Reloaded {
+    fn prepare(&self, config: &Config) -> Result<Prepared, Invalid> {
         for (face, address) in &self.bound {
             config.server.may_listen(&format!("`{}`", face.name()), *address)?;
         }
-        let identity = Identity::new(config)?;
-        let renewed = self.certificates.prepare(config)?;
-        self.server.engine.reload(config).await?;
-        self.server.set_identity(identity);
-        self.certificates.renew(renewed);
-        Ok(self.at_start.differs_from(config))
+        Ok(Prepared {
+            identity: Identity::new(config)?,
+            certificates: self.certificates.prepare(config)?,
+            plan: self.server.engine.prepare(config)?,
+            shows_keys: config.server.show_keys,
+            max_throttle_period: config.server.max_throttle_period,
+            needs_restart: self.at_start.differs_from(config),
+        })
+    }
+
+    /// Everything that can fail comes before anything that takes effect.
+    async fn apply(&self, prepared: Prepared) -> Reloaded {
+        let engine = &self.server.engine;
+        engine.activate(prepared.plan).await?;
+        engine.refused().show_keys(prepared.shows_keys);
+        engine.set_max_throttle_period(prepared.max_throttle_period);
+        self.server.set_identity(prepared.identity);
+        self.certificates.renew(prepared.certificates);
+        Ok(prepared.needs_restart)
     }
 }
 

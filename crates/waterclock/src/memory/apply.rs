@@ -70,7 +70,7 @@ impl<C: Clock> Shared<C> {
 
     /// Tries to find places for those keys that are new. Locks shards: the caller holds none.
     pub(super) fn make_room(&self, lines: &[Line]) {
-        for Line { table, key, .. } in lines.iter().filter(|line| !line.table.has_place()) {
+        for Line { table, key, .. } in lines.iter().filter(|line| !line.table.has_room()) {
             table.make_room_for(key.fingerprint, self.clock.now());
         }
     }
@@ -167,10 +167,19 @@ impl Line {
 
 /// Locks every shard the lines need, once each, in ascending order: two checks never wait for each
 /// other.
-pub(super) fn lock_all<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Shards<'a> {
-    let wanted: BTreeMap<ShardId, &Line> =
-        lines.into_iter().map(|line| (line.id(), line)).collect();
-    wanted.into_iter().map(|(id, line)| (id, line.table.lock(id.1))).collect()
+pub(super) fn lock_all<'a>(lines: impl IntoIterator<Item = &'a Line> + Clone) -> Shards<'a> {
+    loop {
+        let wanted: BTreeMap<ShardId, &Line> =
+            lines.clone().into_iter().map(|line| (line.id(), line)).collect();
+        let lock = |(id, line): (ShardId, &'a Line)| Some((id, line.table.lock_number(id.1)?));
+        let shards: Option<Shards<'a>> = wanted.into_iter().map(lock).collect();
+        // A table may grow before its first shard is locked, which happens twice at most; then it does not.
+        if let Some(shards) = shards
+            && lines.clone().into_iter().all(|line| shards.contains_key(&line.id()))
+        {
+            return shards;
+        }
+    }
 }
 
 /// One instant for all of them: what the first was charged at is past for the others, too.

@@ -65,7 +65,10 @@ impl<C: Clock> Shared<C> {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let Member { table, variant } = members.remove(name).ok_or_else(|| unknown(name))?;
         if variant == Variant::BASE {
-            members.retain(|_, member| !Arc::ptr_eq(&member.table, &table));
+            // By name: policies go by the thousand, and there are as many members.
+            for name in table.variants() {
+                members.remove(&*name);
+            }
             // The table is dropped when no thread waits for this lock any more.
             drop(members);
         } else {

@@ -5,17 +5,28 @@ use waterclock_core::{Cost, Outcome, Policy, Timestamp};
 
 use super::family::MOST_WORDS;
 use super::rebuild::Rebuild;
-use super::{Key, Shard, Table};
+use super::shards::Shards;
+use super::{Key, Shard, ShardRange, Table};
 use crate::sync::{Arc, MutexGuard};
 
 /// A shard under its lock, with what it needs to grow.
 pub(crate) struct Locked<'a> {
     pub(crate) shard: MutexGuard<'a, Shard>,
     pub(super) number: usize,
+    pub(super) shards: &'a Shards,
     pub(super) table: &'a Table,
 }
 
 impl Locked<'_> {
+    /// Which fingerprints it is for.
+    pub(crate) fn range(&self) -> ShardRange {
+        ShardRange::of(self.number, self.shards.bits())
+    }
+
+    pub(super) fn contains(&self, fingerprint: u64) -> bool {
+        self.shards.of(fingerprint) == self.number
+    }
+
     /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
     pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
         if !verdict.writes(self.shard.policy(key.under), cost) {
@@ -123,6 +134,6 @@ impl Locked<'_> {
 
     /// Publishes where the shard's memory is now, for prefetching.
     pub(super) fn publish_extent(&self) {
-        self.table.hints[self.number].set(self.shard.extent());
+        self.shards.publish(self.number, &self.shard);
     }
 }

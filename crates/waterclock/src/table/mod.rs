@@ -11,7 +11,10 @@ mod prefetch;
 mod rebuild;
 mod saved;
 mod shard;
+mod shards;
 mod states;
+
+use std::ops::RangeInclusive;
 
 use waterclock_core::store::{Decide as _, Migration};
 use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
@@ -19,13 +22,13 @@ use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 use crate::places::{OnFull, Parts, Places};
 use crate::reservation::HeldUnder;
 use crate::store::StoreError;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock, try_lock};
 pub(crate) use family::{Family, Key, Variant};
 pub(crate) use locked::Locked;
-use prefetch::{Hint, fetch};
 use rebuild::Rebuild;
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 pub(crate) use shard::Shard;
+use shards::Stages;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
 const KEYS_PER_SHARD: usize = 1_024;
@@ -33,18 +36,9 @@ const MAX_SHARD_BITS: u32 = 16;
 /// How many keys of a batch are fetched from memory at once.
 const BATCH: usize = 16;
 
-/// Two shards never share a cache line.
-#[repr(align(64))]
-#[derive(Debug)]
-struct Cell(Mutex<Shard>);
-
 #[derive(Debug)]
 pub(crate) struct Table {
-    cells: Box<[Cell]>,
-    /// Where the shards keep their buckets.
-    hints: Box<[Hint]>,
-    /// 64 − log2(shards): how far to shift a fingerprint to get its shard.
-    shift: u32,
+    stages: Stages,
     places: Arc<Places>,
     parts: Arc<Parts>,
     /// Whether keys are forgotten for others.
@@ -53,7 +47,7 @@ pub(crate) struct Table {
     sweep: AtomicUsize,
     evict: AtomicUsize,
     /// The family as every shard has it, or will have it when a change is done. ReservedUnits while it changes:
-    /// two changes at once would leave shards of either.
+    /// two changes at once would leave shards of either. Also while the table grows.
     family: Mutex<Arc<Family>>,
     /// Whether a policy that counts several units has ever been a member: others need not be asked.
     counted_several: AtomicBool,
@@ -64,75 +58,113 @@ pub(crate) struct Table {
 impl Table {
     /// The only table that has these places.
     pub(crate) fn new(policy: &Arc<Policy>, places: &Arc<Places>) -> Self {
-        let wanted = (places.max() / KEYS_PER_SHARD).max(1);
-        let bits = wanted.next_power_of_two().ilog2().clamp(1, MAX_SHARD_BITS);
-        let shards = 0..1_usize << bits;
         let family = Arc::new(Family::new(policy));
         let parts = Arc::<Parts>::default();
+        Self::with(Stages::all(&family, places, &parts), family, places, parts)
+    }
+
+    /// One of several tables that share these places.
+    pub(crate) fn sharing(policy: &Arc<Policy>, places: &Arc<Places>) -> Arc<Self> {
+        let family = Arc::new(Family::new(policy));
+        let parts = Arc::<Parts>::default();
+        let stages = Stages::few(&family, places, &parts);
+        let table = Arc::new(Self::with(stages, family, places, parts));
+        places.share_with(&table.parts, Arc::downgrade(&table));
+        table
+    }
+
+    fn with(stages: Stages, family: Arc<Family>, places: &Arc<Places>, parts: Arc<Parts>) -> Self {
+        let kept_logs = family.base().keeps_logs();
         Self {
-            cells: shards
-                .clone()
-                .map(|_| Cell(Mutex::new(Shard::new(&family, places, &parts))))
-                .collect(),
-            hints: shards.map(|_| Hint::default()).collect(),
-            shift: 64 - bits,
+            stages,
             places: Arc::clone(places),
             parts,
             evicts: AtomicBool::new(true),
             sweep: AtomicUsize::new(0),
             evict: AtomicUsize::new(0),
+            counted_several: AtomicBool::new(family.base().counts_several()),
             family: Mutex::new(family),
-            counted_several: AtomicBool::new(policy.counts_several()),
-            kept_logs: AtomicBool::new(policy.keeps_logs()),
+            kept_logs: AtomicBool::new(kept_logs),
         }
-    }
-
-    /// One of several tables that share these places.
-    pub(crate) fn sharing(policy: &Arc<Policy>, places: &Arc<Places>) -> Arc<Self> {
-        let table = Arc::new(Self::new(policy, places));
-        places.share_with(&table.parts, Arc::downgrade(&table));
-        table
     }
 
     pub(crate) fn set_on_full(&self, on_full: OnFull) {
         self.evicts.store(on_full == OnFull::Evict, Ordering::Relaxed);
     }
 
+    /// The shard of a fingerprint, for as long as the table does not grow: while one of its shards is locked, or after that
+    /// only as a guess.
     #[inline]
     pub(crate) fn shard_of(&self, fingerprint: u64) -> usize {
-        usize::try_from(fingerprint >> self.shift).unwrap_or(0)
+        self.stages.current().of(fingerprint)
     }
 
-    /// The shard with this number. Several are always locked in ascending order.
-    #[inline]
-    pub(crate) fn lock(&self, shard: usize) -> Locked<'_> {
-        Locked { shard: lock(&self.cells[shard].0), number: shard, table: self }
+    /// The shard with this number; `None` if it has moved. Several are always locked in ascending order.
+    pub(crate) fn lock_number(&self, number: usize) -> Option<Locked<'_>> {
+        let shards = self.stages.current();
+        let shard = shards.lock(number);
+        (!shard.has_moved()).then_some(Locked { shard, number, shards, table: self })
+    }
+
+    /// The shard of a fingerprint.
+    pub(crate) fn lock(&self, fingerprint: u64) -> Locked<'_> {
+        loop {
+            // If it has moved, there are more shards now; which happens twice at most.
+            if let Some(locked) = self.lock_number(self.shard_of(fingerprint))
+                && locked.contains(fingerprint)
+            {
+                return locked;
+            }
+        }
     }
 
     /// The same, with what `now` is for it.
-    fn lock_at(&self, shard: usize, now: Timestamp) -> (Locked<'_>, Timestamp) {
-        let mut locked = self.lock(shard);
+    fn lock_at(&self, fingerprint: u64, now: Timestamp) -> (Locked<'_>, Timestamp) {
+        let mut locked = self.lock(fingerprint);
         let now = locked.shard.latest(now);
         (locked, now)
+    }
+
+    /// Every shard with fingerprints of a range, one after the other. One that is split meanwhile comes in parts.
+    fn visit(&self, range: RangeInclusive<u64>, mut each: impl FnMut(Locked<'_>)) {
+        let mut next = Some(*range.start());
+        while let Some(start) = next.filter(|start| start <= range.end()) {
+            let locked = self.lock(start);
+            next = locked.range().next();
+            each(locked);
+        }
+    }
+
+    /// Moves keys to more shards if there are many for those in use. Locks shards: the caller holds none.
+    #[inline]
+    fn grow_for(&self, keys: usize) {
+        if self.stages.is_crowded(keys) {
+            // Another thread that holds it grows the table, too, or changes its policies.
+            let Some(family) = try_lock(&self.family) else { return };
+            if self.stages.is_crowded(keys) {
+                self.stages.grow(&family, &self.places, &self.parts);
+            }
+        }
     }
 
     #[inline]
     pub(crate) fn check(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
         let key = key.into();
-        let number = self.shard_of(key.fingerprint);
-        let mut shard = lock(&self.cells[number].0);
+        let shards = self.stages.current();
+        let number = shards.of(key.fingerprint);
+        let mut shard = shards.lock(number);
         let now = shard.latest(now);
         if !shard.is_tagged()
             && let Some(at) = shard.find(key.fingerprint)
         {
             return shard.check_at(at, now, cost);
         }
-        self.check_at_length(Locked { shard, number, table: self }, key, now, cost)
+        self.check_at_length(Locked { shard, number, shards, table: self }, key, now, cost)
     }
 
     /// A check under a member that may have been removed; `None` if it was.
     pub(crate) fn check_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
-        let (mut locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        let (mut locked, now) = self.lock_at(key.fingerprint, now);
         if locked.shard.is_tagged()
             && let Some(decision) = locked.shard.check_again(key, now, cost)
         {
@@ -143,7 +175,7 @@ impl Table {
 
     /// The same for a peek.
     pub(crate) fn peek_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
-        let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        let (locked, now) = self.lock_at(key.fingerprint, now);
         locked.shard.has(key.under).then(|| locked.shard.peek(key, now, cost))
     }
 
@@ -156,16 +188,20 @@ impl Table {
         now: Timestamp,
         cost: u64,
     ) -> Decision {
+        // It has no keys, so none was found in it.
+        if locked.shard.has_moved() {
+            drop(locked);
+            return self.check(key, now, cost);
+        }
         if locked.shard.is_tagged()
             && let Some(decision) = locked.shard.check_again(key, now, cost)
         {
             return decision;
         }
-        if !self.has_place() && !locked.shard.knows(key.fingerprint) {
-            let number = locked.number;
+        if !self.has_room() && !locked.shard.knows(key.fingerprint) {
             drop(locked);
-            self.places.make_room(self, now);
-            locked = self.lock(number);
+            self.make_room(now);
+            locked = self.lock(key.fingerprint);
         }
         let now = locked.shard.latest(now);
         if locked.shard.policy(key.under).reserves_only() {
@@ -180,9 +216,7 @@ impl Table {
     /// Starts to fetch what a check of this fingerprint will need.
     #[inline]
     pub(crate) fn prefetch(&self, fingerprint: u64) {
-        let shard = self.shard_of(fingerprint);
-        fetch(&self.cells[shard]);
-        self.hints[shard].fetch(fingerprint);
+        self.stages.current().prefetch(fingerprint);
     }
 
     /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
@@ -211,19 +245,19 @@ impl Table {
 
     pub(crate) fn peek(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
         let key = key.into();
-        let (locked, now) = self.lock_at(self.shard_of(key.fingerprint), now);
+        let (locked, now) = self.lock_at(key.fingerprint, now);
         locked.shard.peek(key, now, cost)
     }
 
     pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {
         self.make_room_for(fingerprint, now);
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         locked.debit(fingerprint.into(), now, &cost.into());
     }
 
     pub(crate) fn report(&self, fingerprint: u64, now: Timestamp, outcome: Outcome) {
         self.make_room_for(fingerprint, now);
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         locked.report(fingerprint.into(), now, outcome, &1.into());
     }
 
@@ -236,7 +270,7 @@ impl Table {
     ) -> (Decision, Option<HeldUnder>) {
         self.make_room_for(fingerprint, now);
         let (key, estimate) = (Key::from(fingerprint), Cost::from(estimate));
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         let verdict = locked.shard.judge(key, now, &estimate);
         let policy = Arc::clone(locked.shard.policy(key.under));
         let held = if verdict.holds(&policy) {
@@ -250,7 +284,7 @@ impl Table {
     }
 
     pub(crate) fn settle(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder, used: u64) {
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         if let Some(policy) = &held.policy {
             locked.settle(fingerprint.into(), now, policy, &held.held, &used.into());
         }
@@ -258,31 +292,31 @@ impl Table {
 
     /// Frees the units of concurrency limits, and nothing else.
     pub(crate) fn release(&self, fingerprint: u64, now: Timestamp, held: &HeldUnder) {
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         if let Some(policy) = &held.policy {
             locked.shard.release(fingerprint.into(), now, policy, &held.held);
         }
     }
 
     pub(crate) fn refund(&self, fingerprint: u64, now: Timestamp, cost: u64) {
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         locked.shard.refund(fingerprint.into(), now, &cost.into());
     }
 
     pub(crate) fn reset(&self, fingerprint: u64) {
-        self.lock(self.shard_of(fingerprint)).shard.reset(fingerprint);
+        self.lock(fingerprint).shard.reset(fingerprint);
     }
 
     /// Forgets every key. Returns how many there were, those that became fresh since the last sweep included.
     pub(crate) fn clear(&self) -> usize {
-        let clear = |shard| {
-            let mut locked = self.lock(shard);
+        let mut all = 0;
+        self.visit(0..=u64::MAX, |mut locked| {
             let keys = locked.shard.clear();
             self.places.give_back(&self.parts, keys);
             locked.publish_extent();
-            keys
-        };
-        (0..self.cells.len()).map(clear).sum()
+            all += keys;
+        });
+        all
     }
 
     /// A member's policy, as the first shard has it.
@@ -355,12 +389,30 @@ impl Table {
         !self.kept_logs.load(Ordering::Relaxed) || self.places.has_log_room(&self.parts)
     }
 
+    /// The same, and whether the shards are enough for it.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.stages.is_crowded(self.len()) && self.has_place()
+    }
+
     /// Tries to find a place for a key if it is new. Locks shards: the caller holds none.
     #[inline]
     pub(crate) fn make_room_for(&self, fingerprint: u64, now: Timestamp) {
-        if !self.has_place() && !self.lock(self.shard_of(fingerprint)).shard.knows(fingerprint) {
+        if !self.has_room() && !self.lock(fingerprint).shard.knows(fingerprint) {
+            self.make_room(now);
+        }
+    }
+
+    #[inline(never)]
+    fn make_room(&self, now: Timestamp) {
+        self.grow_for(self.len());
+        if !self.has_place() {
             self.places.make_room(self, now);
         }
+    }
+
+    /// The names of the policies that share the keys, without the one that the family is named by.
+    pub(crate) fn variants(&self) -> Vec<Box<str>> {
+        lock(&self.family).variants().map(|(_, policy)| policy.name().into()).collect()
     }
 
     fn change<T>(
@@ -374,7 +426,7 @@ impl Table {
         let only_adds = next.only_adds_to(&current);
         let next = Arc::new(next);
         if only_adds {
-            (0..self.cells.len()).for_each(|shard| self.lock(shard).shard.join(&next));
+            self.visit(0..=u64::MAX, |mut locked| locked.shard.join(&next));
         } else {
             self.rebuild_all(Rebuild::Under(&next), now);
         }
@@ -388,16 +440,15 @@ impl Table {
     }
 
     fn rebuild_all(&self, how: Rebuild<'_>, now: Timestamp) {
-        for shard in 0..self.cells.len() {
-            let (mut locked, now) = self.lock_at(shard, now);
+        self.visit(0..=u64::MAX, |mut locked| {
+            let now = locked.shard.latest(now);
             locked.rebuild(how, now);
-        }
+        });
     }
 
     /// Drops what is fresh in the next shard, if there may be something.
     pub(crate) fn sweep_one(&self, now: Timestamp) {
-        let next = self.sweep.fetch_add(1, Ordering::Relaxed) % self.cells.len();
-        let (mut locked, now) = self.lock_at(next, now);
+        let (mut locked, now) = self.lock_next(&self.sweep, now);
         if locked.shard.may_free(now) {
             locked.rebuild(Rebuild::Tidy, now);
         }
@@ -410,16 +461,20 @@ impl Table {
 
     /// Frees some places of the next shard; returns how many.
     pub(crate) fn free_some(&self, now: Timestamp) -> usize {
-        let next = self.evict.fetch_add(1, Ordering::Relaxed) % self.cells.len();
-        let (mut locked, now) = self.lock_at(next, now);
+        let (mut locked, now) = self.lock_next(&self.evict, now);
         locked.free_some(now)
     }
 
     /// Makes the longest log of the next shard coarser; whether there is memory for one more then.
     pub(crate) fn coarsen_some(&self, now: Timestamp) -> bool {
-        let next = self.evict.fetch_add(1, Ordering::Relaxed) % self.cells.len();
-        self.lock_at(next, now).0.shard.coarsen_longest();
+        self.lock_next(&self.evict, now).0.shard.coarsen_longest();
         self.has_log_room()
+    }
+
+    fn lock_next(&self, next: &AtomicUsize, now: Timestamp) -> (Locked<'_>, Timestamp) {
+        let shards = self.stages.current();
+        let next = next.fetch_add(1, Ordering::Relaxed) % shards.len();
+        self.lock_at(shards.first(next), now)
     }
 }
 

@@ -47,8 +47,22 @@ impl ShardRange {
         (shards.is_power_of_two() && number < shards).then_some(Self { number, bits })
     }
 
+    pub(super) fn of(shard: usize, bits: u32) -> Self {
+        Self { number: shard as u64, bits }
+    }
+
     fn shards(self) -> u64 {
         1 << self.bits
+    }
+
+    fn fingerprints(self) -> RangeInclusive<u64> {
+        let first = self.number << (64 - self.bits);
+        first..=first | (u64::MAX >> self.bits)
+    }
+
+    /// The first fingerprint after these.
+    pub(crate) fn next(self) -> Option<u64> {
+        self.fingerprints().end().checked_add(1)
     }
 }
 
@@ -180,29 +194,17 @@ fn fill(
 }
 
 impl Table {
-    pub(crate) fn shards(&self) -> usize {
-        self.cells.len()
-    }
-
-    pub(crate) fn range(&self, shard: usize) -> ShardRange {
-        ShardRange { number: shard as u64, bits: 64 - self.shift }
-    }
-
     /// Makes room for so many keys of a range at once, instead of bit by bit.
     pub(crate) fn expect(&self, range: ShardRange, keys: u64) {
-        let shards = self.shards_of(range);
-        let each = keys.div_ceil(shards.clone().count().max(1) as u64);
-        for shard in shards {
-            let mut locked = self.lock(shard);
-            locked.shard.expect(usize::try_from(each).unwrap_or(0));
+        let keys = usize::try_from(keys).unwrap_or(0);
+        self.grow_for(self.len() + keys);
+        let mut shards = 0;
+        self.visit(range.fingerprints(), |_| shards += 1);
+        let each = keys.div_ceil(shards.max(1));
+        self.visit(range.fingerprints(), |mut locked| {
+            locked.shard.expect(each);
             locked.publish_extent();
-        }
-    }
-
-    fn shards_of(&self, range: ShardRange) -> RangeInclusive<usize> {
-        let first = range.number << (64 - range.bits);
-        let last = first | (u64::MAX >> range.bits);
-        self.shard_of(first)..=self.shard_of(last)
+        });
     }
 
     /// Puts a key back that a snapshot remembers; whether there was something to remember. It gets a place
@@ -215,7 +217,8 @@ impl Table {
         now: Timestamp,
     ) -> bool {
         let Key { fingerprint, under } = key;
-        let (mut locked, now) = self.lock_at(self.shard_of(fingerprint), now);
+        self.grow_for(self.len());
+        let (mut locked, now) = self.lock_at(fingerprint, now);
         let policy = match by {
             WrittenBy::TheSame => locked.shard.policy(under),
             WrittenBy::Another(policy) | WrittenBy::Sibling(policy) => policy,
@@ -242,10 +245,10 @@ impl Table {
         saved: &Saved,
         now: Timestamp,
     ) {
-        for shard in self.shards_of(range) {
-            let (mut locked, now) = self.lock_at(shard, now);
+        self.visit(range.fingerprints(), |mut locked| {
+            let now = locked.shard.latest(now);
             locked.shard.put_back_overflow(under, by, saved, now);
-        }
+        });
     }
 }
 

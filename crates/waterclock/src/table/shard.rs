@@ -45,6 +45,8 @@ pub(super) struct Rest {
     parts: Arc<Parts>,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
+    /// Whether the table has more shards now, which have its keys.
+    has_moved: bool,
 }
 
 impl Rest {
@@ -84,8 +86,24 @@ impl Shard {
                 places: Arc::clone(places),
                 parts: Arc::clone(parts),
                 overflow: Vec::new(),
+                has_moved: false,
             }),
         }
+    }
+
+    /// Whether its keys are in other shards now: then this one is empty, and stays so.
+    #[inline]
+    pub(super) fn has_moved(&self) -> bool {
+        self.rest.has_moved
+    }
+
+    /// Gives up the keys, which other shards have taken over.
+    pub(super) fn move_away(&mut self) {
+        self.rest.logs = Logs::new();
+        self.rest.count_logs(true);
+        let Rest { family, places, parts, .. } = &*self.rest;
+        *self = Self { latest: self.latest, ..Self::new(family, places, parts) };
+        self.rest.has_moved = true;
     }
 
     /// The policy that a member of the family is.

@@ -6,6 +6,7 @@ mod concurrency;
 mod debit;
 mod error_rate;
 mod full;
+mod growing;
 mod handle;
 mod held_at_once;
 mod limiter;

@@ -79,10 +79,8 @@ impl ReceiveBuffer {
     }
 }
 
-/// How long a client may take to read the last reply.
+/// How long a client may take to read the last reply and to close.
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that are read and discarded meanwhile.
-const LINGER_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What ended the waiting.
 pub(super) enum Waited {
@@ -193,14 +191,13 @@ pub(super) async fn send<S: AsyncWrite + Unpin>(
     }
 }
 
-/// Closes a connection after its last reply. Closing with bytes unread would reset the connection, and the reply could
-/// be lost.
+/// Closes a connection after its last reply. Closing with bytes unread would reset the connection, and replies could be
+/// lost. So what a busy client still sends is read and discarded, until it notices the end or the time is up.
 pub(super) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
     let linger = async {
         if stream.shutdown().await.is_ok() {
-            let mut rest = stream.take(LINGER_BYTES);
-            let mut bytes = [0; 4096];
-            while matches!(rest.read(&mut bytes).await, Ok(1..)) {}
+            let mut rest = vec![0; BUFFER];
+            while matches!(stream.read(&mut rest).await, Ok(1..)) {}
         }
     };
     _ = timeout(LINGER, linger).await;

@@ -29,6 +29,8 @@ use crate::observe::Face;
 use crate::places::Guest;
 use crate::timing::Patience;
 
+/// While the server drains, a client that never pauses is served for so many times the quiet that closes others.
+const BUSY: u32 = 4;
 /// The reply buffer that a quiet connection keeps, in bytes.
 const KEPT_REPLIES: usize = 16 * 1024;
 
@@ -52,6 +54,8 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         }
         connection.replies.clear(KEPT_REPLIES);
         match end {
+            // Every command that was received is answered.
+            End::Wait if connection.must_close(server) => return close(&mut stream).await,
             End::More => {
                 // A client that never stops sending shares the thread with the others.
                 tokio::task::yield_now().await;
@@ -115,6 +119,8 @@ struct Connection {
     parser: Parser,
     /// Since when a command is incomplete.
     incomplete_since: Option<Timestamp>,
+    /// When this client was first served while the server drains.
+    draining_since: Option<Timestamp>,
 }
 
 impl Connection {
@@ -127,6 +133,7 @@ impl Connection {
             session: Session::new(server, peer, now),
             parser: Parser::default(),
             incomplete_since: None,
+            draining_since: None,
         }
     }
 
@@ -137,6 +144,17 @@ impl Connection {
             return now.after(patience.idle);
         }
         self.incomplete_since.get_or_insert(now).after(patience.command)
+    }
+
+    /// Whether the server drains and this client, which never pauses, has had its time.
+    #[inline]
+    fn must_close(&mut self, server: &Server) -> bool {
+        if !server.is_draining() {
+            return false;
+        }
+        let now = server.engine.metrics().clock().now();
+        let since = *self.draining_since.get_or_insert(now);
+        now.since(since) >= server.quiet() * BUSY
     }
 
     /// Runs every complete command that was received.

@@ -3,6 +3,7 @@
 mod certificates;
 mod files;
 mod identity;
+mod odd_files;
 mod state;
 mod storm;
 mod tiers;
@@ -23,7 +24,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new(text: &str) -> Scene {
-        let directory = TempDir::new().unwrap();
+        Scene::within(TempDir::new().unwrap(), text).await
+    }
+
+    /// The same beside files that it names.
+    async fn within(directory: TempDir, text: &str) -> Scene {
         let path = directory.path().join("waterclock.toml");
         std::fs::write(&path, text).unwrap();
         Scene { server: AtWork::serving_file(&path).await, directory }

@@ -39,9 +39,13 @@ impl<C: Clock> MemoryStore<C> {
         out.write(&words)?;
         for table in shared.tables() {
             let mut under: Option<(Arc<Family>, HashMap<Variant, u64>)> = None;
-            for number in 0..table.shards() {
+            // Shards are split while the table grows: the next one starts where this one ends.
+            let mut next = Some(0);
+            while let Some(first) = next {
                 words.clear();
-                let locked = table.lock(number);
+                let locked = table.lock(first);
+                let range = locked.range();
+                next = range.next();
                 let family = locked.shard.family();
                 // A policy changes shard by shard, too: then both families are written.
                 let variants = match &under {
@@ -52,7 +56,6 @@ impl<C: Clock> MemoryStore<C> {
                     }
                 };
                 words.push(SHARD);
-                let range = table.range(number);
                 keys += locked.shard.save(shared.clock.now(), range, variants, &mut words);
                 drop(locked);
                 out.write(&words)?;
