@@ -7,13 +7,13 @@
 
 pub mod access;
 mod buffers;
+mod connections;
 mod descriptors;
 pub mod engine;
 mod face;
 mod listen;
 pub mod observe;
 mod pace;
-mod places;
 mod reload;
 mod requests;
 pub mod rules;
@@ -21,6 +21,7 @@ mod run;
 mod server;
 mod timing;
 mod tls;
+mod watches;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;

@@ -15,7 +15,7 @@ use waterclock::{Limit, Limiter};
 
 use crate::face;
 use crate::observe::Face;
-use crate::places::Guest;
+use crate::connections::Guest;
 use crate::server::{Phase, Server};
 use crate::tls::Acceptor;
 use waterclock_config::{Invalid, Listen};

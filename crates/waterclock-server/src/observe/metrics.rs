@@ -15,7 +15,7 @@ use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
 use crate::engine::{Outcome, StoreNodes};
-use crate::places::Reason;
+use crate::connections::Reason;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =

@@ -22,15 +22,16 @@ use tower::ServiceExt;
 
 use super::request;
 use crate::pace::{Pace, Paced, UnderWay};
-use crate::places::Guest;
+use crate::connections::Guest;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1_024;
 const MAX_STREAMS: u32 = 256;
-/// What a peer may send before it is read: on one stream of HTTP/2, and on all of them.
-const STREAM_WINDOW: u32 = 64 * 1_024;
-const CONNECTION_WINDOW: u32 = 256 * 1_024;
+/// What a peer may send before it is read: on one stream of HTTP/2, and on all of them. HTTP/2 has no less for all of
+/// them.
+const STREAM_WINDOW: u32 = 32 * 1_024;
+const CONNECTION_WINDOW: u32 = 65_535;
 
 /// Serves a connection until it ends, or until the server drains.
 pub(crate) async fn serve<IO>(server: &Arc<Server>, router: Router, stream: IO, guest: &Arc<Guest>)

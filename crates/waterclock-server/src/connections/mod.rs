@@ -1,13 +1,16 @@
 //! Places for connections: some are kept for each face, and a few are for strangers.
 //!
 //! A connection is a stranger until a request of it was let in. Strangers never take the places of known clients, and
-//! never turn newcomers away: where their places are full, the one that has waited longest is closed. So silent
-//! connections, however many, keep out neither clients with tokens nor health checks.
+//! never turn newcomers away: where their places are full, the one that has been silent longest is closed. So silent
+//! connections, however many, keep out neither clients with tokens nor health checks. One address has at most half of
+//! the places of known clients; its other connections stay strangers.
 
-use std::collections::{BTreeMap, HashMap};
+mod silence;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use waterclock_http::{AddressKey, ClientIp};
 
+use self::silence::{List, Silence};
 use crate::observe::Face;
 
 const FACES: usize = Face::ALL.len();
@@ -22,6 +26,8 @@ const FACES: usize = Face::ALL.len();
 const STRANGERS: usize = 4;
 /// One in so many of the other places is kept for each face; all faces share the rest.
 const KEPT: usize = 2 * FACES;
+/// One address has at most one in so many places of known clients.
+const ADDRESS_PART: usize = 2;
 
 /// Why a stranger is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +53,16 @@ impl Reason {
     }
 }
 
-/// The places of all faces.
-pub(crate) struct Places {
+/// The connections of all faces.
+pub(crate) struct Connections {
     /// Strangers of one face.
     strangers: usize,
     /// Strangers of one address.
     per_address: usize,
     /// Known clients of all faces.
     known: usize,
+    /// Numbers arrivals and requests of strangers, to tell which was last.
+    events: AtomicU64,
     taken: Mutex<Taken>,
     /// The last connection has ended.
     emptied: Notify,
@@ -65,73 +73,102 @@ struct Taken {
     /// Open connections, also those that are told to close.
     open: usize,
     known: [usize; FACES],
-    /// In the order in which they came.
-    strangers: [BTreeMap<u64, Arc<Guest>>; FACES],
-    by_address: HashMap<AddressKey, BTreeMap<u64, Face>>,
-    next: u64,
+    strangers: [Silence; FACES],
+    origins: HashMap<AddressKey, Neighbours>,
+}
+
+/// Connections of one address.
+#[derive(Default)]
+struct Neighbours {
+    origin: Arc<Origin>,
+    open: usize,
+    known: usize,
+    strangers: Silence,
+}
+
+/// What the connections of one address hold of the pools that all share.
+#[derive(Default)]
+pub(crate) struct Origin {
+    /// Bytes being received: of strangers, and of known clients.
+    pub(crate) received: [AtomicUsize; 2],
+    /// Open health watches.
+    pub(crate) watches: AtomicUsize,
 }
 
 /// The client of a connection: a stranger, or known.
 pub(crate) struct Guest {
     pub(crate) peer: SocketAddr,
-    places: Arc<Places>,
+    connections: Arc<Connections>,
     face: Face,
-    id: u64,
     is_known: AtomicBool,
     /// Whether it had a request since that was last asked.
     is_active: AtomicBool,
+    /// Its last event as a stranger.
+    last: AtomicU64,
+    /// The event under which it is in each [`List`]; changed with the table locked.
+    listed: [AtomicU64; 2],
+    /// Calls of gRPC's health and reflection that are open, and those of them that are watches.
+    pub(crate) aside: AtomicUsize,
+    pub(crate) watches: AtomicUsize,
     /// `None` for trusted proxies, whose clients are many.
-    address: Option<AddressKey>,
+    address: Option<(AddressKey, Arc<Origin>)>,
     closing: Mutex<Option<Reason>>,
     close: Notify,
 }
 
-impl Places {
-    pub(crate) fn new(connections: usize, per_address: usize) -> Places {
+impl Connections {
+    pub(crate) fn new(connections: usize, per_address: usize) -> Connections {
         let strangers = (connections / STRANGERS / FACES).max(1);
-        Places {
+        Connections {
             strangers,
             per_address,
             known: connections.saturating_sub(strangers * FACES).max(1),
+            events: AtomicU64::new(0),
             taken: Mutex::default(),
             emptied: Notify::new(),
         }
+    }
+
+    fn next_event(&self) -> u64 {
+        self.events.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A place for a newcomer, who is a stranger. There always is one.
     pub(crate) fn enter(self: &Arc<Self>, face: Face, peer: SocketAddr, is_proxy: bool) -> Place {
         let address = (!is_proxy).then(|| ClientIp::default().group(peer.ip()));
         let mut taken = self.taken.lock();
-        let id = taken.next;
-        taken.next += 1;
+        let event = self.next_event();
         taken.open += 1;
+        let origin = address.map(|address| {
+            let neighbours = taken.origins.entry(address).or_default();
+            neighbours.open += 1;
+            (address, Arc::clone(&neighbours.origin))
+        });
         let guest = Arc::new(Guest {
             peer,
-            places: Arc::clone(self),
+            connections: Arc::clone(self),
             face,
-            id,
             is_known: AtomicBool::new(false),
             is_active: AtomicBool::new(false),
-            address,
+            last: AtomicU64::new(event),
+            listed: [AtomicU64::new(event), AtomicU64::new(event)],
+            aside: AtomicUsize::new(0),
+            watches: AtomicUsize::new(0),
+            address: origin,
             closing: Mutex::default(),
             close: Notify::new(),
         });
-        if let Some(address) = address {
-            let neighbours = taken.by_address.entry(address).or_default();
-            neighbours.insert(id, face);
-            let oldest = neighbours.first_key_value().map(|(id, face)| (*id, *face));
-            if neighbours.len() > self.per_address
-                && let Some((oldest, face)) = oldest
-            {
-                taken.evict(face, oldest, Reason::Address);
-            }
+        let neighbours = address.and_then(|address| taken.origins.get_mut(&address));
+        let excess = neighbours.and_then(|neighbours| {
+            neighbours.strangers.insert(List::Address, event, Arc::clone(&guest));
+            neighbours.strangers.excess(List::Address, self.per_address)
+        });
+        taken.strangers[face as usize].insert(List::Face, event, Arc::clone(&guest));
+        if let Some(excess) = excess {
+            taken.evict(&excess, Reason::Address);
         }
-        let strangers = &mut taken.strangers[face as usize];
-        strangers.insert(id, Arc::clone(&guest));
-        if strangers.len() > self.strangers
-            && let Some((&oldest, _)) = strangers.first_key_value()
-        {
-            taken.evict(face, oldest, Reason::Strangers);
+        if let Some(excess) = taken.strangers[face as usize].excess(List::Face, self.strangers) {
+            taken.evict(&excess, Reason::Strangers);
         }
         Place(guest)
     }
@@ -154,32 +191,32 @@ impl Places {
 }
 
 impl Taken {
-    fn evict(&mut self, face: Face, id: u64, why: Reason) {
-        if let Some(guest) = self.remove(face, id) {
+    fn evict(&mut self, guest: &Guest, why: Reason) {
+        if self.remove(guest) {
             *guest.closing.lock() = Some(why);
             guest.close.notify_one();
         }
     }
 
-    /// Removes a stranger from the table.
-    fn remove(&mut self, face: Face, id: u64) -> Option<Arc<Guest>> {
-        let guest = self.strangers[face as usize].remove(&id)?;
-        if let Some(address) = guest.address
-            && let Some(neighbours) = self.by_address.get_mut(&address)
-        {
-            neighbours.remove(&id);
-            if neighbours.is_empty() {
-                self.by_address.remove(&address);
-            }
+    /// Removes a stranger from both lists. Whether it was there.
+    fn remove(&mut self, guest: &Guest) -> bool {
+        if let Some(neighbours) = self.neighbours_of(guest) {
+            neighbours.strangers.remove(List::Address, guest);
         }
-        Some(guest)
+        self.strangers[guest.face as usize].remove(List::Face, guest).is_some()
+    }
+
+    fn neighbours_of(&mut self, guest: &Guest) -> Option<&mut Neighbours> {
+        self.origins.get_mut(&guest.address.as_ref()?.0)
     }
 
     /// Whether one more client of a face may be known, of so many in all.
-    fn has_room(&self, face: Face, known: usize) -> bool {
+    fn has_room(&mut self, guest: &Guest, known: usize) -> bool {
         let kept = known / KEPT;
         let borrowed: usize = self.known.iter().map(|known| known.saturating_sub(kept)).sum();
-        self.known[face as usize] < kept || borrowed < known - kept * FACES
+        let of_face = self.known[guest.face as usize] < kept || borrowed < known - kept * FACES;
+        let most = (known / ADDRESS_PART).max(1);
+        of_face && self.neighbours_of(guest).is_none_or(|neighbours| neighbours.known < most)
     }
 }
 
@@ -195,22 +232,24 @@ impl Guest {
 
     #[cold]
     fn become_known(&self) {
-        self.is_active.store(true, Ordering::Relaxed);
-        let mut taken = self.places.taken.lock();
-        // One that is told to close is in the table no more.
-        if taken.has_room(self.face, self.places.known)
-            && taken.remove(self.face, self.id).is_some()
-        {
+        self.touch();
+        let mut taken = self.connections.taken.lock();
+        // One that is told to close is in the lists no more.
+        if taken.has_room(self, self.connections.known) && taken.remove(self) {
             taken.known[self.face as usize] += 1;
+            if let Some(neighbours) = taken.neighbours_of(self) {
+                neighbours.known += 1;
+            }
             self.is_known.store(true, Ordering::Relaxed);
         }
     }
 
-    /// A request that needs no token has arrived.
+    /// A request that needs no token has arrived, or one whose token is not known.
     #[inline]
     pub(crate) fn touch(&self) {
         if !self.is_known() {
             self.is_active.store(true, Ordering::Relaxed);
+            self.last.store(self.connections.next_event(), Ordering::Relaxed);
         }
     }
 
@@ -219,7 +258,14 @@ impl Guest {
         self.is_known.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection must make room, or has sent no request within this time, as a stranger.
+    /// What the address of the client holds; `None` for a trusted proxy.
+    #[inline]
+    pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
+        self.address.as_ref().map(|(_, origin)| origin)
+    }
+
+    /// Waits until the connection must make room, or has sent no request within this time, as a stranger. One that
+    /// watches the server's health may be silent.
     pub(crate) async fn must_close(&self, within: Duration) -> Reason {
         let late = async {
             loop {
@@ -227,7 +273,8 @@ impl Guest {
                 if self.is_known() {
                     return std::future::pending().await;
                 }
-                if !self.is_active.swap(false, Ordering::Relaxed) {
+                let watches = self.watches.load(Ordering::Relaxed) > 0;
+                if !self.is_active.swap(false, Ordering::Relaxed) && !watches {
                     return;
                 }
             }
@@ -253,15 +300,25 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let Place(guest) = self;
-        let mut taken = guest.places.taken.lock();
+        let mut taken = guest.connections.taken.lock();
         taken.open -= 1;
-        if guest.is_known() {
+        let is_known = guest.is_known();
+        if is_known {
             taken.known[guest.face as usize] -= 1;
         } else {
-            taken.remove(guest.face, guest.id);
+            taken.remove(guest);
+        }
+        if let Some((address, _)) = &guest.address
+            && let Some(neighbours) = taken.origins.get_mut(address)
+        {
+            neighbours.open -= 1;
+            neighbours.known -= usize::from(is_known);
+            if neighbours.open == 0 {
+                taken.origins.remove(address);
+            }
         }
         if taken.open == 0 {
-            guest.places.emptied.notify_waiters();
+            guest.connections.emptied.notify_waiters();
         }
     }
 }
@@ -281,7 +338,7 @@ mod tests {
     #[test]
     fn the_oldest_stranger_of_a_face_makes_room() {
         // 24 places: 2 for strangers of each face, 18 for others, 3 of them kept for each face.
-        let places = Arc::new(Places::new(24, 100));
+        let places = Arc::new(Connections::new(24, 100));
         let strangers: Vec<Place> =
             (0..3).map(|n| places.enter(Face::Resp, address(n), false)).collect();
         let told: Vec<_> = strangers.iter().map(is_told).collect();
@@ -291,12 +348,47 @@ mod tests {
         assert_eq!(places.open(), 4);
         drop((strangers, of_http));
         assert_eq!(places.open(), 0);
-        assert!(places.taken.lock().by_address.is_empty());
+        assert!(places.taken.lock().origins.is_empty());
+    }
+
+    #[test]
+    fn the_silent_make_room_for_the_busy() {
+        let connections = Arc::new(Connections::new(36, 3));
+        let enter = |n| connections.enter(Face::Http, address(n), false);
+        let strangers: Vec<Place> = (0..3).map(|_| enter(1)).collect();
+        strangers[0].guest().touch();
+        strangers[2].guest().touch();
+        strangers[0].guest().touch();
+        let told = || strangers.iter().map(is_told).collect::<Vec<_>>();
+        let _of_address = enter(1);
+        assert_eq!(told(), [None, Some(Reason::Address), None]);
+        let _of_face = enter(2);
+        assert_eq!(told(), [None, Some(Reason::Address), Some(Reason::Strangers)]);
+    }
+
+    #[test]
+    fn an_address_has_half_of_the_known_places() {
+        // 18 places for known clients: 9 for one address.
+        let connections = Arc::new(Connections::new(24, 100));
+        let enter = |n, is_proxy| {
+            let place = connections.enter(Face::Resp, address(n), is_proxy);
+            place.guest().confirm();
+            place
+        };
+        let of_one: Vec<Place> = (0..11).map(|_| enter(1, false)).collect();
+        let known = |places: &[Place]| places.iter().filter(|p| p.guest().is_known()).count();
+        assert_eq!(known(&of_one), 9);
+        assert!(of_one.iter().all(|place| is_told(place).is_none()), "all are served");
+        assert!(enter(2, false).guest().is_known());
+        drop(of_one);
+        assert!(connections.taken.lock().origins.is_empty());
+        let proxies: Vec<Place> = (0..12).map(|_| enter(3, true)).collect();
+        assert_eq!(known(&proxies), 12);
     }
 
     #[test]
     fn an_address_makes_room_for_itself() {
-        let places = Arc::new(Places::new(1_000, 2));
+        let places = Arc::new(Connections::new(1_000, 2));
         let mut of_one: Vec<Place> = [Face::Http, Face::Grpc, Face::Resp]
             .map(|face| places.enter(face, address(1), false))
             .into();
@@ -315,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_face_keeps_its_places_from_the_others() {
-        let places = Arc::new(Places::new(24, 100));
+        let places = Arc::new(Connections::new(24, 100));
         let known = |face, many: u32| -> Vec<Place> {
             let enter = |n| {
                 let place = places.enter(face, address(n), false);
