@@ -1,6 +1,7 @@
 //! One budget in bytes for what all clients have sent and the server has not answered yet.
 //!
-//! Each face keeps a part of it, and one address has at most a quarter: a client can only use up its own part.
+//! Each face keeps a part of it, and one address has at most an eighth on each: a client can only use up its
+//! own part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +14,8 @@ const FACES: usize = Face::ALL.len();
 const STRANGERS: usize = 16;
 /// One in so many of the other bytes is kept for each face; all faces share the rest.
 const KEPT: usize = 8;
-/// One address has at most one in so many bytes of a share.
-const ADDRESS_PART: usize = 4;
+/// One address has at most one in so many bytes of a share, on each face: less on all faces than they share.
+const ADDRESS_PART: usize = 8;
 /// One in so many bytes of a share is for small requests: large ones, however many, do not keep them out.
 const SMALL_ONES: usize = 4;
 /// The longest request that is small.
@@ -28,7 +29,7 @@ pub(crate) struct Buffers {
     shared: Share,
     kept: [Share; FACES],
     strangers: Share,
-    /// Of one address: its strangers, and its known clients.
+    /// Of one address on one face: its strangers, and its known clients.
     per_address: [usize; 2],
 }
 
@@ -146,9 +147,10 @@ impl Hold {
         if self.is_known { &self.buffers.shared } else { &self.buffers.strangers }
     }
 
-    /// What the address holds of the same share.
+    /// What the address holds of the same share, on the same face.
     fn received(&self) -> Option<&AtomicUsize> {
-        self.origin.as_ref().map(|origin| &origin.received[usize::from(self.is_known)])
+        let origin = self.origin.as_ref()?;
+        Some(&origin.received[self.face as usize][usize::from(self.is_known)])
     }
 
     pub(crate) fn release(&mut self) {
@@ -207,12 +209,12 @@ mod tests {
             hold.grow(bytes, true).then_some(hold)
         };
         let large: Vec<Hold> = std::iter::from_fn(|| hold(64 << 10, &one)).collect();
-        assert_eq!(large.len(), 180, "three quarters of a quarter of 60 MiB");
+        assert_eq!(large.len(), 90, "three quarters of an eighth of 60 MiB");
         let small: Vec<Hold> = std::iter::from_fn(|| hold(SMALL, &one)).collect();
-        assert_eq!(large.len() * (64 << 10) + small.len() * SMALL, 15 << 20);
+        assert_eq!(large.len() * (64 << 10) + small.len() * SMALL, 7_680 << 10);
         assert!(hold(1 << 20, &other).is_some(), "others find room");
         drop((large, small));
-        assert_eq!(one.received[1].load(Ordering::Relaxed), 0);
+        assert_eq!(one.received[0][1].load(Ordering::Relaxed), 0);
         assert_eq!(buffers.used(), 0);
     }
 

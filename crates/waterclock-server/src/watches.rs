@@ -15,7 +15,7 @@ const ADDRESS_PART: usize = 4;
 pub(crate) struct Watches {
     known: Arc<Semaphore>,
     strangers: Arc<Semaphore>,
-    /// Of known clients and of strangers.
+    /// Of strangers, and of known clients.
     per_address: [usize; 2],
 }
 

@@ -86,11 +86,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(
-        guest: &Arc<Guest>,
-        of: fn(&Guest) -> &AtomicUsize,
-        most: usize,
-    ) -> Option<Counted> {
+    fn new(guest: &Arc<Guest>, of: fn(&Guest) -> &AtomicUsize, most: usize) -> Option<Counted> {
         let more = |many| (many < most).then_some(many + 1);
         of(guest).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Counted { guest: Arc::clone(guest), of })

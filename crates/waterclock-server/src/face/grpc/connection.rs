@@ -26,9 +26,10 @@ use crate::server::{Phase, Server};
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together, in bytes.
 const MAX_HEAD: u32 = 16 * 1_024;
-/// What a peer may send before it is read: on one stream, and on all of them. HTTP/2 has no less for all of them.
+/// What a peer may send before it is read: on one stream, and on all of them. h2 closes a connection with more than half
+/// of that in small frames that were not read, at 256 bytes each: so many may come at once on all streams.
 const STREAM_WINDOW: u32 = 32 * 1_024;
-const CONNECTION_WINDOW: u32 = 65_535;
+const CONNECTION_WINDOW: u32 = 4 * 256 * MAX_STREAMS;
 /// Streams that a peer may reset before they are accepted (rapid reset).
 const MAX_PENDING_RESETS: usize = 32;
 /// Streams of one connection that we may reset for protocol errors.

@@ -178,7 +178,9 @@ async fn read_body(
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > MAX_BODY)
+    if announced
+        .and_then(|length| length.parse().ok())
+        .is_some_and(|length: usize| length > MAX_BODY)
     {
         return Err(too_large());
     }

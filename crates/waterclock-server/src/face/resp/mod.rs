@@ -24,8 +24,8 @@ use self::parse::{Fault, Parser};
 use self::session::{Permission, Session};
 use self::write::Replies;
 use crate::Server;
-use crate::observe::Face;
 use crate::connections::Guest;
+use crate::observe::Face;
 use crate::timing::Patience;
 
 /// The reply buffer that a quiet connection keeps, in bytes.

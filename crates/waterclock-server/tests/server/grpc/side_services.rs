@@ -106,9 +106,9 @@ async fn strangers_send_little() {
     assert_eq!(status.code(), Grpc::NotFound);
     let status = client.check(about(&"x".repeat(5_000))).await.unwrap_err();
     assert_eq!(status.code(), Grpc::OutOfRange);
-    // Questions to reflection that never end: of 256 KiB for strangers, one address has 64 KiB.
+    // Questions to reflection that never end: of 256 KiB for strangers, one address has 32 KiB.
     let mut message = vec![0, 0, 0, 0xea, 0x60];
-    message.resize(30_000, b'x');
+    message.resize(20_000, b'x');
     let mut sender = http2(&scene).await;
     let mut streams = Vec::new();
     for _ in 0..16 {
@@ -126,7 +126,7 @@ async fn strangers_send_little() {
         value.parse::<usize>().unwrap()
     };
     eventually("most are refused", async || number(refused) >= 14).await;
-    assert!(number("waterclock_receive_bytes ") <= 64 << 10, "{}", metrics());
+    assert!(number("waterclock_receive_bytes ") <= 32 << 10, "{}", metrics());
     assert!(client.check(about("")).await.is_ok(), "health checks are always answered");
 }
 
