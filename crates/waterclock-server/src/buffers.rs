@@ -20,7 +20,7 @@ const ADDRESS_PART: usize = 8;
 const SMALL_ONES: usize = 4;
 /// The longest request that is small.
 const SMALL: usize = 4 * 1_024;
-/// An address has at least so much: the longest request, and a few small ones beside it.
+/// An address has at least so much, or half of a smaller share: the longest request, and a few small ones beside it.
 const LEAST_OF_ADDRESS: usize = 1_536 * 1_024;
 
 /// Bytes left for receive buffers that are larger than usual, and for bodies.
@@ -75,7 +75,8 @@ impl Buffers {
             shared: Share::new(known - kept * FACES),
             kept: Face::ALL.map(|_| Share::new(kept)),
             strangers: Share::new(strangers),
-            per_address: [strangers / ADDRESS_PART, (known / ADDRESS_PART).max(LEAST_OF_ADDRESS)],
+            per_address: [strangers, known]
+                .map(|share| (share / ADDRESS_PART).max(LEAST_OF_ADDRESS).min(share / 2)),
         }
     }
 
