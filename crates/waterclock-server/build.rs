@@ -19,6 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // Callers bring a channel of their own.
         .build_transport(false)
+        // Calls are read and answered in `face/grpc/call.rs`, with a bound on everything.
+        .build_server(false)
         .include_file("messages.rs")
         .compile_fds(files)?;
     Ok(())

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
@@ -145,8 +147,8 @@ impl Guesses {
 }
 
 /// The token of `Authorization: Bearer …`, in any case.
-pub(crate) fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
+pub(crate) fn bearer_of(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 

@@ -7,6 +7,7 @@
 
 pub mod access;
 mod buffers;
+mod connections;
 mod descriptors;
 pub mod engine;
 mod face;
@@ -14,7 +15,6 @@ mod listen;
 pub mod observe;
 mod off_workers;
 mod pace;
-mod places;
 mod reload;
 mod requests;
 pub mod rules;
@@ -22,6 +22,7 @@ mod run;
 mod server;
 mod timing;
 mod tls;
+mod watches;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;

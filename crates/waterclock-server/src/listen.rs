@@ -13,9 +13,9 @@ use tonic::service::Routes;
 use tracing::{debug, warn};
 use waterclock::{Limit, Limiter};
 
+use crate::connections::Guest;
 use crate::face;
 use crate::observe::Face;
-use crate::places::Guest;
 use crate::server::{Phase, Server};
 use crate::tls::Acceptor;
 use waterclock_config::{Invalid, Listen};

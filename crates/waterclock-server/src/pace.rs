@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use crate::places::Guest;
+use crate::connections::Guest;
 use crate::timing::Patience;
 
 /// An idle connection is polled so many times within its idle time.
@@ -39,7 +39,7 @@ impl Pace {
     }
 
     /// Whose connection it is.
-    pub(crate) fn guest(&self) -> &Guest {
+    pub(crate) fn guest(&self) -> &Arc<Guest> {
         &self.guest
     }
 

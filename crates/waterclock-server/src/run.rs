@@ -117,15 +117,15 @@ impl Running {
         sleep(self.timing.lame_duck).await;
         self.server.enter(Phase::Draining);
         while self.listening.join_next().await.is_some() {}
-        let places = self.server.places();
-        if timeout(self.timing.drain, places.empty()).await.is_err() {
-            let left = places.open();
+        let connections = self.server.connections();
+        if timeout(self.timing.drain, connections.empty()).await.is_err() {
+            let left = connections.open();
             warn!("closing {left} connections that did not finish in time");
         }
         self.server.enter(Phase::Ended);
         self.others.shutdown().await;
         let server = Arc::clone(&self.server);
-        off_workers(move || server.engine.save()).await;
+        off_workers(move || server.engine.save_and_release()).await;
         self.server.engine.close().await;
         info!("stopped");
     }

@@ -11,15 +11,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use waterclock::{Clock, Timestamp};
 use waterclock_http::{ClientIp, TrustedProxies};
 
-use crate::access::{Access, Attempt, Guesses, Role};
+use crate::access::{Access, Attempt, Guesses, Role, bearer_of};
 use crate::buffers::Buffers;
+use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
 use crate::observe::{Face, Ticks};
-use crate::places::{Place, Places};
 use crate::reload::Reloads;
 use crate::requests::Requests;
 use crate::timing::{Patience, Timing};
+use crate::watches::Watches;
 use waterclock_config::{Config, Invalid, ServerConfig};
 
 /// The phases of stopping.
@@ -54,11 +55,12 @@ pub struct Server {
     pub engine: Engine,
     identity: ArcSwap<Identity>,
     guesses: Guesses,
-    places: Arc<Places>,
+    connections: Arc<Connections>,
     buffers: Arc<Buffers>,
     authenticate_within: Duration,
     requests: Requests,
     live: Arc<Semaphore>,
+    watches: Watches,
     ticks: Ticks,
     phase: watch::Sender<Phase>,
     /// The same, for those that must not wait for a lock to know.
@@ -97,7 +99,7 @@ impl Server {
         timing: &Timing,
     ) -> Server {
         Server {
-            places: Arc::new(Places::new(
+            connections: Arc::new(Connections::new(
                 connections_within_descriptors(config.max_connections),
                 config.max_unauthenticated_per_address,
             )),
@@ -109,6 +111,7 @@ impl Server {
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
             live: Arc::new(Semaphore::new(timing.room.live)),
+            watches: Watches::new(timing.room.watches),
             ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
             is_draining: AtomicBool::new(false),
@@ -138,6 +141,32 @@ impl Server {
             return Attempt::Guessed;
         }
         attempt
+    }
+
+    /// Checks the bearer token of a request before its body is read. A client with a known token is known from now on.
+    /// Otherwise the body is dropped at once, and the answer to a guess is delayed.
+    pub(crate) async fn authorize<B>(
+        &self,
+        (face, role): (Face, Role),
+        guest: &Guest,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<B, Attempt> {
+        let client = || self.client(guest.peer.ip(), headers).0;
+        let attempt = self.attempt(face, bearer_of(headers), role, client);
+        match attempt {
+            Attempt::Granted => {
+                guest.confirm();
+                return Ok(body);
+            }
+            Attempt::Forbidden => guest.confirm(),
+            Attempt::Unknown => {}
+            Attempt::Guessed => {
+                drop(body);
+                self.delay_guess().await;
+            }
+        }
+        Err(attempt)
     }
 
     /// Waits before [`Attempt::Guessed`] is answered.
@@ -176,12 +205,12 @@ impl Server {
     /// A place for a connection that was accepted.
     pub(crate) fn place_for(&self, face: Face, peer: SocketAddr) -> Place {
         let is_proxy = self.identity.load().proxies.contains(peer.ip());
-        self.places.enter(face, peer, is_proxy)
+        self.connections.enter(face, peer, is_proxy)
     }
 
-    /// The places of all connections.
-    pub(crate) fn places(&self) -> &Places {
-        &self.places
+    /// The connections of all faces.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     /// How long a connection may take to send a request that is let in.
@@ -197,6 +226,11 @@ impl Server {
     /// A place for one more live feed.
     pub(crate) fn admit_to_live(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.live).try_acquire_owned().ok()
+    }
+
+    /// The places for health watches of gRPC.
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// The clock of the live feeds.

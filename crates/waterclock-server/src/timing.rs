@@ -41,11 +41,13 @@ pub struct Room {
     pub requests: usize,
     /// Live feeds.
     pub live: usize,
+    /// Health watches of gRPC.
+    pub watches: usize,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { requests: 4_096, live: 64 }
+        Room { requests: 4_096, live: 64, watches: 1_024 }
     }
 }
 

@@ -58,6 +58,10 @@ impl<'a> Key<'a> {
             let reason = format!("a key must be at most {MAX_KEY} bytes long; found {found}");
             return Err(BadKey::new("key", reason));
         }
+        if is_hash(&bytes) {
+            let listed_as = Some(bytes.to_vec());
+            return Ok(Key { bytes: Cow::Owned(hash(&bytes)), listed_as, address });
+        }
         Ok(Key { bytes, listed_as: None, address })
     }
 
@@ -139,7 +143,8 @@ impl ActivePolicy {
     pub fn key_of_descriptor<'f>(&self, field: impl Fn(&str) -> &'f [u8]) -> Key<'static> {
         let values = self.key_fields().iter().map(|name| (&**name, field(name)));
         let (bytes, address) = joined(&values.collect::<Vec<_>>());
-        Key { bytes: Cow::Owned(hash_if_long(bytes)), listed_as: None, address }
+        let listed_as = is_hash(&bytes).then(|| bytes.clone());
+        Key { bytes: Cow::Owned(shortened(bytes)), listed_as, address }
     }
 
     /// The key of a descriptor of a domain, from those of its entries that share a budget.
@@ -156,7 +161,7 @@ impl ActivePolicy {
             [Cow::Borrowed(key.as_bytes()), normalised((*key, *value), &ADDRESS_ENTRIES)]
         });
         let domain = Cow::Borrowed(domain.as_bytes());
-        let bytes = hash_if_long(compose_key(std::iter::once(domain).chain(parts)));
+        let bytes = shortened(compose_key(std::iter::once(domain).chain(parts)));
         let listed_as = match *entries {
             [(_, value)] if self.scope().names_keys() => Some(value.to_vec()),
             _ => None,
@@ -186,13 +191,22 @@ fn joined(values: &[(&str, &[u8])]) -> (Vec<u8>, Option<IpAddr>) {
     (bytes, address_of(values, &[ADDRESS_FIELD]))
 }
 
-/// Replaces a key that is too long by its hash. No composed key begins with `#`.
-fn hash_if_long(composed: Vec<u8>) -> Vec<u8> {
-    if composed.len() <= MAX_KEY {
-        return composed;
-    }
-    let mut hashed = b"#".to_vec();
-    hashed.extend_from_slice(&Sha256::digest(&composed));
+/// What a hashed key begins with.
+const HASHED: u8 = b'#';
+
+/// Replaces a key that is too long by its hash, and one that looks like a hash: no other key is equal to either.
+fn shortened(key: Vec<u8>) -> Vec<u8> {
+    if key.len() > MAX_KEY || is_hash(&key) { hash(&key) } else { key }
+}
+
+#[inline]
+fn is_hash(key: &[u8]) -> bool {
+    key.len() == 1 + <Sha256 as Digest>::output_size() && key[0] == HASHED
+}
+
+fn hash(key: &[u8]) -> Vec<u8> {
+    let mut hashed = vec![HASHED];
+    hashed.extend_from_slice(&Sha256::digest(key));
     hashed
 }
 
@@ -250,6 +264,22 @@ mod tests {
             assert_eq!(decompose(text, values, drop), None);
         }
         assert_eq!(decompose(b"18446744073709551615:a,", 1, drop), None);
+    }
+
+    #[test]
+    fn no_key_is_the_hash_of_another() {
+        let long = vec![b'x'; MAX_KEY + 1];
+        let hashed = shortened(long);
+        assert!(is_hash(&hashed));
+        let forged = shortened(hashed.clone());
+        assert_ne!(forged, hashed);
+        // Every face forms the same key.
+        let key = Key::new(Cow::Borrowed(&hashed), None).unwrap();
+        assert_eq!(key.bytes(), forged);
+        assert_eq!(key.listed_as.as_deref(), Some(&*hashed), "lists name the key itself");
+        for usual in [&b"#"[..], b"#general", &hashed[1..], &hashed[..32]] {
+            assert_eq!(shortened(usual.to_vec()), usual);
+        }
     }
 
     #[test]

@@ -16,10 +16,9 @@ const OWNER_ONLY: u32 = 0o600;
 /// The file of one server: no other server uses it at the same time.
 pub(crate) struct SnapshotFile {
     path: PathBuf,
-    /// Locked until the server ends. The snapshot itself cannot be locked, because each one is a new file.
-    _lock: File,
-    /// Two writers would corrupt the file.
-    writing: Mutex<()>,
+    /// Locked until the server stops; `None` after that. The snapshot itself cannot be locked, because each one is a new
+    /// file. The mutex is held while one is written: two writers would corrupt the file.
+    lock: Mutex<Option<File>>,
 }
 
 impl SnapshotFile {
@@ -57,12 +56,25 @@ impl SnapshotFile {
                 warn!(file = %path.display(), "cannot lock the snapshot against a second server: {error}");
             }
         }
-        Ok(SnapshotFile { path: path.to_owned(), _lock: lock, writing: Mutex::default() })
+        Ok(SnapshotFile { path: path.to_owned(), lock: Mutex::new(Some(lock)) })
     }
 
-    /// Writes a new file and renames it over the old one: a crash loses neither. Whether that worked.
+    /// Writes a new file and renames it over the old one: a crash loses neither. Whether that worked. Once the lock was
+    /// released, the file belongs to another server, and nothing is written.
     pub(crate) fn save<C: Clock>(&self, store: &MemoryStore<C>) -> bool {
-        let _one_at_a_time = self.writing.lock();
+        let lock = self.lock.lock();
+        lock.is_none() || self.write_and_log(store)
+    }
+
+    /// Writes the last snapshot, and lets another server use the file. Waits for one that is being written.
+    pub(crate) fn save_and_release<C: Clock>(&self, store: &MemoryStore<C>) -> bool {
+        let mut lock = self.lock.lock();
+        let is_saved = lock.is_none() || self.write_and_log(store);
+        *lock = None;
+        is_saved
+    }
+
+    fn write_and_log<C: Clock>(&self, store: &MemoryStore<C>) -> bool {
         let written = self.write(store);
         match &written {
             Ok(keys) => debug!(keys, "snapshot written"),

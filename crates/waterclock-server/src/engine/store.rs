@@ -202,6 +202,15 @@ impl Engine {
         }
     }
 
+    /// Writes the last snapshot, and releases its file for another server.
+    pub(crate) fn save_and_release(&self) {
+        if let (Some(memory), Some(snapshot)) = (&self.memory, &self.snapshot)
+            && !snapshot.save_and_release(memory)
+        {
+            self.metrics.count_snapshot_failure();
+        }
+    }
+
     /// Returns leased units to a shared store.
     pub(crate) async fn close(&self) {
         self.store.close().await;

@@ -14,8 +14,8 @@ use serde::Serialize;
 use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
+use crate::connections::Reason;
 use crate::engine::{Outcome, StoreNodes};
-use crate::places::Reason;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =

@@ -108,6 +108,23 @@ async fn two_servers_do_not_share_a_snapshot() {
     assert_eq!(refused(&path).await, None, "free again");
 }
 
+/// A server that has stopped releases its file, whatever still refers to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_within_the_process() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = file(directory.path(), THREE, "snapshot_every = \"1ms\"");
+    let mut before = Vec::new();
+    for round in 0..10 {
+        let server = AtWork::serving_file(&path).await;
+        assert_eq!(remaining(&server).await, if round == 0 { 3 } else { 1 });
+        if round == 0 {
+            assert_eq!(server.http().await.post("/v1/check", CHECK).await.status, 200);
+        }
+        before.push(std::sync::Arc::clone(server.running.server()));
+        server.running.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_path_that_cannot_be_written_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -20,7 +20,7 @@ max_keys = 1_000_000
 max_bytes = "32MiB"
 
 [policies.honest]
-limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 1_000_000 }]
+limits = [{ algorithm = "fixed-window", limit = 1_000_000, per = "1h" }]
 
 [policies.newcomers]
 limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 5 }]
@@ -32,7 +32,7 @@ limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 1 }]
 limits = [{ algorithm = "rolling-window", limit = 1000, per = "1h" }]
 
 [policies.reserved]
-limits = [{ algorithm = "gcra", limit = 1, per = "1h", capacity = 1_000_000_000 }]
+limits = [{ algorithm = "fixed-window", limit = 1_000_000_000, per = "1h" }]
 "#;
 
 const MOST_MIB: u64 = 256;

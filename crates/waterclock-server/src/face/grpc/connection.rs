@@ -1,45 +1,35 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
-use std::future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Frame, Incoming, SizeHint};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::service::Routes;
-use tonic::{Code, Status};
-use tower::ServiceExt;
 
-use super::authorize;
-use super::proto::{METHOD, RateLimitResponse};
-use super::request::MAX_MESSAGE;
-use super::response::refusal;
-use crate::buffers::Hold;
-use crate::observe::Face;
+use super::proto::METHOD;
+use super::{aside, call};
+use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
-use crate::places::Guest;
 use crate::server::{Phase, Server};
 
 /// The most concurrent requests on one connection.
 const MAX_STREAMS: u32 = 256;
 /// All header fields of a request together, in bytes.
 const MAX_HEAD: u32 = 16 * 1_024;
-/// What a peer may send before it is read: on one stream, and on all of them.
-const STREAM_WINDOW: u32 = 64 * 1_024;
-const CONNECTION_WINDOW: u32 = 1_024 * 1_024;
+/// What a peer may send before it is read: on one stream, and on all of them. h2 closes a connection with more than half
+/// of that in small frames that were not read, at 256 bytes each: so many may come at once on all streams.
+const STREAM_WINDOW: u32 = 32 * 1_024;
+const CONNECTION_WINDOW: u32 = 4 * 256 * MAX_STREAMS;
 /// Streams that a peer may reset before they are accepted (rapid reset).
 const MAX_PENDING_RESETS: usize = 32;
 /// Streams of one connection that we may reset for protocol errors.
@@ -62,7 +52,10 @@ where
         let (server, routes) = (Arc::clone(&all), routes.clone());
         let (under_way, pace) = (UnderWay::new(&pace), Arc::clone(&pace));
         async move {
-            let response = answer(&server, routes, request, &pace).await?;
+            let response = match request.uri().path() {
+                METHOD => call::answer(&server, request, pace.guest()).await,
+                _ => aside::answer(&server, routes, request, pace.guest()).await,
+            };
             // The request is under way until its answer is sent, or the peer cancels it.
             let (head, body) = response.into_parts();
             let body = body.map_frame(move |frame| {
@@ -87,90 +80,6 @@ where
         // `Running::stop` bounds how long that may take.
         _ = connection.await;
     }
-}
-
-/// A rate limit request must have a token before its message is read, and arrive within some time; one that is too long
-/// is refused. Watches and reflection may last.
-async fn answer(
-    server: &Arc<Server>,
-    routes: Routes,
-    request: Request<Incoming>,
-    pace: &Pace,
-) -> Result<Response<Body>, Infallible> {
-    if request.uri().path() != METHOD {
-        return routes.oneshot(request).await;
-    }
-    if let Err(status) = authorize(server, request.headers(), pace.guest()).await {
-        return Ok(status.into_http());
-    }
-    let hold = server.buffers().hold();
-    let request = request.map(|body| HeldBody { body, hold, server: Arc::clone(server) });
-    let late = |_| Ok(Status::deadline_exceeded("the request took too long to arrive").into_http());
-    let within = server.patience().head * 2;
-    let answer = timeout(within, routes.oneshot(request)).await.unwrap_or_else(late)?;
-    let status = Status::from_header_map(answer.headers());
-    if status.is_some_and(|status| status.code() == Code::OutOfRange) {
-        let why = format!("it is longer than {MAX_MESSAGE} bytes; refused");
-        server.engine.count_undecided(Face::Grpc, &why);
-        return Ok(unary(&refusal()));
-    }
-    Ok(answer)
-}
-
-/// An answer with one message, as the protocol frames it.
-fn unary(message: &RateLimitResponse) -> Response<Body> {
-    let mut framed = vec![0];
-    framed.extend(u32::try_from(message.encoded_len()).unwrap_or(0).to_be_bytes());
-    framed.extend(message.encode_to_vec());
-    let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    let body = Full::new(Bytes::from(framed)).with_trailers(future::ready(Some(Ok(trailers))));
-    let mut answer = Response::new(Body::new(body));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    answer
-}
-
-/// The body of a request, whose bytes come out of the budget of receive buffers before the message is put together.
-struct HeldBody {
-    body: Incoming,
-    hold: Hold,
-    server: Arc<Server>,
-}
-
-impl hyper::body::Body for HeldBody {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
-        let held = |frame: Frame<Bytes>| {
-            let length = frame.data_ref().map_or(0, Bytes::len);
-            if this.hold.grow(length, true) {
-                return Ok(frame);
-            }
-            this.server.engine.metrics().count_receive_refused(Face::Grpc);
-            Err(Status::resource_exhausted(NO_ROOM))
-        };
-        Poll::Ready(frame.map(|frame| frame.map_err(incomplete).and_then(held)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-const NO_ROOM: &str = "the server is receiving too many long requests; nothing was decided";
-
-fn incomplete(error: hyper::Error) -> Status {
-    Status::from_error(error.into())
 }
 
 fn bounds() -> http2::Builder<TokioExecutor> {

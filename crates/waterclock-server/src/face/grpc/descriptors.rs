@@ -53,13 +53,20 @@ enum Matched<'p> {
     Limited(&'p Rule, &'p ActivePolicy),
 }
 
+/// Why there is no decision.
+pub(super) enum Failed {
+    /// The engine has counted that for each policy.
+    Store(Status),
+    TimedOut,
+}
+
 /// Decides about all descriptors, in their order. Unless all are admitted, nothing is charged and nothing refunded.
 pub(super) async fn decide<'p>(
     server: &Server,
     plan: &'p Plan,
     domain: &str,
     descriptors: &[Descriptor<'_>],
-) -> Result<Vec<Outcome<'p>>, Status> {
+) -> Result<Vec<Outcome<'p>>, Failed> {
     let now = Instant::now();
     let matched = match_rules(plan, domain, descriptors);
     // Peeks first, which can only refuse; then the charges, all or none; then the refunds. Mostly this is one call.
@@ -105,8 +112,8 @@ pub(super) async fn decide<'p>(
     };
     timeout_at(now + REQUEST_DEADLINE, deciding)
         .await
-        .map_err(|_| Status::unavailable("the store did not answer in time"))?
-        .map_err(|error| store_failed(&error))?;
+        .map_err(|_| Failed::TimedOut)?
+        .map_err(|error| Failed::Store(store_failed(&error)))?;
     let outcome = |((descriptor, matched), reply): ((&Descriptor<'_>, _), _)| match (matched, reply)
     {
         (Matched::Limited(rule, policy), Some(reply)) => {

@@ -24,9 +24,6 @@ pub use self::messages::envoy::service::ratelimit::v3::rate_limit_response::{
     Code, DescriptorStatus, RateLimit,
 };
 pub use self::messages::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
-pub use self::messages::envoy::service::ratelimit::v3::rate_limit_service_server::{
-    RateLimitService, RateLimitServiceServer,
-};
 pub use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 pub use self::messages::envoy::r#type::v3::RateLimitUnit;
 

@@ -21,16 +21,17 @@ use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::request;
+use crate::connections::Guest;
 use crate::pace::{Pace, Paced, UnderWay};
-use crate::places::Guest;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1_024;
 const MAX_STREAMS: u32 = 256;
-/// What a peer may send before it is read: on one stream of HTTP/2, and on all of them.
-const STREAM_WINDOW: u32 = 64 * 1_024;
-const CONNECTION_WINDOW: u32 = 256 * 1_024;
+/// What a peer may send before it is read: on one stream of HTTP/2, and on all of them. h2 closes a connection with more
+/// than half of that in small frames that were not read, at 256 bytes each: so many may come at once on all streams.
+const STREAM_WINDOW: u32 = 32 * 1_024;
+const CONNECTION_WINDOW: u32 = 4 * 256 * MAX_STREAMS;
 
 /// Serves a connection until it ends, or until the server drains.
 pub(crate) async fn serve<IO>(server: &Arc<Server>, router: Router, stream: IO, guest: &Arc<Guest>)

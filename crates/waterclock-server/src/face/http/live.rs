@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::timeout;
 
 use super::problem::{Problem, json};
-use super::request::{Access, Reads, token_of};
-use crate::access::{Attempt, Role};
+use super::request::{Access, Reads};
+use crate::access::{Attempt, Role, bearer_of};
 use crate::observe::Live;
 use crate::pace::Pace;
 use crate::server::{Phase, Server};
@@ -64,7 +64,7 @@ impl Feed {
         };
         Ok(Feed {
             phase: server.phase(),
-            token: token_of(&parts.headers).map(str::to_owned),
+            token: bearer_of(&parts.headers).map(str::to_owned),
             pace: parts.extensions.get().cloned(),
             sent: None,
             _room: room,

@@ -5,17 +5,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::task::Poll;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use bytes::BytesMut;
 use futures_util::poll;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Version, header};
+use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::problem::Problem;
-use crate::access::{Attempt, Role, bearer};
+use crate::access::{Attempt, Role, bearer_of};
 use crate::buffers::Hold;
 use crate::observe::Face;
 use crate::pace::Pace;
@@ -76,8 +78,9 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
 
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        authorize::<N>(server, &parts).await?;
-        let mut hold = server.buffers().hold();
+        let body = authorize::<N, _>(server, &parts, body).await?;
+        let origin = pace_of(&parts).and_then(|pace| pace.guest().origin());
+        let mut hold = server.buffers().hold(Face::Http, origin);
         let body = match parts.method {
             Method::POST | Method::PUT => {
                 read_body(server, &parts.headers, body, &mut hold).await?
@@ -110,7 +113,7 @@ impl<N: Needs> FromRequestParts<Arc<Server>> for Access<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Problem> {
-        authorize::<N>(server, parts).await?;
+        authorize::<N, _>(server, parts, ()).await?;
         Ok(Access { server: Arc::clone(server), _needs: PhantomData })
     }
 }
@@ -126,44 +129,35 @@ pub(super) fn addressed<B>(request: &http::Request<B>) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn authorize<N: Needs>(server: &Server, parts: &Parts) -> Result<(), Problem> {
+/// Lets a request in, and gives back its body, which was not read yet.
+async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Result<B, Problem> {
     // A page of another site has no token.
     if server.is_open() && !N::IS_PROXY {
         reject_other_sites(parts, N::ROLE)?;
     }
-    let token = token_of(&parts.headers);
-    let role = N::ROLE.name();
-    let client = || server.client(peer_of(parts), &parts.headers).0;
-    let attempt = server.attempt(Face::Http, token, N::ROLE, client);
-    match attempt {
-        Attempt::Granted | Attempt::Forbidden => {
-            if let Some(pace) = pace_of(parts) {
-                pace.guest().confirm();
+    let Some(pace) = pace_of(parts) else {
+        let detail = "the request came over no connection";
+        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail));
+    };
+    let (guest, headers) = (pace.guest(), &parts.headers);
+    let let_in = server.authorize((Face::Http, N::ROLE), guest, headers, body).await;
+    let_in.map_err(|attempt| {
+        let role = N::ROLE.name();
+        let (status, detail) = match attempt {
+            Attempt::Forbidden => {
+                (StatusCode::FORBIDDEN, format!("the token lacks the role `{role}`"))
             }
-        }
-        Attempt::Guessed => server.delay_guess().await,
-        Attempt::Unknown => {}
-    }
-    match attempt {
-        Attempt::Granted => Ok(()),
-        Attempt::Unknown | Attempt::Guessed => {
-            let detail = match token {
-                Some(_) => "the token is not known".to_owned(),
-                None => format!(
-                    "this needs a token with the role `{role}`; send it as `Authorization: Bearer …`"
-                ),
-            };
-            Err(Problem::new(StatusCode::UNAUTHORIZED, detail))
-        }
-        Attempt::Forbidden => {
-            let detail = format!("the token lacks the role `{role}`");
-            Err(Problem::new(StatusCode::FORBIDDEN, detail))
-        }
-    }
-}
-
-pub(super) fn token_of(headers: &HeaderMap) -> Option<&str> {
-    bearer(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
+            _ if bearer_of(headers).is_some() => {
+                (StatusCode::UNAUTHORIZED, "the token is not known".to_owned())
+            }
+            _ => {
+                let send = "send it as `Authorization: Bearer …`";
+                let detail = format!("this needs a token with the role `{role}`; {send}");
+                (StatusCode::UNAUTHORIZED, detail)
+            }
+        };
+        Problem::new(status, detail)
+    })
 }
 
 /// The peer's address; the connection puts it into every request.
@@ -176,40 +170,59 @@ fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
     parts.extensions.get()
 }
 
-/// Reads a body whole. Its bytes are taken from the budget before the first one is read: as many as are announced, or as
-/// there may be.
+/// Reads a body whole, within some time.
 async fn read_body(
     server: &Server,
     headers: &HeaderMap,
     body: Body,
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let detail = format!("the body must be at most {MAX_BODY} bytes long");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-    };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let length = announced.and_then(|length| length.parse().ok()).unwrap_or(MAX_BODY);
-    if length > MAX_BODY {
+    if announced
+        .and_then(|length| length.parse().ok())
+        .is_some_and(|length: usize| length > MAX_BODY)
+    {
         return Err(too_large());
     }
-    if !hold.grow(length, true) {
-        server.engine.metrics().count_receive_refused(Face::Http);
-        let detail = "the server is receiving too many long requests";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1));
-    }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let mut read = std::pin::pin!(to_bytes(body, MAX_BODY));
+    let mut read = std::pin::pin!(collect(server, body, hold));
     // Mostly the body came with the head, and no timer is needed.
-    let read = match poll!(read.as_mut()) {
+    match poll!(read.as_mut()) {
         Poll::Ready(read) => read,
         Poll::Pending => timeout(server.patience().body, read).await.map_err(late)?,
-    };
-    read.map_err(|error| {
-        let is_length = std::error::Error::source(&error)
-            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
-        if is_length { too_large() } else { Problem::bad("body", "the body is incomplete") }
-    })
+    }
+}
+
+fn too_large() -> Problem {
+    let detail = format!("the body must be at most {MAX_BODY} bytes long");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+}
+
+/// Puts the pieces of a body together. Each is taken from the budget when it arrives, whatever length is announced.
+async fn collect(server: &Server, mut body: Body, hold: &mut Hold) -> Result<Bytes, Problem> {
+    let mut whole = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::bad("body", "the body is incomplete"))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if whole.len() + joined.len() + piece.len() > MAX_BODY {
+            return Err(too_large());
+        }
+        if !hold.grow(piece.len(), true) {
+            server.engine.metrics().count_receive_refused(Face::Http);
+            let detail = "the server is receiving too many long requests";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1));
+        }
+        // Mostly there is one piece, which is not copied.
+        if whole.is_empty() && joined.is_empty() {
+            whole = piece;
+        } else {
+            joined.extend_from_slice(&whole);
+            joined.extend_from_slice(&piece);
+            whole = Bytes::new();
+        }
+    }
+    Ok(if joined.is_empty() { whole } else { joined.freeze() })
 }
 
 /// Refuses requests that a browser sends for another site than the dashboard.

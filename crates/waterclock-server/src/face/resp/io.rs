@@ -12,7 +12,7 @@ use waterclock::{Clock, Timestamp};
 
 use super::parse::LONGEST_COMMAND;
 use crate::buffers::Hold;
-use crate::places::Guest;
+use crate::connections::Guest;
 use crate::server::{Phase, Server};
 
 /// The usual size of a receive buffer. More is taken from the budget that all share.

@@ -12,7 +12,6 @@ mod rl;
 mod session;
 mod write;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -25,8 +24,8 @@ use self::parse::{Fault, Parser};
 use self::session::{Permission, Session};
 use self::write::Replies;
 use crate::Server;
+use crate::connections::Guest;
 use crate::observe::Face;
-use crate::places::Guest;
 use crate::timing::Patience;
 
 /// While the server drains, a client that never pauses is served for so many times the quiet that closes others.
@@ -42,7 +41,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let patience = server.patience();
     let clock = server.engine.metrics().clock();
-    let mut connection = Connection::new(server, guest.peer);
+    let mut connection = Connection::new(server, guest);
     loop {
         let end = connection.turn(server, guest).await;
         if connection.session.has_guessed {
@@ -124,13 +123,13 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(server: &Server, peer: SocketAddr) -> Connection {
+    fn new(server: &Server, guest: &Guest) -> Connection {
         let now = server.engine.metrics().clock().now();
         Connection {
-            received: ReceiveBuffer::new(server.buffers().hold()),
+            received: ReceiveBuffer::new(server.buffers().hold(Face::Resp, guest.origin())),
             replies: Replies::default(),
             waits: Waits::new(server),
-            session: Session::new(server, peer, now),
+            session: Session::new(server, guest.peer, now),
             parser: Parser::default(),
             incomplete_since: None,
             draining_since: None,

@@ -3,7 +3,7 @@
 use tonic::Code as Grpc;
 use waterclock_server::envoy::{Code, RateLimitDescriptor, RateLimitRequest};
 
-use super::scene::{Client, Scene, ask, descriptor, per_user, request, user};
+use super::scene::{Client, Scene, ask, descriptor, per_user, request, undecided, user};
 
 /// The error for a request, or the status of its first descriptor.
 async fn outcome(client: &mut Client, request: RateLimitRequest) -> Result<Code, String> {
@@ -40,12 +40,32 @@ async fn descriptors() {
     assert_eq!(undecided(&scene), 1);
 }
 
-/// How many requests no policy has decided, by the metrics.
-fn undecided(scene: &Scene) -> u64 {
-    let counted = "waterclock_decisions_total{policy=\"\",outcome=\"error\",face=\"grpc\"} ";
-    let metrics = scene.server().metrics_text();
-    let line = metrics.lines().find_map(|line| line.strip_prefix(counted));
-    line.expect("it is counted").parse().unwrap()
+/// Empty descriptors and entries are large in memory, so they are counted before they are decoded.
+#[tokio::test]
+async fn empty_descriptors_and_entries() {
+    let (scene, mut client) = Scene::with_client(&per_user("\"100/h\"")).await;
+    let empty = request(vec![RateLimitDescriptor::default(); 500_000]);
+    assert_eq!(ask(&mut client, empty).await.unwrap().overall_code(), Code::OverLimit);
+    let wide = |entries: usize| request(vec![descriptor(&vec![("", ""); entries])]);
+    assert_eq!(ask(&mut client, wide(65_536)).await.unwrap().overall_code(), Code::Ok);
+    assert_eq!(ask(&mut client, wide(65_537)).await.unwrap().overall_code(), Code::OverLimit);
+    assert_eq!(undecided(&scene), 2);
+}
+
+/// A value that looks like the hash of another is a value of its own.
+#[tokio::test]
+async fn a_hash_is_no_other_key() {
+    use sha2::{Digest, Sha256};
+    let config = "[policies.p]\nkey = [\"user\"]\nlimits = [\"1/h\"]\n\
+                  [[rules]]\ndomain = \"d\"\npolicy = \"p\"\ndescriptor = [{ key = \"user\" }]\n";
+    let (_scene, mut client) = Scene::with_client(config).await;
+    let long = "x".repeat(2_000);
+    let forged = [b"#".as_slice(), &Sha256::digest(&long)].concat();
+    for value in [long.as_bytes(), &forged] {
+        let value = || request(vec![user(value)]);
+        assert_eq!(outcome(&mut client, value()).await, Ok(Code::Ok));
+        assert_eq!(outcome(&mut client, value()).await, Ok(Code::OverLimit));
+    }
 }
 
 #[tokio::test]

@@ -136,3 +136,18 @@ pub(crate) async fn lone(client: &mut Client, descriptor: RateLimitDescriptor) -
 pub(crate) fn seen(status: &DescriptorStatus) -> (Code, u32) {
     (status.code(), status.limit_remaining)
 }
+
+/// How many requests no policy has decided, by the metrics.
+pub(crate) fn undecided(scene: &Scene) -> u64 {
+    errors_of(scene, "")
+}
+
+/// How many checks of a policy were errors, by the metrics.
+pub(crate) fn errors_of(scene: &Scene, policy: &str) -> u64 {
+    let counted = format!(
+        "waterclock_decisions_total{{policy=\"{policy}\",outcome=\"error\",face=\"grpc\"}} "
+    );
+    let metrics = scene.server().metrics_text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&*counted));
+    line.map_or(0, |count| count.parse().unwrap())
+}

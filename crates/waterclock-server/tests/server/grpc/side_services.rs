@@ -10,7 +10,10 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::{v1, v1alpha};
 use waterclock_server::Phase;
 
+use super::hostile::{http2, post_to};
 use super::scene::{Scene, per_user};
+use crate::at_work::auth;
+use crate::patience::eventually;
 
 const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 
@@ -43,6 +46,88 @@ async fn health_follows_the_servers_phase() {
     // A watcher does not hold the server up.
     assert!(watched.next().await.is_none_or(|last| last.is_err()));
     tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap().unwrap();
+}
+
+/// A watch lasts as long as its connection, though the client has no token and sends nothing more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_last() {
+    let auth = auth(&[("checker", "check")]);
+    let within = "authenticate_within = \"200ms\"\n";
+    let scene = Scene::new(&format!("{auth}{within}{}", per_user("\"5/h\""))).await;
+    let mut client = HealthClient::new(scene.channel().await);
+    let mut watched = client.watch(about("")).await.unwrap().into_inner();
+    assert_eq!(watched.next().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let stopping = tokio::spawn(scene.stop());
+    let last = watched.next().await.expect("it is still open").unwrap();
+    assert_eq!(last.status(), ServingStatus::NotServing);
+    stopping.await.unwrap();
+}
+
+/// Watches are few: on one connection, of one address, and of all strangers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_are_bounded() {
+    let auth = auth(&[("checker", "check")]);
+    let scene = Scene::new(&format!("{auth}{}", per_user("\"5/h\""))).await;
+    let mut client = HealthClient::new(scene.channel().await);
+    let mut watches = Vec::new();
+    for _ in 0..16 {
+        watches.push(client.watch(about("")).await.unwrap());
+    }
+    let status = client.watch(about("")).await.unwrap_err();
+    assert_eq!(status.code(), Grpc::ResourceExhausted);
+    // Strangers have 256 watches, of which one address has 64.
+    let mut clients = vec![client];
+    for _ in 0..3 {
+        let mut client = HealthClient::new(scene.channel().await);
+        for _ in 0..16 {
+            watches.push(client.watch(about("")).await.unwrap());
+        }
+        clients.push(client);
+    }
+    let mut client = HealthClient::new(scene.channel().await);
+    assert_eq!(client.watch(about("")).await.unwrap_err().code(), Grpc::ResourceExhausted);
+    assert!(client.check(about("")).await.is_ok(), "health checks are always answered");
+    // A client with a token is no stranger, and has other places, in which its address has a part as well.
+    drop(watches);
+    let mut known = tonic::Request::new(about(""));
+    known.metadata_mut().insert("authorization", "Bearer checker".parse().unwrap());
+    assert!(client.watch(known).await.is_ok());
+}
+
+/// What a client without a token sends to these services is bounded, and counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_send_little() {
+    let auth = auth(&[("checker", "check")]);
+    let settings = "max_receive_bytes = \"4MiB\"\n";
+    let scene = Scene::new(&format!("{auth}{settings}{}", per_user("\"5/h\""))).await;
+    let mut client = HealthClient::new(scene.channel().await);
+    let status = client.check(about(&"x".repeat(4_000))).await.unwrap_err();
+    assert_eq!(status.code(), Grpc::NotFound);
+    let status = client.check(about(&"x".repeat(5_000))).await.unwrap_err();
+    assert_eq!(status.code(), Grpc::OutOfRange);
+    // Questions to reflection that never end: of 256 KiB for strangers, one address has half.
+    let mut message = vec![0, 0, 0, 0xea, 0x60];
+    message.resize(20_000, b'x');
+    let mut sender = http2(&scene).await;
+    let mut streams = Vec::new();
+    for _ in 0..16 {
+        sender = sender.ready().await.unwrap();
+        let path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+        let (response, mut body) = sender.send_request(post_to(&scene, path), false).unwrap();
+        body.send_data(message.clone().into(), false).unwrap();
+        streams.push((response, body));
+    }
+    let metrics = || scene.server().metrics_text();
+    let refused = "waterclock_receive_refused_total{face=\"grpc\"} ";
+    let number = |name: &str| {
+        let text = metrics();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)).expect("a metric");
+        value.parse::<usize>().unwrap()
+    };
+    eventually("most are refused", async || number(refused) >= 11).await;
+    assert!(number("waterclock_receive_bytes ") <= 128 << 10, "{}", metrics());
+    assert!(client.check(about("")).await.is_ok(), "health checks are always answered");
 }
 
 /// Names of the services and the number of files it takes to know ours.

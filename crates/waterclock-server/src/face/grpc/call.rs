@@ -1,0 +1,191 @@
+//! One call of `ShouldRateLimit`: its token, its message, its decision.
+
+use std::borrow::Cow;
+use std::future;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::poll;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use prost::Message;
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::descriptors::{Failed, decide};
+use super::proto::{RateLimitRequest, RateLimitResponse};
+use super::request::{self, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
+use super::response::{refusal, response};
+use super::size::Size;
+use crate::access::{Attempt, Role};
+use crate::buffers::Hold;
+use crate::connections::Guest;
+use crate::observe::Face;
+use crate::server::Server;
+
+/// A message follows a byte that says whether it is compressed, and four with its length.
+const PREFIX: usize = 5;
+
+/// Why a call ends without a decision.
+enum End {
+    /// The request is too large: refused, because proxies admit on errors.
+    TooLarge(String),
+    Failed(Status),
+    /// A store has failed; its policies have counted that.
+    Counted(Status),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> End {
+        End::Failed(status)
+    }
+}
+
+/// Answers a call.
+pub(super) async fn answer(
+    server: &Arc<Server>,
+    request: Request<Incoming>,
+    guest: &Guest,
+) -> Response<Body> {
+    let mut undecided = Undecided { server, why: Some("the caller has canceled it".into()) };
+    match decided(server, request, guest).await {
+        Ok(response) => {
+            undecided.why = None;
+            unary(&response)
+        }
+        Err(End::TooLarge(why)) => {
+            undecided.why = Some(why.into());
+            unary(&refusal())
+        }
+        Err(End::Failed(status)) => {
+            undecided.why = Some(status.message().to_owned().into());
+            status.into_http()
+        }
+        Err(End::Counted(status)) => {
+            undecided.why = None;
+            status.into_http()
+        }
+    }
+}
+
+/// Counts a call that ends without a decision, also where the caller cancels it.
+struct Undecided<'s> {
+    server: &'s Server,
+    why: Option<Cow<'static, str>>,
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        if let Some(why) = &self.why {
+            self.server.engine.count_undecided(Face::Grpc, why);
+        }
+    }
+}
+
+/// Its token is checked before the message is read, and what the message becomes is taken from the budget of receive
+/// buffers before it is decoded.
+async fn decided(
+    server: &Arc<Server>,
+    request: Request<Incoming>,
+    guest: &Guest,
+) -> Result<RateLimitResponse, End> {
+    let (head, body) = request.into_parts();
+    let let_in = server.authorize((Face::Grpc, Role::Check), guest, &head.headers, body).await;
+    let body = let_in.map_err(|attempt| match attempt {
+        Attempt::Forbidden => Status::permission_denied("the token lacks the role `check`"),
+        _ => Status::unauthenticated("send a known token as `authorization: Bearer …`"),
+    })?;
+    let mut hold = server.buffers().hold(Face::Grpc, guest.origin());
+    let message = receive_in_time(server, body, &mut hold).await?;
+    let unreadable = || Status::invalid_argument("the message is not a RateLimitRequest");
+    let size = Size::of(&message).ok_or_else(unreadable)?;
+    let Size { descriptors, entries } = size;
+    if descriptors > MAX_DESCRIPTORS || entries > MAX_ENTRIES {
+        let found = format!("{descriptors} descriptors with {entries} entries");
+        let most = format!("{MAX_DESCRIPTORS} with {MAX_ENTRIES}");
+        return Err(End::TooLarge(format!("it has {found}, more than {most}; refused")));
+    }
+    take(server, &mut hold, message.len() + size.decoded())?;
+    let request = RateLimitRequest::decode(message).map_err(|_| unreadable())?;
+    let _place = server.admit(Face::Grpc).ok_or_else(|| {
+        Status::resource_exhausted("the server is overloaded; nothing was decided")
+    })?;
+    let descriptors = request::read(&request)?;
+    // One plan for the whole request, so that a reload does not change it half way.
+    let plan = Arc::clone(&server.engine.plan());
+    let outcomes = decide(server, &plan, &request.domain, &descriptors).await;
+    let outcomes = outcomes.map_err(|failed| match failed {
+        Failed::Store(status) => End::Counted(status),
+        Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
+    })?;
+    Ok(response(&outcomes))
+}
+
+async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
+    let mut received = std::pin::pin!(receive(server, body, hold));
+    // Mostly the message came with the head, and no timer is needed.
+    match poll!(received.as_mut()) {
+        Poll::Ready(received) => received,
+        Poll::Pending => {
+            let late = |_| Status::deadline_exceeded("the request took too long to arrive");
+            timeout(server.patience().head * 2, received).await.map_err(late)?
+        }
+    }
+}
+
+/// Receives a message, of which each piece comes out of the budget when it arrives.
+async fn receive(server: &Server, mut body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
+    let mut received = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::from_error(error.into()))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        take(server, hold, piece.len())?;
+        received.extend_from_slice(&piece);
+        if received.len().max(PREFIX + length(&received).unwrap_or(0)) > PREFIX + MAX_MESSAGE {
+            let why = format!("it is longer than {MAX_MESSAGE} bytes; refused");
+            return Err(End::TooLarge(why));
+        }
+    }
+    let end = length(&received).map(|length| PREFIX + length);
+    let Some(end) = end.filter(|end| *end <= received.len()) else {
+        return Err(Status::invalid_argument("the message is incomplete").into());
+    };
+    if received[0] != 0 {
+        return Err(Status::unimplemented("compressed messages are not supported").into());
+    }
+    Ok(received.freeze().slice(PREFIX..end))
+}
+
+/// The length that the prefix of a message announces.
+fn length(received: &[u8]) -> Option<usize> {
+    let bytes = received.get(1..PREFIX)?.try_into().ok()?;
+    usize::try_from(u32::from_be_bytes(bytes)).ok()
+}
+
+fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), Status> {
+    if hold.grow(bytes, true) {
+        return Ok(());
+    }
+    server.engine.metrics().count_receive_refused(Face::Grpc);
+    let why = "the server is receiving too many long requests; nothing was decided";
+    Err(Status::resource_exhausted(why))
+}
+
+/// An answer with one message, as the protocol frames it.
+fn unary(message: &RateLimitResponse) -> Response<Body> {
+    let length = message.encoded_len();
+    let mut framed = Vec::with_capacity(PREFIX + length);
+    framed.push(0);
+    framed.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    message.encode_raw(&mut framed);
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let body = Full::new(Bytes::from(framed)).with_trailers(future::ready(Some(Ok(trailers))));
+    let mut answer = Response::new(Body::new(body));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    answer
+}
