@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use waterclock::{Clock, Timestamp};
 use waterclock_http::{ClientIp, TrustedProxies};
@@ -17,6 +18,7 @@ use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
 use crate::observe::{Face, Ticks};
+use crate::off_workers::off_workers;
 use crate::reload::Reloads;
 use crate::requests::Requests;
 use crate::timing::{Patience, Timing};
@@ -69,6 +71,10 @@ pub struct Server {
     patience: Patience,
     quiet: Duration,
     started: Timestamp,
+    /// Held while metrics are written.
+    scraping: Mutex<()>,
+    /// Held while metrics, live events and lists of policies are made.
+    reading: tokio::sync::Mutex<()>,
 }
 
 /// Tokens and trusted proxies: replaced whole by a reload.
@@ -118,6 +124,8 @@ impl Server {
             reloads: Reloads::default(),
             patience: timing.patience,
             quiet: timing.quiet,
+            scraping: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
         }
     }
 
@@ -280,9 +288,23 @@ impl Server {
     /// The text of `/metrics`.
     #[must_use]
     pub fn metrics_text(&self) -> String {
+        let _one_at_a_time = self.scraping.lock();
+        let metrics = self.engine.metrics();
         self.engine.update_gauges();
-        self.engine.metrics().set_receive_bytes(self.buffers.used());
-        self.engine.metrics().text()
+        metrics.set_receive_bytes(self.buffers.used());
+        let text = metrics.text();
+        metrics.clear_policies();
+        text
+    }
+
+    /// Runs what takes long if there are many policies, away from the threads that answer; one at a time.
+    pub(crate) async fn read_at_length<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Server) -> T + Send + 'static,
+    ) -> T {
+        let _one_at_a_time = self.reading.lock().await;
+        let server = Arc::clone(self);
+        off_workers(move || read(&server)).await
     }
 
     /// Whether connections are to close.

@@ -189,7 +189,6 @@ impl Engine {
         self.metrics.set_store_nodes(self.store_nodes());
         self.store_failures().for_each(|(kind, total)| self.metrics.set_store_errors(kind, total));
         let (plan, reservations) = (self.plan(), self.reservations());
-        self.metrics.clear_policies();
         for active in plan.policies() {
             let (policy, name) = (active.scope().policy(), active.name());
             let reserved = reservations.get(name).copied().unwrap_or_default();

@@ -72,6 +72,9 @@ impl Overrides {
 
     /// Clears all overrides of a policy that was removed.
     pub(super) fn clear_policy(&self, policy: &str) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
         let mut by_key = self.by_key.write();
         by_key.retain(|(of_policy, _), _| **of_policy != *policy);
         self.count.store(by_key.len(), Ordering::Release);

@@ -3,12 +3,18 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::task::yield_now;
 use waterclock_config::{Config, Invalid, did_you_mean};
 
 use super::{ActivePolicy, Engine};
 use crate::observe::Metrics;
+use crate::off_workers::off_workers;
 use crate::rules::Rules;
+
+/// A name is compared with so many others for a suggestion; clients choose how often.
+const MAX_COMPARED: usize = 1_000;
 
 /// Everything that a reload replaces, whole.
 pub struct Plan {
@@ -41,7 +47,9 @@ impl Plan {
     pub fn find(&self, name: &str) -> Result<&Arc<ActivePolicy>, UnknownPolicy> {
         self.policy(name).ok_or_else(|| {
             let name: String = name.chars().take(64).collect();
-            let hint = did_you_mean(&name, self.policies.keys().map(|name| &**name));
+            let names = self.policies.keys().map(|name| &**name);
+            let is_short = self.policies.len() <= MAX_COMPARED;
+            let hint = if is_short { did_you_mean(&name, names) } else { String::new() };
             UnknownPolicy { name, hint }
         })
     }
@@ -84,45 +92,78 @@ impl Engine {
     /// Gives the store the policies that changed, swaps the plan, then removes what is gone: no request is sent to
     /// a policy that the store does not know.
     pub(crate) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
-        let before = self.plan.load_full();
-        let mut changed = Vec::new();
-        for policy in plan.policies() {
-            let old = before.policy(policy.name());
-            if old.is_some_and(|old| old.decides_like(policy)) {
-                continue;
-            }
-            changed.push(policy);
+        let (before, plan) = (self.plan.load_full(), Arc::new(plan));
+        let changes = {
+            let (before, plan) = (Arc::clone(&before), Arc::clone(&plan));
+            off_workers(move || Changes::between(&before, &plan)).await
+        };
+        for (done, policy) in changes.changed.iter().enumerate() {
+            // Requests come between any two policies.
+            yield_now().await;
             if let Err(error) = self.set_policy(policy).await {
-                self.roll_back(&before, &changed).await;
+                self.roll_back(&before, &changes.changed[..=done]).await;
                 return Err(Invalid::from(error.to_string()));
             }
         }
-        let changed: Vec<Arc<ActivePolicy>> = changed.into_iter().cloned().collect();
-        let gone: Vec<String> = before
-            .policies()
-            .filter(|old| plan.policy(old.name()).is_none())
-            .map(|old| old.name().to_owned())
-            .collect();
-        self.plan.store(Arc::new(plan));
-        for policy in changed {
+        self.plan.store(plan);
+        for policy in &changes.changed {
             if let Some(old) = before.policy(policy.name()) {
-                self.remove_old_variants(old, &policy).await;
+                yield_now().await;
+                self.remove_old_variants(old, policy).await;
             }
         }
-        for name in gone {
-            self.overrides.clear_policy(&name);
-            self.refused.forget(&name);
-            self.remove_policy(&name).await;
+        for old in &changes.gone {
+            yield_now().await;
+            self.overrides.clear_policy(old.name());
+            self.refused.forget(old.name());
+            self.remove_policy(old.name()).await;
         }
+        drop_later(before, changes);
         Ok(())
     }
 
-    async fn roll_back(&self, before: &Plan, changed: &[&Arc<ActivePolicy>]) {
+    async fn roll_back(&self, before: &Plan, changed: &[Arc<ActivePolicy>]) {
         for policy in changed {
+            yield_now().await;
             match before.policy(policy.name()) {
                 Some(old) => _ = self.set_policy(old).await,
                 None => self.remove_policy(policy.name()).await,
             }
         }
     }
+}
+
+/// What a plan changes of the one before.
+struct Changes {
+    /// New policies, and those that decide otherwise than before.
+    changed: Vec<Arc<ActivePolicy>>,
+    gone: Vec<Arc<ActivePolicy>>,
+}
+
+impl Changes {
+    fn between(before: &Plan, plan: &Plan) -> Changes {
+        let decides_like_before = |policy: &Arc<ActivePolicy>| {
+            before.policy(policy.name()).is_some_and(|old| old.decides_like(policy))
+        };
+        let is_gone = |old: &Arc<ActivePolicy>| plan.policy(old.name()).is_none();
+        Changes {
+            changed: plan.policies().filter(|new| !decides_like_before(new)).cloned().collect(),
+            gone: before.policies().filter(|old| is_gone(old)).cloned().collect(),
+        }
+    }
+}
+
+/// Drops a plan away from the threads that answer, once no request uses it.
+fn drop_later(plan: Arc<Plan>, changes: Changes) {
+    tokio::task::spawn_blocking(move || {
+        drop(changes);
+        // A request that holds it for longer than this drops it.
+        for _ in 0..100 {
+            if Arc::strong_count(&plan) == 1 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(plan);
+    });
 }

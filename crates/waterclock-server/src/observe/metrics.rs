@@ -1,6 +1,5 @@
 //! The numbers at `/metrics`.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -10,12 +9,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
-use serde::Serialize;
 use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
+use super::tally::{Decisions, Tally, Totals};
 use crate::connections::Reason;
-use crate::engine::{Outcome, StoreNodes};
+use crate::engine::StoreNodes;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
 const BUCKETS: [f64; 14] =
@@ -29,9 +28,7 @@ type Labels<const N: usize> = [(&'static str, String); N];
 pub struct Metrics {
     clock: MonotonicClock,
     registry: Mutex<Registry>,
-    decisions: Family<Labels<3>, Counter>,
-    /// Of every policy that was ever in force: what was decided stays decided when a policy goes.
-    tallies: Mutex<HashMap<String, Tally>>,
+    decisions: Decisions,
     decision_duration: [Histogram; 3],
     store_duration: Histogram,
     store_errors: Family<Labels<1>, Counter>,
@@ -127,7 +124,6 @@ impl Default for Metrics {
             clock: MonotonicClock::default(),
             registry: Mutex::new(registry),
             decisions,
-            tallies: Mutex::default(),
             decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
             store_duration,
             store_errors,
@@ -169,21 +165,12 @@ impl Metrics {
 
     /// The counters of a policy; the same ones whenever it is asked for by name.
     pub(crate) fn tally(&self, policy: &str) -> Tally {
-        let counted = || {
-            Tally::new(|face, outcome| {
-                let labels = [("policy", policy), ("outcome", outcome), ("face", face.name())];
-                let labels = labels.map(|(name, value)| (name, value.to_owned()));
-                self.decisions.get_or_create(&labels).clone()
-            })
-        };
-        self.tallies.lock().entry(policy.to_owned()).or_insert_with(counted).clone()
+        self.decisions.tally(policy)
     }
 
     /// Decisions of all policies since the start, those that are gone included.
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
-        totals
+        self.decisions.totals()
     }
 
     pub(crate) fn decided(&self, face: Face, started: Timestamp) {
@@ -224,7 +211,7 @@ impl Metrics {
         self.coarsened.inc_by(coarsened.saturating_sub(self.coarsened.get()));
     }
 
-    /// Clears the gauges of policies, so that those of policies that are gone go, too.
+    /// Clears the gauges of policies, which may be many, once they are written.
     pub(crate) fn clear_policies(&self) {
         self.keys.clear();
         self.reservations.clear();
@@ -295,65 +282,5 @@ impl Metrics {
         // Writing to a string does not fail.
         _ = encode(&mut text, &self.registry.lock());
         text
-    }
-}
-
-/// Decisions so far, of all faces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Totals {
-    allow: u64,
-    deny: u64,
-    shadow_deny: u64,
-    error: u64,
-}
-
-impl Totals {
-    pub(crate) fn add(&mut self, other: Totals) {
-        self.allow += other.allow;
-        self.deny += other.deny;
-        self.shadow_deny += other.shadow_deny;
-        self.error += other.error;
-    }
-
-    pub(crate) fn is_zero(&self) -> bool {
-        *self == Totals::default()
-    }
-}
-
-/// `waterclock_decisions_total` of one policy, by face and outcome.
-#[derive(Clone, Debug)]
-pub(crate) struct Tally {
-    counters: [[Counter; 4]; 3],
-}
-
-impl Tally {
-    fn new(counter: impl Fn(Face, &'static str) -> Counter) -> Tally {
-        let of_face =
-            |face| ["allow", "deny", "shadow_deny", "error"].map(|outcome| counter(face, outcome));
-        Tally { counters: Face::ALL.map(of_face) }
-    }
-
-    #[inline]
-    pub(crate) fn count(&self, face: Face, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Allow => 0,
-            Outcome::Deny => 1,
-            Outcome::ShadowDeny => 2,
-            Outcome::Error => 3,
-        };
-        self.counters[face as usize][outcome].inc();
-    }
-
-    pub(crate) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for [allow, deny, shadow_deny, error] in &self.counters {
-            totals.add(Totals {
-                allow: allow.get(),
-                deny: deny.get(),
-                shadow_deny: shadow_deny.get(),
-                error: error.get(),
-            });
-        }
-        totals
     }
 }

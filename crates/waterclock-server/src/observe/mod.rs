@@ -3,11 +3,12 @@
 mod live;
 mod metrics;
 mod refused;
+mod tally;
 
 pub(crate) use self::live::{Live, Ticks};
 pub use self::metrics::Metrics;
-pub(crate) use self::metrics::{Tally, Totals};
 pub(crate) use self::refused::{Refused, TopRefused};
+pub(crate) use self::tally::{Tally, Totals};
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -54,6 +54,24 @@ fn lowered_limits_leave_nothing_and_gaps_stay() {
     assert_eq!(left(spaced(10), spaced(100)), Some(0));
 }
 
+/// Lowered by mistake, and raised again at once: what docs/server.md says of each algorithm.
+#[test]
+fn what_a_lower_limit_cannot_hold_is_dropped_by_buckets_and_kept_by_windows() {
+    fn left_again(limit: impl Fn(u64) -> Limit) -> Option<u64> {
+        let mut limiter = Limiter::with_clock(limit(1_000), ManualClock::default());
+        assert!(limiter.check_n(1_000).is_allowed());
+        limiter.set_policy(limit(100));
+        assert_eq!(limiter.peek().remaining(), Some(0));
+        limiter.set_policy(limit(1_000));
+        limiter.peek().remaining()
+    }
+    assert_eq!(left_again(|n| Limit::per_minute(n).into()), Some(900));
+    assert_eq!(left_again(|n| LeakyBucket::new(n, 7, MINUTE).unwrap().into()), Some(900));
+    assert_eq!(left_again(|n| FixedWindow::new(n, MINUTE).unwrap().into()), Some(0));
+    assert_eq!(left_again(|n| SlidingWindow::new(n, MINUTE).unwrap().into()), Some(0));
+    assert_eq!(left_again(|n| RollingWindow::new(n, MINUTE).unwrap().into()), Some(0));
+}
+
 #[test]
 fn what_was_lost_was_not_spent_and_slots_move_to_the_new_grid() {
     let clock = ManualClock::default();

@@ -17,10 +17,13 @@ use waterclock_config::DecisionLine;
 
 /// Every policy in force.
 pub(super) async fn policies(access: Access<Reads>) -> Response {
-    let plan = access.server.engine.plan();
-    let mut policies: Vec<_> = plan.policies().map(|policy| describe(policy)).collect();
-    policies.sort_by_key(|policy| policy["name"].to_string());
-    json(StatusCode::OK, &value!({ "policies": policies }))
+    let describe_all = |server: &Server| {
+        let plan = server.engine.plan();
+        let mut policies: Vec<_> = plan.policies().map(|policy| describe(policy)).collect();
+        policies.sort_by_key(|policy| policy["name"].to_string());
+        json(StatusCode::OK, &value!({ "policies": policies }))
+    };
+    access.server.read_at_length(describe_all).await
 }
 
 /// One policy in force.

@@ -26,7 +26,8 @@ pub(super) async fn live(access: Access<Reads>, parts: Parts) -> Result<Response
     let mut response = if accepts_events(&parts.headers) {
         Feed::new(access.server, &parts)?.into_response()
     } else {
-        json(StatusCode::OK, &Live::of(&access.server))
+        let live = |server: &Server| json(StatusCode::OK, &Live::of(server));
+        access.server.read_at_length(live).await
     };
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().insert(header::CACHE_CONTROL, no_store);
@@ -91,10 +92,13 @@ impl Feed {
         if let Some(pace) = &self.pace {
             pace.keep_alive();
         }
-        let (tick, event) = ticks.event(tick, || {
-            let live = serde_json::to_string(&Live::of(&self.server)).ok()?;
-            Some(format!("data: {live}\n\n").into())
-        })?;
+        let event = move |server: &Server| {
+            server.ticks().event(tick, || {
+                let live = serde_json::to_string(&Live::of(server)).ok()?;
+                Some(format!("data: {live}\n\n").into())
+            })
+        };
+        let (tick, event) = self.server.read_at_length(event).await?;
         self.sent = Some(tick);
         Some(event)
     }

@@ -73,6 +73,7 @@ fn busy(address: SocketAddr, number: usize) -> thread::JoinHandle<u64> {
 
 /// Such clients never leave the quiet in which connections are closed.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long it takes to stop is what is tested")]
 fn busy_clients_are_closed_in_time_and_lose_no_reply() {
     let timing = Timing::default();
     assert!(timing.lame_duck + timing.drain < Duration::from_secs(5));

@@ -1,0 +1,107 @@
+//! `waterclock_decisions_total`: decisions by policy, outcome and protocol.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use serde::Serialize;
+
+use super::Face;
+use crate::engine::Outcome;
+
+const OUTCOMES: [&str; 4] = ["allow", "deny", "shadow_deny", "error"];
+
+/// The counters of every policy that was ever in force: what was decided stays decided when a policy goes. There may be
+/// policies by the thousand, so labels are made only when they are written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Decisions {
+    tallies: Arc<Mutex<HashMap<Box<str>, Tally>>>,
+}
+
+impl Decisions {
+    /// The counters of a policy; the same ones whenever it is asked for by name.
+    pub(super) fn tally(&self, policy: &str) -> Tally {
+        self.tallies.lock().entry(policy.into()).or_default().clone()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
+        totals
+    }
+}
+
+impl EncodeMetric for Decisions {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        for (policy, tally) in &*self.tallies.lock() {
+            for (face, counts) in Face::ALL.into_iter().zip(&*tally.counts) {
+                for (outcome, count) in OUTCOMES.into_iter().zip(counts) {
+                    let labels =
+                        [("policy", &**policy), ("outcome", outcome), ("face", face.name())];
+                    let count = ConstCounter::new(count.load(Ordering::Relaxed));
+                    count.encode(encoder.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
+
+/// The decisions of one policy, by face and outcome.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    counts: Arc<[[AtomicU64; 4]; 3]>,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn count(&self, face: Face, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Allow => 0,
+            Outcome::Deny => 1,
+            Outcome::ShadowDeny => 2,
+            Outcome::Error => 3,
+        };
+        self.counts[face as usize][outcome].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for of_face in &*self.counts {
+            let [allow, deny, shadow_deny, error] =
+                of_face.each_ref().map(|count| count.load(Ordering::Relaxed));
+            totals.add(Totals { allow, deny, shadow_deny, error });
+        }
+        totals
+    }
+}
+
+/// Decisions so far, of all faces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Totals {
+    allow: u64,
+    deny: u64,
+    shadow_deny: u64,
+    error: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, other: Totals) {
+        self.allow += other.allow;
+        self.deny += other.deny;
+        self.shadow_deny += other.shadow_deny;
+        self.error += other.error;
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Totals::default()
+    }
+}
