@@ -3,7 +3,7 @@
 //! Half of each is shared out: each table is guaranteed `max / (2 · tables)`. The rest is lent to tables that need
 //! more than that. So a flood of one policy's keys leaves every other policy its share.
 //!
-//! When no place is left, keys that are fresh go first. Then the table with the most keys gives some up, those nearest
+//! When no place is left, keys that are fresh go first. Then the table that has borrowed most gives some up, those nearest
 //! to fresh of which at most half is used, unless its policy wants to keep them all ([`OnFull::Refuse`]).
 //!
 //! When a table has no memory left for logs, they get coarser (`Decide::coarsen`): a key's own when it grows, the
@@ -293,18 +293,24 @@ impl Places {
         if !asking.has_place() {
             let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.free_some(now) > 0);
             // A place that another table gives up may be lent again; one of its own is in any case.
-            let _ = self.largest().iter().any(|table| is_found(table)) || is_found(asking);
+            let _ =
+                self.largest_borrowers().iter().any(|table| is_found(table)) || is_found(asking);
         }
     }
 
-    /// The tables with the most keys of those that give way, the largest first.
-    fn largest(&self) -> Vec<Arc<Table>> {
-        let mut tables: Vec<(usize, Weak<Table>)> = {
+    /// The tables that have borrowed the most places of those that give way, the largest first. One that keeps to its
+    /// share forgets nothing for others: they could not have its places.
+    fn largest_borrowers(&self) -> Vec<Arc<Table>> {
+        let mut borrowers: Vec<(usize, Weak<Table>)> = {
             let tables = lock(&self.tables);
-            tables.iter().map(|(parts, table)| (parts.keys.taken(), table.clone())).collect()
+            let borrowed = |parts: &Parts| parts.keys.taken().saturating_sub(parts.keys.share());
+            let each = tables.iter().map(|(parts, table)| (borrowed(parts), table));
+            each.filter(|(borrowed, _)| *borrowed > 0)
+                .map(|(n, table)| (n, table.clone()))
+                .collect()
         };
-        tables.sort_unstable_by_key(|(taken, _)| Reverse(*taken));
-        let tables = tables.into_iter().filter_map(|(_, table)| table.upgrade());
+        borrowers.sort_unstable_by_key(|(borrowed, _)| Reverse(*borrowed));
+        let tables = borrowers.into_iter().filter_map(|(_, table)| table.upgrade());
         tables.filter(|table| table.gives_way()).take(TABLES_SEARCHED).collect()
     }
 

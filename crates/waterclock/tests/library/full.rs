@@ -222,3 +222,21 @@ fn only_what_is_at_most_half_used_is_forgotten() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_flood_forgets_no_key_of_a_policy_within_its_share() {
+    let store = store(1_000, &[("flooded", 1), ("honest", 1_000)]).await;
+    for key in 0..100_u32 {
+        let charged = store.check_n("honest", key.to_be_bytes(), 100).await.unwrap();
+        assert_eq!(charged.remaining(), Some(900));
+    }
+    // Keys that are exhausted at once, so that none of them gives way.
+    for key in 0..20_000_u32 {
+        let _ = store.check("flooded", key.to_be_bytes()).await.unwrap();
+    }
+    assert_eq!(store.evicted(), 0);
+    for key in 0..100_u32 {
+        let left = store.peek("honest", key.to_be_bytes()).await.unwrap();
+        assert_eq!(left.remaining(), Some(900), "key {key} was forgotten for the flood");
+    }
+}
