@@ -123,6 +123,10 @@ impl Line {
         (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.key.fingerprint))
     }
 
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     pub(super) fn spot(&self) -> Spot {
         (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
     }

@@ -10,6 +10,7 @@ mod handle;
 mod held_at_once;
 mod limiter;
 mod removal;
+mod reservation_room;
 mod reservations;
 mod snapshot;
 mod store;

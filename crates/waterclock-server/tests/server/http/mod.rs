@@ -9,6 +9,7 @@ mod elsewhere;
 mod live;
 mod report;
 mod reserve;
+mod reserve_room;
 mod reserve_shared;
 mod rollout;
 mod tiers;
