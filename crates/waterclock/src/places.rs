@@ -172,6 +172,12 @@ impl Places {
         self.change_shares();
     }
 
+    /// How many tables share the places.
+    pub(crate) fn tables(&self) -> usize {
+        self.share_out();
+        lock(&self.tables).len()
+    }
+
     /// A table came or went. Shares are computed by the next call that needs them: policies may come by the thousand.
     pub(crate) fn change_shares(&self) {
         // In this order: a thread that computes shares has seen the zeros, and replaces them.

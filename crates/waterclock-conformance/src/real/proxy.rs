@@ -1,14 +1,15 @@
 //! A bad network between a client and a Redis.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use waterclock::{Clock, MonotonicClock, Timestamp};
 
 use super::listener;
 
@@ -29,6 +30,7 @@ enum Fault {
     #[default]
     None,
     Delay(Duration),
+    Latency(Duration),
     Garbage(Vec<u8>),
     Truncate,
     Swallow,
@@ -40,6 +42,7 @@ struct Shared {
     upstream: SocketAddr,
     state: Mutex<State>,
     closing: Condvar,
+    clock: MonotonicClock,
     connections: AtomicU64,
     round_trips: AtomicU64,
     request_bytes: AtomicU64,
@@ -64,6 +67,7 @@ impl Proxy {
             upstream: SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port)),
             state: Mutex::new(State::default()),
             closing: Condvar::new(),
+            clock: MonotonicClock::default(),
             connections: AtomicU64::new(0),
             round_trips: AtomicU64::new(0),
             request_bytes: AtomicU64::new(0),
@@ -98,6 +102,11 @@ impl Proxy {
     /// Delays each piece of a reply, one after the other.
     pub fn delay(&self, by: Duration) {
         self.set(Fault::Delay(by));
+    }
+
+    /// Forwards each piece of a reply so long after it came, as a longer way does: pieces do not wait for each other.
+    pub fn latency(&self, by: Duration) {
+        self.set(Fault::Latency(by));
     }
 
     /// Replaces each piece of a reply with these bytes.
@@ -244,14 +253,35 @@ impl Shared {
         }
     }
 
-    fn replies(&self, mut redis: &TcpStream, mut client: &TcpStream) {
+    fn replies(&self, redis: &TcpStream, mut client: &TcpStream) {
+        let (late, due) = mpsc::channel::<(Timestamp, Vec<u8>)>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for (at, piece) in due {
+                    self.sleep_unless_closed(at.since(self.clock.now()));
+                    if client.write_all(&piece).is_err() {
+                        return;
+                    }
+                }
+            });
+            self.forward_replies(redis, client, &Late(late));
+        });
+    }
+
+    fn forward_replies(&self, mut redis: &TcpStream, mut client: &TcpStream, late: &Late) {
         let mut buffer = [0; 65536];
-        let mut mute = false;
+        let (mut mute, mut is_late) = (false, false);
         while let Ok(length @ 1..) = redis.read(&mut buffer) {
             let reply = &buffer[..length];
             let fault = self.state.lock().fault.clone();
             let passed = match fault {
                 _ if mute || self.is_isolated(client) => Ok(()),
+                Fault::Latency(by) => {
+                    is_late = true;
+                    late.pass_at(self.clock.now().after(by), reply)
+                }
+                // Not before what is on its way.
+                Fault::None | Fault::Refuse if is_late => late.pass_at(Timestamp::ZERO, reply),
                 Fault::None | Fault::Refuse => client.write_all(reply),
                 Fault::Delay(by) => {
                     self.sleep_unless_closed(by);
@@ -282,6 +312,15 @@ impl Shared {
     fn sleep_unless_closed(&self, by: Duration) {
         let mut state = self.state.lock();
         self.closing.wait_while_for(&mut state, |state| !state.closed, by);
+    }
+}
+
+/// Pieces of replies that are passed on later, in their order.
+struct Late(mpsc::Sender<(Timestamp, Vec<u8>)>);
+
+impl Late {
+    fn pass_at(&self, at: Timestamp, piece: &[u8]) -> io::Result<()> {
+        self.0.send((at, piece.to_vec())).map_err(io::Error::other)
     }
 }
 

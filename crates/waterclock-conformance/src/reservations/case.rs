@@ -95,7 +95,7 @@ fn action(rng: &mut Rng, most: u64, ttls: [u64; 2]) -> Action {
     match rng.u8(0..16) {
         // Mostly one cost per name.
         0..5 => {
-            let own = [1, most / 2 + 1, most / 3 + 1, 0][usize::from(name)];
+            let own = [1, most / 2 + 1, most / 3 + 1, 2][usize::from(name)];
             let cost = if rng.u8(0..10) == 0 { cost } else { own };
             let ttl_ns = pick(rng, ttls);
             Action::Reserve { name, cost, ttl_ns, releases: name % 2 == 1 }

@@ -93,6 +93,9 @@ impl Ledger {
     }
 
     fn reserve(&mut self, now: u64, name: u8, cost: u64, ttl_ns: u64, releases: bool) -> Response {
+        if cost == 0 {
+            return Response::Conflict;
+        }
         if let Some(known) = self.find(name) {
             if known.cost != cost {
                 return Response::Conflict;

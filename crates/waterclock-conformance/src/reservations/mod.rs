@@ -41,7 +41,7 @@ pub enum Response {
     ReserveInstead,
     /// There is no such reservation.
     Unknown,
-    /// The id is in use for another cost.
+    /// The id is in use for another cost, or the cost is 0.
     Conflict,
 }
 

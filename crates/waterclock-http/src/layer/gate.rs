@@ -217,7 +217,7 @@ impl<S: Store + 'static> Gate<S> {
             return Ok(());
         }
         let charges: Vec<Charge<'_>> = matches.iter().map(Match::charge).collect();
-        let (answers, id) = if verb == Verb::Check && matches.iter().any(Match::reserves) {
+        let (answers, held) = if verb == Verb::Check && matches.iter().any(Match::reserves) {
             let has_leases = matches.iter().any(|found| found.policy.shortest_lease().is_some());
             self.reserve(&charges, has_leases).await?
         } else {
@@ -226,7 +226,7 @@ impl<S: Store + 'static> Gate<S> {
         if answers.len() != matches.len() {
             return Err(StoreError::failed(Failure::BadReply, "fewer answers than charges"));
         }
-        due.add(&matches, &answers, id);
+        due.add(&matches, &answers, held);
         let found = matches.into_iter().zip(answers);
         charged.extend(found.map(|(found, answer)| Charged::new(found, answer)));
         Ok(())

@@ -30,8 +30,16 @@ pub(super) struct Due {
     pub(super) reports: Vec<DueReport>,
 }
 
+/// What is held until a response has ended.
+pub(super) enum Held {
+    /// Units, by the reservation of this id.
+    Units(String),
+    /// Nothing, because the request cost nothing beforehand: what it did cost is debited.
+    Nothing,
+}
+
 struct Reservation {
-    id: String,
+    held: Held,
     charges: Vec<ReservedCharge>,
 }
 
@@ -51,16 +59,16 @@ pub(super) struct DueReport {
 }
 
 impl Due {
-    /// Adds what follows from the store's answers to these matches; `id` is their reservation.
-    pub(super) fn add(&mut self, matches: &[Match<'_>], answers: &[Answer], id: Option<String>) {
-        if let Some(id) = id {
+    /// Adds what follows from the store's answers to these matches, and what is held for them.
+    pub(super) fn add(&mut self, matches: &[Match<'_>], answers: &[Answer], held: Option<Held>) {
+        if let Some(held) = held {
             let charges = matches.iter().zip(answers).map(|(found, answer)| ReservedCharge {
                 policy: Arc::clone(&found.policy),
                 key: found.key.clone(),
                 units: found.cost.min(answer.decision.granted()),
                 settle: found.rule.settle.clone(),
             });
-            self.reservations.push(Reservation { id, charges: charges.collect() });
+            self.reservations.push(Reservation { held, charges: charges.collect() });
         }
         for found in matches.iter().filter(|found| found.policy.takes_reports()) {
             let (policy, key) = (Arc::clone(&found.policy), found.key.clone());
@@ -170,7 +178,7 @@ impl Drop for OnEnd {
 }
 
 impl<S: Store + 'static> Gate<S> {
-    /// Reserves these charges if they are admitted: one answer for each, and the reservation's id.
+    /// Reserves these charges if they are admitted: one answer for each, and what is held.
     ///
     /// A store that fails reserves nothing. Its fallback then decides, and the request costs what was
     /// charged beforehand; but a fallback cannot know how many leases are held elsewhere.
@@ -178,14 +186,19 @@ impl<S: Store + 'static> Gate<S> {
         self: &Arc<Self>,
         charges: &[Charge<'_>],
         has_leases: bool,
-    ) -> Result<(Vec<Answer>, Option<String>), StoreError> {
+    ) -> Result<(Vec<Answer>, Option<Held>), StoreError> {
+        if charges.iter().all(|charge| charge.cost.is_zero()) {
+            let answers = self.store.apply(Verb::Check, charges).await?;
+            let is_admitted = answers.iter().all(|answer| answer.decision.is_allowed());
+            return Ok((answers, is_admitted.then_some(Held::Nothing)));
+        }
         // Chosen here, so that the reservation can be cancelled if the store's answer is lost.
         let id = format!("{:032x}", fastrand::u128(..));
         // A lease has its own end.
         let ttl = (!has_leases).then_some(RESERVATION_TTL);
         let hold = Hold { id: Some(&id), ttl, charges, on_expiry: OnExpiry::Keep };
         match self.store.reserve(&hold).await {
-            Ok(reserved) => Ok((reserved.answers, reserved.id)),
+            Ok(reserved) => Ok((reserved.answers, reserved.id.map(Held::Units))),
             Err(error) if error.failure().is_some() => {
                 self.cancel(id);
                 match has_leases {
@@ -238,17 +251,18 @@ impl<S: Store + 'static> Gate<S> {
     }
 
     async fn commit(&self, reservation: &Reservation, used: &[u64]) -> Result<(), StoreError> {
-        let costs: Vec<Cost> = used.iter().copied().map(Cost::from).collect();
-        match self.settle_with_retries(&reservation.id, Settlement::Commit(&costs)).await {
-            // It expired. What was reserved stays charged, and the excess is debited.
-            Err(StoreError::UnknownReservation(_)) => {
-                let excess = reservation.excess(used);
-                match excess.is_empty() {
-                    true => Ok(()),
-                    false => self.store.apply(Verb::Debit, &excess).await.map(drop),
-                }
+        if let Held::Units(id) = &reservation.held {
+            let costs: Vec<Cost> = used.iter().copied().map(Cost::from).collect();
+            match self.settle_with_retries(id, Settlement::Commit(&costs)).await {
+                // It expired. What was reserved stays charged, and the excess is debited.
+                Err(StoreError::UnknownReservation(_)) => {}
+                settled => return settled,
             }
-            settled => settled,
+        }
+        let excess = reservation.excess(used);
+        match excess.is_empty() {
+            true => Ok(()),
+            false => self.store.apply(Verb::Debit, &excess).await.map(drop),
         }
     }
 

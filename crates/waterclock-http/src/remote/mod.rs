@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use waterclock::{
-    Answer, BadReservation, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving,
-    Settled, Settlement, Store, StoreError, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement,
+    Store, StoreError, Verb,
 };
 
 pub use builder::RemoteStoreBuilder;
@@ -108,10 +108,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        if hold.charges.is_empty() {
-            return Err(BadReservation::Empty.into());
-        }
-        self.store.store().accepts(Verb::Check, hold.charges)?;
+        self.store.store().accepts_hold(hold)?;
         self.store.reserve(hold).await
     }
 

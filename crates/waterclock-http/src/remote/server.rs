@@ -13,8 +13,10 @@ use hyper_util::client::legacy::connect::Connect;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
+use waterclock::store::check_reserved_costs;
 use waterclock::{
-    Answer, Charge, Failure, Hold, Policy, Reserved, Settled, Settlement, Store, StoreError, Verb,
+    Answer, BadReservation, Charge, Failure, Hold, Policy, Reserved, Settled, Settlement, Store,
+    StoreError, Verb,
 };
 
 use super::builder::RemoteStoreBuilder;
@@ -142,6 +144,15 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
             charges.iter().try_for_each(resettable)?;
         }
         self.priced(verb, charges).map(|_| ())
+    }
+
+    /// The same for a reservation.
+    pub(super) fn accepts_hold(&self, hold: &Hold<'_>) -> Result<(), StoreError> {
+        if hold.charges.is_empty() {
+            return Err(BadReservation::Empty.into());
+        }
+        let (charges, _) = self.priced(Verb::Check, hold.charges)?;
+        Ok(check_reserved_costs(charges.iter().map(|charge| &charge.cost))?)
     }
 
     /// The charges as the server's policies count them, so that its answers can be compared with them; and these

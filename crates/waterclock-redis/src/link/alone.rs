@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::{CallError, sending_error};
 use super::exchange::{encode_call, found, is_no_script, values};
-use super::{Delivery, Link, Request, no_answer, too_late};
+use super::{Delivery, Link, Patience, Request};
 
 impl Link {
     /// Sends a request in the caller's own task. `None` if other requests are on their way, if there is no connection,
@@ -16,7 +16,7 @@ impl Link {
         self: &Arc<Self>,
         request: &Request,
         delivery: Delivery,
-        by: Instant,
+        patience: Patience,
     ) -> Option<Result<Vec<Value>, CallError>> {
         // Either takes a second command.
         if delivery.asking || self.settings.replicas > 0 {
@@ -29,14 +29,15 @@ impl Link {
         for whole in [false, true] {
             let (now, deadline) = (Instant::now(), self.settings.deadline);
             // The timer is asked only after the command is on its way.
-            if by <= now {
-                return Some(Err(too_late()));
+            if patience.by <= now {
+                return Some(Err(CallError::GaveUp { is_sent: false }));
             }
             let cmd = encode_call(request.script(), &[request], whole);
             let sent = connection.redis.send_packed_command(&cmd);
             turn.is_asking = true;
-            let reply = timeout_at(by.min(now + deadline), sent).await;
-            turn.is_asking = false;
+            let reply = timeout_at(patience.by.min(now + deadline), sent).await;
+            // Whether the server answers in time is found out after this caller has left.
+            turn.is_asking = reply.is_err() && patience.is_short;
             let (reply, is_healthy) = match reply {
                 Ok(Ok(reply)) if is_no_script(&reply) => continue,
                 Ok(Ok(reply)) => {
@@ -45,9 +46,9 @@ impl Link {
                     (reply, is_healthy)
                 }
                 Ok(Err(error)) => (Err(CallError::Store(sending_error(&error))), false),
-                // It may have been charged or not: never sent again. Where the connection was silent for most of the
+                // It may have been charged or not: never sent again. Where the connection was silent for the whole
                 // deadline, the next call gets another.
-                Err(_) => (Err(no_answer()), by <= now + deadline / 2),
+                Err(_) => (Err(patience.no_answer()), patience.is_short),
             };
             if !is_healthy {
                 self.disconnect(id);

@@ -20,6 +20,11 @@ pub(crate) enum CallError {
     Down(String),
     /// The server does not have the script.
     NoScript,
+    /// The caller stopped waiting before the server's deadline was over.
+    GaveUp {
+        /// Whether the request was sent, so that it may have charged.
+        is_sent: bool,
+    },
     /// Anything else.
     Store(StoreError),
 }
@@ -34,9 +39,12 @@ impl CallError {
         match self {
             Self::Again(kind, _) => kind.trips_breaker(),
             Self::Store(error) => error.failure().is_some_and(Failure::trips_breaker),
-            Self::Moved(_) | Self::Ask(_) | Self::Split(_) | Self::Down(_) | Self::NoScript => {
-                false
-            }
+            Self::Moved(_)
+            | Self::Ask(_)
+            | Self::Split(_)
+            | Self::Down(_)
+            | Self::NoScript
+            | Self::GaveUp { .. } => false,
         }
     }
 
@@ -68,6 +76,13 @@ impl CallError {
             }
             Self::NoScript => {
                 StoreError::failed(Failure::BadReply, "the server does not keep scripts")
+            }
+            Self::GaveUp { is_sent: true } => {
+                StoreError::failed(Failure::Timeout, "no answer within the caller's deadline")
+            }
+            Self::GaveUp { is_sent: false } => {
+                let reason = "the deadline was over before sending";
+                StoreError::failed(Failure::Timeout, reason).before_charging()
             }
         }
     }

@@ -52,8 +52,14 @@ impl Link {
             };
             exchanged.id = id;
             // Connecting may have taken longer than a caller waits: a caller that gave up is not charged.
-            let has_left = |pending: &Pending| pending.reply.is_closed();
-            commands.iter_mut().for_each(|command| command.pending.retain(|one| !has_left(one)));
+            for command in &mut commands {
+                for gone in command.pending.extract_if(.., |one| one.reply.is_closed()) {
+                    // The server has answered, if only that it does not have the script.
+                    if attempt > 0 {
+                        gone.answer(self, Err(CallError::NoScript));
+                    }
+                }
+            }
             commands.retain(|command| !command.pending.is_empty());
             if commands.is_empty() {
                 return exchanged;
@@ -92,10 +98,10 @@ impl Link {
     }
 
     /// Delivers the replies.
-    pub(super) fn deliver(&self, exchanged: Exchanged) {
+    pub(super) fn deliver(self: &Arc<Self>, exchanged: Exchanged) {
         let mut is_healthy = true;
         for (command, reply) in exchanged.replies {
-            is_healthy &= command.deliver(reply);
+            is_healthy &= command.deliver(self, reply);
         }
         if !is_healthy {
             self.disconnect(exchanged.id);
@@ -319,7 +325,7 @@ impl Command {
     }
 
     /// Delivers the reply; false if the connection must be closed.
-    fn deliver(mut self, reply: Result<Value, StoreError>) -> bool {
+    fn deliver(mut self, link: &Arc<Link>, reply: Result<Value, StoreError>) -> bool {
         let Some(first) = self.pending.first() else { return true };
         let reply = reply.map_err(CallError::Store);
         let values = match reply.and_then(|reply| values(&first.request, self.pending.len(), reply))
@@ -327,24 +333,24 @@ impl Command {
             Ok(values) => values,
             Err(error) => {
                 let is_healthy = !error.ends_connection();
-                self.fail(&error);
+                self.fail(link, &error);
                 return is_healthy;
             }
         };
         let is_script = |pending: &mut Pending| matches!(pending.request, Request::Script { .. });
         if let Some(pending) = self.pending.pop_if(is_script) {
-            _ = pending.reply.send(Ok(values));
+            pending.answer(link, Ok(values));
             return true;
         }
         let mut values = values.into_iter();
         let now = values.next().unwrap_or(Value::Nil);
         for (pending, value) in self.pending.into_iter().zip(values) {
-            _ = pending.reply.send(found(now.clone(), value));
+            pending.answer(link, found(now.clone(), value));
         }
         true
     }
 
-    fn fail(self, error: &CallError) {
-        self.pending.into_iter().for_each(|one| _ = one.reply.send(Err(error.clone())));
+    fn fail(self, link: &Arc<Link>, error: &CallError) {
+        self.pending.into_iter().for_each(|one| one.answer(link, Err(error.clone())));
     }
 }

@@ -107,6 +107,25 @@ pub(crate) struct Delivery {
     pub(crate) alone: bool,
 }
 
+/// How long a caller waits for a reply.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    by: Instant,
+    /// Whether that is before the server's own deadline is over. Then having no reply by then says nothing about the
+    /// server: what became of the request is reported after the caller has left.
+    is_short: bool,
+}
+
+impl Patience {
+    /// The time is over, and the request was sent.
+    fn no_answer(self) -> CallError {
+        match self.is_short {
+            true => CallError::GaveUp { is_sent: true },
+            false => CallError::failed(Failure::Timeout, "no answer within the deadline"),
+        }
+    }
+}
+
 /// A connection and its number among all there were.
 type Numbered = (u64, Connection);
 
@@ -156,9 +175,11 @@ impl Link {
         by: Instant,
     ) -> Result<Vec<Value>, CallError> {
         // Whatever took so long, it was not this server.
-        if by <= Instant::now() {
-            return Err(too_late());
+        let now = Instant::now();
+        if by <= now {
+            return Err(CallError::GaveUp { is_sent: false });
         }
+        let by = Patience { by, is_short: by < now + self.settings.deadline * 7 / 8 };
         let Some(permit) = self.breaker.enter_closed(self.clock.now()) else {
             return Err(CallError::failed(
                 Failure::Open,
@@ -179,17 +200,25 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         delivery: Delivery,
-        by: Instant,
+        patience: Patience,
     ) -> Result<Vec<Value>, CallError> {
         let (reply, replied) = oneshot::channel();
-        self.enqueue(Pending { request, delivery, reply })?;
-        match timeout_at(by, replied).await {
+        let hurried = patience.is_short.then(|| self.clock.now());
+        self.enqueue(Pending { request, delivery, reply, hurried })?;
+        match timeout_at(patience.by, replied).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(_)) => {
                 let lost = StoreError::failed(Failure::Unreachable, "the connection was dropped");
                 Err(CallError::Store(lost.after_sending()))
             }
-            Err(_) => Err(no_answer()),
+            Err(_) => Err(patience.no_answer()),
+        }
+    }
+
+    /// Tells the breaker how a call went whose caller had left before the server's deadline was over.
+    fn report_late(self: &Arc<Self>, asked: Timestamp, error: Option<&CallError>) {
+        if let Some(permit) = self.breaker.enter_closed(asked) {
+            self.report(permit, error);
         }
     }
 
@@ -198,6 +227,11 @@ impl Link {
         match error {
             Some(error) if error.trips_breaker() => {
                 if permit.failed(self.clock.now()) {
+                    self.watch();
+                }
+            }
+            Some(CallError::GaveUp { .. }) => {
+                if permit.gave_up(self.clock.now()) {
                     self.watch();
                 }
             }
@@ -353,16 +387,6 @@ impl Link {
         let answer = timeout(self.settings.deadline, self.try_script(redis)).await;
         matches!(answer, Ok(Err(error)) if matches!(error.code(), Some("READONLY" | "MASTERDOWN")))
     }
-}
-
-/// The deadline is over, and nothing was sent.
-fn too_late() -> CallError {
-    let error = StoreError::failed(Failure::Timeout, "the deadline was over before sending");
-    CallError::Store(error.before_charging())
-}
-
-fn no_answer() -> CallError {
-    CallError::failed(Failure::Timeout, "no answer within the deadline")
 }
 
 impl Drop for Link {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::Instant;
-use waterclock::Failure;
+use waterclock::{Clock, Failure, Timestamp};
 
 use super::error::CallError;
 use super::exchange::Exchanged;
@@ -27,6 +27,17 @@ pub(super) struct Pending {
     pub(super) request: Request,
     pub(super) delivery: Delivery,
     pub(super) reply: oneshot::Sender<Result<Vec<Value>, CallError>>,
+    /// When it was asked, if the caller may leave before the server's deadline is over.
+    pub(super) hurried: Option<Timestamp>,
+}
+
+impl Pending {
+    /// Passes the reply to the caller. If it has left too early to know how the server does, the breaker is told now.
+    pub(super) fn answer(self, link: &Arc<Link>, reply: Result<Vec<Value>, CallError>) {
+        if let (Err(unread), Some(asked)) = (self.reply.send(reply), self.hurried) {
+            link.report_late(asked, unread.as_ref().err());
+        }
+    }
 }
 
 #[derive(Default)]
@@ -71,7 +82,7 @@ impl Drop for Running {
 /// The exchange of a single caller, in its own task. However it ends, requests that came meanwhile go next.
 pub(super) struct Alone {
     running: Option<Running>,
-    /// Whether a command was sent whose reply has not come. If the caller drops the call then, no task reads that reply.
+    /// Whether a command was sent whose reply has not come. If the caller leaves then, no task reads that reply.
     pub(super) is_asking: bool,
 }
 
@@ -83,8 +94,12 @@ impl Drop for Alone {
         };
         if self.is_asking {
             runtime.spawn(async {
+                let link = Arc::clone(&running.link);
+                let asked = link.clock.now();
                 // A connection that has gone mute is closed by this.
-                running.link.probe().await;
+                let is_well = link.probe().await;
+                let mute = || CallError::failed(Failure::Timeout, "no answer to a probe");
+                link.report_late(asked, (!is_well).then(mute).as_ref());
                 exchange_all(running).await;
             });
         } else if running.leaves_some_waiting() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
-use waterclock::store::price_of_held;
+use waterclock::store::{check_reserved_costs, price_of_held};
 use waterclock::{
     Answer, BadReservation, Charge, Cost, Hold, OnExpiry, Policy, Reserved, Settled, Settlement,
     StoreError, Timestamp, Verb,
@@ -149,6 +149,7 @@ impl Direct {
         };
         let charges: Vec<(Cost, usize)> =
             hold.charges.iter().zip(&key_of).map(price).collect::<Result<_, StoreError>>()?;
+        check_reserved_costs(charges.iter().map(|(cost, _)| cost))?;
         let note = Note::pending(&keys, &charges, hold.on_expiry == OnExpiry::Release);
         Ok(Wanted { key: self.keyspace.reservation(&id), id, keys, key_of, note, ttl })
     }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use serde::Serialize;
 use tracing::warn;
+use waterclock::store::ReservationIds;
 use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
@@ -51,6 +52,8 @@ pub struct Engine {
     /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
+    /// For reservations of which nothing is held.
+    exempt_ids: ReservationIds,
     undecided: Tally,
     undecided_log: Limiter,
     metrics: Arc<Metrics>,
@@ -92,6 +95,7 @@ impl Engine {
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
             }),
+            exempt_ids: ReservationIds::default(),
             undecided: metrics.tally(""),
             undecided_log: Limiter::new(Limit::per_second(1)),
             metrics,

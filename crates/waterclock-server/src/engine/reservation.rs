@@ -1,16 +1,20 @@
 //! Reservations: units held until the caller commits or cancels them.
 //!
 //! One reservation is one call of the store, so that every server of a shared store can settle it. Exempt and
-//! unlimited keys are part of it under a policy without limits: nothing is held for them, but a reservation has an id
-//! and takes as many costs to commit as it had charges.
+//! unlimited keys beside others are part of it under a policy without limits: nothing is held for them, but a
+//! reservation takes as many costs to commit as it had charges.
+//!
+//! Where nothing limits any of its keys, the store is not asked: the id says all that settling needs. Only an id that the
+//! caller chose is remembered by the store in any case, so that the caller can settle by it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use waterclock::store::check_reserved_costs;
 use waterclock::{
-    Charge, Clock, DynStore, Hold, Limit, OnExpiry, Policy, Settled, Settlement, Store, StoreError,
-    Verb,
+    BadReservation, Charge, Clock, Cost, DynStore, Hold, Limit, OnExpiry, Policy, Settled,
+    Settlement, Store, StoreError, Verb,
 };
 use waterclock_http::compose_key;
 
@@ -20,6 +24,10 @@ use crate::observe::Face;
 
 /// The policy of charges that nothing limits. Names in files have no dot.
 const UNLIMITED: &str = "held.unlimited";
+/// What ids begin with of which nothing is held. The number of charges follows.
+const EXEMPT: &str = "exempt:";
+/// How many charges such an id may stand for: more than any protocol takes.
+const MOST_EXEMPT: usize = 1_024;
 
 /// The terms of a reservation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +64,27 @@ struct HeldCharge<'a> {
     answers: Result<Arc<Policy>, Reply>,
 }
 
+/// How many charges an id stands for of which nothing is held; none if it is not such an id.
+fn exempt_charges(id: &str) -> Option<usize> {
+    let (charges, _) = id.strip_prefix(EXEMPT)?.split_once(':')?;
+    charges.parse().ok().filter(|charges| *charges <= MOST_EXEMPT)
+}
+
+/// Nothing was held and nothing is remembered: the answer is what was asked for.
+fn settle_exempt(id: &str, charges: usize, with: Settlement<'_>) -> Result<Settled, StoreError> {
+    let nothing = vec![Cost::from(0); charges];
+    match with {
+        Settlement::Cancel => Ok(Settled::new(true, nothing.clone(), nothing)),
+        Settlement::Commit(costs) if costs.len() == charges => {
+            Ok(Settled::new(false, nothing, costs.to_vec()))
+        }
+        Settlement::Commit(costs) => {
+            let (id, costs) = (id.to_owned(), costs.len());
+            Err(BadReservation::Costs { id, charges, costs }.into())
+        }
+    }
+}
+
 impl Engine {
     /// Holds the units of all checks, or of none, until they are settled. Counted as checks.
     pub async fn reserve(
@@ -64,6 +93,11 @@ impl Engine {
         terms: Terms<'_>,
         checks: &[Check<'_>],
     ) -> Result<Holding, StoreError> {
+        check_reserved_costs(checks.iter().map(|check| &check.cost))?;
+        if terms.id.is_some_and(|id| id.starts_with(EXEMPT)) {
+            let detail = "an id that begins with `exempt:` is made by the server; choose another";
+            return Err(BadReservation::Other(detail.into()).into());
+        }
         let started = self.metrics.clock().now();
         let mut holding = self.hold(terms, checks, Variants::Apply).await;
         if let Err(StoreError::UnknownPolicy(_)) = holding {
@@ -81,6 +115,9 @@ impl Engine {
 
     /// Settles a reservation, once. Settling it again answers the same and changes nothing.
     pub async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
+        if let Some(charges) = exempt_charges(id) {
+            return settle_exempt(id, charges, with);
+        }
         self.timed(self.store.settle(id, with)).await
     }
 
@@ -106,6 +143,13 @@ impl Engine {
             .collect();
         let Terms { id, ttl, on_expiry } = terms;
         let hold = Hold { id, ttl, charges: &charges, on_expiry };
+        let is_exempt = held.iter().all(|held| held.answers.is_err());
+        if id.is_none() && is_exempt && charges.len() <= MOST_EXEMPT {
+            let id = format!("{EXEMPT}{}:{}", charges.len(), self.exempt_ids.next());
+            let reservation = Some((id, hold.checked_ttl(&[])?));
+            let replies = held.into_iter().filter_map(|held| held.answers.err()).collect();
+            return Ok(Holding { replies, reservation });
+        }
         let reserved = self.timed(self.store.reserve(&hold)).await?;
         let mut answers = reserved.answers.into_iter();
         let mut replies = Vec::with_capacity(checks.len());

@@ -16,7 +16,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The breaker of one server. It opens after 5 consecutive failures, after 10 failures among the last 20 calls, or
-/// when every call failed for a given time.
+/// when every call failed for a given time. A call whose caller stopped waiting before the server's deadline was over is
+/// no failure: it counts only as silence ([`Permit::gave_up`]).
 ///
 /// While it is open, one caller after each pause may try the server ([`enter`](Self::enter)); or none does
 /// ([`enter_closed`](Self::enter_closed)), and a background task probes the server and calls
@@ -34,7 +35,7 @@ struct History {
     /// One bit per call, the latest lowest; set for a failure.
     recent: u32,
     calls: u32,
-    /// When the first of the calls that all failed since was made.
+    /// When the first of the calls without an answer since was made.
     silent_since: Option<Timestamp>,
     /// When the next trial is due, while the breaker is open.
     trial_at: Option<Timestamp>,
@@ -104,10 +105,25 @@ impl Permit<'_> {
     /// The server failed. True if that opened the breaker.
     pub fn failed(self, now: Timestamp) -> bool {
         let mut history = lock(&self.breaker.history);
-        let since = *history.silent_since.get_or_insert(self.asked);
-        let is_silent = now.since(since) >= self.breaker.silence;
+        let is_silent = self.is_silent(&mut history, now);
         let opens = history.note(true) || is_silent;
         self.open(&mut history, opens, now)
+    }
+
+    /// The caller stopped waiting before the server's own deadline was over. That opens the breaker only after the
+    /// silence that does so in any case. True if it did.
+    ///
+    /// If the answer comes later, or does not come in time, report that by a permit of its own.
+    pub fn gave_up(self, now: Timestamp) -> bool {
+        let mut history = lock(&self.breaker.history);
+        let is_silent = self.is_silent(&mut history, now);
+        self.open(&mut history, is_silent, now)
+    }
+
+    /// Notes that there is no answer to this call; whether there was none to any for too long.
+    fn is_silent(&self, history: &mut History, now: Timestamp) -> bool {
+        let since = *history.silent_since.get_or_insert(self.asked);
+        now.since(since) >= self.breaker.silence
     }
 
     /// Nothing listens at the server's address: opens at once. True if that opened the breaker.
@@ -211,6 +227,20 @@ mod tests {
         let breaker = breaker();
         assert!(!breaker.enter(START).unwrap().failed(after(START, 50)));
         assert!(breaker.enter(after(START, 50)).unwrap().failed(after(START, 100)));
+    }
+
+    #[test]
+    fn impatient_callers_open_it_by_silence_only() {
+        let breaker = breaker();
+        let give_up = |at, now| breaker.enter(after(START, at)).unwrap().gave_up(after(START, now));
+        assert!((0..84).all(|at| !give_up(at, at + 15)));
+        breaker.enter(START).unwrap().succeeded();
+        assert!((85..184).all(|at| !give_up(at, at + 1)), "an answer ends the silence");
+        assert!(give_up(184, 185), "100 ms without an answer");
+        assert!(breaker.is_open());
+        // A trial that is given up says nothing.
+        assert!(!breaker.enter(after(START, 285)).unwrap().gave_up(after(START, 300)));
+        assert!(breaker.is_open() && breaker.enter(after(START, 301)).is_none());
     }
 
     #[test]

@@ -72,12 +72,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// | refund, reset | error | error | error |
 /// | reserve, commit, cancel | error | error | error |
 ///
-/// An outage is a failure that counts for the breaker, or an open breaker. Other failures fall back for as long as they
+/// An outage is a failure of a kind that counts for the breaker, or an open breaker. Other failures fall back for as long as they
 /// last, and are denied after [`Serving::local_for`] only during an outage.
 ///
 /// | [`Failure`] | the call may have charged | counts for the breaker | falls back |
 /// |---|---|---|---|
-/// | `Timeout`, `BadReply` | yes | yes | yes |
+/// | `Timeout`, `BadReply` | yes | yes (but `Timeout` of [`apply_within`](Store::apply_within): only silence does) | yes |
 /// | `Unreachable` | only if the connection broke after sending | yes; opens it at once if nothing listens | yes |
 /// | `Loading`, `ReadOnly`, `Auth` | no | yes (but `Auth` of a reset) | yes |
 /// | `Version` | yes | yes | yes |
@@ -146,8 +146,8 @@ impl<S> Shared<S> {
     }
 
     /// Notes how a call went, and counts it if it failed.
-    fn leave(&self, permit: Option<Permit<'_>>, verb: Option<Verb>, error: Option<&StoreError>) {
-        self.report(permit, verb, error);
+    fn leave(&self, permit: Option<Permit<'_>>, caller: Caller, error: Option<&StoreError>) {
+        self.report(permit, caller, error);
         error.into_iter().for_each(|error| self.count(error));
     }
 
@@ -158,14 +158,15 @@ impl<S> Shared<S> {
     }
 
     /// Tells the breaker how a call went.
-    fn report(&self, permit: Option<Permit<'_>>, verb: Option<Verb>, error: Option<&StoreError>) {
+    fn report(&self, permit: Option<Permit<'_>>, caller: Caller, error: Option<&StoreError>) {
         let Some(permit) = permit else { return };
         let Some(error) = error else { return permit.succeeded() };
         let now = self.clock.now();
         match error.failure() {
             _ if matches!(error, StoreError::Denied { .. }) => permit.succeeded(),
             // A token that allows checks may not allow resets.
-            Some(Failure::Auth) if verb == Some(Verb::Reset) => permit.succeeded(),
+            Some(Failure::Auth) if caller.verb == Some(Verb::Reset) => permit.succeeded(),
+            Some(Failure::Timeout) if caller.is_impatient => _ = permit.gave_up(now),
             Some(Failure::Unreachable) if !error.may_have_charged() => _ = permit.refused(now),
             Some(kind) if kind.trips_breaker() => _ = permit.failed(now),
             // It was not called.
@@ -173,6 +174,21 @@ impl<S> Shared<S> {
             // It answers, if only that it is full or that the call is wrong.
             Some(_) | None => permit.succeeded(),
         }
+    }
+}
+
+/// What a call of the store asks for, and how.
+#[derive(Clone, Copy)]
+struct Caller {
+    /// None for reservations.
+    verb: Option<Verb>,
+    /// Whether it may stop waiting before the store's own deadline is over.
+    is_impatient: bool,
+}
+
+impl Caller {
+    fn patient(verb: impl Into<Option<Verb>>) -> Self {
+        Self { verb: verb.into(), is_impatient: false }
     }
 }
 
@@ -253,7 +269,7 @@ impl<S: Store + 'static> Fallback<S> {
     /// Calls the store if the breaker permits it, and notes how that went.
     async fn call<'s, T, F>(
         &'s self,
-        verb: Option<Verb>,
+        caller: Caller,
         call: impl FnOnce(&'s S) -> F,
     ) -> Result<T, StoreError>
     where
@@ -261,7 +277,7 @@ impl<S: Store + 'static> Fallback<S> {
     {
         let permit = self.shared.enter()?;
         let called = call(&self.shared.store).await;
-        self.shared.leave(permit, verb, called.as_ref().err());
+        self.shared.leave(permit, caller, called.as_ref().err());
         called
     }
 
@@ -279,7 +295,7 @@ impl<S: Store + 'static> Fallback<S> {
     /// Calls the store and passes on its answers, or falls back.
     async fn answer<'s, F>(
         &'s self,
-        verb: Verb,
+        (verb, is_impatient): (Verb, bool),
         charges: &[Charge<'_>],
         call: impl FnOnce(&'s S) -> F,
     ) -> Result<Vec<Answer>, StoreError>
@@ -289,7 +305,7 @@ impl<S: Store + 'static> Fallback<S> {
         if charges.is_empty() {
             return Ok(Vec::new());
         }
-        match self.call(Some(verb), call).await {
+        match self.call(Caller { verb: Some(verb), is_impatient }, call).await {
             Ok(answers) => {
                 // Refusals and leases are answered from memory: they do not prove that the store is back.
                 if answers.iter().any(|answer| answer.source == Source::Authoritative) {
@@ -350,7 +366,7 @@ impl<S: Store + 'static> Store for Fallback<S> {
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
-        self.answer(verb, charges, |store| store.apply(verb, charges)).await
+        self.answer((verb, false), charges, |store| store.apply(verb, charges)).await
     }
 
     async fn apply_within(
@@ -359,20 +375,22 @@ impl<S: Store + 'static> Store for Fallback<S> {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Result<Vec<Answer>, StoreError> {
-        self.answer(verb, charges, |store| store.apply_within(patience, verb, charges)).await
+        let answer =
+            self.answer((verb, true), charges, |store| store.apply_within(patience, verb, charges));
+        answer.await
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
-        self.call(None, |store| store.reserve(hold)).await
+        self.call(Caller::patient(None), |store| store.reserve(hold)).await
     }
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
-        self.call(None, |store| store.settle(id, with)).await
+        self.call(Caller::patient(None), |store| store.settle(id, with)).await
     }
 
     /// Fails while the store is unreachable: nothing else can be charged in its place.
     async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
-        self.call(Some(Verb::Check), |store| store.fill(policy, charge)).await
+        self.call(Caller::patient(Verb::Check), |store| store.fill(policy, charge)).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::local::Unreconciled;
-use super::{Fallback, Shared};
+use super::{Caller, Fallback, Shared};
 use crate::store::{Store, Verb};
 
 /// How many keys are charged to the store concurrently after an outage.
@@ -66,7 +66,7 @@ impl<S: Store + 'static> Fallback<S> {
         let filled = match self.shared.permit() {
             Ok(permit) => {
                 let filled = store.fill(&policy, &charge).await;
-                self.shared.report(permit, Some(Verb::Check), filled.as_ref().err());
+                self.shared.report(permit, Caller::patient(Verb::Check), filled.as_ref().err());
                 filled
             }
             Err(error) => Err(error),

@@ -23,14 +23,7 @@ impl<C: Clock> Shared<C> {
             self.make_room(&lines);
         }
         self.release_before_all(&lines);
-        let mut shards = lock_all(&lines);
-        let removed = |line: &Line| {
-            line.key.under != Variant::BASE && !line.shard(&mut shards).has(line.key.under)
-        };
-        if let Some(at) = lines.iter().position(removed) {
-            let charge = line_of.iter().position(|line| *line == at).unwrap_or(0);
-            return Err(unknown(charges[charge].policy));
-        }
+        let mut shards = lock_current(&lines, &line_of, charges)?;
         let now = one_instant(&mut shards, self.clock.now());
         for line in &lines {
             match verb {
@@ -130,6 +123,10 @@ impl Line {
         (Arc::as_ptr(&self.table).addr(), self.table.shard_of(self.key.fingerprint))
     }
 
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
     pub(super) fn spot(&self) -> Spot {
         (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
     }
@@ -180,6 +177,23 @@ pub(super) fn lock_all<'a>(lines: impl IntoIterator<Item = &'a Line> + Clone) ->
             return shards;
         }
     }
+}
+
+/// The same. Fails if a variant that a charge names was removed since the lines were made.
+pub(super) fn lock_current<'a>(
+    lines: &'a [Line],
+    line_of: &[usize],
+    charges: &[Charge<'_>],
+) -> Result<Shards<'a>, StoreError> {
+    let mut shards = lock_all(lines);
+    let is_removed = |line: &Line| {
+        line.key.under != Variant::BASE && !line.shard(&mut shards).has(line.key.under)
+    };
+    if let Some(at) = lines.iter().position(is_removed) {
+        let charge = line_of.iter().position(|line| *line == at).unwrap_or(0);
+        return Err(unknown(charges[charge].policy));
+    }
+    Ok(shards)
 }
 
 /// One instant for all of them: what the first was charged at is past for the others, too.

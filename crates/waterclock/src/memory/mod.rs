@@ -207,10 +207,18 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.places.evicted()
     }
 
-    /// How many reservations may be remembered at once, held or settled, until they expire; a tenth
-    /// of `max_keys` by default, and at least 1 024. Beyond it [`Store::reserve`] fails as overloaded.
+    /// How much may be remembered of reservations at once, held or settled, until they expire, in KiB; a tenth of
+    /// `max_keys` by default, and at least 1 024. One of a single charge takes one, rarely two; others take more. Each
+    /// policy is guaranteed `max / (2 · policies)` and may borrow from the other half; beyond that [`Store::reserve`]
+    /// fails as overloaded.
     pub fn set_max_reservations(&self, max: usize) {
         lock(&self.shared.book).set_max(max);
+    }
+
+    /// About how much memory reservations take, in bytes.
+    #[must_use]
+    pub fn reservation_bytes(&self) -> usize {
+        lock(&self.shared.book).bytes()
     }
 
     /// How many reservations are held under a policy or its family and not settled; none, if there is no

@@ -21,7 +21,7 @@ pub use error::{Detail, StoreError, Unfit};
 pub use failure::Failure;
 pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
-    ReservationIds, Reserved, Settled, Settlement, check_reservation_id,
+    ReservationIds, Reserved, Settled, Settlement, check_reservation_id, check_reserved_costs,
 };
 pub use together::{price_of_held, retry_together, withhold_unless_all_admit};
 pub use waterclock_core::store::{

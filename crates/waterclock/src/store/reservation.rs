@@ -149,6 +149,13 @@ impl Hold<'_> {
     }
 }
 
+/// For stores: whether there is something to hold among the costs, as the policies count them.
+pub fn check_reserved_costs<'c>(
+    costs: impl IntoIterator<Item = &'c Cost>,
+) -> Result<(), BadReservation> {
+    if costs.into_iter().all(Cost::is_zero) { Err(BadReservation::NoCost) } else { Ok(()) }
+}
+
 /// Whether an id is 1 to 128 printable ASCII characters without spaces.
 pub fn check_reservation_id(id: &str) -> Result<(), BadReservation> {
     let fits = (1..=MAX_RESERVATION_ID).contains(&id.len());
@@ -188,8 +195,10 @@ impl ReservationIds {
 pub enum BadReservation {
     /// The id is not 1 to 128 printable ASCII characters without spaces.
     Id,
-    /// It holds nothing.
+    /// It has no charges.
     Empty,
+    /// All of its costs are 0: there is nothing to hold.
+    NoCost,
     /// It would be held for less than 1 ms, or for more than 24 h.
     Ttl(Duration),
     /// It would be held for longer than a concurrency limit of the policy leases.
@@ -223,6 +232,9 @@ impl fmt::Display for BadReservation {
                 "the id of a reservation is 1 to 128 printable ASCII characters without spaces",
             ),
             Self::Empty => f.write_str("a reservation holds nothing; give it at least one charge"),
+            Self::NoCost => f.write_str(
+                "the cost of a reservation must be at least 1; use `report` for a cost that is known only afterwards",
+            ),
             Self::Ttl(ttl) => write!(f, "a reservation is held for 1ms to 24h, not for {ttl:?}"),
             Self::Lease { policy, lease, ttl } => {
                 write!(f, "policy `{policy}` leases for {lease:?} at most, not for {ttl:?}")

@@ -12,6 +12,7 @@ mod held_at_once;
 mod limiter;
 mod logs;
 mod removal;
+mod reservation_room;
 mod reservations;
 mod snapshot;
 mod store;

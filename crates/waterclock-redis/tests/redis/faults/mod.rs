@@ -5,6 +5,7 @@ mod connections;
 mod crash;
 mod foreign;
 mod hang;
+mod impatience;
 mod loading;
 mod lost_state;
 mod memory;

@@ -11,8 +11,13 @@ mod silent;
 
 use std::time::Duration;
 
-use waterclock::{Charge, Hold, OnExpiry, Reserved, Settled, Settlement, Store, StoreError};
+use waterclock::{
+    BadReservation, Charge, Hold, OnExpiry, Reserved, Settled, Settlement, Store, StoreError,
+};
+use waterclock_conformance::real::RedisServer;
 use waterclock_redis::RedisStore;
+
+use crate::scene::{PATIENT, asking, still_bucket, store};
 
 /// Holds units of one key of policy `p` for a while.
 async fn hold(store: &RedisStore, id: &str, key: &str, cost: u64) -> Result<Reserved, StoreError> {
@@ -28,6 +33,16 @@ async fn hold_for(
 ) -> Result<Reserved, StoreError> {
     let (ttl, on_expiry) = (Some(Duration::from_millis(ttl_ms)), OnExpiry::Keep);
     store.reserve(&Hold { id: Some(id), ttl, charges, on_expiry }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cost_of_nothing_is_an_error() {
+    let server = RedisServer::start();
+    let store = store(asking(&server.url()).deadline(PATIENT), still_bucket(10)).await;
+    assert_eq!(hold(&store, "id", "k", 0).await, Err(BadReservation::NoCost.into()));
+    let unknown = StoreError::UnknownReservation("id".to_owned());
+    assert_eq!(commit(&store, "id", 1).await, Err(unknown));
+    assert!(hold(&store, "id", "k", 1).await.unwrap().id.is_some());
 }
 
 async fn commit(store: &RedisStore, id: &str, used: u64) -> Result<Settled, StoreError> {

@@ -164,8 +164,10 @@ async fn several_charges_are_held_and_settled_together() {
         let charges: Vec<Charge<'_>> = (0..rng.usize(1..5)).map(|_| any(&mut rng)).collect();
         let id = format!("hold{number}");
         let hold = Hold { id: Some(&id), ttl: None, charges: &charges, on_expiry: OnExpiry::Keep };
-        let here = memory.reserve(&hold).await.unwrap();
-        assert_eq!(redis.reserve_at(now, &hold).await.unwrap(), here, "{charges:?}");
+        let here = memory.reserve(&hold).await;
+        assert_eq!(redis.reserve_at(now, &hold).await, here, "{charges:?}");
+        // Nothing but zeros is an error.
+        let Ok(here) = here else { continue };
         if here.id.is_none() {
             continue;
         }

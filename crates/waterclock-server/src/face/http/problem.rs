@@ -93,11 +93,11 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// A failure for clients, without its reason, which may name hosts.
+/// A failure for clients, without its reason, which may name hosts. Where there is no room, the reason names the bound.
 pub(super) fn without_hosts(error: &StoreError) -> String {
     match error.failure() {
+        Some(Failure::Overloaded) | None => error.to_string(),
         Some(kind) => format!("the store failed ({})", kind.name()),
-        None => error.to_string(),
     }
 }
 

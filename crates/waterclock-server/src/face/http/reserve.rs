@@ -50,7 +50,11 @@ async fn hold(engine: &Engine, terms: Terms<'_>, checks: &[Check<'_>]) -> Result
     engine.reserve(Face::Http, terms, checks).await.map_err(|error| match error {
         StoreError::BadReservation(bad) => {
             // All other fields were validated before.
-            let field = if matches!(bad, BadReservation::Lease { .. }) { "ttl" } else { "id" };
+            let field = match bad {
+                BadReservation::Lease { .. } => "ttl",
+                BadReservation::NoCost => "cost",
+                _ => "id",
+            };
             Problem::bad(field, bad.to_string())
         }
         error => error.into(),

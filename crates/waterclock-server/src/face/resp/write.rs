@@ -1,6 +1,6 @@
 //! Replies as bytes, in RESP2 or RESP3.
 
-use waterclock::StoreError;
+use waterclock::{Failure, StoreError};
 
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
@@ -39,7 +39,9 @@ impl Replies {
         match reply {
             Ok(reply) => self.bytes.extend(reply.bytes),
             Err(error) => match error.failure() {
-                // The reason may name hosts.
+                // This reason names the bound.
+                Some(Failure::Overloaded) => self.error(&format!("UNAVAILABLE {error}")),
+                // Others may name hosts.
                 Some(kind) => {
                     self.error(&format!("UNAVAILABLE the store failed ({})", kind.name()));
                 }

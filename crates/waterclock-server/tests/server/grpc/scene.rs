@@ -54,6 +54,11 @@ impl Scene {
         self.at_work.grpc_address()
     }
 
+    /// A new connection to the HTTP face.
+    pub(crate) async fn http(&self) -> crate::client::Client {
+        self.at_work.http().await
+    }
+
     /// Stops the server in good order.
     pub(crate) async fn stop(self) {
         self.at_work.running.stop().await;

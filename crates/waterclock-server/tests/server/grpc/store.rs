@@ -64,6 +64,32 @@ async fn a_hanging_store_is_given_up_in_time() {
     }
 }
 
+/// Redis takes longer than Envoy waits, but far less than the store may. That calls of Envoy give up does not make other
+/// answers local.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_give_up_cost_others_nothing() {
+    let redis = RedisServer::start();
+    let proxy = Proxy::start(redis.port());
+    let (scene, mut client) = Scene::with_client(&on(&proxy.url(), "local")).await;
+    let mut http = scene.http().await;
+    proxy.latency(Duration::from_millis(30));
+    let gives_up = tokio::spawn(async move {
+        for _ in 0..50 {
+            let response = ask(&mut client, request(vec![user("alice")])).await.unwrap();
+            assert!(format!("{:?}", response.dynamic_metadata).contains("local"));
+        }
+    });
+    let mut answers = 0;
+    while !gives_up.is_finished() {
+        let body = format!(r#"{{"policy":"p","key":"bob{answers}"}}"#);
+        let answer = http.post("/v1/check", &body).await;
+        assert_eq!(answer.json()["source"], "authoritative", "{}", answer.body);
+        answers += 1;
+    }
+    gives_up.await.unwrap();
+    assert!(answers > 5 && !scene.server().engine.is_degraded(), "{answers}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unreachable_store_is_never_over_limit() {
     let redis = RedisServer::start();

@@ -10,6 +10,7 @@ mod keys;
 mod live;
 mod report;
 mod reserve;
+mod reserve_room;
 mod reserve_shared;
 mod rollout;
 mod tiers;

@@ -12,6 +12,11 @@ limits = [{ algorithm = "concurrency", limit = 2, lease = "1m" }]
 limits = [{ algorithm = "error-rate", threshold = "50%", per = "1h", min_samples = 3, cool_down = "1h" }]
 "#;
 
+const FLOOD: &str = r#"
+[policies.flood]
+limits = [{ algorithm = "gcra", limit = 1000000, per = "1h" }]
+"#;
+
 fn start() -> Ground {
     Ground::with(&format!("{POLICIES}{MORE}"), hurried())
 }
@@ -83,6 +88,40 @@ fn blocked_exempt_and_overridden_keys() {
     let (_, exempt) = reserve(&mut client, "RL.RESERVE login root 500 1000");
     assert_eq!(client.ask(&["RL.COMMIT", &exempt.unwrap(), "900"]), Value::ok());
     assert_eq!(reserve(&mut client, "RL.RESERVE login alice 60 1000").0[..3], [1, 100, 40]);
+}
+
+/// A cost of 0 holds nothing, and is an error; others fill their policy's share for a day, and no other's.
+#[test]
+fn a_flood_under_one_policy() {
+    let text = format!("[store]\nmax_keys = 10000\n{POLICIES}{FLOOD}");
+    let ground = Ground::with(&text, hurried());
+    let mut client = ground.client();
+    for key in ["k", "root"] {
+        let nothing = client.error(&format!("RL.RESERVE login {key} 0 86400000"));
+        assert!(nothing.starts_with("ERR the cost of a reservation must be at least 1"));
+        assert!(nothing.contains("`report`"), "{nothing}");
+    }
+    let one = command(&["RL.RESERVE", "flood", "k", "1", "86400000"]);
+    let (mut held, mut refused) = (0, 0);
+    // There are 1,024 places.
+    for _ in 0..15 {
+        client.send(&one.repeat(100));
+        for _ in 0..100 {
+            match client.read() {
+                Value::Array(values) if matches!(values[5], Value::Bulk(_)) => held += 1,
+                Value::Error(error) => {
+                    assert!(error.contains("1024 KiB"), "{error}");
+                    refused += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!((512..1_024).contains(&held) && refused > 0, "{held}");
+    let (numbers, id) = reserve(&mut client, "RL.RESERVE login bob 4 86400000");
+    assert_eq!(numbers[..4], [1, 5, 1, 0]);
+    assert_eq!(client.ask(&["RL.COMMIT", &id.unwrap(), "1"]), Value::ok());
+    assert_eq!(client.numbers("RL.PEEK login bob")[2], 4);
 }
 
 #[test]

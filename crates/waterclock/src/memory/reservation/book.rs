@@ -10,14 +10,26 @@ use waterclock_core::store::ReservedUnits;
 use waterclock_core::{Cost, Policy, Timestamp};
 
 use crate::memory::apply::{Line, Spot};
-use crate::store::{OnExpiry, ReservationIds, Settled};
+use crate::store::{Failure, OnExpiry, ReservationIds, Settled, StoreError};
 use crate::sync::Arc;
+
+use super::room::{Room, Taken};
 
 /// How many expired reservations one call drops.
 const DROPPED_PER_CALL: usize = 8;
+/// How many it drops at most where there is no room for another.
+const DROPPED_FOR_ROOM: usize = 1_024;
 
 /// When a reservation expires, and its number: ordered by expiry.
 pub(super) type Due = (Timestamp, u64);
+
+/// One charge of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldCharge {
+    pub(super) cost: Cost,
+    /// Which line it became; none under a policy without limits, of which nothing is held.
+    pub(super) line: Option<usize>,
+}
 
 /// One charge of a reservation, or several for the same key.
 #[derive(Debug)]
@@ -36,9 +48,9 @@ pub(super) struct Reservation {
     pub(super) expires_at: Timestamp,
     pub(super) on_expiry: OnExpiry,
     pub(super) lines: Vec<HeldLine>,
-    /// The cost of each charge, and which line it became.
-    pub(super) charges: Vec<(Cost, usize)>,
+    pub(super) charges: Vec<HeldCharge>,
     pub(super) settled: Option<Settled>,
+    pub(super) taken: Vec<Taken>,
 }
 
 impl Reservation {
@@ -48,17 +60,21 @@ impl Reservation {
     }
 
     /// Whether it holds just this.
-    pub(super) fn is_for(&self, lines: &[Line], charges: &[(Cost, usize)]) -> bool {
+    pub(super) fn is_for<'l>(
+        &self,
+        lines: impl Iterator<Item = &'l Line>,
+        charges: &[HeldCharge],
+    ) -> bool {
+        // The same charges are of as many lines.
         let same = |(held, line): (&HeldLine, &Line)| held.line.is_for_the_same(line);
-        self.charges == charges
-            && self.lines.len() == lines.len()
-            && self.lines.iter().zip(lines).all(same)
+        self.charges == charges && self.lines.iter().zip(lines).all(same)
     }
 }
 
 #[derive(Debug)]
 pub(in crate::memory) struct Book {
     max: usize,
+    room: Room,
     pub(super) ids: ReservationIds,
     next: u64,
     by_id: BTreeMap<Arc<str>, u64>,
@@ -75,6 +91,7 @@ impl Book {
     pub(in crate::memory) fn new(max: usize) -> Self {
         Self {
             max,
+            room: Room::new(max),
             ids: ReservationIds::default(),
             next: 0,
             by_id: BTreeMap::new(),
@@ -96,12 +113,36 @@ impl Book {
         self.held_under.get(policy).copied().unwrap_or(0)
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.reservations.len() >= self.max
+    /// About how much memory they take.
+    pub(in crate::memory) fn bytes(&self) -> usize {
+        self.room.bytes()
     }
 
-    pub(super) fn max(&self) -> usize {
-        self.max
+    /// Finds room for a reservation, of which so many policies have shares. Expired ones go first.
+    pub(super) fn find_room(
+        &mut self,
+        wanted: &[Taken],
+        policies: usize,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.room.share_out(self.max, policies);
+        for _ in 0..DROPPED_FOR_ROOM {
+            if self.room.has_room(wanted) {
+                return Ok(());
+            }
+            if !self.drop_one_expired(now) {
+                break;
+            }
+        }
+        if self.room.has_room(wanted) {
+            return Ok(());
+        }
+        let max = self.room.max();
+        let reason = format!(
+            "there is no room for another reservation: {max} KiB are for those that are held or were settled just \
+             now, and what is left of them is kept for other policies; nothing was charged"
+        );
+        Err(StoreError::failed(Failure::Overloaded, reason))
     }
 
     /// The reservation of an id, unless it has expired.
@@ -122,6 +163,7 @@ impl Book {
         self.next += 1;
         let (number, id) = (self.next, Arc::clone(&reservation.id));
         let due = (reservation.expires_at, number);
+        self.room.take(&reservation.taken);
         self.by_id.insert(id, number);
         self.by_expiry.insert(due);
         for held in &reservation.lines {
@@ -168,6 +210,7 @@ impl Book {
     fn remove(&mut self, number: u64) -> Option<Reservation> {
         self.count_out(number);
         let removed = self.reservations.remove(&number)?;
+        self.room.give_back(&removed.taken);
         self.by_expiry.remove(&(removed.expires_at, number));
         if self.by_id.get(&removed.id) == Some(&number) {
             self.by_id.remove(&removed.id);
@@ -178,10 +221,18 @@ impl Book {
     /// Drops a few expired reservations that need no release.
     pub(super) fn drop_expired(&mut self, now: Timestamp) {
         for _ in 0..DROPPED_PER_CALL {
-            match self.by_expiry.first() {
-                Some(&due) if due.0 <= now && !self.releases.contains(&due) => self.remove(due.1),
-                _ => return,
-            };
+            if !self.drop_one_expired(now) {
+                return;
+            }
+        }
+    }
+
+    fn drop_one_expired(&mut self, now: Timestamp) -> bool {
+        match self.by_expiry.first() {
+            Some(&due) if due.0 <= now && !self.releases.contains(&due) => {
+                self.remove(due.1).is_some()
+            }
+            _ => false,
         }
     }
 

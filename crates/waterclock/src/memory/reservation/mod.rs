@@ -4,22 +4,30 @@
 //! how to settle it.
 
 mod book;
+mod room;
 
 use waterclock_core::store::Verdict;
 use waterclock_core::{Cost, Policy, Timestamp};
 
 use super::Shared;
-use super::apply::{Line, Shards, Spot, lock_all, one_instant};
+use super::apply::{Line, Shards, Spot, lock_all, lock_current, one_instant};
 use crate::clock::Clock;
 use crate::store::{BadReservation, Hold, Reserved, Settled, Settlement};
-use crate::store::{Charge, Failure, StoreError, Verb};
-use crate::store::{price_of_held, retry_together, withhold_unless_all_admit};
+use crate::store::{Charge, StoreError, Verb};
+use crate::store::{
+    check_reserved_costs, price_of_held, retry_together, withhold_unless_all_admit,
+};
 use crate::sync::{Arc, Ordering, lock};
 pub(super) use book::Book;
-use book::{HeldLine, Reservation};
+use book::{HeldCharge, HeldLine, Reservation};
+use room::Taken;
 
 /// How many expired reservations of other keys a call releases: few, so that no call becomes slow.
 const RELEASED_PER_CALL: usize = 64;
+/// How often that is done where there is no room for another.
+const TRIES_FOR_ROOM: usize = 16;
+/// How long an id is that the store makes.
+const MADE_ID: usize = 32;
 
 impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
@@ -32,7 +40,20 @@ impl<C: Clock> Shared<C> {
         };
         let costs: Vec<Cost> =
             hold.charges.iter().zip(&line_of).map(price).collect::<Result<_, _>>()?;
-        let charges: Vec<(Cost, usize)> = costs.into_iter().zip(line_of).collect();
+        check_reserved_costs(&costs)?;
+        let id_length = hold.id.map_or(MADE_ID, str::len);
+        let taken = Taken::of(id_length, (&lines, &policies), (&costs, &line_of));
+        // Of a policy without limits nothing is held.
+        let mut limited = 0;
+        let held_at = policies.iter().map(|policy| {
+            let is_limited = !policy.limits().is_empty();
+            limited += usize::from(is_limited);
+            is_limited.then(|| limited - 1)
+        });
+        let held_at: Vec<Option<usize>> = held_at.collect();
+        let held = |(cost, i): (Cost, &usize)| HeldCharge { cost, line: held_at[*i] };
+        let charges: Vec<HeldCharge> = costs.into_iter().zip(&line_of).map(held).collect();
+        let is_held = |(line, at): (_, &Option<usize>)| at.map(|_| line);
         let mut book = lock(&self.book);
         let now = self.clock.now();
         self.release_due(&mut book, lines.iter().map(Line::spot), now);
@@ -43,27 +64,20 @@ impl<C: Clock> Shared<C> {
         if let Some(id) = hold.id
             && let Some(known) = book.find(id, now)
         {
-            return if known.is_for(&lines, &charges) {
-                Ok(again(known, now))
+            return if known.is_for(lines.iter().zip(&held_at).filter_map(is_held), &charges) {
+                Ok(again(known, &lines, &line_of, now))
             } else {
                 Err(BadReservation::Taken(id.to_owned()).into())
             };
         }
-        if book.is_full() {
-            let reason = format!(
-                "{} reservations are held or were settled just now, and there is no room for more; \
-                 nothing was charged",
-                book.max()
-            );
-            return Err(StoreError::failed(Failure::Overloaded, reason));
-        }
-        let mut shards = lock_all(&lines);
+        self.find_room(&mut book, &taken, now)?;
+        let mut shards = lock_current(&lines, &line_of, hold.charges)?;
         let now = one_instant(&mut shards, now);
         let (verdicts, holds) = judge(&lines, &mut shards, now);
-        let mut held_lines = Vec::with_capacity(lines.len());
-        for (line, verdict) in lines.iter().zip(&verdicts) {
+        let mut held_lines = Vec::with_capacity(limited);
+        for ((line, verdict), held_at) in lines.iter().zip(&verdicts).zip(&held_at) {
             let locked = line.locked(&mut shards);
-            if holds {
+            if holds && held_at.is_some() {
                 let held = locked.hold(line.key, now, &line.cost, *verdict, now.after(ttl));
                 let policy = Arc::clone(locked.shard.policy(line.key.under));
                 let granted = match policy.is_shadow() {
@@ -71,12 +85,12 @@ impl<C: Clock> Shared<C> {
                     false => line.cost.granted(verdict.grants()),
                 };
                 held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
-            } else {
+            } else if !holds {
                 locked.record(line.key, now, &line.cost, *verdict);
             }
         }
-        let answer = |(_, i): &(Cost, usize)| lines[*i].answer(&mut shards, now, verdicts[*i]);
-        let mut answers: Vec<_> = charges.iter().map(answer).collect();
+        let answer = |i: &usize| lines[*i].answer(&mut shards, now, verdicts[*i]);
+        let mut answers: Vec<_> = line_of.iter().map(answer).collect();
         drop(shards);
         retry_together(&mut answers);
         if !holds {
@@ -90,6 +104,7 @@ impl<C: Clock> Shared<C> {
             lines: held_lines,
             charges,
             settled: None,
+            taken,
         });
         self.note_next_release(&book);
         Ok(Reserved::held(id, ttl, answers))
@@ -114,6 +129,25 @@ impl<C: Clock> Shared<C> {
         book.note_settled(id, &settled);
         self.note_next_release(&book);
         Ok(settled)
+    }
+
+    /// Finds room for another reservation. Expired ones go first.
+    fn find_room(
+        &self,
+        book: &mut Book,
+        wanted: &[Taken],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let policies = self.places.tables();
+        let mut found = book.find_room(wanted, policies, now);
+        for _ in 0..TRIES_FOR_ROOM {
+            if found.is_ok() || book.next_release().is_none_or(|at| at > now) {
+                break;
+            }
+            self.release_due(book, std::iter::empty(), now);
+            found = book.find_room(wanted, policies, now);
+        }
+        found
     }
 
     /// Releases expired reservations: all for these keys, and a few of the others.
@@ -176,6 +210,18 @@ impl<C: Clock> Shared<C> {
     }
 }
 
+/// What was used of a charge that nothing limits, in the units that it was reserved in. As elsewhere, of requests that are
+/// not named as many as were reserved.
+fn used_of_unlimited(used: &Cost, reserved: &Cost) -> Cost {
+    if let (Some(units), _) | (None, Some(units)) =
+        (used.plain(), reserved.plain().map(|_| used.most()))
+    {
+        return units.into();
+    }
+    let used_of = |unit: &str| used.units().find(|(name, _)| *name == unit).map(|(_, n)| n);
+    reserved.map(|unit, held| used_of(unit).unwrap_or(if unit == "requests" { held } else { 0 }))
+}
+
 /// Decides all lines, all or nothing; returns the decisions and whether all were admitted.
 fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
     let judge = |line: &Line| line.shard(shards).judge(line.key, now, &line.cost);
@@ -186,31 +232,36 @@ fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdic
     (verdicts, holds)
 }
 
-/// The answer for a reservation that already exists, with current numbers.
-fn again(known: &Reservation, now: Timestamp) -> Reserved {
-    let mut shards = lock_all(known.lines.iter().map(|held| &held.line));
+/// The answer for a reservation that already exists for these charges, with current numbers.
+fn again(known: &Reservation, lines: &[Line], line_of: &[usize], now: Timestamp) -> Reserved {
+    let mut shards = lock_all(lines);
     let now = one_instant(&mut shards, now);
-    let answer = |(_, i): &(Cost, usize)| {
-        let HeldLine { line, granted, .. } = &known.lines[*i];
-        line.answer(&mut shards, now, Verdict::of_reservation(granted.most()))
+    let answer = |(charge, i): (&HeldCharge, &usize)| {
+        let granted = known.granted(charge);
+        lines[*i].answer(&mut shards, now, Verdict::of_reservation(granted.most()))
     };
     Reserved {
         id: Some(known.id.as_ref().to_owned()),
         expires_in: known.expires_at.since(now),
-        answers: known.charges.iter().map(answer).collect(),
+        answers: known.charges.iter().zip(line_of).map(answer).collect(),
     }
 }
 
 impl Reservation {
+    /// How much is held for a charge and those for the same key; all of it where nothing limits it.
+    fn granted<'a>(&'a self, charge: &'a HeldCharge) -> &'a Cost {
+        charge.line.map_or(&charge.cost, |i| &self.lines[i].granted)
+    }
+
     /// The result of settling it this way.
     fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
         let used = match with {
-            Settlement::Cancel => self.charges.iter().map(|(cost, _)| cost.granted(0)).collect(),
+            Settlement::Cancel => self.charges.iter().map(|held| held.cost.granted(0)).collect(),
             Settlement::Commit(costs) if costs.len() == self.charges.len() => {
-                let price = |(cost, (held, i)): (&Cost, &(Cost, usize))| {
-                    let (now, then) =
-                        (self.lines[*i].line.current_policy(), &self.lines[*i].policy);
-                    price_of_held(cost, held, [&now, then])
+                let price = |(cost, held): (&Cost, &HeldCharge)| {
+                    let Some(i) = held.line else { return Ok(used_of_unlimited(cost, &held.cost)) };
+                    let (now, then) = (self.lines[i].line.current_policy(), &self.lines[i].policy);
+                    price_of_held(cost, &held.cost, [&now, then])
                 };
                 costs.iter().zip(&self.charges).map(price).collect::<Result<_, _>>()?
             }
@@ -219,15 +270,17 @@ impl Reservation {
                 return Err(BadReservation::Costs { id, charges, costs: costs.len() }.into());
             }
         };
-        let held = self.charges.iter().map(|(_, i)| self.lines[*i].granted.clone()).collect();
+        let held = self.charges.iter().map(|charge| self.granted(charge).clone()).collect();
         Ok(Settled::new(matches!(with, Settlement::Cancel), held, used))
     }
 
     /// Replaces the held units of each charge by those that were used.
     fn apply(&self, now: Timestamp, used: &[Cost]) {
         let mut of_lines = vec![Cost::from(0); self.lines.len()];
-        for ((_, i), used) in self.charges.iter().zip(used) {
-            of_lines[*i] = of_lines[*i].plus(used);
+        for (charge, used) in self.charges.iter().zip(used) {
+            if let Some(i) = charge.line {
+                of_lines[i] = of_lines[i].plus(used);
+            }
         }
         let mut shards = lock_all(self.lines.iter().map(|held| &held.line));
         let now = one_instant(&mut shards, now);
