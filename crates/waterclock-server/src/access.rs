@@ -166,6 +166,8 @@ fn hash_of(text: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -195,6 +197,16 @@ mod tests {
         assert_eq!(access.attempt(None, Role::Check), Attempt::Granted);
         assert_eq!(access.attempt(None, Role::Read), Attempt::Granted);
         assert_eq!(access.attempt(Some("x"), Role::Admin), Attempt::Unknown);
+    }
+
+    #[tokio::test]
+    async fn more_delays_than_there_are_places_for_are_none() {
+        let guesses = Guesses::default();
+        let mut delayed: Vec<_> = (0..MAX_DELAYED).map(|_| Box::pin(guesses.delay())).collect();
+        assert!(delayed.iter_mut().all(|delay| delay.now_or_never().is_none()));
+        assert!(guesses.delay().now_or_never().is_some(), "one more is answered at once");
+        drop(delayed);
+        assert!(guesses.delay().now_or_never().is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod hostile;
 mod http;
 mod overload;
 mod patience;
+mod pools;
 mod reload;
 mod remote;
 mod resp;

@@ -244,3 +244,21 @@ async fn the_list_of_policies() {
     assert_eq!(one, list["policies"][1]);
     assert_eq!(one["limits"][0]["per_us"], 3_600_000_000_u64);
 }
+
+#[tokio::test]
+async fn no_more_overrides_than_there_is_room_for() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
+    let block = r#"{"block":true}"#;
+    for n in 0..10_000 {
+        let path = format!("/v1/policies/plain/keys/{n}/override");
+        assert_eq!(ask(&mut client, "root", "PUT", &path, block).await.status, 200, "{n}");
+    }
+    let one_more = "/v1/policies/plain/keys/more/override";
+    let answer = ask(&mut client, "root", "PUT", one_more, block).await;
+    assert_eq!(answer.status, 507, "{answer:?}");
+    // One that is there can change, and one that is cleared makes room.
+    let known = "/v1/policies/plain/keys/7/override";
+    assert_eq!(ask(&mut client, "root", "PUT", known, r#"{"exempt":true}"#).await.status, 200);
+    assert_eq!(ask(&mut client, "root", "DELETE", known, "").await.status, 200);
+    assert_eq!(ask(&mut client, "root", "PUT", one_more, block).await.status, 200);
+}
