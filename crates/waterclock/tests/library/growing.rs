@@ -49,7 +49,7 @@ fn each_key_is_admitted_once_while_the_table_grows() {
                     let charges = [charge(keys[0].as_bytes()), charge(keys[1].as_bytes())];
                     ready(store.apply(Verb::Check, &charges)).unwrap()[0].decision.is_allowed()
                 };
-                let pairs = (0..KEYS / 2).filter(|n| thread % 2 == 0 && pair(*n)).count();
+                let pairs = (0..KEYS / 2).filter(|n| thread.is_multiple_of(2) && pair(*n)).count();
                 2 * pairs + (0..KEYS).filter(|n| single(*n)).count()
             })
         };
