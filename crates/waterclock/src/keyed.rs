@@ -81,8 +81,12 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     {
         let fingerprint = self.fingerprint(key);
         // Memory is fetched while the clock is read.
-        self.table.prefetch(fingerprint);
-        self.check_fingerprint(fingerprint, self.clock.now(), cost)
+        let shards = self.table.prefetch(fingerprint);
+        let now = self.clock.now();
+        if self.line.is_empty() {
+            return self.table.check_in(shards, fingerprint, now, cost);
+        }
+        self.check_behind(fingerprint, now, cost)
     }
 
     #[inline]

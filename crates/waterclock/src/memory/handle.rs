@@ -58,13 +58,13 @@ impl<C: Clock> PolicyHandle<C> {
     /// As [`check`](Self::check), unless the policy was a variant that has been removed: then `None`, and nothing is
     /// charged. (A check decides by the policy that it was a variant of.)
     pub fn check_current(&self, key: &[u8], cost: u64) -> Option<Decision> {
-        let (key, now) = self.store.find(&self.member, key);
+        let (key, now, _) = self.store.find(&self.member, key);
         self.member.table.check_current(key, now, cost)
     }
 
     /// The same, but charges nothing.
     pub fn peek_current(&self, key: &[u8], cost: u64) -> Option<Decision> {
-        let (key, now) = self.store.find(&self.member, key);
+        let (key, now, _) = self.store.find(&self.member, key);
         self.member.table.peek_current(key, now, cost)
     }
 

@@ -20,7 +20,7 @@ use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
 use crate::store::{Hold, Reserved, Settled, Settlement};
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
-use crate::table::{Key, Table, Variant};
+use crate::table::{Key, Shards, Table, Variant};
 use apply::Spot;
 pub use handle::PolicyHandle;
 use hasher::Hasher;
@@ -315,24 +315,24 @@ impl<C: Clock> Shared<C> {
 
     #[inline]
     fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
-        let (key, now) = self.find(member, key);
-        member.table.check(key, now, cost)
+        let (key, now, shards) = self.find(member, key);
+        member.table.check_in(shards, key, now, cost)
     }
 
     fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
-        let (key, now) = self.find(member, key);
+        let (key, now, _) = self.find(member, key);
         member.table.peek(key, now, cost)
     }
 
-    /// What the table knows a key by, and the instant to decide at, with what is due released.
+    /// What the table knows a key by, the instant to decide at, with what is due released, and where.
     #[inline]
-    fn find(&self, member: &Member, key: &[u8]) -> (Key, Timestamp) {
+    fn find<'m>(&self, member: &'m Member, key: &[u8]) -> (Key, Timestamp, &'m Shards) {
         let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
         // Memory is fetched while the clock is read.
-        member.table.prefetch(key.fingerprint);
+        let shards = member.table.prefetch(key.fingerprint);
         let now = self.clock.now();
         self.release_before(now, || member.spot(key));
-        (key, now)
+        (key, now, shards)
     }
 }
 

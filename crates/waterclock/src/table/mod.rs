@@ -28,6 +28,7 @@ pub(crate) use locked::Locked;
 use rebuild::Rebuild;
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 pub(crate) use shard::Shard;
+pub(crate) use shards::Shards;
 use shards::Stages;
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
@@ -149,8 +150,20 @@ impl Table {
 
     #[inline]
     pub(crate) fn check(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
+        self.check_in(self.stages.current(), key, now, cost)
+    }
+
+    /// A check in the shards that were in use when its memory was [fetched](Self::prefetch), or are now: those that have
+    /// moved say so.
+    #[inline]
+    pub(crate) fn check_in<'a>(
+        &'a self,
+        shards: &'a Shards,
+        key: impl Into<Key>,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
         let key = key.into();
-        let shards = self.stages.current();
         let number = shards.of(key.fingerprint);
         let mut shard = shards.lock(number);
         let now = shard.latest(now);
@@ -213,10 +226,12 @@ impl Table {
         locked.shard.answer(key, now, &cost, verdict)
     }
 
-    /// Starts to fetch what a check of this fingerprint will need.
+    /// Starts to fetch what a check of this fingerprint will need, and returns the shards to check it in.
     #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: u64) {
-        self.stages.current().prefetch(fingerprint);
+    pub(crate) fn prefetch(&self, fingerprint: u64) -> &Shards {
+        let shards = self.stages.current();
+        shards.prefetch(fingerprint);
+        shards
     }
 
     /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
@@ -229,12 +244,13 @@ impl Table {
     ) {
         let mut fingerprints = fingerprints.fuse();
         loop {
+            let shards = self.stages.current();
             let mut batch = [(0, T::default()); BATCH];
             let mut len = 0;
             for (slot, next) in batch.iter_mut().zip(&mut fingerprints) {
                 *slot = next;
                 len += 1;
-                self.prefetch(next.0);
+                shards.prefetch(next.0);
             }
             batch[..len].iter().for_each(|&(fingerprint, with)| decide(fingerprint, with));
             if len < BATCH {

@@ -24,7 +24,7 @@ struct Cell(Mutex<Shard>);
 
 /// Shards for all fingerprints, each for a range of them.
 #[derive(Debug)]
-pub(super) struct Shards {
+pub(crate) struct Shards {
     cells: Box<[Cell]>,
     /// Where the shards keep their buckets.
     hints: Box<[Hint]>,
