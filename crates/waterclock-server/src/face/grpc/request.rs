@@ -13,7 +13,7 @@ use crate::rules::Entry;
 pub(super) const MAX_DESCRIPTORS: usize = 1_024;
 
 /// Entries of all descriptors of one request; one with more is refused.
-pub(super) const MAX_ENTRIES: usize = 64 * MAX_DESCRIPTORS;
+pub(super) const MAX_ENTRIES: usize = 16 * MAX_DESCRIPTORS;
 
 /// The longest request, in bytes.
 pub(super) const MAX_MESSAGE: usize = 1_024 * 1_024;

@@ -47,8 +47,8 @@ async fn empty_descriptors_and_entries() {
     let empty = request(vec![RateLimitDescriptor::default(); 500_000]);
     assert_eq!(ask(&mut client, empty).await.unwrap().overall_code(), Code::OverLimit);
     let wide = |entries: usize| request(vec![descriptor(&vec![("", ""); entries])]);
-    assert_eq!(ask(&mut client, wide(65_536)).await.unwrap().overall_code(), Code::Ok);
-    assert_eq!(ask(&mut client, wide(65_537)).await.unwrap().overall_code(), Code::OverLimit);
+    assert_eq!(ask(&mut client, wide(16_384)).await.unwrap().overall_code(), Code::Ok);
+    assert_eq!(ask(&mut client, wide(16_385)).await.unwrap().overall_code(), Code::OverLimit);
     assert_eq!(undecided(&scene), 2);
 }
 
