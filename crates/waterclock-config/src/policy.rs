@@ -31,7 +31,7 @@ pub(crate) const KEYS: &[Key] = &[
     .default("\"binary\""),
     Key::new(
         "headers",
-        Shape::Word(&["none", "retry-after", "ietf", "draft-03", "legacy"]),
+        Shape::Word(&["none", "retry-after", "ietf", "draft-10", "draft-03", "github", "legacy"]),
         "Which response header fields clients get.",
     )
     .default("\"retry-after\""),

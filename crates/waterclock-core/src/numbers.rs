@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::arith::div_ceil;
+use crate::arith::{div_ceil, mul};
 use crate::{
     Algorithm, Align, Calendar, Concurrency, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitError, Quota, RollingWindow, SlidingWindow,
@@ -180,6 +180,25 @@ impl Limit {
             Algorithm::Quota(quota) => Some(quota.period()),
             _ => None,
         }
+    }
+
+    /// How long so many units last at the limit's own pace, rounded up: `units · window / limit`. `None` for
+    /// algorithms without a window.
+    #[must_use]
+    pub fn time_for(&self, units: u64) -> Option<Duration> {
+        if let Algorithm::Gcra(gcra) = self.algorithm() {
+            let (step_ns, scale) = gcra.unit_ns();
+            return Some(Duration::from_nanos(div_ceil(mul(units, step_ns), scale)));
+        }
+        let (window, most) = (self.window()?, self.max_cost()?.max(1));
+        let window = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        Some(Duration::from_nanos(div_ceil(mul(units, window), most)))
+    }
+
+    /// Whether used units return at a steady pace, one after the other or drip by drip, and not with a window.
+    #[must_use]
+    pub fn refills(&self) -> bool {
+        matches!(self.algorithm(), Algorithm::Gcra(_) | Algorithm::LeakyBucket(_))
     }
 
     /// The same limit for `limit` units per `per`, whatever it was before. Buckets get a capacity of `limit`,

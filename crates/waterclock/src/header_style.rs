@@ -13,18 +13,30 @@ pub enum HeaderStyle {
     /// `Retry-After`, on refusals only.
     #[default]
     RetryAfter,
-    /// `RateLimit-Policy` and `RateLimit`, as in draft-ietf-httpapi-ratelimit-headers-10.
+    /// `RateLimit-Policy` and `RateLimit`, as in draft-ietf-httpapi-ratelimit-headers-11: `t` is the time over which
+    /// `r` may be used.
     Ietf,
+    /// The same fields as in draft 10: `t` is the time until `r` grows.
+    Draft10,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` in whole seconds, as in the third draft.
     Draft03,
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Used` and `-Reset`, an instant of Unix time, as GitHub sends them.
+    GitHub,
     /// `X-RateLimit-Remaining`, `-Clear` and `-Reset` in seconds with three decimals.
     Legacy,
 }
 
 impl HeaderStyle {
     /// Every style.
-    pub const ALL: &'static [Self] =
-        &[Self::None, Self::RetryAfter, Self::Ietf, Self::Draft03, Self::Legacy];
+    pub const ALL: &'static [Self] = &[
+        Self::None,
+        Self::RetryAfter,
+        Self::Ietf,
+        Self::Draft10,
+        Self::Draft03,
+        Self::GitHub,
+        Self::Legacy,
+    ];
 
     /// The name used in configuration.
     #[must_use]
@@ -33,7 +45,9 @@ impl HeaderStyle {
             Self::None => "none",
             Self::RetryAfter => "retry-after",
             Self::Ietf => "ietf",
+            Self::Draft10 => "draft-10",
             Self::Draft03 => "draft-03",
+            Self::GitHub => "github",
             Self::Legacy => "legacy",
         }
     }

@@ -74,6 +74,8 @@ fn opening(policy: &PolicyConfig) -> String {
     opening.push_str(match policy.headers {
         HeaderStyle::None => " Responses carry no rate limit headers.",
         HeaderStyle::Ietf => " Responses carry IETF RateLimit headers.",
+        HeaderStyle::Draft10 => " Responses carry RateLimit headers of draft 10.",
+        HeaderStyle::GitHub => " Responses carry X-RateLimit headers as GitHub's do.",
         HeaderStyle::Draft03 => " Responses carry X-RateLimit headers of draft 03.",
         HeaderStyle::Legacy => " Responses carry legacy X-RateLimit headers.",
         _ => "",

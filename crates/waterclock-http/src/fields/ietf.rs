@@ -1,11 +1,12 @@
-//! `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers-10: Structured Field
-//! Lists with one String per limit. Nothing outside of this file depends on the draft's version.
+//! `RateLimit-Policy` and `RateLimit` as in draft-ietf-httpapi-ratelimit-headers: Structured Field Lists with one String
+//! per limit. Nothing outside of this file depends on the draft's version.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use waterclock::{Limit, LimitDecision};
 
-use super::{HeaderFields, StyledAnswer, seconds_up, window_seconds};
+use super::{HeaderFields, HeaderStyle, StyledAnswer, seconds_up, window_seconds};
 
 const POLICY: &str = "ratelimit-policy";
 const STATE: &str = "ratelimit";
@@ -22,8 +23,8 @@ struct Item<'a> {
     unit: &'a str,
     window: Option<u64>,
     remaining: u64,
-    /// Seconds until the next unit.
-    next_unit: Option<u64>,
+    /// Seconds, as the draft's version has them.
+    time: Option<u64>,
 }
 
 pub(super) fn write<'a>(
@@ -43,7 +44,7 @@ fn items<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
     for answer in answers {
         for (limit, decision) in answer.limits() {
-            let Some(item) = Item::new(answer.name, limit, decision) else { continue };
+            let Some(item) = Item::new(answer, limit, decision) else { continue };
             match items.iter_mut().find(|known| known.name == item.name) {
                 Some(known) if item.tightness() < known.tightness() => *known = item,
                 Some(_) => {}
@@ -56,20 +57,25 @@ fn items<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>) -> Vec<Item<'a>> {
 
 impl<'a> Item<'a> {
     /// `None` for a limit without a number, because `q` is mandatory.
-    fn new(policy: &str, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
+    fn new(answer: StyledAnswer<'_>, limit: &'a Limit, decision: &LimitDecision) -> Option<Self> {
+        let remaining = decision.remaining?;
+        let time = match answer.style {
+            HeaderStyle::Draft10 => decision.next_unit,
+            _ => effective_window(limit, decision, remaining),
+        };
         Some(Self {
-            name: format!("{}.{}", policy, limit.name()),
+            name: format!("{}.{}", answer.name, limit.name()),
             quota: limit.max_cost()?,
             unit: limit.unit(),
             window: window_seconds(limit),
-            remaining: decision.remaining?,
-            next_unit: decision.next_unit.map(seconds_up),
+            remaining,
+            time: time.map(seconds_up),
         })
     }
 
     /// Less left, and later, sorts first.
     fn tightness(&self) -> (u64, std::cmp::Reverse<Option<u64>>) {
-        (self.remaining, std::cmp::Reverse(self.next_unit))
+        (self.remaining, std::cmp::Reverse(self.time))
     }
 
     fn policy(&self, to: &mut String) {
@@ -87,10 +93,21 @@ impl<'a> Item<'a> {
     fn state(&self, to: &mut String) {
         string(&self.name, to);
         integer("r", self.remaining, to);
-        if let Some(seconds) = self.next_unit {
+        if let Some(seconds) = self.time {
             integer("t", seconds, to);
         }
     }
+}
+
+/// The time over which what is left may be used, as draft 11 has it: no faster than the limit's own pace, and for a window
+/// at least until units of it return. With nothing left, the time until there is something.
+fn effective_window(limit: &Limit, decision: &LimitDecision, remaining: u64) -> Option<Duration> {
+    if remaining == 0 {
+        return decision.next_unit;
+    }
+    let at_its_pace = limit.time_for(remaining);
+    let time = if limit.refills() { at_its_pace } else { at_its_pace.max(decision.next_unit) };
+    time.map(|time| time.max(Duration::from_secs(1)))
 }
 
 fn list<'a>(items: &[Item<'a>], write: impl Fn(&Item<'a>, &mut String)) -> String {

@@ -26,8 +26,8 @@ impl HeaderFields {
 
     /// The fields for a check of one or more charges, each in its own policy's style.
     ///
-    /// Lists are joined, in the order of the charges. If two styles share a name (`draft-03` and `legacy`
-    /// do), the value of `draft-03` is used. There is one `Retry-After`: the longest wait.
+    /// Lists are joined, in the order of the charges. If two styles share a name (`draft-03`, `github` and `legacy`
+    /// do), the value of `draft-03` is used, and of `github` before `legacy`. There is one `Retry-After`: the longest wait.
     #[must_use]
     pub fn for_check<'a, I>(answers: I) -> Self
     where
@@ -39,8 +39,11 @@ impl HeaderFields {
             answers.clone().filter(move |answer| answer.style == style && !answer.is_hidden())
         };
         let mut fields = Self::default();
-        ietf::write(in_style(HeaderStyle::Ietf), &mut fields);
+        let is_ietf = |style| matches!(style, HeaderStyle::Ietf | HeaderStyle::Draft10);
+        let shown = answers.clone().filter(|answer| !answer.is_hidden());
+        ietf::write(shown.filter(|answer| is_ietf(answer.style)), &mut fields);
         x_ratelimit::write_legacy(in_style(HeaderStyle::Legacy), &mut fields);
+        x_ratelimit::write_github(in_style(HeaderStyle::GitHub), &mut fields);
         x_ratelimit::write_draft_03(in_style(HeaderStyle::Draft03), &mut fields);
         if let Some(wait) = disclosed_wait(answers) {
             fields.set(RETRY_AFTER, seconds_up(wait).max(1).to_string());

@@ -1,9 +1,11 @@
-//! The two styles of `X-RateLimit-*` fields.
+//! The styles of `X-RateLimit-*` fields.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use waterclock::{Limit, LimitDecision};
+use waterclock::{Clock, Limit, LimitDecision, MonotonicClock};
 
 use super::{HeaderFields, StyledAnswer, longest_wait, millis_up, seconds_up, window_seconds};
 
@@ -11,6 +13,10 @@ const LIMIT: &str = "x-ratelimit-limit";
 const REMAINING: &str = "x-ratelimit-remaining";
 const RESET: &str = "x-ratelimit-reset";
 const CLEAR: &str = "x-ratelimit-clear";
+const USED: &str = "x-ratelimit-used";
+
+/// By which instants of Unix time are told.
+static CLOCK: LazyLock<MonotonicClock> = LazyLock::new(MonotonicClock::default);
 
 /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` as in draft-polli-ratelimit-headers-03, which Envoy's
 /// rate limit filter writes.
@@ -24,17 +30,40 @@ pub(super) fn write_draft_03<'a>(
 ) {
     let limits: Vec<(&Limit, &LimitDecision)> =
         answers.flat_map(|answer| answer.limits()).collect();
-    // Of those with as little left, the one that takes longest, because a client waits for it.
-    let tightness = |(_, decision): &&(&Limit, &LimitDecision)| {
-        (decision.remaining.unwrap_or(u64::MAX), Reverse(decision.reset_after))
-    };
-    let Some((tightest, decision)) = limits.iter().min_by_key(tightness) else { return };
+    let Some((tightest, decision)) = tightest(&limits) else { return };
     let Some(remaining) = decision.remaining else { return };
     if let Some(list) = limit_list(tightest, &limits) {
         fields.set(LIMIT, list);
     }
     fields.set(REMAINING, remaining.to_string());
     fields.set(RESET, seconds_up(decision.reset_after).to_string());
+}
+
+/// The limit with the least left and, of those with as little, the one that takes longest, because a client waits for it.
+fn tightest<'a>(
+    limits: &[(&'a Limit, &'a LimitDecision)],
+) -> Option<(&'a Limit, &'a LimitDecision)> {
+    let tightness = |(_, decision): &&(&Limit, &LimitDecision)| {
+        (decision.remaining.unwrap_or(u64::MAX), Reverse(decision.reset_after))
+    };
+    limits.iter().min_by_key(tightness).copied()
+}
+
+/// `X-RateLimit-Limit`, `-Remaining`, `-Used` and `-Reset` of the limit with the least left, as GitHub sends them: the
+/// reset is the instant of Unix time at which it is full again.
+pub(super) fn write_github<'a>(
+    answers: impl Iterator<Item = StyledAnswer<'a>>,
+    fields: &mut HeaderFields,
+) {
+    let numbered = answers.flat_map(|answer| answer.limits());
+    let numbered: Vec<_> = numbered.filter(|(limit, _)| limit.max_cost().is_some()).collect();
+    let Some((limit, decision)) = tightest(&numbered) else { return };
+    let (Some(most), Some(remaining)) = (limit.max_cost(), decision.remaining) else { return };
+    let now = Duration::from_nanos(CLOCK.now().as_nanos());
+    fields.set(LIMIT, most.to_string());
+    fields.set(REMAINING, remaining.to_string());
+    fields.set(USED, most.saturating_sub(remaining).to_string());
+    fields.set(RESET, seconds_up(now.saturating_add(decision.reset_after)).to_string());
 }
 
 /// The tightest limit's number, then every limit with its window.

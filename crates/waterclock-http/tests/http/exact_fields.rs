@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use waterclock::{
-    Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy,
-    RollingWindow, Verb,
+    Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy, Quota,
+    RollingWindow, SlidingWindow, Verb,
 };
 use waterclock_http::{HeaderFields, HeaderStyle, StyledAnswer};
 
@@ -31,6 +31,85 @@ fn one(limit: impl Into<Limit>) -> Policy {
 #[test]
 fn ietf() {
     let (policy, style) = (login(), HeaderStyle::Ietf);
+    let scene = Scene::new(&[&policy]);
+    let rules = r#"ratelimit-policy: "login.burst";q=20;w=2, "login.hourly";q=1000;w=3600"#;
+    // A fresh key: all of it, over a whole window.
+    assert_eq!(
+        fields(style, &policy, &scene.ask(Verb::Peek, &policy, 1)),
+        [r#"ratelimit: "login.burst";r=20;t=2, "login.hourly";r=1000;t=3600"#, rules]
+    );
+    // 19 of 20 in 2 s are 1.9 s; of the window, units return when it ends.
+    assert_eq!(
+        fields(style, &policy, &scene.check(&policy, 1)),
+        [r#"ratelimit: "login.burst";r=19;t=2, "login.hourly";r=999;t=3600"#, rules]
+    );
+    let _ = scene.check(&policy, 12);
+    assert_eq!(
+        fields(style, &policy, &scene.check(&policy, 1)),
+        [r#"ratelimit: "login.burst";r=6;t=1, "login.hourly";r=986;t=3600"#, rules]
+    );
+    let _ = scene.check(&policy, 6);
+    assert_eq!(
+        fields(style, &policy, &scene.check(&policy, 15)),
+        [
+            r#"ratelimit: "login.burst";r=0;t=1, "login.hourly";r=980;t=3600"#,
+            rules,
+            "retry-after: 2"
+        ]
+    );
+}
+
+/// The ratio r/t never promises more than the limit's own q/w.
+#[test]
+fn ietf_promises_no_more_than_the_limit() {
+    let (per, capacity) = (seconds(7), 40);
+    let limits: [Limit; 6] = [
+        Gcra::new(30, per).expect("valid").with_capacity(capacity).into(),
+        LeakyBucket::new(capacity, 3, Duration::from_millis(1_700)).expect("valid").into(),
+        FixedWindow::new(capacity, per).expect("valid").into(),
+        SlidingWindow::new(capacity, per).expect("valid").into(),
+        RollingWindow::new(capacity, per).expect("valid").into(),
+        Quota::new(capacity, per).expect("valid").into(),
+    ];
+    for limit in limits {
+        let policy = one(limit.clone());
+        let scene = Scene::new(&[&policy]);
+        let window = limit.window().map_or(0.0, |window| window.as_secs_f64());
+        for _ in 0..capacity {
+            let answer = scene.check(&policy, 1);
+            let field = HeaderFields::new(HeaderStyle::Ietf, &policy, &answer);
+            let state = field.get("ratelimit").expect("there is one").to_owned();
+            let number = |name: &str| -> f64 {
+                let from = state.find(&format!(";{name}=")).expect("it has it") + 3;
+                state[from..].split(';').next().expect("a part").parse().expect("a number")
+            };
+            let (left, time) = (number("r"), number("t"));
+            assert!(time >= 1.0 && left * window <= 40.0 * time + 1e-6, "{state}, w={window}");
+        }
+    }
+}
+
+#[test]
+fn github() {
+    let (policy, style) = (login(), HeaderStyle::GitHub);
+    let scene = Scene::new(&[&policy]);
+    let now = || waterclock::Clock::now(&waterclock::MonotonicClock::default()).as_nanos();
+    let before = now() / 1_000_000_000;
+    let field = HeaderFields::new(style, &policy, &scene.check(&policy, 4));
+    let get = |name: &str| field.get(name).expect("it is there").parse::<u64>().expect("a number");
+    assert_eq!((get("x-ratelimit-limit"), get("x-ratelimit-remaining")), (20, 16));
+    assert_eq!(get("x-ratelimit-used"), 4);
+    // Four of ten a second return within 400 ms, and instants round up.
+    let after = now().div_ceil(1_000_000_000) + 1;
+    assert!((before + 1..=after).contains(&get("x-ratelimit-reset")));
+    assert_eq!(field.get("retry-after"), None);
+    let refused = HeaderFields::new(style, &policy, &scene.check(&policy, 17));
+    assert_eq!(refused.get("retry-after"), Some("1"));
+}
+
+#[test]
+fn draft_10() {
+    let (policy, style) = (login(), HeaderStyle::Draft10);
     let scene = Scene::new(&[&policy]);
     let rules = r#"ratelimit-policy: "login.burst";q=20;w=2, "login.hourly";q=1000;w=3600"#;
     assert_eq!(
@@ -62,7 +141,7 @@ fn ietf_leaves_out_what_it_cannot_say() {
     let answer = Scene::new(&[&odd]).check(&odd, 1);
     assert_eq!(
         fields(HeaderStyle::Ietf, &odd, &answer),
-        [r#"ratelimit: "p.l";r=6;t=1"#, r#"ratelimit-policy: "p.l";q=7;qu="bytes""#]
+        [r#"ratelimit: "p.l";r=6;t=2"#, r#"ratelimit-policy: "p.l";q=7;qu="bytes""#]
     );
     // Five leave by two every 500 ms: three drips, a second and a half. Four: exactly one second.
     let half = Duration::from_millis(500);

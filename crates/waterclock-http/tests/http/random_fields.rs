@@ -27,7 +27,9 @@ fn fields_parse_back_and_mean_what_was_decided() {
             let cost = rng.u64(..most);
             let answer = scene.ask(verb, &case.policy, cost);
             let context = format!("policy {round}, step {step}: {:?}, {answer:?}", case.policy);
-            ietf(&case, &answer, &mut seen, &context);
+            for style in [HeaderStyle::Ietf, HeaderStyle::Draft10] {
+                ietf(&case, style, &answer, &mut seen, &context);
+            }
             draft_03(&case, &answer, &context);
             legacy(&case, &answer, &context);
             let wait = refused_for(&case, &answer, &mut seen, &context);
@@ -41,8 +43,8 @@ fn fields_parse_back_and_mean_what_was_decided() {
     seen.everything();
 }
 
-fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
-    let fields = HeaderFields::new(HeaderStyle::Ietf, &case.policy, answer);
+fn ietf(case: &Case, style: HeaderStyle, answer: &Answer, seen: &mut Seen, context: &str) {
+    let fields = HeaderFields::new(style, &case.policy, answer);
     let rules = list(&fields, "ratelimit-policy", context);
     let states = list(&fields, "ratelimit", context);
     let expected = if case.policy.is_shadow() { &[][..] } else { &case.expected[..] };
@@ -59,7 +61,18 @@ fn ietf(case: &Case, answer: &Answer, seen: &mut Seen, context: &str) {
         assert_eq!(text(rule, "qu"), unit, "{context}");
         assert_eq!(number(state, "r"), decision.remaining.map(|left| left.min(MOST)), "{context}");
         let more_in = decision.next_unit.map(|wait| up(wait.as_nanos(), 1_000_000_000));
-        assert_eq!(number(state, "t"), more_in, "{context}");
+        let (time, left) = (number(state, "t"), decision.remaining.unwrap_or(0));
+        if style == HeaderStyle::Draft10 || left == 0 {
+            assert_eq!(time, more_in, "{context}");
+        } else {
+            // What is left, over this time, is no more than the limit's own pace.
+            let limit = &case.policy.limits()[expected.at];
+            let window = limit.window().map_or(0, |window| window.as_nanos());
+            let (time, quota) = (u128::from(time.unwrap_or(0)), u128::from(expected.quota));
+            let promised = u128::from(left) * window <= quota * time * 1_000_000_000;
+            assert!(promised && (window == 0 || time >= 1), "t={time}, {context}");
+            assert!(limit.refills() || more_in.is_none_or(|more| time >= more.into()), "{context}");
+        }
         assert!(rule.iter().all(|(name, _)| ["q", "qu", "w"].contains(&&**name)), "{context}");
         assert!(state.iter().all(|(name, _)| ["r", "t"].contains(&&**name)), "{context}");
         seen.windows[usize::from(expected.window.is_some())] += 1;

@@ -23,7 +23,7 @@ const MAX_INSTANT: Duration = Duration::from_secs(100_000_000_000);
 /// 1. `Retry-After`, in seconds or as a date, if the status is 400 or above. (With other
 ///    statuses it concerns one resource, not the server.) A date counts from the response's own `Date`, if
 ///    it has one, so that the two clocks need not agree.
-/// 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10): the longest `t` of those with `r=0`.
+/// 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers, 10 and 11): the longest `t` of those with `r=0`.
 /// 3. `X-RateLimit-Reset`, in seconds or as an instant of Unix time, if `X-RateLimit-Remaining` is 0 or the
 ///    status is 429.
 ///
@@ -99,7 +99,7 @@ fn unix(text: &str) -> Option<Duration> {
 
 /// The longest `t` among the limits of a `RateLimit` field with nothing left.
 ///
-/// The field is as in draft-ietf-httpapi-ratelimit-headers-10: a Structured Field List of Strings.
+/// The field is a Structured Field List of Strings. Drafts 10 and 11 differ in `t` only where something is left.
 fn longest_exhausted(text: &str) -> Option<Duration> {
     let list: List = Parser::new(text).parse().ok()?;
     list.iter().filter_map(exhausted).max()

@@ -57,7 +57,7 @@ async fn an_estimate_is_held_and_the_truth_settled() {
         reserve(&mut client, json!({"policy": "tokens", "key": "k", "cost": 8, "ttl": "30s"}))
             .await;
     assert_eq!(held.status, 201, "{}", held.body);
-    assert_eq!(held.header("ratelimit"), Some(r#""tokens.gcra";r=2;t=3600"#));
+    assert_eq!(held.header("ratelimit"), Some(r#""tokens.gcra";r=2;t=7200"#));
     let decision = held.json();
     for (name, value) in [
         ("policy", json!("tokens")),
