@@ -78,7 +78,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "max_throttle_period",
         Shape::Duration,
-        "CL.THROTTLE: how long a key may take to be full again, at the numbers of a call.",
+        "CL.THROTTLE: the longest period that a call may have.",
     )
     .default("\"366d\""),
     Key::new("tls", Shape::Table(TLS), "Serve TLS."),
@@ -131,7 +131,7 @@ pub struct ServerConfig {
     pub authenticate_within: Micros,
     /// Bytes of long commands and bodies that are being received.
     pub max_receive_bytes: usize,
-    /// `CL.THROTTLE`: how long a key may take to be full again.
+    /// `CL.THROTTLE`: the longest period that a call may have.
     pub max_throttle_period: Micros,
     /// Certificates to serve.
     pub tls: Option<TlsConfig>,

@@ -19,7 +19,7 @@ const ADDRESS_PART: usize = 8;
 /// One in so many bytes of a share is for small requests: large ones, however many, do not keep them out.
 const SMALL_ONES: usize = 4;
 /// The longest request that is small.
-const SMALL: usize = 4 * 1_024;
+pub(crate) const SMALL: usize = 4 * 1_024;
 /// An address has at least so much, or half of a smaller share: the longest request, and a few small ones beside it.
 const LEAST_OF_ADDRESS: usize = 1_536 * 1_024;
 
@@ -112,7 +112,7 @@ impl Hold {
     /// address holds its part already.
     #[must_use]
     pub(crate) fn grow(&mut self, bytes: usize, is_known: bool) -> bool {
-        let held = self.first + self.kept;
+        let held = self.bytes();
         if self.is_known != is_known && held > 0 {
             // A stranger has authenticated: what it holds comes out of the other share now.
             let mut all = self.buffers.hold(self.face, self.origin.as_ref());
@@ -142,6 +142,11 @@ impl Hold {
             return false;
         }
         true
+    }
+
+    /// How many bytes are held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.first + self.kept
     }
 
     fn first_share(&self) -> &Share {

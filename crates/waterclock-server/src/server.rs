@@ -74,7 +74,8 @@ pub struct Server {
     /// Held while metrics are written.
     scraping: Mutex<()>,
     /// Held while metrics, live events and lists of policies are made.
-    reading: tokio::sync::Mutex<()>,
+    reading: Arc<tokio::sync::Mutex<()>>,
+    scrapes: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Tokens and trusted proxies: replaced whole by a reload.
@@ -125,7 +126,8 @@ impl Server {
             patience: timing.patience,
             quiet: timing.quiet,
             scraping: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
+            reading: Arc::default(),
+            scrapes: Arc::default(),
         }
     }
 
@@ -297,14 +299,33 @@ impl Server {
         text
     }
 
-    /// Runs what takes long if there are many policies, away from the threads that answer; one at a time.
+    /// Runs what takes long if there are many policies, away from the threads that answer. One at a time, even where the
+    /// caller goes away: the work goes on, and keeps its turn.
     pub(crate) async fn read_at_length<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Server) -> T + Send + 'static,
     ) -> T {
-        let _one_at_a_time = self.reading.lock().await;
+        self.read_in_turn(&self.reading, read).await
+    }
+
+    /// The text of `/metrics`, which waits for no other reader.
+    pub(crate) async fn scrape(self: &Arc<Self>) -> String {
+        self.read_in_turn(&self.scrapes, Server::metrics_text).await
+    }
+
+    async fn read_in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        turns: &Arc<tokio::sync::Mutex<()>>,
+        read: impl FnOnce(&Server) -> T + Send + 'static,
+    ) -> T {
+        let turn = Arc::clone(turns).lock_owned().await;
         let server = Arc::clone(self);
-        off_workers(move || read(&server)).await
+        let work = move || {
+            let done = read(&server);
+            drop(turn);
+            done
+        };
+        off_workers(work).await
     }
 
     /// Whether connections are to close.

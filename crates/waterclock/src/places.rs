@@ -296,11 +296,14 @@ impl Places {
             // Its own logs get coarser, the longest first; where all are short, its keys give way as for a place.
             let _ = (0..SHARDS_SEARCHED).any(|_| asking.coarsen_some(now));
         }
-        if !asking.has_place() {
-            let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.free_some(now) > 0);
+        let is_found = |table: &Table| (0..SHARDS_SEARCHED).any(|_| table.free_some(now) > 0);
+        if !self.has_place(asking.parts()) {
             // A place that another table gives up may be lent again; one of its own is in any case.
             let _ =
                 self.largest_borrowers().iter().any(|table| is_found(table)) || is_found(asking);
+        } else if !asking.has_log_room() {
+            // Other tables' places are of no use: their memory for logs is their own.
+            is_found(asking);
         }
     }
 

@@ -175,6 +175,16 @@ impl ErrorRate {
         }
     }
 
+    /// Makes the log take less memory: neighbours of one kind count together, for as long as the later of both. Where kinds
+    /// alternate all the way, the older half goes.
+    pub(crate) fn coarsen(log: &mut Log) {
+        let before = log.entries.len();
+        log.join_pairs(|a, b| is_error(a) == is_error(b));
+        if log.entries.len() == before {
+            log.drop_older_half();
+        }
+    }
+
     /// Whether words and reports could have been written by this algorithm.
     pub(crate) fn is_sound(
         mut reports: impl Iterator<Item = (u64, u64)>,

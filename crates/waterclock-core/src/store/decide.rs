@@ -11,7 +11,8 @@ use crate::decision::{UNBOUNDED, bounded};
 use crate::limit::ends;
 use crate::room::Room;
 use crate::{
-    Algorithm, Cost, Decision, Limit, LimitDecision, LimitSet, Mode, Outcome, Policy, Timestamp,
+    Algorithm, Cost, Decision, ErrorRate, Limit, LimitDecision, LimitSet, Mode, Outcome, Policy,
+    Timestamp,
 };
 
 /// Deciding about one key, and every other change of its state.
@@ -84,8 +85,8 @@ pub trait Decide: super::Sealed {
 
     /// Makes the key's logs about half as long, for a store that has no memory for more: rolling windows join entries,
     /// which then count for as long as the later of both, so that the key may wait up to a window longer and is never
-    /// admitted more; breakers forget their older reports. A log of one entry stays as it is, and so do places that are
-    /// held.
+    /// admitted more; breakers join reports of one kind or, where kinds alternate, drop the older half. A log of one entry
+    /// stays as it is, and so do places that are held.
     fn coarsen(&self, state: &mut State<'_>);
 
     /// How long until the state answers as a fresh one if nothing else happens; at zero it may be
@@ -309,8 +310,8 @@ impl Decide for Policy {
             if state.words[start] != 0 && limit.algorithm().keeps_log() {
                 let log = state.logs.open(&mut state.words[start]);
                 match limit.algorithm() {
-                    Algorithm::RollingWindow(_) => log.join_pairs(),
-                    Algorithm::ErrorRate(_) => log.drop_older_half(),
+                    Algorithm::RollingWindow(_) => log.join_pairs(|_, _| true),
+                    Algorithm::ErrorRate(_) => ErrorRate::coarsen(log),
                     _ => {}
                 }
             }

@@ -218,14 +218,18 @@ impl Log {
         }
     }
 
-    /// Joins neighbours, two by two, and gives some memory back. What is joined counts for as long as the later of both.
-    pub(crate) fn join_pairs(&mut self) {
-        let half = self.entries.len().div_ceil(2);
-        for i in 0..half {
-            let (first, second) = (self.entries[2 * i], self.entries.get(2 * i + 1).copied());
-            self.entries[i] = second.map_or(first, |(stamp, size)| (stamp, first.1 + size));
+    /// Joins neighbours that are alike, two by two, and gives some memory back. What is joined counts for as long as the
+    /// later of both.
+    pub(crate) fn join_pairs(&mut self, are_alike: impl Fn(u64, u64) -> bool) {
+        let (mut from, mut to) = (0, 0);
+        while let Some(&first) = self.entries.get(from) {
+            let second = self.entries.get(from + 1).filter(|(_, size)| are_alike(first.1, *size));
+            let joined = second.map(|(stamp, size)| (*stamp, first.1 + size));
+            from += if joined.is_some() { 2 } else { 1 };
+            self.entries[to] = joined.unwrap_or(first);
+            to += 1;
         }
-        self.entries.truncate(half);
+        self.entries.truncate(to);
         self.give_memory_back();
     }
 

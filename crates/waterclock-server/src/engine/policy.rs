@@ -14,7 +14,7 @@ use waterclock_config::PolicyConfig;
 use super::Key;
 use crate::observe::Tally;
 
-/// The most different rates that calls of one policy can bring.
+/// The most different rates that calls of one policy can bring. Calls with more are decided by the policy's own.
 const MAX_RATES: usize = 1_000;
 
 /// The field of a request, or the entry of a descriptor, that picks a tier.
@@ -105,10 +105,8 @@ impl ActivePolicy {
             return Ok(Arc::clone(policy));
         }
         if self.by_rate.read().len() >= MAX_RATES {
-            let name = self.name();
-            let reason =
-                format!("policy `{name}` was called with more than {MAX_RATES} different limits");
-            return Err(StoreError::unfit(reason));
+            // A proxy would admit on an error, so the policy's own limits decide.
+            return Ok(Arc::clone(self.scope().policy()));
         }
         let mut limits = self.config.limits().to_vec();
         if let Some(first) = limits.first_mut() {

@@ -15,6 +15,7 @@ use waterclock_config::Micros;
 
 use super::{Engine, Outcome, missing_answer};
 use crate::observe::{Face, Tally, Totals};
+use crate::off_workers::off_workers;
 
 /// The name of all these policies in metrics. Names in files have no dot.
 const FAMILY: &str = "cl.throttle";
@@ -90,12 +91,15 @@ impl ThrottlePolicy {
     }
 }
 
+/// The right to change which numbers there are.
+type Turn = tokio::sync::OwnedMutexGuard<()>;
+
 /// The policies in use. A key keeps its state when its numbers give way: that is an instant, whatever the numbers.
 pub(crate) struct Throttle {
     variants: RwLock<HashMap<ThrottleNumbers, Arc<ThrottlePolicy>>>,
     /// Held while numbers come and go, so that the store and they agree.
-    changing: tokio::sync::Mutex<()>,
-    /// How long a key may take to refill, in microseconds.
+    changing: Arc<tokio::sync::Mutex<()>>,
+    /// How long the period may be, in microseconds.
     max_period_us: AtomicU64,
     tally: Tally,
 }
@@ -112,7 +116,7 @@ impl Throttle {
     pub(super) fn new(max_period: Micros, tally: impl FnOnce(&str) -> Tally) -> Throttle {
         Throttle {
             variants: RwLock::default(),
-            changing: tokio::sync::Mutex::default(),
+            changing: Arc::default(),
             max_period_us: AtomicU64::new(max_period.0),
             tally: tally(FAMILY),
         }
@@ -124,16 +128,13 @@ impl Throttle {
     }
 
     fn check_period(&self, numbers: ThrottleNumbers) -> Result<(), String> {
-        let most = Duration::from_micros(self.max_period_us.load(Ordering::Relaxed));
-        let full_in = numbers.full_in();
-        if full_in <= most {
+        let most = Micros(self.max_period_us.load(Ordering::Relaxed));
+        if Duration::from_secs(numbers.period_s) <= most.duration() {
             return Ok(());
         }
         Err(format!(
-            "a key would take {} to be full again, (max_burst + 1) · period / count; \
-             `max_throttle_period` in [server] allows {}",
-            Micros::from(full_in),
-            Micros::from(most)
+            "a period of {} s is too long; `max_throttle_period` in [server] allows {most}",
+            numbers.period_s
         ))
     }
 
@@ -162,7 +163,7 @@ impl Engine {
         FAMILY
     }
 
-    /// Changes how long a key may take to refill. Numbers that are in use stay.
+    /// Changes how long the period may be. Numbers that are in use stay.
     pub(crate) fn set_max_throttle_period(&self, max: Micros) {
         self.throttle.max_period_us.store(max.0, Ordering::Relaxed);
     }
@@ -182,11 +183,11 @@ impl Engine {
         }
         let policy = numbers.policy().map_err(StoreError::unfit)?;
         self.throttle.check_period(numbers).map_err(StoreError::unfit)?;
-        let _one_at_a_time = self.throttle.changing.lock().await;
+        let turn = Arc::clone(&self.throttle.changing).lock_owned().await;
         if let Some(variant) = self.known_throttle(numbers) {
             return Ok(variant);
         }
-        self.remove_throttles(self.throttle.make_room()).await?;
+        let _turn = self.remove_throttles(self.throttle.make_room(), turn).await?;
         self.store.set_variant(FAMILY, policy.clone(), Migration::Time).await?;
         let handle = self.memory().and_then(|store| store.policy(policy.name()));
         let (full_in, is_used) = (numbers.full_in(), AtomicBool::new(false));
@@ -195,20 +196,27 @@ impl Engine {
         Ok(variant)
     }
 
-    async fn remove_throttles(&self, gone: Vec<Arc<ThrottlePolicy>>) -> Result<(), StoreError> {
-        if gone.is_empty() {
-            return Ok(());
+    /// Removes numbers that gave way from the store. It goes on if the caller goes away, and keeps its turn until then.
+    async fn remove_throttles(
+        &self,
+        gone: Vec<Arc<ThrottlePolicy>>,
+        turn: Turn,
+    ) -> Result<Turn, StoreError> {
+        let names: Vec<String> = gone.iter().map(|gone| gone.policy.name().to_owned()).collect();
+        if names.is_empty() {
+            return Ok(turn);
         }
         let Some(memory) = self.memory().cloned() else {
-            let names: Vec<&str> = gone.iter().map(|variant| variant.policy.name()).collect();
-            return self.store.remove_variants(FAMILY, &names).await;
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            self.store.remove_variants(FAMILY, &names).await?;
+            return Ok(turn);
         };
-        // Every key of the family is looked at, which may take long: not on a thread that answers.
-        let removed = tokio::task::spawn_blocking(move || {
-            let names: Vec<&str> = gone.iter().map(|variant| variant.policy.name()).collect();
-            now_or_never(memory.remove_variants(FAMILY, &names)).unwrap_or(Ok(()))
-        });
-        removed.await.unwrap_or_else(|error| Err(StoreError::unfit(error.to_string())))
+        // Every key of the family is looked at, which may take long.
+        off_workers(move || {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            now_or_never(memory.remove_variants(FAMILY, &names)).unwrap_or(Ok(())).map(|()| turn)
+        })
+        .await
     }
 
     /// Decides without a future. `None` on a shared store, for another verb than check or peek, and if the numbers
@@ -244,18 +252,29 @@ impl Engine {
     ) -> Result<(Arc<ThrottlePolicy>, Decision), StoreError> {
         let mut tries = 0;
         loop {
-            let variant = self.throttle_policy(numbers).await?;
+            // The first use of numbers is no second one.
+            let variant = match self.known_throttle(numbers) {
+                Some(variant) => {
+                    variant.note_use();
+                    variant
+                }
+                None => self.throttle_policy(numbers).await?,
+            };
             let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
             tries += 1;
             match self.apply_charges(None, verb, &[charge]).await {
                 Ok(answers) => {
                     let answer = answers.into_iter().next().ok_or_else(missing_answer)?;
-                    variant.note_use();
                     self.count_throttled(face, &variant, verb, key, &answer.decision);
                     return Ok((variant, answer.decision));
                 }
                 // The numbers gave way in between.
-                Err(StoreError::UnknownPolicy(_)) if tries < TRIES => {}
+                Err(StoreError::UnknownPolicy(_)) if tries < TRIES => {
+                    let mut variants = self.throttle.variants.write();
+                    if variants.get(&numbers).is_some_and(|known| Arc::ptr_eq(known, &variant)) {
+                        variants.remove(&numbers);
+                    }
+                }
                 Err(error) => {
                     self.throttle.tally.count(face, Outcome::Error);
                     return Err(error);

@@ -96,10 +96,10 @@ async fn silent_connections_keep_nobody_out() {
         assert_eq!(check(&mut server.http().await).await, 200, "newcomers with a token");
         let mut newcomer = TcpStream::connect(server.resp_address()).await.unwrap();
         assert_eq!(resp(&mut newcomer, "AUTH checker").await, "+OK");
-        assert_eq!(resp(&mut newcomer, "RL.CHECK p k").await, "*5");
+        assert_eq!(resp(&mut newcomer, "RL.CHECK p k").await, "*6");
     }
     assert_eq!(check(&mut client).await, 200, "clients that were there before");
-    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*5");
+    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*6");
     for face in Face::ALL {
         let face = face.name();
         let name =
@@ -135,7 +135,7 @@ async fn an_address_makes_room_for_itself() {
         of_one.push(from(one, server.resp_address()).await);
     }
     for stream in &mut of_one[1..9] {
-        assert_eq!(resp(stream, "RL.CHECK p k").await, "*5");
+        assert_eq!(resp(stream, "RL.CHECK p k").await, "*6");
     }
 }
 
@@ -185,7 +185,7 @@ async fn time_to_authenticate() {
     for face in Face::ALL {
         eventually("it is counted", async || metric(&server, &late(face)) >= 2).await;
     }
-    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*5", "a known one stays");
+    assert_eq!(resp(&mut known, "RL.CHECK p k").await, "*6", "a known one stays");
     assert_eq!(check(&mut client).await, 200);
 }
 
@@ -233,7 +233,7 @@ async fn a_command_without_room_is_told_so() {
     assert!((2..=3).contains(&told), "{told}");
     let mut client = TcpStream::connect(server.resp_address()).await.unwrap();
     assert_eq!(resp(&mut client, "AUTH checker").await, "+OK");
-    assert_eq!(resp(&mut client, "RL.CHECK p k").await, "*5", "short commands have room");
+    assert_eq!(resp(&mut client, "RL.CHECK p k").await, "*6", "short commands have room");
 }
 
 /// A connection that is busy stays, and those that are silent make room, though they came later.

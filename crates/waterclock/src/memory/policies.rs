@@ -82,7 +82,7 @@ impl<C: Clock> Shared<C> {
     /// Removes variants of one policy at once, which costs as much as removing one. Names that are not variants of it
     /// are passed over.
     pub(super) fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
-        let _one_at_a_time = lock(&self.changing);
+        let one_at_a_time = lock(&self.changing);
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let table = Arc::clone(&members.get(of).ok_or_else(|| unknown(of))?.table);
         let is_variant = |member: &&Member| !member.is_base() && Arc::ptr_eq(&member.table, &table);
@@ -96,6 +96,9 @@ impl<C: Clock> Shared<C> {
             }
         }
         drop(members);
+        // Every key is looked at, and other policies may change meanwhile. That none of these names is added again until
+        // then is up to the caller.
+        drop(one_at_a_time);
         table.remove_variants(&variants, self.clock.now());
         Ok(())
     }

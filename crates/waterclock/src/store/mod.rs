@@ -84,7 +84,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Removes variants of a policy: many at once, where that costs less than one by one. Names that are not known are
-    /// passed over.
+    /// passed over. Add none of them again before this is done.
     fn remove_variants(
         &self,
         of: &str,

@@ -47,7 +47,7 @@ pub(crate) struct Table {
     /// The shards to look through next when a key found no place: for fresh keys, and for others.
     sweep: AtomicUsize,
     evict: AtomicUsize,
-    /// The family as every shard has it, or will have it when a change is done. ReservedUnits while it changes:
+    /// The family as every shard has it, or will have it when a change is done. Held while it changes:
     /// two changes at once would leave shards of either. Also while the table grows.
     family: Mutex<Arc<Family>>,
     /// Whether a policy that counts several units has ever been a member: others need not be asked.
@@ -177,13 +177,19 @@ impl Table {
 
     /// A check under a member that may have been removed; `None` if it was.
     pub(crate) fn check_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
-        let (mut locked, now) = self.lock_at(key.fingerprint, now);
+        let (mut locked, mut now) = self.lock_at(key.fingerprint, now);
         if locked.shard.is_tagged()
             && let Some(decision) = locked.shard.check_again(key, now, cost)
         {
             return Some(decision);
         }
-        locked.shard.has(key.under).then(|| self.check_at_length(locked, key, now, cost))
+        if !self.has_room() && !locked.shard.knows(key.fingerprint) {
+            drop(locked);
+            self.make_room(now);
+            (locked, now) = self.lock_at(key.fingerprint, now);
+        }
+        // Not before: while the shard was not locked, the member may have been removed.
+        locked.shard.has(key.under).then(|| decide(locked, key, now, cost))
     }
 
     /// The same for a peek.
@@ -217,13 +223,7 @@ impl Table {
             locked = self.lock(key.fingerprint);
         }
         let now = locked.shard.latest(now);
-        if locked.shard.policy(key.under).reserves_only() {
-            return locked.shard.refuse_check(key, now, &cost.into());
-        }
-        let cost = Cost::from(cost);
-        let verdict = locked.shard.judge(key, now, &cost);
-        locked.record(key, now, &cost, verdict);
-        locked.shard.answer(key, now, &cost, verdict)
+        decide(locked, key, now, cost)
     }
 
     /// Starts to fetch what a check of this fingerprint will need, and returns the shards to check it in.
@@ -492,6 +492,17 @@ impl Table {
         let next = next.fetch_add(1, Ordering::Relaxed) % shards.len();
         self.lock_at(shards.first(next), now)
     }
+}
+
+/// Decides about a key and charges it, in a place of its own if there is one.
+fn decide(mut locked: Locked<'_>, key: Key, now: Timestamp, cost: u64) -> Decision {
+    if locked.shard.policy(key.under).reserves_only() {
+        return locked.shard.refuse_check(key, now, &cost.into());
+    }
+    let cost = Cost::from(cost);
+    let verdict = locked.shard.judge(key, now, &cost);
+    locked.record(key, now, &cost, verdict);
+    locked.shard.answer(key, now, &cost, verdict)
 }
 
 /// The places of a table that is gone are free.

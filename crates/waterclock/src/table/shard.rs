@@ -312,7 +312,7 @@ impl Shard {
             let (_, policy, from) = family.written(overflow);
             let (_, words) = family.writing(words);
             policy.copy(from, &mut State::new(words, logs));
-            self.rest.count_logs(true);
+            self.count_logs_of(Some(slot.state));
         }
     }
 

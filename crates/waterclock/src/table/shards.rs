@@ -107,6 +107,8 @@ impl Shards {
                     (&mut overflow, &mut rest.logs),
                 );
                 rest.overflow = overflow;
+                // The copies together may be more than there is memory for.
+                shard.count_logs_of(None);
             }
         }
         for slot in known() {

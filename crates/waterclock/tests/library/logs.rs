@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Clock, ErrorRate, KeyedLimiter, ManualClock, MemoryStore, Outcome, Policy, RollingWindow, Store,
+    Clock, ErrorRate, KeyedLimiter, Limit, ManualClock, MemoryStore, Outcome, Policy,
+    RollingWindow, Store,
 };
 
 const WINDOW: Duration = Duration::from_secs(60);
@@ -143,18 +144,38 @@ fn a_snapshot_that_is_too_large_comes_back_coarser() {
 }
 
 #[test]
-fn a_breaker_without_memory_keeps_its_newest_reports() {
+fn a_shortage_of_logs_evicts_no_key_of_another_policy() {
+    let store = MemoryStore::new(10_000, ManualClock::default());
+    // Memory for about 146 logs of one entry.
+    store.set_max_bytes(32 << 10);
+    let one = RollingWindow::new(1, WINDOW).unwrap();
+    for policy in [Policy::new("logs", [one]), Policy::new("many", [Limit::per_hour(1_000)])] {
+        now_or_never(store.set_policy(policy.unwrap())).unwrap().unwrap();
+    }
+    for key in 0..6_000_u32 {
+        assert!(check(&store, "many", &key.to_be_bytes()).is_allowed());
+    }
+    for key in 0..2_000_u32 {
+        let _ = check(&store, "logs", &key.to_be_bytes());
+    }
+    assert_eq!((store.evicted(), store.usage_of("many").unwrap().keys), (0, 6_000));
+    assert!(store.log_bytes() <= 32 << 10, "{}", store.log_bytes());
+}
+
+#[test]
+fn a_breaker_opens_with_next_to_no_memory() {
     let breaker = ErrorRate::new(5_000, WINDOW, 100, WINDOW).unwrap();
     let clock = ManualClock::default();
     let limiter: KeyedLimiter<u64, _> =
-        KeyedLimiter::builder(breaker).max_bytes(4 << 10).clock(clock.clone()).build();
-    for _ in 0..2_000 {
+        KeyedLimiter::builder(breaker).max_bytes(256).clock(clock.clone()).build();
+    for _ in 0..50 {
         clock.advance(STEP);
         limiter.report(&1, Outcome::Ok);
     }
-    for _ in 0..400 {
+    for report in 0..100 {
+        assert!(limiter.check(&1).is_allowed() || report >= 50, "too early, after {report}");
         clock.advance(STEP);
         limiter.report(&1, Outcome::Error);
     }
-    assert!(!limiter.check(&1).is_allowed(), "old reports are forgotten, so errors are most");
+    assert!(!limiter.check(&1).is_allowed());
 }

@@ -37,8 +37,8 @@ assert ask("CL.THROTTLE", NAME, 4, 1, 86400)[:3] == [0, 5, 4]
 
 # A policy of the configuration: 100 at once, one every 3.6 s after that.
 assert ask("RL.CHECK", "api", NAME, 100)[:4] == [1, 100, 0, 0]
-allowed, limit, remaining, retry_ms, _ = ask("RL.CHECK", "api", NAME, 100)
-assert (allowed, limit) == (0, 100) and 300_000 < retry_ms <= 360_000
+allowed, limit, remaining, retry_ms, _, granted = ask("RL.CHECK", "api", NAME, 100)
+assert (allowed, limit, granted) == (0, 100, 0) and 300_000 < retry_ms <= 360_000
 assert ask("RL.CHECK", "api", NAME, 101)[3] == -1
 
 # A thousand in one pipeline, and every answer belongs to its question.

@@ -68,7 +68,7 @@ pub(super) fn check_by_resp(port: u16, policy: &str, key: &[u8]) {
     stream.write_all(&question).expect("it reads");
     let mut answer = [0; 256];
     let read = stream.read(&mut answer).expect("an answer arrives");
-    assert_eq!(answer[..read].first(), Some(&b'*'), "five numbers");
+    assert_eq!(answer[..read].first(), Some(&b'*'), "numbers");
 }
 
 /// A client of the Redis face that asks for one decision after the other on one connection.
@@ -78,6 +78,6 @@ pub(super) fn by_resp(port: u16, command: &'static str) -> Box<dyn FnMut() + Sen
         stream.write_all(format!("{command}\r\n").as_bytes()).expect("it reads");
         let mut answer = [0; 256];
         let read = stream.read(&mut answer).expect("an answer arrives");
-        assert_eq!(answer[..read].first(), Some(&b'*'), "five numbers");
+        assert_eq!(answer[..read].first(), Some(&b'*'), "numbers");
     })
 }

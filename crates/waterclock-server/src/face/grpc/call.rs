@@ -22,7 +22,7 @@ use super::request::{self, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
 use super::response::{refusal, response};
 use super::size::Size;
 use crate::access::{Attempt, Role};
-use crate::buffers::Hold;
+use crate::buffers::{Hold, SMALL};
 use crate::connections::Guest;
 use crate::observe::Face;
 use crate::server::Server;
@@ -166,13 +166,19 @@ fn length(received: &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(bytes)).ok()
 }
 
-fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), Status> {
+/// Where there is no room for a long message, it is refused: an error would admit it, and a client can make messages long.
+fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
+    let before = hold.bytes();
     if hold.grow(bytes, true) {
         return Ok(());
     }
     server.engine.metrics().count_receive_refused(Face::Grpc);
+    if before + bytes > SMALL {
+        let why = "there is no room for so long a message; refused";
+        return Err(End::TooLarge(why.to_owned()));
+    }
     let why = "the server is receiving too many long requests; nothing was decided";
-    Err(Status::resource_exhausted(why))
+    Err(Status::resource_exhausted(why).into())
 }
 
 /// An answer with one message, as the protocol frames it.

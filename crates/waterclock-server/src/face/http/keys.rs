@@ -10,6 +10,7 @@ use waterclock::{KeyUsage, MemoryStore, TscClock};
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, PathOf, Reads};
 use crate::engine::Engine;
+use crate::off_workers::off_workers;
 
 /// What the keys of all policies take.
 #[derive(Serialize)]
@@ -55,7 +56,10 @@ fn memory(engine: &Engine) -> Result<&MemoryStore<TscClock>, Problem> {
 
 /// The policies with the most keys come first.
 pub(super) async fn usage(access: Access<Reads>) -> Result<Response, Problem> {
-    let engine = &access.server.engine;
+    access.server.read_at_length(|server| count(&server.engine)).await
+}
+
+fn count(engine: &Engine) -> Result<Response, Problem> {
     let memory = memory(engine)?;
     let plan = engine.plan();
     let mut policies: Vec<KeysOfPolicy> = plan
@@ -94,9 +98,9 @@ pub(super) async fn purge(
         engine.plan().find(&name)?;
     }
     let policy = name.clone();
-    // There may be a million of them: not on a thread that answers.
-    let purged = tokio::task::spawn_blocking(move || memory.purge(&policy)).await;
-    let keys = purged.ok().flatten().unwrap_or_default();
+    // There may be a million of them.
+    let purged = off_workers(move || memory.purge(&policy)).await;
+    let keys = purged.ok_or_else(|| Problem::not_found(format!("policy `{name}` was removed")))?;
     tracing::warn!(policy = name, keys, "an administrator purged the keys of a policy");
     Ok(json(StatusCode::OK, &value!({ "policy": name, "purged": keys })))
 }

@@ -33,7 +33,7 @@ pub(super) async fn readyz(State(server): State<Arc<Server>>) -> Response {
 /// Metrics for Prometheus.
 pub(super) async fn metrics(access: Access<Reads>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    of_kind(kind, access.server.read_at_length(Server::metrics_text).await)
+    of_kind(kind, access.server.scrape().await)
 }
 
 /// The configuration in force, and the outcome of the last reload.

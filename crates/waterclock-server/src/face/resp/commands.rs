@@ -64,11 +64,11 @@ const ANY: usize = usize::MAX;
 /// The most frequent first. `cl.throttle` checks its number of arguments itself, with redis-cell's error.
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
-    Spec::new("rl.check", Name::RlCheck, 3, 4).keys(2, 2),
-    Spec::new("rl.peek", Name::RlPeek, 3, 4).keys(2, 2),
+    Spec::new("rl.check", Name::RlCheck, 3, 7).keys(2, 2),
+    Spec::new("rl.peek", Name::RlPeek, 3, 7).keys(2, 2),
     Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
     Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
-    Spec::new("rl.reserve", Name::RlReserve, 5, 5).keys(2, 2),
+    Spec::new("rl.reserve", Name::RlReserve, 5, 7).keys(2, 2),
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),

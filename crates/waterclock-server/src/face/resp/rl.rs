@@ -1,21 +1,60 @@
 //! `RL.*`: the policies of the configuration, and reservations.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::Serialize;
 use waterclock::store::check_reservation_id;
 use waterclock::{
     Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
     Outcome, Settlement, Verb,
 };
-use waterclock_config::did_you_mean;
+use waterclock_config::{DecisionLine, did_you_mean};
+use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
 use super::write::Replies;
-use crate::engine::{Check, Engine, Plan, Terms, missing_answer};
+use crate::engine::{Check, Engine, Plan, Reply, Terms, missing_answer};
 use crate::observe::Face;
 
-/// `RL.CHECK policy key [cost]`, and the other verbs of the same form.
+/// What may follow the arguments of a command, in any order.
+#[derive(Default)]
+struct Options<'t> {
+    tier: Option<&'t str>,
+    /// The reply is the whole decision, as `/v1/check` gives it.
+    json: bool,
+}
+
+impl<'t> Options<'t> {
+    /// Reads the arguments from this one on.
+    fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
+        let (mut options, mut at) = (Options::default(), from);
+        while let Some(word) = command.get(at) {
+            at += 1;
+            if is(Some(word), "json") {
+                options.json = true;
+            } else if is(Some(word), "tier") {
+                let name = command.get(at).ok_or("ERR TIER must be followed by a tier's name")?;
+                let name = std::str::from_utf8(name).map_err(|_| "ERR a tier's name is UTF-8")?;
+                options.tier = Some(name);
+                at += 1;
+            } else {
+                let found = shown(word, 64);
+                return Err(format!("ERR unknown option '{found}'; TIER name and JSON are known"));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Whether an argument is the name of an option, and not a cost.
+fn is_option(argument: &[u8]) -> bool {
+    ["tier", "json"].iter().any(|word| is(Some(argument), word))
+}
+
+/// `RL.CHECK policy key [cost] [TIER name] [JSON]`, and the other verbs of the same form.
 #[inline]
 pub(super) fn decide<'t>(
     engine: &'t Engine,
@@ -24,16 +63,21 @@ pub(super) fn decide<'t>(
     command: Command<'t, '_>,
     replies: &mut Replies,
 ) -> Result<Next<'t>, ErrorReply> {
-    let cost = command.get(3).map(parse_cost).transpose()?;
+    let cost = command.get(3).filter(|word| !is_option(word)).map(parse_cost).transpose()?;
     let check = to_check(plan, verb, command, cost.as_ref())?;
+    let options_from = 3 + usize::from(cost.is_some());
+    if command.len() > options_from {
+        let options = Options::read(command, options_from)?;
+        return Ok(ask(engine, verb, check, options, replies));
+    }
     if let Some(units) = check.cost.plain()
         && let Some(decision) = engine.decide_now(Face::Resp, verb, check.policy, &check.key, units)
     {
-        replies.array(5);
-        write_numbers(&decision, replies);
+        replies.array(NUMBERS);
+        write_numbers(&check.cost, &decision, replies);
         return Ok(Next::Decided);
     }
-    Ok(ask(engine, verb, check, replies))
+    Ok(ask(engine, verb, check, Options::default(), replies))
 }
 
 /// `RL.REPORT policy key ok|error`.
@@ -58,23 +102,53 @@ pub(super) fn report<'t>(
         let name = check.policy.name();
         return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
     }
-    Ok(ask(engine, verb, check, replies))
+    Ok(ask(engine, verb, check, Options::default(), replies))
 }
 
-/// Asks the store. The reply has five numbers: allowed, limit, remaining, milliseconds until a retry can pass,
-/// milliseconds until the key is fresh. −1 stands for a limit that counts no units, and for a retry that never passes.
-fn ask<'t>(engine: &'t Engine, verb: Verb, check: Check<'t>, replies: &Replies) -> Next<'t> {
+/// Asks the store. The reply has six numbers: allowed, limit, remaining, milliseconds until a retry can pass,
+/// milliseconds until the key is fresh, and how much was granted. −1 stands for a limit that counts no units, and for a
+/// retry that never passes.
+fn ask<'t>(
+    engine: &'t Engine,
+    verb: Verb,
+    check: Check<'t>,
+    options: Options<'t>,
+    replies: &Replies,
+) -> Next<'t> {
+    let check = check.with_tier(options.tier.map(Cow::Borrowed));
     let mut reply = replies.another();
     Next::wait(verb, async move {
-        let replies = engine.apply(Face::Resp, verb, &[check]).await?;
-        let decided = replies.first().ok_or_else(missing_answer)?;
-        reply.array(5);
-        write_numbers(&decided.answer.decision, &mut reply);
+        let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
+        let decided = decided.first().ok_or_else(missing_answer)?;
+        if options.json {
+            reply.bulk(in_json(&check, decided).as_bytes());
+        } else {
+            reply.array(NUMBERS);
+            write_numbers(&check.cost, &decided.answer.decision, &mut reply);
+        }
         Ok(reply)
     })
 }
 
-/// `RL.RESERVE policy key cost ttl_ms`. The reply has five numbers and the reservation's id, if it was made.
+/// The decision as `/v1/check` gives it, and the response header fields of the policy's style.
+fn in_json(check: &Check<'_>, decided: &Reply) -> String {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        #[serde(flatten)]
+        decision: DecisionLine<'a>,
+        headers: BTreeMap<&'static str, String>,
+    }
+    let key = String::from_utf8_lossy(check.key.bytes());
+    let (name, Reply { policy, answer, .. }) = (check.policy.name(), decided);
+    let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
+    let style = check.policy.headers();
+    let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer }]);
+    let answer = Answer { decision, headers: headers.into_iter().collect() };
+    // Text, numbers and lists can always be written.
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+/// `RL.RESERVE policy key cost ttl_ms [TIER name]`. The reply has six numbers and the reservation's id, if it was made.
 pub(super) fn reserve<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
@@ -83,14 +157,19 @@ pub(super) fn reserve<'t>(
 ) -> Result<Next<'t>, ErrorReply> {
     let cost = parse_cost(command.get(3).unwrap_or_default())?;
     let ttl = Some(parse_ttl(command.get(4).unwrap_or_default())?);
+    let options = Options::read(command, 5)?;
+    if options.json {
+        return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
+    }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
+    let check = check.with_tier(options.tier.map(Cow::Borrowed));
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };
-        let holding = engine.reserve(Face::Resp, terms, &[check]).await?;
+        let holding = engine.reserve(Face::Resp, terms, std::slice::from_ref(&check)).await?;
         let decided = holding.replies.first().ok_or_else(missing_answer)?;
-        reply.array(6);
-        write_numbers(&decided.answer.decision, &mut reply);
+        reply.array(NUMBERS + 1);
+        write_numbers(&check.cost, &decided.answer.decision, &mut reply);
         match &holding.reservation {
             Some((id, _)) => reply.bulk(id.as_bytes()),
             None => reply.null(),
@@ -191,14 +270,23 @@ fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
     format!("ERR there is no policy '{name}'{hint}")
 }
 
+/// How many numbers tell a decision.
+const NUMBERS: usize = 6;
+
 #[inline]
-fn write_numbers(decision: &Decision, replies: &mut Replies) {
+fn write_numbers(cost: &Cost, decision: &Decision, replies: &mut Replies) {
     let units = |units: Option<u64>| units.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
     replies.integer(decision.is_allowed().into());
     replies.integer(units(decision.limit()));
     replies.integer(units(decision.remaining()));
     replies.integer(decision.retry_after().map_or(-1, millis));
     replies.integer(millis(decision.reset_after()));
+    // Of several units, requests.
+    let granted = match cost.plain() {
+        Some(_) => decision.granted(),
+        None => cost.granted(decision.granted()).of("requests"),
+    };
+    replies.integer(i64::try_from(granted).unwrap_or(i64::MAX));
 }
 
 /// Rounded up.

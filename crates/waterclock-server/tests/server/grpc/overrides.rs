@@ -85,3 +85,20 @@ async fn every_unit_has_its_length() {
         assert_eq!(status.current_limit.unwrap().unit(), told);
     }
 }
+
+/// An error would admit the request: where there are too many different numbers, the policy's own decide.
+#[tokio::test]
+async fn more_different_limits_than_are_kept() {
+    let (_scene, mut client) = Scene::with_client(&per_user(EPOCH)).await;
+    let with_number = |requests_per_unit: u32, name: &str| {
+        let limit = RateLimitOverride { requests_per_unit, unit: RateLimitUnit::Year.into() };
+        RateLimitDescriptor { limit: Some(limit), ..user(name) }
+    };
+    for number in 100..1_100 {
+        let name = format!("user {number}");
+        let decided = lone(&mut client, with_number(number, &name)).await;
+        assert_eq!(decided, (Code::Ok, number - 1));
+    }
+    assert_eq!(lone(&mut client, with_number(1_100, "bob")).await, (Code::Ok, 4));
+    assert_eq!(lone(&mut client, with_number(1_099, "carol")).await, (Code::Ok, 1_098));
+}

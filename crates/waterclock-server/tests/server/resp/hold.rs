@@ -108,7 +108,7 @@ fn a_flood_under_one_policy() {
         client.send(&one.repeat(100));
         for _ in 0..100 {
             match client.read() {
-                Value::Array(values) if matches!(values[5], Value::Bulk(_)) => held += 1,
+                Value::Array(values) if matches!(values[6], Value::Bulk(_)) => held += 1,
                 Value::Error(error) => {
                     assert!(error.contains("1024 KiB"), "{error}");
                     refused += 1;

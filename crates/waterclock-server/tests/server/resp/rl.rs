@@ -5,21 +5,22 @@ use super::ground::Ground;
 use crate::at_work::hurried;
 
 #[test]
-fn five_numbers() {
+fn six_numbers() {
     let (_ground, mut client) = Ground::with_client();
-    assert_eq!(client.numbers("RL.CHECK login bob"), [1, 5, 4, 0, 3_600_000]);
-    assert_eq!(client.numbers("rl.check login bob 4")[..4], [1, 5, 0, 0]);
+    assert_eq!(client.numbers("RL.CHECK login bob"), [1, 5, 4, 0, 3_600_000, 1]);
+    let all = client.numbers("rl.check login bob 4");
+    assert_eq!((&all[..4], all[5]), (&[1, 5, 0, 0][..], 4));
     let refused = client.numbers("RL.CHECK login bob 2");
-    assert_eq!(refused[..3], [0, 5, 0]);
+    assert_eq!((&refused[..3], refused[5]), (&[0, 5, 0][..], 0));
     assert!((7_100_000..=7_200_000).contains(&refused[3]), "{refused:?}");
     assert!((17_900_000..=18_000_000).contains(&refused[4]), "{refused:?}");
     assert_eq!(client.numbers("RL.CHECK login bob 6")[3], -1, "never");
     assert_eq!(client.numbers("RL.PEEK login bob")[..3], [0, 5, 0]);
     assert_eq!(client.numbers("RL.PEEK login bob 0")[..3], [1, 5, 0]);
     assert_eq!(client.numbers("RL.REFUND login bob 3")[1..3], [5, 3]);
-    assert_eq!(client.numbers("RL.RESET login bob"), [1, 5, 5, 0, 0]);
+    assert_eq!(client.numbers("RL.RESET login bob")[..5], [1, 5, 5, 0, 0]);
     // Durations are rounded up, and a limit that counts no units says so.
-    assert_eq!(client.numbers("RL.CHECK calm bob"), [1, -1, 0, 0, 3_600_000]);
+    assert_eq!(client.numbers("RL.CHECK calm bob"), [1, -1, 0, 0, 3_600_000, 1]);
     // A shadow policy refuses nothing.
     assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
     assert_eq!(client.numbers("RL.CHECK watched bob")[0], 1);
@@ -62,12 +63,58 @@ fn complaints() {
     );
     for (line, name) in [
         ("RL.CHECK login", "rl.check"),
-        ("RL.PEEK login k 1 2", "rl.peek"),
+        ("RL.PEEK login k 1 TIER a JSON more", "rl.peek"),
         ("RL.REFUND login k", "rl.refund"),
         ("RL.RESET login k 1", "rl.reset"),
     ] {
         let text = format!("ERR wrong number of arguments for '{name}' command");
         assert_eq!(client.error(line), text);
+    }
+}
+
+#[test]
+fn a_partial_grant_says_how_much() {
+    let ground =
+        Ground::with("[policies.part]\nmode = \"partial\"\nlimits = [\"5/h\"]\n", hurried());
+    let mut client = ground.client();
+    let part = client.numbers("RL.CHECK part k 8");
+    assert_eq!((&part[..4], part[5]), (&[0, 5, 0, -1][..], 5));
+    let none = client.numbers("RL.CHECK part k 2");
+    assert_eq!((none[0], none[5]), (0, 0));
+}
+
+#[test]
+fn tiers_and_json() {
+    let ground = Ground::with(
+        "[policies.p]\nheaders = \"ietf\"\ntiers = { pro = { factor = 0.5 }, staff = { factor = 0 } }\n\
+         limits = [{ name = \"hour\", algorithm = \"gcra\", limit = 2, per = \"1h\" }]\n",
+        hurried(),
+    );
+    let mut client = ground.client();
+    assert_eq!(client.numbers("RL.CHECK p k 2")[..3], [1, 2, 0]);
+    // The budget is shared: two of four are used.
+    assert_eq!(client.numbers("RL.CHECK p k TIER pro")[..3], [1, 4, 1]);
+    assert_eq!(client.numbers("RL.PEEK p k 1 tier pro")[..3], [1, 4, 1]);
+    assert_eq!(client.numbers("RL.CHECK p k 100 TIER staff")[0], 1);
+    let Value::Array(reserved) = client.ask(&["RL.RESERVE", "p", "k", "1", "9000", "TIER", "pro"])
+    else {
+        panic!("numbers and an id")
+    };
+    assert_eq!((reserved.len(), &reserved[0]), (7, &Value::Integer(1)));
+    let Value::Bulk(json) = client.ask(&["RL.CHECK", "p", "bob", "JSON", "TIER", "pro"]) else {
+        panic!("a string")
+    };
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!((&json["allowed"], &json["limit"]), (&true.into(), &4.into()), "{json}");
+    assert_eq!((&json["policy"], &json["key"]), (&"p".into(), &"bob".into()), "{json}");
+    assert_eq!(json["limits"][0]["name"], "hour");
+    assert_eq!(json["headers"]["ratelimit-policy"], "\"p.hour\";q=4;w=3600");
+    for (line, text) in [
+        ("RL.CHECK p k 1 TEIR pro", "unknown option 'TEIR'; TIER name and JSON are known"),
+        ("RL.CHECK p k TIER", "TIER must be followed by a tier's name"),
+        ("RL.RESERVE p k 1 9000 JSON", "RL.RESERVE has no JSON"),
+    ] {
+        assert!(client.error(line).contains(text), "{line}: {}", client.error(line));
     }
 }
 
