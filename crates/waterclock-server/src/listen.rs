@@ -1,5 +1,6 @@
 //! Listening sockets: bound, accepted from, and closed without losing a connection.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::service::Routes;
 use tracing::{debug, warn};
@@ -62,13 +63,28 @@ impl Listeners {
 
 async fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Invalid> {
     let Some(address) = address else { return Ok(None) };
-    let listener = TcpListener::bind(address).await.map_err(|error| {
+    let listener = listen(address).map_err(|error| {
         let name = face.name();
         format!(
             "`{name}` cannot listen on {address}: {error}; choose another address, or \"\" to turn it off"
         )
     })?;
     Ok(Some(listener))
+}
+
+/// Connections of one listener that wait to be accepted.
+const BACKLOG: u32 = 1_024;
+
+/// As [`TcpListener::bind`], with room for more connections that have not been accepted yet: a burst of them would make
+/// others wait for a second.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(cfg!(unix))?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// All faces share the process's file descriptors, and run out of them together.

@@ -47,7 +47,7 @@ fn client(
             let asked = Instant::now();
             stream.write_all(b"RL.CHECK policy-00000 key\r\n").unwrap();
             let mut line = String::new();
-            for expected in ["*5", ":", ":", ":", ":", ":"] {
+            for expected in ["*6", ":", ":", ":", ":", ":", ":"] {
                 line.clear();
                 replies.read_line(&mut line).unwrap();
                 assert!(line.starts_with(expected), "{line}");

@@ -52,6 +52,8 @@ pub struct Engine {
     /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
+    /// Whether the store has the policy of charges that nothing limits.
+    unlimited: tokio::sync::OnceCell<()>,
     /// For reservations of which nothing is held.
     exempt_ids: ReservationIds,
     undecided: Tally,
@@ -96,6 +98,7 @@ impl Engine {
                 metrics.tally(family)
             }),
             exempt_ids: ReservationIds::default(),
+            unlimited: tokio::sync::OnceCell::new(),
             undecided: metrics.tally(""),
             undecided_log: Limiter::new(Limit::per_second(1)),
             metrics,
@@ -104,8 +107,11 @@ impl Engine {
         store::probe(&engine.store).await?;
         engine.activate(plan).await?;
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
-        Throttle::set_up(&engine.store).await.map_err(invalid)?;
-        reservation::set_up(&engine.store).await.map_err(invalid)?;
+        // In memory, a policy has its share of places from when it is first used, or before its keys are restored.
+        if engine.memory.is_none() || engine.snapshot.is_some() {
+            engine.set_up_throttle().await.map_err(invalid)?;
+            engine.set_up_unlimited().await.map_err(invalid)?;
+        }
         if let (Some(memory), Some(snapshot)) = (&engine.memory, &engine.snapshot) {
             snapshot.restore(memory);
         }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use waterclock::store::check_reserved_costs;
 use waterclock::{
-    BadReservation, Charge, Clock, Cost, DynStore, Hold, Limit, OnExpiry, Policy, Settled,
-    Settlement, Store, StoreError, Verb,
+    BadReservation, Charge, Clock, Cost, Hold, Limit, OnExpiry, Policy, Settled, Settlement, Store,
+    StoreError, Verb,
 };
 use waterclock_http::compose_key;
 
@@ -48,12 +48,6 @@ pub struct Holding {
     pub replies: Vec<Reply>,
     /// The id and the time left to settle; `None` if it was refused.
     pub reservation: Option<(String, Duration)>,
-}
-
-/// Gives the store the policy of charges that nothing limits.
-pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
-    let policy = Policy::new(UNLIMITED, Vec::<Limit>::new());
-    store.set_policy(policy?).await
 }
 
 /// What holds the units of one check.
@@ -150,6 +144,9 @@ impl Engine {
             let replies = held.into_iter().filter_map(|held| held.answers.err()).collect();
             return Ok(Holding { replies, reservation });
         }
+        if held.iter().any(|held| held.answers.is_err()) {
+            self.set_up_unlimited().await?;
+        }
         let reserved = self.timed(self.store.reserve(&hold)).await?;
         let mut answers = reserved.answers.into_iter();
         let mut replies = Vec::with_capacity(checks.len());
@@ -161,6 +158,15 @@ impl Engine {
             });
         }
         Ok(Holding { replies, reservation: reserved.id.map(|id| (id, reserved.expires_in)) })
+    }
+
+    /// Gives the store the policy of charges that nothing limits, if it does not have it yet.
+    pub(super) async fn set_up_unlimited(&self) -> Result<(), StoreError> {
+        let set_up = || async {
+            let policy = Policy::new(UNLIMITED, Vec::<Limit>::new());
+            self.store.set_policy(policy?).await
+        };
+        self.unlimited.get_or_try_init(set_up).await.copied()
     }
 
     /// `None` if the key is blocked.

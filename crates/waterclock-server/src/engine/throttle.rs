@@ -8,8 +8,8 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, Decision, DynStore, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, Store,
-    StoreError, TscClock, Verb,
+    Charge, Decision, Gcra, Limit, MAX_UNITS, Migration, Policy, PolicyHandle, Store, StoreError,
+    TscClock, Verb,
 };
 use waterclock_config::Micros;
 
@@ -99,24 +99,19 @@ pub(crate) struct Throttle {
     variants: RwLock<HashMap<ThrottleNumbers, Arc<ThrottlePolicy>>>,
     /// Held while numbers come and go, so that the store and they agree.
     changing: Arc<tokio::sync::Mutex<()>>,
+    /// Whether the store has the family.
+    is_set_up: tokio::sync::OnceCell<()>,
     /// How long the period may be, in microseconds.
     max_period_us: AtomicU64,
     tally: Tally,
 }
 
 impl Throttle {
-    /// Gives the store the family, before keys are restored to it. No key is checked with the numbers of its first
-    /// two members; the second one tells the store how keys move between variants.
-    pub(super) async fn set_up(store: &DynStore) -> Result<(), StoreError> {
-        let member = |name: &str| Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
-        store.set_policy(member(FAMILY)?).await?;
-        store.set_variant(FAMILY, member(&format!("{FAMILY}@"))?, Migration::Time).await
-    }
-
     pub(super) fn new(max_period: Micros, tally: impl FnOnce(&str) -> Tally) -> Throttle {
         Throttle {
             variants: RwLock::default(),
             changing: Arc::default(),
+            is_set_up: tokio::sync::OnceCell::new(),
             max_period_us: AtomicU64::new(max_period.0),
             tally: tally(FAMILY),
         }
@@ -163,6 +158,18 @@ impl Engine {
         FAMILY
     }
 
+    /// Gives the store the family, if it does not have it yet. No key is checked with the numbers of its first two members;
+    /// the second one tells the store how keys move between variants.
+    pub(super) async fn set_up_throttle(&self) -> Result<(), StoreError> {
+        let member = |name: &str| Policy::new(name, [Limit::per_second(1).with_name(LIMIT)]);
+        let set_up = || async {
+            self.store.set_policy(member(FAMILY)?).await?;
+            let second = member(&format!("{FAMILY}@"))?;
+            self.store.set_variant(FAMILY, second, Migration::Time).await
+        };
+        self.throttle.is_set_up.get_or_try_init(set_up).await.copied()
+    }
+
     /// Changes how long the period may be. Numbers that are in use stay.
     pub(crate) fn set_max_throttle_period(&self, max: Micros) {
         self.throttle.max_period_us.store(max.0, Ordering::Relaxed);
@@ -183,6 +190,7 @@ impl Engine {
         }
         let policy = numbers.policy().map_err(StoreError::unfit)?;
         self.throttle.check_period(numbers).map_err(StoreError::unfit)?;
+        self.set_up_throttle().await?;
         let turn = Arc::clone(&self.throttle.changing).lock_owned().await;
         if let Some(variant) = self.known_throttle(numbers) {
             return Ok(variant);
@@ -300,6 +308,9 @@ impl Engine {
 
     /// Resets a key, whatever numbers it was checked with. Returns whether it had spent anything.
     pub async fn reset_throttled(&self, key: &[u8]) -> Result<bool, StoreError> {
+        if !self.throttle.is_set_up.initialized() {
+            return Ok(false);
+        }
         let charges = [Charge { policy: FAMILY, key, cost: 0.into() }];
         let found = self.apply_charges(None, Verb::Peek, &charges).await?;
         let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());

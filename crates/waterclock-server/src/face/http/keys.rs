@@ -100,7 +100,7 @@ pub(super) async fn purge(
     let policy = name.clone();
     // There may be a million of them.
     let purged = off_workers(move || memory.purge(&policy)).await;
-    let keys = purged.ok_or_else(|| Problem::not_found(format!("policy `{name}` was removed")))?;
+    let keys = purged.ok_or_else(|| Problem::not_found(format!("policy `{name}` has no keys")))?;
     tracing::warn!(policy = name, keys, "an administrator purged the keys of a policy");
     Ok(json(StatusCode::OK, &value!({ "policy": name, "purged": keys })))
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep};
 use waterclock::{Clock, Timestamp};
 
 use super::parse::LONGEST_COMMAND;
@@ -192,13 +192,25 @@ pub(super) async fn send<S: AsyncWrite + Unpin>(
 }
 
 /// Closes a connection after its last reply. Closing with bytes unread would reset the connection, and replies could be
-/// lost. So what a busy client still sends is read and discarded, until it notices the end or the time is up.
-pub(super) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+/// lost. So what a busy client still sends is read and discarded, until it notices the end or the time is up: a second or,
+/// while the server drains, for as long as that takes.
+pub(super) async fn close<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, server: &Server) {
     let linger = async {
         if stream.shutdown().await.is_ok() {
             let mut rest = vec![0; BUFFER];
             while matches!(stream.read(&mut rest).await, Ok(1..)) {}
         }
     };
-    _ = timeout(LINGER, linger).await;
+    let mut phase = server.phase();
+    let time = async {
+        sleep(LINGER).await;
+        if server.is_draining() {
+            // Ends with the server in any case.
+            _ = phase.wait_for(|phase| *phase >= Phase::Ended).await;
+        }
+    };
+    tokio::select! {
+        () = linger => {}
+        () = time => {}
+    }
 }

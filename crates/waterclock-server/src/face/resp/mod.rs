@@ -54,13 +54,13 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         connection.replies.clear(KEPT_REPLIES);
         match end {
             // Every command that was received is answered.
-            End::Wait if connection.must_close(server) => return close(&mut stream).await,
+            End::Wait if connection.must_close(server) => return close(&mut stream, server).await,
             End::More => {
                 // A client that never stops sending shares the thread with the others.
                 tokio::task::yield_now().await;
                 continue;
             }
-            End::Close => return close(&mut stream).await,
+            End::Close => return close(&mut stream, server).await,
             End::CloseNow => return,
             End::Wait => {}
         }
@@ -76,11 +76,11 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
                 Waited::NoRoom => {
                     server.engine.metrics().count_receive_refused(Face::Resp);
                     if send(&mut stream, NO_ROOM, patience.idle).await.is_ok() {
-                        close(&mut stream).await;
+                        close(&mut stream, server).await;
                     }
                     return;
                 }
-                Waited::TimedOut if closes => return close(&mut stream).await,
+                Waited::TimedOut if closes => return close(&mut stream, server).await,
                 Waited::End | Waited::TimedOut => return,
             }
         }
