@@ -188,11 +188,12 @@ async fn messages_that_stop_leave_room_for_short_ones() {
     })
     .await;
     is_well(&mut client).await;
-    let mut exhausted = 0;
+    // One without room is refused, which is a decision; one that never ends is an error.
+    let mut decided = 0;
     for (response, _body) in streams {
         let response = timeout(LONG, response).await.unwrap().unwrap();
-        exhausted += usize::from(response.headers()["grpc-status"] == "8");
+        decided += usize::from(!response.headers().contains_key("grpc-status"));
     }
     // Their address has 1.5 MiB, of which three quarters hold 23 of them.
-    assert!((57..80).contains(&exhausted), "{exhausted}");
+    assert!((57..80).contains(&decided), "{decided}");
 }
