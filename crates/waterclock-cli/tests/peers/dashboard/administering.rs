@@ -127,6 +127,26 @@ fn a_reset_makes_a_key_fresh_and_overrides_apply() {
     scene.ends_well();
 }
 
+#[test]
+fn a_purge_needs_the_name_of_the_policy() {
+    let scene = guarded();
+    scene.browser.await_text("#connection", "this needs a token");
+    scene.show_token("open-sesame");
+    let scene = scene.live();
+    let browser = &scene.browser;
+    scene.about("rare", "k");
+    scene.exhaust();
+    browser.fill("#purge", "login");
+    browser.click("#purge-keys");
+    browser.await_text("#admin-result", "Type the policy's name, rare");
+    assert!(scene.check().starts_with("Refused"));
+    browser.fill("#purge", "rare");
+    browser.click("#purge-keys");
+    browser.await_text("#admin-result", "of rare. They start fresh.");
+    assert_eq!(scene.check(), "Allowed, 4 left.");
+    scene.ends_well();
+}
+
 impl Scene {
     fn never_exhausts(&self) {
         for _ in 0..7 {
