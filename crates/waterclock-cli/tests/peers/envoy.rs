@@ -22,7 +22,7 @@ fn refuses_what_is_too_much() {
     let allowed = edge.get(Visitor::at(3), "/");
     assert_eq!(allowed.number("x-ratelimit-remaining"), 19);
     // What the policy tells its clients reaches them as well.
-    assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=2"));
+    assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=19"));
     assert_eq!(allowed.header("retry-after"), None);
 
     let refusal = edge.exhaust(Visitor::at(2), &ANY_PAGE);

@@ -41,7 +41,7 @@ fn refuses_what_is_too_much() {
     let edge = Edge::start(nginx);
     let allowed = edge.get(Visitor::at(3), "/");
     assert_eq!(allowed.header("ratelimit-policy"), Some("\"per-client.burst\";q=20;w=20"));
-    assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=2"));
+    assert_eq!(allowed.header("ratelimit"), Some("\"per-client.burst\";r=19;t=19"));
     assert_eq!(allowed.header("retry-after"), None);
 
     edge.refuses_what_is_too_much();
