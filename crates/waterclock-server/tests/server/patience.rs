@@ -11,6 +11,16 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 #[track_caller]
 pub(crate) fn eventually<'a>(
     what: &'a str,
+    holds: impl AsyncFnMut() -> bool + 'a,
+) -> impl Future<Output = ()> + 'a {
+    eventually_within(LONG, what, holds)
+}
+
+/// The same, for what takes longer by design.
+#[track_caller]
+pub(crate) fn eventually_within<'a>(
+    time: Duration,
+    what: &'a str,
     mut holds: impl AsyncFnMut() -> bool + 'a,
 ) -> impl Future<Output = ()> + 'a {
     let place = std::panic::Location::caller();
@@ -20,7 +30,7 @@ pub(crate) fn eventually<'a>(
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        assert!(timeout(LONG, wait).await.is_ok(), "{place}: waited in vain: {what}");
+        assert!(timeout(time, wait).await.is_ok(), "{place}: waited in vain: {what}");
     }
 }
 

@@ -3,7 +3,7 @@
 use waterclock_conformance::real::RedisServer;
 
 use crate::at_work::AtWork;
-use crate::patience::eventually;
+use crate::patience::{LONG, eventually, eventually_within};
 
 fn on(redis: &RedisServer) -> String {
     let policy = |name: &str, rest: &str| {
@@ -48,7 +48,8 @@ async fn servers_are_counted() {
     let three = AtWork::serving(&on(&redis)).await;
     let mut counted = async |alive: u64| {
         let expected = serde_json::json!({ "configured": 2, "alive": alive });
-        eventually("a count", async || {
+        // A server that is gone is counted for up to three epochs of ten seconds.
+        eventually_within(3 * LONG, "a count", async || {
             client.get("/v1/live").await.json()["store"]["nodes"] == expected
         })
         .await;
