@@ -15,7 +15,7 @@ const RESET: &str = "x-ratelimit-reset";
 const CLEAR: &str = "x-ratelimit-clear";
 const USED: &str = "x-ratelimit-used";
 
-/// By which instants of Unix time are told.
+/// The clock of `X-RateLimit-Reset` as an instant of Unix time.
 static CLOCK: LazyLock<MonotonicClock> = LazyLock::new(MonotonicClock::default);
 
 /// `X-RateLimit-Limit`, `-Remaining` and `-Reset` as in draft-polli-ratelimit-headers-03, which Envoy's

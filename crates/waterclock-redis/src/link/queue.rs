@@ -32,7 +32,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Passes the reply to the caller. If it has left too early to know how the server does, the breaker is told now.
+    /// Passes the reply to the caller. If the caller gave up before the deadline, reports the outcome to the breaker now.
     pub(super) fn answer(self, link: &Arc<Link>, reply: Result<Vec<Value>, CallError>) {
         if let (Err(unread), Some(asked)) = (self.reply.send(reply), self.hurried) {
             link.report_late(asked, unread.as_ref().err());

@@ -72,7 +72,7 @@ pub(crate) struct Connections {
 
 #[derive(Default)]
 struct Taken {
-    /// Open connections, also those that are told to close.
+    /// Open connections, also those that must close.
     open: usize,
     known: [usize; FACES],
     strangers: [Silence; FACES],
@@ -236,7 +236,7 @@ impl Guest {
     fn become_known(&self) {
         self.touch();
         let mut taken = self.connections.taken.lock();
-        // One that is told to close is in the lists no more.
+        // An evicted connection is no longer in the lists.
         if taken.has_room(self, self.connections.known) && taken.remove(self) {
             taken.known[self.face as usize] += 1;
             if let Some(neighbours) = taken.neighbours_of(self) {

@@ -98,7 +98,7 @@ async fn patient_callers_beside_many() {
     patient_beside(16).await;
 }
 
-/// Replies that nobody waits for any more are replies: the breaker stays closed, and the connection is kept.
+/// A reply whose caller has given up is a success: the breaker stays closed, and the connection is kept.
 async fn only_impatient(callers: usize) {
     let scene = Scene::new(DENY, SECOND).await;
     let before = scene.proxy.connections();
