@@ -134,7 +134,7 @@ async fn call(store: &RedisStore, case: &Case, verb: Verb) -> Result<(), Error> 
 }
 
 fn charge(cost: u64) -> Charge<'static> {
-    Charge { policy: "p", key: b"key", cost: cost.into() }
+    Charge::new("p", b"key", cost)
 }
 
 /// Microseconds in scripts, and bytes sent, so far.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use waterclock::store::tier_variant;
 use waterclock::{
     Factor, HeaderStyle, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError, Rollout,
     Scope, Serving,
@@ -253,6 +254,7 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
         Scope::new(policy).with_rollout(rollout).with_exempt(&exempt).with_block(&block);
     for tier in &tiers {
         scope = scope.with_tier(&tier.name, Arc::clone(&tier.policy));
+        scope = scope.with_tier_factor(&tier.name, tier.factor);
     }
     for (key, policy) in &overrides {
         scope = scope.with_override(key, Arc::clone(policy));
@@ -339,7 +341,7 @@ fn read_tiers(
             Arc::clone(policy)
         } else {
             // Both factors at once, so that numbers are rounded once.
-            let name = format!("{}@tier:{}", written.name(), entry.key);
+            let name = tier_variant(written.name(), entry.key);
             let both = factor.times(own).map_err(|error| error.to_string());
             let scaled =
                 both.and_then(|by| written.scaled(&name, by).map_err(|error| error.to_string()));

@@ -36,6 +36,12 @@ pub(crate) const KEYS: &[Key] = &[
         "memory: bytes for the logs of rolling windows, breakers and concurrency limits.",
     )
     .default("\"256MiB\""),
+    Key::new(
+        "max_overrides",
+        Shape::Whole { least: 0, most: MAX_UNITS },
+        "memory: limits of single keys held at most.",
+    )
+    .default("1000000"),
     Key::new("snapshot", Shape::Text, "memory: the file that state is written to on shutdown."),
     Key::new("snapshot_every", Shape::Duration, "memory: how often it is written besides.")
         .default("\"10s\""),
@@ -76,6 +82,8 @@ pub struct StoreConfig {
     pub max_keys: u64,
     /// memory: the most bytes that logs may take.
     pub max_bytes: usize,
+    /// memory: the most overrides of single keys to keep.
+    pub max_overrides: u64,
     /// memory: the file that preserves state over a restart.
     pub snapshot: Option<PathBuf>,
     /// memory: how often it is written; it is also written at shutdown.
@@ -94,6 +102,7 @@ impl StoreConfig {
             replicas: 0,
             max_keys: 1_000_000,
             max_bytes: 256 << 20,
+            max_overrides: 1_000_000,
             snapshot: None,
             snapshot_every: Micros(10_000_000),
         }
@@ -163,6 +172,9 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
             .verified("max_bytes", Field::text)
             .and_then(size_of)
             .unwrap_or(otherwise.max_bytes),
+        max_overrides: table
+            .verified("max_overrides", Field::whole)
+            .unwrap_or(otherwise.max_overrides),
         snapshot: table.verified("snapshot", Field::text).map(|path| source.beside(path)),
         snapshot_every: table
             .verified("snapshot_every", Field::micros)

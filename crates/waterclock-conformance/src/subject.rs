@@ -95,7 +95,7 @@ impl Subject for Memory {
                 SpecVerb::Refund => Verb::Refund,
                 SpecVerb::Reset => Verb::Reset,
             };
-            let charge = Charge { policy: "policy", key: b"alice", cost: event.cost.into() };
+            let charge = Charge::new("policy", b"alice", event.cost);
             let answers = now_or_never(store.apply(verb, &[charge])).expect("the policy is known");
             answer(&answers[0].decision, &answers[0].limits)
         };

@@ -54,7 +54,7 @@ fn abandoned(clock: &ManualClock) -> Arc<MemoryStore<ManualClock>> {
     let policy = Policy::new("policy", [policy]).expect("valid");
     let ready = "the memory store answers at once";
     future::block_on(store.set_policy(policy)).expect(ready);
-    let charges = &[Charge { policy: "policy", key: b"key", cost: 3.into() }];
+    let charges = &[Charge::new("policy", b"key", 3)];
     let ttl = Some(Duration::from_millis(1));
     let hold = Hold { id: Some("held"), ttl, charges, on_expiry: OnExpiry::Release };
     assert!(future::block_on(store.reserve(&hold)).expect(ready).id.is_some());

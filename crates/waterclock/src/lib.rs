@@ -57,11 +57,11 @@ pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
-pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
+pub use scope::{Action, Origin, Resolution, Scope, Subject};
 pub use store::{
-    Answer, BadReservation, Charge, Detail, DynStore, Failure, Hold, MAX_RESERVATION_ID,
-    MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Reserved, Settled, Settlement,
-    Source, Store, StoreError, Unfit, Verb,
+    Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeyOverride,
+    MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Override,
+    OverridePage, Reserved, Settled, Settlement, Source, Store, StoreError, Unfit, Verb,
 };
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{

@@ -90,7 +90,12 @@ pub(crate) struct Places {
     overflowed: AtomicU64,
     evicted: AtomicU64,
     coarsened: AtomicU64,
+    overrides: AtomicUsize,
+    max_overrides: AtomicUsize,
 }
+
+/// How many overrides a store keeps, unless it is told otherwise.
+const DEFAULT_MAX_OVERRIDES: usize = 1_000_000;
 
 /// One table's parts of both pools.
 #[derive(Debug, Default)]
@@ -111,6 +116,8 @@ impl Places {
             overflowed: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             coarsened: AtomicU64::new(0),
+            overrides: AtomicUsize::new(0),
+            max_overrides: AtomicUsize::new(DEFAULT_MAX_OVERRIDES),
         }
     }
 
@@ -155,6 +162,35 @@ impl Places {
 
     pub(crate) fn count_evicted(&self, keys: usize) {
         self.evicted.fetch_add(keys as u64, Ordering::Relaxed);
+    }
+
+    /// How many overrides there are, those that have expired since the last sweep included.
+    pub(crate) fn overrides(&self) -> usize {
+        self.overrides.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn max_overrides(&self) -> usize {
+        self.max_overrides.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max_overrides(&self, max: usize) {
+        self.max_overrides.store(max, Ordering::Relaxed);
+    }
+
+    /// Counts one more override; `false` if there are as many as there may be.
+    pub(crate) fn take_override(&self) -> bool {
+        let max = self.max_overrides();
+        let more = |taken: usize| (taken < max).then_some(taken + 1);
+        self.overrides.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// The same where it was kept before, by a snapshot.
+    pub(crate) fn take_override_anyway(&self) {
+        self.overrides.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_override(&self) {
+        self.overrides.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// How often logs were made coarser.

@@ -46,7 +46,7 @@ impl<const LEASED: bool> Limiter for Waterclock<LEASED> {
     }
 
     async fn check(&self, key: &str) -> Result<bool, Error> {
-        let charge = Charge { policy: POLICY, key: key.as_bytes(), cost: 1.into() };
+        let charge = Charge::new(POLICY, key.as_bytes(), 1);
         let answers = self.0.apply(Verb::Check, &[charge]).await?;
         let answer = answers.first().ok_or("no answer")?;
         match answer.source {

@@ -87,7 +87,7 @@ async fn action(store: &impl Store, action: Action) -> Response {
 }
 
 fn charge(cost: u64) -> Charge<'static> {
-    Charge { policy: "policy", key: b"alice", cost: cost.into() }
+    Charge::new("policy", b"alice", cost)
 }
 
 async fn apply(store: &impl Store, verb: Verb, cost: u64) -> Response {

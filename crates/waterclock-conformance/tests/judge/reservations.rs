@@ -114,7 +114,7 @@ impl Store for Bugged {
             with => self.0.settle(id, with).await,
         };
         if let (Ok(settled), Bug::SettledTwice) = (&settled, self.1) {
-            let again = Charge { policy: "policy", key: b"alice", cost: settled.held[0].clone() };
+            let again = Charge::new("policy", b"alice", settled.held[0].clone());
             self.0.apply(Verb::Refund, &[again]).await?;
         }
         settled

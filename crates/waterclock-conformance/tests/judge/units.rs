@@ -10,7 +10,7 @@ use waterclock_conformance::now_or_never;
 use waterclock_conformance::units::{draw_cost, draw_policy, draw_verb};
 
 fn charge(policy: &str, cost: Cost) -> Charge<'_> {
-    Charge { policy, key: b"alice", cost }
+    Charge::new(policy, b"alice", cost)
 }
 
 fn ask(store: &impl Store, verb: Verb, charge: Charge<'_>) -> Answer {

@@ -39,6 +39,13 @@ impl Verdict {
         Self { admits: true, grants: units, unfit: none, shadow_refused: none }
     }
 
+    /// Refused, whatever the limits say.
+    #[must_use]
+    pub fn refused() -> Self {
+        let none = LimitSet::default();
+        Self { admits: false, grants: 0, unfit: none, shadow_refused: none }
+    }
+
     /// The same verdict for a charge given up because another charge of its check was refused.
     /// [`Mode::CountRefusals`] records it all the same.
     #[must_use]

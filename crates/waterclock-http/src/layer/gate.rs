@@ -77,7 +77,7 @@ pub(crate) struct Match<'r> {
 
 impl Match<'_> {
     fn charge(&self) -> Charge<'_> {
-        Charge { policy: self.policy.name(), key: &self.key, cost: self.cost.into() }
+        Charge::new(self.policy.name(), &self.key, self.cost)
     }
 
     /// Whether its units are reserved until the response has ended.

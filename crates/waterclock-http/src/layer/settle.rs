@@ -90,7 +90,7 @@ impl Reservation {
     fn excess(&self, used: &[u64]) -> Vec<Charge<'_>> {
         let excess = self.charges.iter().zip(used).map(|(charge, used)| {
             let cost = used.saturating_sub(charge.units);
-            Charge { policy: charge.policy.name(), key: &charge.key, cost: cost.into() }
+            Charge::new(charge.policy.name(), &charge.key, cost)
         });
         excess.filter(|charge| !charge.cost.is_zero()).collect()
     }
@@ -243,7 +243,7 @@ impl<S: Store + 'static> Gate<S> {
                 gate.count_failure(gate.commit(&reservation, &used).await);
             }
             for (due, outcome) in reports {
-                let charge = Charge { policy: due.policy.name(), key: &due.key, cost: 1.into() };
+                let charge = Charge::new(due.policy.name(), &due.key, 1);
                 let reported = gate.store.apply(Verb::Report(outcome), &[charge]).await;
                 gate.count_failure(reported.map(drop));
             }

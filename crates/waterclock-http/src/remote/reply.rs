@@ -291,7 +291,7 @@ mod tests {
         let text = line.to_string();
         let said: ReadDecision<'_> =
             serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        said.answer(&Charge { policy: "p", key: b"k", cost: 3.into() }, 3, &policy())
+        said.answer(&Charge::new("p", b"k", 3), 3, &policy())
     }
 
     #[test]

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn charge(key: &[u8]) -> Charge<'_> {
-        Charge { policy: "a/b", key, cost: 2.into() }
+        Charge::new("a/b", key, 2)
     }
 
     #[test]

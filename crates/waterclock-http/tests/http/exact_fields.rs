@@ -346,7 +346,7 @@ fn several_charges_share_one_response() {
     let user = Policy::new("user", [burst]).expect("valid");
     let team = Policy::new("team", [daily]).expect("valid");
     let scene = Scene::new(&[&user, &team]);
-    let charge = |policy, key, cost: u64| Charge { policy, key, cost: cost.into() };
+    let charge = |policy, key, cost: u64| Charge::new(policy, key, cost);
     let charges = [charge("user", b"alice", 1), charge("team", b"a", 1), charge("team", b"b", 2)];
     let tell = |answers: &[waterclock::Answer], styles: [HeaderStyle; 3]| {
         let policies = [&user, &team, &team];

@@ -38,8 +38,7 @@ impl Scene {
     }
 
     pub(crate) fn ask(&self, verb: Verb, policy: &Policy, cost: u64) -> Answer {
-        self.apply(verb, &[Charge { policy: policy.name(), key: b"alice", cost: cost.into() }])
-            .remove(0)
+        self.apply(verb, &[Charge::new(policy.name(), b"alice", cost)]).remove(0)
     }
 
     /// What a check of this cost would answer later.

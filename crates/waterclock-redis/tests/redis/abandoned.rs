@@ -65,7 +65,7 @@ impl Attempt {
 
     fn charges(&self, cost: u64) -> Vec<Charge<'_>> {
         let keys = self.keys.iter().map(|(policy, key)| (policy.as_str(), key.as_bytes()));
-        keys.map(|(policy, key)| Charge { policy, key, cost: cost.into() }).collect()
+        keys.map(|(policy, key)| Charge::new(policy, key, cost)).collect()
     }
 
     /// Whether each key is charged.
@@ -160,11 +160,7 @@ async fn what_always_counts_is_not_taken_back() {
     let shadow = Policy::new("shadow", window()).unwrap().with_shadow(true);
     let store = connected(&cluster, vec![counts, shadow]).await;
     let start = Timestamp::from_micros(1_794_000_000_000_000);
-    let charges = ["counts", "shadow"].map(|policy| Charge {
-        policy,
-        key: policy.as_bytes(),
-        cost: COST.into(),
-    });
+    let charges = ["counts", "shadow"].map(|policy| Charge::new(policy, policy.as_bytes(), COST));
     let hold =
         Hold { id: None, ttl: Some(SECOND), charges: &charges, on_expiry: OnExpiry::Release };
     assert!(store.reserve_at(start, &hold).await.unwrap().id.is_some());
@@ -196,9 +192,9 @@ async fn what_expires_is_taken_back_where_it_was_charged() {
             callers.spawn(async move {
                 let mut stopped = 0;
                 while log.now() < TIME {
-                    let key = Charge { policy: name, key: b"key", cost: 1.into() };
+                    let key = Charge::new(name, b"key", 1);
                     let other = format!("open {}", fastrand::u8(..));
-                    let other = Charge { policy: "open", key: other.as_bytes(), cost: 1.into() };
+                    let other = Charge::new("open", other.as_bytes(), 1);
                     if stops {
                         let patience = Duration::from_micros(fastrand::u64(..2_000));
                         let both = log.check_with(&store, key, std::slice::from_ref(&other));

@@ -30,7 +30,7 @@ fn hourly(name: &str, limit: u64) -> Policy {
 }
 
 fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
-    Charge { policy, key: key.as_bytes(), cost: cost.into() }
+    Charge::new(policy, key.as_bytes(), cost)
 }
 
 async fn admits(store: &RedisStore, charges: &[Charge<'_>]) -> bool {

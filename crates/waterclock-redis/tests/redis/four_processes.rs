@@ -28,7 +28,7 @@ async fn store(url: &str) -> RedisStore {
 }
 
 async fn admitted(store: &RedisStore, policy: &str, cost: u64) -> u64 {
-    let charge = Charge { policy, key: b"hot", cost: cost.into() };
+    let charge = Charge::new(policy, b"hot", cost);
     let answer = store.apply(Verb::Check, &[charge]).await.unwrap().remove(0);
     assert_eq!(answer.source, Source::Authoritative);
     answer.decision.granted()

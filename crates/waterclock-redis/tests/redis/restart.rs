@@ -9,7 +9,7 @@ use waterclock_redis::RedisStore;
 async fn remaining(url: &str, policy: Policy, cost: u64) -> u64 {
     let store = RedisStore::builder(url).deadline(Duration::from_secs(5)).connect().await.unwrap();
     store.set_policy(policy).await.unwrap();
-    let charge = Charge { policy: "p", key: b"alice", cost: cost.into() };
+    let charge = Charge::new("p", b"alice", cost);
     let answer = store.apply(Verb::Check, &[charge]).await.unwrap().remove(0);
     assert!(answer.decision.is_allowed());
     answer.decision.remaining().unwrap()

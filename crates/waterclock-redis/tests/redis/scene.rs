@@ -95,7 +95,7 @@ pub(crate) fn one(key: &str) -> Charge<'_> {
 }
 
 pub(crate) fn units(key: &str, cost: u64) -> Charge<'_> {
-    Charge { policy: "p", key: key.as_bytes(), cost: cost.into() }
+    Charge::new("p", key.as_bytes(), cost)
 }
 
 /// Checks one key.

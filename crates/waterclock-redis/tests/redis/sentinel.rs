@@ -16,7 +16,7 @@ async fn a_failover_is_followed() {
     let policy: Policy = Limit::per_hour(1_000_000).with_name("p").into();
     store.set_policy(policy).await.unwrap();
     let check = async || {
-        let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };
+        let charge = Charge::new("p", b"alice", 1);
         store.apply(Verb::Check, &[charge]).await.unwrap()[0].source
     };
     while check().await != Source::Authoritative {}

@@ -12,7 +12,7 @@ async fn a_certificate_of_a_known_authority_is_trusted_and_no_other() {
     let store = trusting.connect().await.unwrap();
     let policy: Policy = Limit::per_hour(1).with_name("p").into();
     store.set_policy(policy).await.unwrap();
-    let charge = Charge { policy: "p", key: b"alice", cost: 1.into() };
+    let charge = Charge::new("p", b"alice", 1);
     let allowed = async || {
         store.apply(Verb::Check, std::slice::from_ref(&charge)).await.unwrap()[0]
             .decision

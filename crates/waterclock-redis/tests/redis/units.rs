@@ -14,7 +14,7 @@ use waterclock_redis::RedisStore;
 use crate::scene::{HOUR, PATIENT, asking, store, until_degraded};
 
 fn charge(cost: Cost) -> Charge<'static> {
-    Charge { policy: "p", key: b"alice", cost }
+    Charge::new("p", b"alice", cost)
 }
 
 /// The same policy here and there, and a clock that is turned.

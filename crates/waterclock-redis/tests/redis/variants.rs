@@ -41,7 +41,7 @@ async fn family(store: &impl Store, migration: Migration, all: &[Policy]) {
 }
 
 fn charge(policy: &str, cost: u64) -> Charge<'_> {
-    Charge { policy, key: b"alice", cost: cost.into() }
+    Charge::new(policy, b"alice", cost)
 }
 
 async fn ask(store: &impl Store, verb: Verb, policy: &str, cost: u64) -> Decision {

@@ -9,8 +9,8 @@ use futures_util::future::join_all;
 use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Action, Answer, Charge, Clock, Cost, CostError, Decision, LimitDecision, Origin, Policy,
-    StoreError, Subject, Verb,
+    Action, Answer, Charge, Clock, Cost, CostError, Decision, Factor, LimitDecision, Origin,
+    Override, Policy, StoreError, Subject, Verb,
 };
 
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
@@ -29,6 +29,8 @@ pub struct Check<'a> {
     pub cost: Cost,
     /// The tier that the caller names. Tiers the policy does not have are ignored.
     pub tier: Option<Cow<'a, str>>,
+    /// How much stricter the limits are for this call.
+    pub factor: Option<Factor>,
     /// Numbers that replace those of the policy's first limit for this call.
     pub rate: Option<Rate>,
 }
@@ -42,7 +44,7 @@ impl<'a> Check<'a> {
         cost: Option<&Cost>,
     ) -> Result<Check<'a>, CostError> {
         let cost = verb.price(policy.scope().policy(), cost)?;
-        Ok(Check { policy, key, cost, tier: None, rate: None })
+        Ok(Check { policy, key, cost, tier: None, factor: None, rate: None })
     }
 
     /// The same for a caller of a tier.
@@ -52,9 +54,16 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// The same with limits that are stricter or looser by a factor.
+    #[must_use]
+    pub fn with_factor(mut self, factor: Option<Factor>) -> Check<'a> {
+        self.factor = factor.filter(|factor| !factor.is_one());
+        self
+    }
+
     #[inline]
     fn subject(&self) -> Subject<'_> {
-        self.key.subject().with_tier(self.tier.as_deref())
+        self.key.subject().with_tier(self.tier.as_deref()).with_factor(self.factor)
     }
 }
 
@@ -82,9 +91,23 @@ pub(super) enum Route {
         is_blocked: bool,
     },
     /// The store decides, together with the other checks of the call.
-    Store(Arc<Policy>),
+    Store(Terms),
     /// The store decides on its own, and the key is admitted in any case.
-    Shadow(Arc<Policy>),
+    Shadow(Terms),
+}
+
+/// The policy that decides about a check, and by which factor.
+#[derive(Clone)]
+pub(super) struct Terms {
+    pub(super) policy: Arc<Policy>,
+    pub(super) factor: Option<Factor>,
+}
+
+impl Terms {
+    pub(super) fn charge<'a>(&'a self, check: &'a Check<'_>) -> Charge<'a> {
+        Charge::new(self.policy.name(), check.key.bytes(), check.cost.clone())
+            .with_factor(self.factor)
+    }
 }
 
 /// Whether tiers and overrides of the configuration apply. The store may have dropped them since the caller has
@@ -146,7 +169,7 @@ impl Engine {
         cost: u64,
     ) -> Option<Decision> {
         let store = self.memory.as_ref()?;
-        if self.overrides.get(policy.name(), key).is_some() {
+        if store.has_override(policy.name(), key.bytes()) {
             return None;
         }
         let resolution = policy.scope().resolve(&key.subject());
@@ -171,6 +194,7 @@ impl Engine {
     fn reply_now(&self, face: Face, verb: Verb, check: &Check<'_>) -> Option<Reply> {
         let policy = check.policy.scope().policy();
         let is_plain = check.rate.is_none()
+            && check.factor.is_none()
             && check.tier.as_deref().and_then(|tier| check.policy.scope().tier(tier)).is_none();
         if !is_plain || !has_one_live_limit(policy) {
             return None;
@@ -193,11 +217,8 @@ impl Engine {
         }
         let mut replies = self.charge(caller.deadline, verb, checks).await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
-            let is_usual = |check: &Check<'_>| {
-                let runtime = self.overrides.get(check.policy.name(), &check.key);
-                let subject = check.subject().with_override(runtime.as_ref());
-                check.policy.scope().resolve(&subject).is_usual()
-            };
+            let is_usual =
+                |check: &Check<'_>| check.policy.scope().resolve(&check.subject()).is_usual();
             if !checks.iter().all(is_usual) {
                 // Refunds change the policy's own state; the reply has the numbers that apply to the key. If
                 // the peek fails, the refund has happened all the same.
@@ -240,8 +261,8 @@ impl Engine {
             let verb = if is_blocked { Verb::Peek } else { verb };
             let mut charges = Vec::with_capacity(checks.len());
             for (check, route) in checks.iter().zip(&routes) {
-                if let Route::Store(policy) = route {
-                    charges.push(Charge::new(policy.name(), check.key.bytes(), check.cost.clone()));
+                if let Route::Store(terms) = route {
+                    charges.push(terms.charge(check));
                 }
             }
             if charges.is_empty() {
@@ -267,12 +288,12 @@ impl Engine {
         for (at, (check, route)) in checks.iter().zip(routes).enumerate() {
             replies.push(match route {
                 Route::Answered { reply, .. } => reply,
-                Route::Store(policy) => match answers.next() {
+                Route::Store(Terms { policy, .. }) => match answers.next() {
                     Some(answer) if is_blocked => Reply::withheld(policy, answer),
                     Some(answer) => Reply::new(policy, answer),
                     None => return Err(missing_answer()),
                 },
-                Route::Shadow(policy) => {
+                Route::Shadow(Terms { policy, .. }) => {
                     let unanswered = || Reply::unanswered_shadow(&policy, &check.cost);
                     shadows.remove(&at).unwrap_or_else(unanswered)
                 }
@@ -289,18 +310,27 @@ impl Engine {
         variants: Variants,
     ) -> Result<Route, StoreError> {
         let scope = check.policy.scope();
-        let runtime = self.overrides.get(check.policy.name(), &check.key);
-        let resolution = if matches!(verb, Verb::Refund | Verb::Reset) {
+        let mut resolution = if matches!(verb, Verb::Refund | Verb::Reset) {
             scope.resolve_base(check.key.bytes())
         } else {
             scope.resolve(
                 &check
                     .subject()
-                    .with_override(runtime.as_ref())
                     .has_own_numbers(check.rate.is_some())
                     .skips_variants(variants == Variants::Skip),
             )
         };
+        if matches!(resolution.action, Action::Exempt | Action::Unlimited) {
+            // The store is not asked about such a key, but its override goes first. If the store fails, it is as good as
+            // none.
+            let kept = self.override_of(check.policy, &check.key).await.ok().flatten();
+            match kept.map(|kept| kept.rule) {
+                Some(Override::Block) => resolution.action = Action::Block,
+                Some(Override::Exempt) | None => {}
+                Some(_) if resolution.action == Action::Exempt => {}
+                Some(_) => resolution = scope.resolve_base(check.key.bytes()),
+            }
+        }
         if let Some(answer) = resolution.answer(&check.cost) {
             let reply = Reply::new(Arc::clone(resolution.policy), answer);
             return Ok(Route::Answered { reply, is_blocked: resolution.action == Action::Block });
@@ -313,7 +343,8 @@ impl Engine {
             _ => Arc::clone(resolution.policy),
         };
         let is_shadow = resolution.action == Action::Shadow;
-        Ok(if is_shadow { Route::Shadow(policy) } else { Route::Store(policy) })
+        let terms = Terms { policy, factor: resolution.factor };
+        Ok(if is_shadow { Route::Shadow(terms) } else { Route::Store(terms) })
     }
 }
 
@@ -384,7 +415,7 @@ policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
             let name = config.policies[random.usize(..config.policies.len())].name();
             let cost = random.u64(..6);
             let decision = now_or_never(short.check_n(name, b"k", cost)).unwrap().unwrap();
-            let charge = Charge { policy: name, key: b"k", cost: cost.into() };
+            let charge = Charge::new(name, b"k", cost);
             let answers = long.apply(Verb::Check, &[charge]).await.unwrap();
             assert_eq!(answer_of_only_limit(decision), answers[0], "{name} {cost}");
         }

@@ -14,7 +14,6 @@ mod throttle;
 
 pub use self::check::{Caller, Check};
 pub use self::key::{BadKey, Key, MAX_KEY};
-pub use self::overrides::{NewOverride, Overrides};
 pub use self::plan::{Plan, UnknownPolicy};
 pub use self::policy::{ActivePolicy, Rate, TIER};
 pub use self::reply::{Outcome, Reply};
@@ -48,9 +47,6 @@ pub struct Engine {
     /// How many servers share the store, as the configuration says.
     nodes: u64,
     plan: ArcSwap<Plan>,
-    overrides: Overrides,
-    /// Held while overrides change, so that the store and they agree.
-    changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
     /// Whether the store has the policy of charges that nothing limits.
     unlimited: tokio::sync::OnceCell<()>,
@@ -92,8 +88,6 @@ impl Engine {
             snapshot,
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
-            overrides: Overrides::default(),
-            changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
             }),
@@ -126,11 +120,6 @@ impl Engine {
     /// The store.
     pub fn store(&self) -> &DynStore {
         &self.store
-    }
-
-    /// Overrides of single keys that were set at run time.
-    pub fn overrides(&self) -> &Overrides {
-        &self.overrides
     }
 
     /// The counters.

@@ -114,7 +114,6 @@ impl Engine {
         }
         for old in &changes.gone {
             yield_now().await;
-            self.overrides.clear_policy(old.name());
             self.refused.forget(old.name());
             self.remove_policy(old.name()).await;
         }

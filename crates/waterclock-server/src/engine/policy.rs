@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use sha2::{Digest, Sha256};
 use waterclock::{
     Detail, DynStore, HeaderStyle, Limit, Migration, Policy, Scope, Store, StoreError,
 };
 use waterclock_config::PolicyConfig;
 
-use super::Key;
 use crate::observe::Tally;
 
 /// The most different rates that calls of one policy can bring. Calls with more are decided by the policy's own.
@@ -139,20 +137,6 @@ impl ActivePolicy {
         let shadow = Arc::new(shadow);
         self.shadows.write().insert(policy.name().into(), Arc::clone(&shadow));
         Ok(shadow)
-    }
-
-    /// The policy with an administrator's limits for one key.
-    pub(super) async fn with_limits(
-        &self,
-        key: &Key<'_>,
-        limits: &[Limit],
-        store: &DynStore,
-    ) -> Result<Arc<Policy>, StoreError> {
-        // Names get into logs; keys must not.
-        let name = format!("{}@admin:{:x}", self.name(), Sha256::digest(key.bytes()));
-        let policy = self.variant(&name, limits)?;
-        store.set_variant(self.name(), policy.clone(), Migration::Units).await?;
-        Ok(Arc::new(policy))
     }
 
     fn variant(&self, name: &str, limits: &[Limit]) -> Result<Policy, StoreError> {

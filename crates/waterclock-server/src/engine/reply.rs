@@ -42,14 +42,22 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// The policy is that of the charge, unless the store says that other limits applied.
     pub(super) fn new(policy: Arc<Policy>, answer: Answer) -> Reply {
-        Reply { policy, answer }
+        let applied = answer.applied.as_ref().map(|applied| Arc::clone(&applied.policy));
+        Reply { policy: applied.unwrap_or(policy), answer }
     }
 
     /// Allowed whatever the policy has decided, which is reported beside.
-    pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: &Cost) -> Reply {
+    /// An override of the key is enforced all the same.
+    pub(super) fn in_shadow(policy: &Arc<Policy>, mut answer: Answer, cost: &Cost) -> Reply {
+        if answer.applied.as_ref().is_some_and(|applied| applied.is_override) {
+            return Reply::new(Arc::clone(policy), answer);
+        }
+        let Reply { policy, .. } = Reply::new(Arc::clone(policy), answer.clone());
+        let policy = Policy::clone(&policy);
         answer.decision = answer.decision.in_shadow(cost);
-        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
+        Reply { policy: Arc::new(policy.with_shadow(true)), answer }
     }
 
     /// Allowed in shadow, without an answer from the store.

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use waterclock::store::check_reserved_costs;
 use waterclock::{
-    BadReservation, Charge, Clock, Cost, Hold, Limit, OnExpiry, Policy, Settled, Settlement, Store,
-    StoreError, Verb,
+    BadReservation, Charge, Clock, Cost, Factor, Hold, Limit, OnExpiry, Policy, Settled,
+    Settlement, Store, StoreError, Verb,
 };
 use waterclock_http::compose_key;
 
-use super::check::{Route, Variants};
+use super::check::{Route, Terms as RouteTerms, Variants};
 use super::{Check, Engine, Outcome, Reply, missing_answer};
 use crate::observe::Face;
 
@@ -54,6 +54,7 @@ pub struct Holding {
 struct HeldCharge<'a> {
     policy: Cow<'static, str>,
     key: Cow<'a, [u8]>,
+    factor: Option<Factor>,
     /// The policy that answers, or the answer where no limit applies.
     answers: Result<Arc<Policy>, Reply>,
 }
@@ -133,7 +134,9 @@ impl Engine {
         let charges: Vec<Charge<'_>> = held
             .iter()
             .zip(checks)
-            .map(|(held, check)| Charge::new(&held.policy, &held.key, check.cost.clone()))
+            .map(|(held, check)| {
+                Charge::new(&held.policy, &held.key, check.cost.clone()).with_factor(held.factor)
+            })
             .collect();
         let Terms { id, ttl, on_expiry } = terms;
         let hold = Hold { id, ttl, charges: &charges, on_expiry };
@@ -175,9 +178,10 @@ impl Engine {
         check: &'a Check<'_>,
         variants: Variants,
     ) -> Result<Option<HeldCharge<'a>>, StoreError> {
-        let limited = |policy: Arc<Policy>| HeldCharge {
+        let limited = |policy: Arc<Policy>, factor| HeldCharge {
             policy: policy.name().to_owned().into(),
             key: check.key.bytes().into(),
+            factor,
             answers: Ok(policy),
         };
         Ok(Some(match self.route(Verb::Check, check, variants).await? {
@@ -186,10 +190,13 @@ impl Engine {
                 policy: UNLIMITED.into(),
                 // Keys of different policies must not meet.
                 key: compose_key([check.policy.name().as_bytes(), check.key.bytes()]).into(),
+                factor: None,
                 answers: Err(reply),
             },
-            Route::Store(policy) => limited(policy),
-            Route::Shadow(policy) => limited(check.policy.in_shadow(&policy, &self.store).await?),
+            Route::Store(RouteTerms { policy, factor }) => limited(policy, factor),
+            Route::Shadow(RouteTerms { policy, factor }) => {
+                limited(check.policy.in_shadow(&policy, &self.store).await?, factor)
+            }
         }))
     }
 }

@@ -5,19 +5,18 @@
 //! charges of the others.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use waterclock::{Charge, Policy, StoreError, Verb};
+use waterclock::{Charge, StoreError, Verb};
 
-use super::check::{Route, Variants};
+use super::check::{Route, Terms, Variants};
 use super::{Check, Engine, Reply};
 
 /// A check in shadow: its place among all checks of the call, and the policy.
 struct Shadowed {
     at: usize,
-    policy: Arc<Policy>,
+    terms: Terms,
 }
 
 /// Charges of one key under one policy, which the store sums.
@@ -37,7 +36,7 @@ impl Engine {
         is_alone: bool,
     ) -> Result<HashMap<usize, Reply>, StoreError> {
         let shadowed = |(at, route): (usize, &Route)| match route {
-            Route::Shadow(policy) => Some(Shadowed { at, policy: Arc::clone(policy) }),
+            Route::Shadow(terms) => Some(Shadowed { at, terms: terms.clone() }),
             Route::Answered { .. } | Route::Store(_) => None,
         };
         let mut in_shadow: Vec<Shadowed> = routes.iter().enumerate().filter_map(shadowed).collect();
@@ -52,8 +51,9 @@ impl Engine {
                 match answers {
                     Ok(answers) => {
                         let checks = budget.charges.iter().zip(&budget.checks);
-                        for ((charge, Shadowed { at, policy }), answer) in checks.zip(answers) {
-                            replies.insert(*at, Reply::in_shadow(policy, answer, &charge.cost));
+                        for ((charge, Shadowed { at, terms }), answer) in checks.zip(answers) {
+                            let reply = Reply::in_shadow(&terms.policy, answer, &charge.cost);
+                            replies.insert(*at, reply);
                         }
                     }
                     Err(StoreError::UnknownPolicy(_)) if is_first => {
@@ -65,10 +65,10 @@ impl Engine {
             // An override or a tier was removed in between. Only these are tried again: the others were charged.
             in_shadow = Vec::new();
             for at in unknown {
-                if let Ok(Route::Shadow(policy)) =
+                if let Ok(Route::Shadow(terms)) =
                     self.route(verb, &checks[at], Variants::Skip).await
                 {
-                    in_shadow.push(Shadowed { at, policy });
+                    in_shadow.push(Shadowed { at, terms });
                 }
             }
             if in_shadow.is_empty() {
@@ -86,7 +86,7 @@ fn budgets<'a>(checks: &'a [Check<'_>], in_shadow: &'a [Shadowed]) -> Vec<Shared
     let mut budgets: Vec<SharedBudget<'a>> = Vec::new();
     for shadowed in in_shadow {
         let check = &checks[shadowed.at];
-        let charge = Charge::new(shadowed.policy.name(), check.key.bytes(), check.cost.clone());
+        let charge = shadowed.terms.charge(check);
         let is_same = |budget: &&mut SharedBudget<'_>| {
             let of = |other: &Charge<'_>| other.policy == charge.policy && other.key == charge.key;
             budget.charges.iter().any(of)

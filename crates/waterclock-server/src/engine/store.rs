@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tracing::warn;
+use waterclock::store::tier_variant;
 use waterclock::{
     Answer, Charge, Clock, DynStore, Failure, MemoryStore, Migration, Policy, Store, StoreError,
     TscClock, Verb,
@@ -25,6 +26,7 @@ pub(super) fn open(
             let max_keys = usize::try_from(config.max_keys).unwrap_or(usize::MAX);
             let memory = MemoryStore::new(max_keys, TscClock::default());
             memory.set_max_bytes(config.max_bytes);
+            memory.set_max_overrides(usize::try_from(config.max_overrides).unwrap_or(usize::MAX));
             Ok((DynStore::new(memory.clone()), Some(memory)))
         }
         Address::Redis(url) => {
@@ -141,6 +143,13 @@ impl Engine {
             let variant = Policy::clone(variant);
             self.store.set_variant(active.name(), variant, Migration::Units).await?;
         }
+        // Overrides can name every tier; checks of these do without a variant.
+        for tier in active.config().tiers.iter().filter(|tier| !tier.is_shared()) {
+            let limits = tier.policy.limits().iter().cloned();
+            let variant = Policy::new(&tier_variant(active.name(), &tier.name), limits)?;
+            let variant = variant.with_mode(tier.policy.mode())?;
+            self.store.set_variant(active.name(), variant, Migration::Units).await?;
+        }
         // Another server may have made a reservation under it that is settled here. If there is no room for it,
         // the reservation itself reports that.
         if !active.scope().rollout().is_everybody() {
@@ -154,6 +163,11 @@ impl Engine {
         for policy in old.scope().variants() {
             if new.scope().variants().all(|other| other.name() != policy.name()) {
                 self.remove_policy(policy.name()).await;
+            }
+        }
+        for tier in old.config().tiers.iter().filter(|tier| !tier.is_shared()) {
+            if new.config().tiers.iter().all(|other| other.name != tier.name) {
+                self.remove_policy(&tier_variant(old.name(), &tier.name)).await;
             }
         }
     }

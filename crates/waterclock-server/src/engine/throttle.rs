@@ -268,7 +268,7 @@ impl Engine {
                 }
                 None => self.throttle_policy(numbers).await?,
             };
-            let charge = Charge { policy: variant.policy.name(), key, cost: cost.into() };
+            let charge = Charge::new(variant.policy.name(), key, cost);
             tries += 1;
             match self.apply_charges(None, verb, &[charge]).await {
                 Ok(answers) => {
@@ -311,7 +311,7 @@ impl Engine {
         if !self.throttle.is_set_up.initialized() {
             return Ok(false);
         }
-        let charges = [Charge { policy: FAMILY, key, cost: 0.into() }];
+        let charges = [Charge::new(FAMILY, key, 0)];
         let found = self.apply_charges(None, Verb::Peek, &charges).await?;
         let known = found.iter().any(|answer| !answer.decision.reset_after().is_zero());
         if known {

@@ -41,7 +41,7 @@ pub(super) struct Unreconciled {
 
 impl Unreconciled {
     pub(super) fn charge(&self, cost: Cost) -> Charge<'_> {
-        Charge { policy: &self.policy, key: &self.key, cost }
+        Charge::new(&self.policy, &self.key, cost)
     }
 }
 

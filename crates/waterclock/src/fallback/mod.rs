@@ -22,7 +22,8 @@ use waterclock_core::{Cost, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
-    Answer, Charge, Failure, Hold, Reserved, Settled, Settlement, Source, Store, StoreError, Verb,
+    Answer, Charge, Failure, Hold, KeyOverride, OverridePage, Reserved, Settled, Settlement,
+    Source, Store, StoreError, Verb,
 };
 pub use breaker::{Breaker, Permit};
 pub use builder::FallbackBuilder;
@@ -363,6 +364,31 @@ impl<S: Store + 'static> Store for Fallback<S> {
         _ = self.shared.local.remove_variants(of, names).await;
         self.shared.policies.write().retain(|known, _| !names.contains(&&**known));
         Ok(())
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.call(Caller::patient(None), |store| store.set_override(policy, new)).await
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.call(Caller::patient(None), |store| store.clear_override(policy, key)).await
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.call(Caller::patient(None), |store| store.override_of(policy, key)).await
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.call(Caller::patient(None), |store| store.overrides(policy, after, count)).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

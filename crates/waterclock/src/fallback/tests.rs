@@ -82,7 +82,7 @@ async fn scene(on_store_error: OnStoreError) -> (Flaky, Fallback<Flaky>) {
 }
 
 async fn apply(store: &Fallback<Flaky>, verb: Verb, cost: u64) -> Result<Answer, StoreError> {
-    let charge = Charge { policy: "p", key: b"k", cost: Cost::from(cost) };
+    let charge = Charge::new("p", b"k", cost);
     Ok(store.apply(verb, &[charge]).await?.remove(0))
 }
 

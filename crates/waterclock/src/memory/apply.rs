@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
 use crate::store::{retry_together, withhold_unless_all_admit};
 use crate::sync::Arc;
-use crate::table::{Key, Locked, Shard, Table, Variant};
+use crate::table::{Key, Locked, PolicyRef, Shard, Standing, Table, Variant};
 
 impl<C: Clock> Shared<C> {
     pub(super) fn apply(
@@ -27,6 +27,8 @@ impl<C: Clock> Shared<C> {
         let now = one_instant(&mut shards, self.clock.now());
         for line in &lines {
             match verb {
+                // Nothing counts for a key that is blocked or exempt.
+                Verb::Debit | Verb::Report(_) if !line.is_limited(&shards, now) => {}
                 Verb::Debit => line.locked(&mut shards).debit(line.key, now, &line.cost),
                 Verb::Report(outcome) => {
                     line.locked(&mut shards).report(line.key, now, outcome, &line.cost);
@@ -38,18 +40,20 @@ impl<C: Clock> Shared<C> {
         }
         if verb == Verb::Check {
             let held_only =
-                |line: &&Line| !line.cost.is_zero() && line.policy(&shards).reserves_only();
-            if let Some(line) = lines.iter().find(held_only) {
-                return Err(StoreError::reserves_only(line.policy(&shards).name()));
+                |line: &&Line| !line.cost.is_zero() && line.policy(&shards, now).reserves_only();
+            let limited = lines.iter().filter(|line| line.is_limited(&shards, now));
+            if let Some(line) = limited.clone().find(held_only) {
+                return Err(StoreError::reserves_only(line.policy(&shards, now).name()));
             }
         }
-        let judge = |line: &Line| line.shard(&mut shards).judge(line.key, now, &line.cost);
-        let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
+        let mut verdicts: Vec<Verdict> =
+            lines.iter().map(|line| line.judge(&shards, now)).collect();
         if verb == Verb::Check {
-            let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(&shards)).collect();
-            withhold_unless_all_admit(&policies, &mut verdicts);
+            withhold(&lines, &shards, now, &mut verdicts);
             for (line, verdict) in lines.iter().zip(&verdicts) {
-                line.locked(&mut shards).record(line.key, now, &line.cost, *verdict);
+                if line.is_limited(&shards, now) {
+                    line.locked(&mut shards).record(line.key, now, &line.cost, *verdict);
+                }
             }
         }
         let answer = |&i: &usize| lines[i].answer(&mut shards, now, verdicts[i]);
@@ -81,7 +85,10 @@ impl<C: Clock> Shared<C> {
             let member = members.get(charge.policy).ok_or_else(|| unknown(charge.policy))?;
             let cost = member.price(verb, &charge.cost)?;
             let fingerprint = self.fingerprint(charge.key);
-            let key = Key { fingerprint, under: member.variant };
+            let key = Key { factor: charge.factor, ..Key::new(fingerprint, member.variant) };
+            if let Some(factor) = charge.factor {
+                member.table.check_scale(member.variant, factor)?;
+            }
             let same = |line: &Line| {
                 line.key.fingerprint == fingerprint && Arc::ptr_eq(&line.table, &member.table)
             };
@@ -89,7 +96,14 @@ impl<C: Clock> Shared<C> {
             match lines.get_mut(at) {
                 Some(line) if line.key != key => {
                     let first = line_of.iter().position(|line| *line == at).unwrap_or(0);
-                    return Err(StoreError::two_variants(charges[first].policy, charge.policy));
+                    let first = &charges[first];
+                    if first.policy == charge.policy {
+                        return Err(StoreError::unfit(format!(
+                            "one check charges a key of policy `{}` by two factors; use one of them",
+                            charge.policy
+                        )));
+                    }
+                    return Err(StoreError::two_variants(first.policy, charge.policy));
                 }
                 Some(line) => line.cost = line.cost.plus(&cost),
                 None => {
@@ -131,9 +145,9 @@ impl Line {
         (Arc::as_ptr(&self.table).addr(), self.key.fingerprint)
     }
 
-    /// The policy it is asked under, at this moment.
-    pub(super) fn current_policy(&self) -> Arc<Policy> {
-        self.table.policy(self.key.under)
+    /// The policy it is asked under, at this moment. One without limits, if the key is exempt.
+    pub(super) fn current_policy(&self, now: Timestamp) -> Arc<Policy> {
+        self.table.policy_for(self.key, now)
     }
 
     pub(super) fn is_for_the_same(&self, other: &Self) -> bool {
@@ -146,15 +160,37 @@ impl Line {
         now: Timestamp,
         verdict: Verdict,
     ) -> Answer {
-        self.shard(shards).answer_in_full(self.key, now, &self.cost, verdict)
+        let shard = self.shard(shards);
+        match shard.standing(self.key, now) {
+            Standing::Limited => shard.answer_in_full(self.key, now, &self.cost, verdict),
+            standing => shard.answer_standing(standing, self.key, now, &self.cost),
+        }
+    }
+
+    /// Whether the limits decide, and not an override alone.
+    pub(super) fn is_limited(&self, shards: &Shards<'_>, now: Timestamp) -> bool {
+        self.locked_in(shards).shard.standing(self.key, now) == Standing::Limited
+    }
+
+    pub(super) fn judge(&self, shards: &Shards<'_>, now: Timestamp) -> Verdict {
+        let shard = &self.locked_in(shards).shard;
+        match shard.standing(self.key, now) {
+            Standing::Limited => shard.judge(self.key, now, &self.cost),
+            Standing::Blocked => Verdict::refused(),
+            Standing::Exempt => Verdict::of_reservation(self.cost.most()),
+        }
     }
 
     pub(super) fn locked<'s, 'a>(&self, shards: &'s mut Shards<'a>) -> &'s mut Locked<'a> {
         shards.get_mut(&self.id()).expect("every line's shard was locked")
     }
 
-    pub(super) fn policy<'s>(&self, shards: &'s Shards<'_>) -> &'s Policy {
-        shards.get(&self.id()).expect("every line's shard was locked").shard.policy(self.key.under)
+    fn locked_in<'s, 'a>(&self, shards: &'s Shards<'a>) -> &'s Locked<'a> {
+        shards.get(&self.id()).expect("every line's shard was locked")
+    }
+
+    pub(super) fn policy<'s>(&self, shards: &'s Shards<'_>, now: Timestamp) -> PolicyRef<'s> {
+        self.locked_in(shards).shard.policy_for(self.key, now)
     }
 
     pub(super) fn shard<'s>(&self, shards: &'s mut Shards<'_>) -> &'s mut Shard {
@@ -194,6 +230,21 @@ pub(super) fn lock_current<'a>(
         return Err(unknown(charges[charge].policy));
     }
     Ok(shards)
+}
+
+/// All or nothing: whether each line stands by the others.
+pub(super) fn withhold(
+    lines: &[Line],
+    shards: &Shards<'_>,
+    now: Timestamp,
+    verdicts: &mut [Verdict],
+) {
+    if lines.len() > 1 {
+        let policies: Vec<PolicyRef<'_>> =
+            lines.iter().map(|line| line.policy(shards, now)).collect();
+        let policies: Vec<&Policy> = policies.iter().map(|policy| &**policy).collect();
+        withhold_unless_all_admit(&policies, verdicts);
+    }
 }
 
 /// One instant for all of them: what the first was charged at is past for the others, too.

@@ -80,7 +80,7 @@ impl<C: Clock> PolicyHandle<C> {
             charges.into_iter().map(|(key, cost)| (self.store.fingerprint(key), cost));
         let (now, Member { table, variant }) = (self.store.clock.now(), &self.member);
         table.in_batches(fingerprints, |fingerprint, cost| {
-            let key = Key { fingerprint, under: *variant };
+            let key = Key::new(fingerprint, *variant);
             self.store.release_before(now, || self.member.spot(key));
             answer(table.check(key, now, cost));
         });

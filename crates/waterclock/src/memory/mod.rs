@@ -3,6 +3,7 @@
 mod apply;
 mod handle;
 mod hasher;
+mod overrides;
 mod policies;
 mod reservation;
 mod snapshot;
@@ -18,7 +19,7 @@ use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::store::{Hold, Reserved, Settled, Settlement};
+use crate::store::{Hold, KeyOverride, OverridePage, Reserved, Settled, Settlement};
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
 use crate::table::{Key, Shards, Table, Variant};
 use apply::Spot;
@@ -26,6 +27,7 @@ pub use handle::PolicyHandle;
 use hasher::Hasher;
 use reservation::Book;
 pub use snapshot::{RestoreError, Restored, Saved};
+pub(crate) use snapshot::{push_bytes, push_text};
 
 /// By default there is room for one reservation per this many keys, and for a minimum number.
 const KEYS_PER_RESERVATION: usize = 10;
@@ -195,6 +197,25 @@ impl<C: Clock> MemoryStore<C> {
         self.shared.places.coarsened()
     }
 
+    /// How many overrides of single keys there may be, of all policies together; a million by default.
+    pub fn set_max_overrides(&self, max: usize) {
+        self.shared.places.set_max_overrides(max);
+    }
+
+    /// How many overrides of single keys there are, those that have expired since the last sweep included.
+    #[must_use]
+    pub fn override_count(&self) -> usize {
+        self.shared.places.overrides()
+    }
+
+    /// Whether a key has an override. Costs one load where no key has one.
+    #[must_use]
+    #[inline]
+    pub fn has_override(&self, policy: &str, key: &[u8]) -> bool {
+        self.shared.places.overrides() > 0
+            && self.shared.override_of(policy, key).is_ok_and(|found| found.is_some())
+    }
+
     /// How many charges went to overflow entries, because no slot was free.
     #[must_use]
     pub fn overflowed(&self) -> u64 {
@@ -289,7 +310,7 @@ impl<C: Clock> Shared<C> {
 
     fn check_one(&self, policy: &str, key: &[u8], cost: Cost) -> Result<Decision, StoreError> {
         let Some(units) = cost.plain() else {
-            let answers = self.apply(Verb::Check, &[Charge { policy, key, cost }])?;
+            let answers = self.apply(Verb::Check, &[Charge::new(policy, key, cost)])?;
             return Ok(answers[0].decision);
         };
         let members = self.members();
@@ -304,7 +325,7 @@ impl<C: Clock> Shared<C> {
 
     fn peek_one(&self, policy: &str, key: &[u8], cost: Cost) -> Result<Decision, StoreError> {
         let Some(units) = cost.plain() else {
-            let answers = self.apply(Verb::Peek, &[Charge { policy, key, cost }])?;
+            let answers = self.apply(Verb::Peek, &[Charge::new(policy, key, cost)])?;
             return Ok(answers[0].decision);
         };
         let members = self.members();
@@ -327,7 +348,7 @@ impl<C: Clock> Shared<C> {
     /// What the table knows a key by, the instant to decide at, with what is due released, and where.
     #[inline]
     fn find<'m>(&self, member: &'m Member, key: &[u8]) -> (Key, Timestamp, &'m Shards) {
-        let key = Key { fingerprint: self.fingerprint(key), under: member.variant };
+        let key = Key::new(self.fingerprint(key), member.variant);
         // Memory is fetched while the clock is read.
         let shards = member.table.prefetch(key.fingerprint);
         let now = self.clock.now();
@@ -372,6 +393,31 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.shared.apply(verb, charges)
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.shared.set_override(policy, new)
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.shared.clear_override(policy, key)
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.shared.override_of(policy, key)
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.shared.overrides(policy, after, count)
     }
 
     /// Allocates nothing for a key that is known.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use waterclock_core::{Policy, Rollout};
+use waterclock_core::{Factor, Policy, Rollout};
 
 use self::key_list::KeyList;
 pub use self::resolution::{Action, Origin, Resolution};
@@ -21,12 +21,13 @@ pub use self::resolution::{Action, Origin, Resolution};
 ///
 /// | first match wins | found in | result |
 /// |---|---|---|
-/// | 1. block | runtime override, then `block` | [`Action::Block`] |
-/// | 2. exempt | runtime override, then `exempt` | [`Action::Exempt`] |
-/// | 3. limits of this key | runtime override, then `overrides` | [`Action::Enforce`] with those limits |
+/// | 1. block | `block` | [`Action::Block`] |
+/// | 2. exempt | `exempt` | [`Action::Exempt`] |
+/// | 3. limits of this key | `overrides` | [`Action::Enforce`] with those limits |
 /// | 4. numbers of this call | [`Subject::has_own_numbers`] | [`Origin::Call`], enforced or in shadow |
-/// | 5. tier | `tiers`; an unknown tier is ignored | its limits, enforced or in shadow; [`Action::Unlimited`] if it has none |
-/// | 6. the policy | | enforced or in shadow |
+/// | 5. factor of this call | [`Subject::with_factor`] | the limits of the tier or the policy by that factor; [`Action::Unlimited`] if it is 0 |
+/// | 6. tier | `tiers`; an unknown tier is ignored | its limits, enforced or in shadow; [`Action::Unlimited`] if it has none |
+/// | 7. the policy | | enforced or in shadow |
 ///
 /// "Enforced or in shadow" is the rollout's choice: keys that are not enrolled are decided about in shadow. The
 /// rollout does not concern rows 1 to 3.
@@ -50,6 +51,10 @@ pub struct Scope {
     policy: Arc<Policy>,
     rollout: Rollout,
     tiers: HashMap<Box<str>, Arc<Policy>>,
+    /// Of tiers that are the policy by a factor.
+    tier_factors: HashMap<Box<str>, Factor>,
+    /// The policy without limits.
+    unlimited: Arc<Policy>,
     exempt: KeyList,
     block: KeyList,
     overrides: HashMap<Box<[u8]>, Arc<Policy>>,
@@ -62,30 +67,23 @@ pub struct Subject<'a> {
     listed_as: &'a [u8],
     address: Option<IpAddr>,
     tier: Option<&'a str>,
-    runtime: Option<&'a Override>,
+    factor: Option<Factor>,
     has_own_numbers: bool,
     skips_variants: bool,
-}
-
-/// What applies to one key instead of the policy.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Override {
-    /// Always refuse it.
-    Block,
-    /// Never refuse it, and charge nothing.
-    Exempt,
-    /// Its own limits: a [variant](crate::Store::set_variant) of the policy.
-    Limits(Arc<Policy>),
 }
 
 impl Scope {
     /// A policy that applies to every key in the same way.
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
+        let policy = policy.into();
+        let unlimited = policy.scaled(policy.name(), Factor::ZERO);
         Self {
-            policy: policy.into(),
+            // Without limits there is nothing that could not be scaled.
+            unlimited: unlimited.map_or_else(|_| Arc::clone(&policy), Arc::new),
+            policy,
             rollout: Rollout::EVERYBODY,
             tiers: HashMap::new(),
+            tier_factors: HashMap::new(),
             exempt: KeyList::default(),
             block: KeyList::default(),
             overrides: HashMap::new(),
@@ -104,6 +102,14 @@ impl Scope {
     #[must_use]
     pub fn with_tier(mut self, name: &str, policy: impl Into<Arc<Policy>>) -> Self {
         self.tiers.insert(name.into(), policy.into());
+        self
+    }
+
+    /// Says that a tier is the policy by this factor. Then the factor of a call and the tier's are multiplied before
+    /// numbers are rounded.
+    #[must_use]
+    pub fn with_tier_factor(mut self, name: &str, factor: Factor) -> Self {
+        self.tier_factors.insert(name.into(), factor);
         self
     }
 
@@ -193,20 +199,13 @@ impl Scope {
     #[must_use]
     #[inline]
     pub fn resolve<'a>(&'a self, subject: &Subject<'a>) -> Resolution<'a> {
-        let by_key = |policy, action| Resolution { policy, action, origin: Origin::Key };
-        let (runtime, address) = (subject.runtime, subject.address);
-        if matches!(runtime, Some(Override::Block))
-            || self.block.contains(subject.listed_as, address)
-        {
+        let by_key =
+            |policy, action| Resolution { policy, action, origin: Origin::Key, factor: None };
+        if self.block.contains(subject.listed_as, subject.address) {
             return by_key(&self.policy, Action::Block);
         }
-        if matches!(runtime, Some(Override::Exempt))
-            || self.exempt.contains(subject.listed_as, address)
-        {
+        if self.exempt.contains(subject.listed_as, subject.address) {
             return by_key(&self.policy, Action::Exempt);
-        }
-        if let Some(Override::Limits(policy)) = runtime {
-            return by_key(policy, Action::Enforce);
         }
         if !subject.skips_variants
             && let Some(policy) = self.overrides.get(subject.listed_as)
@@ -219,8 +218,15 @@ impl Scope {
         match subject.tier.and_then(|tier| self.tiers.get(tier)) {
             Some(policy) if policy.name() == self.policy.name() => self.resolve_base(subject.key),
             Some(policy) if policy.limits().is_empty() => {
-                Resolution { policy, action: Action::Unlimited, origin: Origin::Tier }
+                Resolution { policy, action: Action::Unlimited, origin: Origin::Tier, factor: None }
             }
+            _ if subject.factor.is_some_and(Factor::is_zero) => Resolution {
+                policy: &self.unlimited,
+                action: Action::Unlimited,
+                origin: Origin::Call,
+                factor: None,
+            },
+            _ if subject.factor.is_some() => self.resolve_factor(subject),
             Some(policy) if !subject.skips_variants => {
                 Resolution { policy, origin: Origin::Tier, ..self.resolve_base(subject.key) }
             }
@@ -233,7 +239,23 @@ impl Scope {
     #[inline]
     pub fn resolve_base(&self, key: &[u8]) -> Resolution<'_> {
         let action = if self.enrols(key) { Action::Enforce } else { Action::Shadow };
-        Resolution { policy: &self.policy, action, origin: Origin::Policy }
+        Resolution { policy: &self.policy, action, origin: Origin::Policy, factor: None }
+    }
+
+    /// The factor of a call, with its tier.
+    fn resolve_factor(&self, subject: &Subject<'_>) -> Resolution<'_> {
+        let (base, factor) = (self.resolve_base(subject.key), subject.factor);
+        let tier = subject.tier.filter(|_| !subject.skips_variants);
+        let both = match tier.and_then(|tier| self.tier_factors.get(tier)) {
+            Some(of_tier) => factor.and_then(|factor| of_tier.times(factor).ok()),
+            None => None,
+        };
+        match tier.and_then(|tier| self.tiers.get(tier)) {
+            Some(policy) if both.is_none() && policy.name() != self.policy.name() => {
+                Resolution { policy, origin: Origin::Tier, factor, ..base }
+            }
+            _ => Resolution { origin: Origin::Call, factor: both.or(factor), ..base },
+        }
     }
 }
 
@@ -252,7 +274,7 @@ impl<'a> Subject<'a> {
             listed_as: key,
             address: None,
             tier: None,
-            runtime: None,
+            factor: None,
             has_own_numbers: false,
             skips_variants: false,
         }
@@ -279,10 +301,10 @@ impl<'a> Subject<'a> {
         self
     }
 
-    /// An override that was set while the program runs. It goes before the scope's own overrides.
+    /// The factor of the call, by which the limits of the policy or of the tier are scaled.
     #[must_use]
-    pub fn with_override(mut self, runtime: Option<&'a Override>) -> Self {
-        self.runtime = runtime;
+    pub fn with_factor(mut self, factor: Option<Factor>) -> Self {
+        self.factor = factor.filter(|factor| !factor.is_one());
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waterclock_core::{Cost, Decision, Policy};
+use waterclock_core::{Cost, Decision, Factor, Policy};
 
 use crate::store::Answer;
 
@@ -16,6 +16,8 @@ pub struct Resolution<'a> {
     pub action: Action,
     /// Why.
     pub origin: Origin,
+    /// By which factor the policy's limits are scaled, if not 1.
+    pub factor: Option<Factor>,
 }
 
 /// What happens to the requests of a key.
@@ -52,20 +54,14 @@ impl Resolution<'_> {
     /// Whether the policy applies with its own limits, as it does to most keys.
     #[must_use]
     pub fn is_usual(&self) -> bool {
-        self.origin == Origin::Policy
+        self.origin == Origin::Policy && self.factor.is_none()
     }
 
     /// The answer, where it takes no store: to blocked, exempt and unlimited keys.
     #[must_use]
     pub fn answer(&self, cost: &Cost) -> Option<Answer> {
         match self.action {
-            Action::Block => {
-                let mut answer = Answer::fresh(self.policy, cost);
-                answer.decision = answer.decision.blocked();
-                // A positive number would promise what a blocked key never gets.
-                answer.limits.iter_mut().for_each(|limit| limit.remaining = Some(0));
-                Some(answer)
-            }
+            Action::Block => Some(Answer::blocked(self.policy, cost)),
             Action::Exempt => Some(Answer::exempt(self.policy, cost)),
             Action::Unlimited => Some(Answer::fresh(self.policy, cost)),
             Action::Enforce | Action::Shadow => None,

@@ -28,43 +28,33 @@ fn scope() -> Scope {
 fn precedence() {
     use Action::{Block, Enforce, Exempt, Shadow, Unlimited};
     use Origin::{Call, Key, Tier};
-    let custom = Override::Limits(Arc::new(policy("p@custom", 2)));
-    let [block, exempt, custom] = [Some(&Override::Block), Some(&Override::Exempt), Some(&custom)];
     let own = Origin::Policy;
-    // key, tier, runtime override, own numbers -> when enrolled, when not, policy, origin
+    // key, tier, own numbers -> when enrolled, when not, policy, origin
     let rows = [
-        ("alice", None, None, false, Enforce, Shadow, "p", own),
-        ("alice", Some("nobody"), None, false, Enforce, Shadow, "p", own),
-        ("alice", Some("same"), None, false, Enforce, Shadow, "p", own),
-        ("alice", Some("pro"), None, false, Enforce, Shadow, "p@pro", Tier),
-        ("alice", Some("staff"), None, false, Unlimited, Unlimited, "p@staff", Tier),
-        ("alice", None, None, true, Enforce, Shadow, "p", Call),
-        ("alice", Some("pro"), None, true, Enforce, Shadow, "p", Call),
-        ("alice", Some("staff"), None, true, Enforce, Shadow, "p", Call),
-        ("own", None, None, false, Enforce, Enforce, "p@own", Key),
-        ("own", Some("pro"), None, true, Enforce, Enforce, "p@own", Key),
-        ("own", Some("staff"), None, false, Enforce, Enforce, "p@own", Key),
-        ("alice", Some("pro"), custom, true, Enforce, Enforce, "p@custom", Key),
-        ("own", None, custom, false, Enforce, Enforce, "p@custom", Key),
-        ("exempt", Some("pro"), None, true, Exempt, Exempt, "p", Key),
-        ("exempt", None, custom, false, Exempt, Exempt, "p", Key),
-        ("own-exempt", None, None, false, Exempt, Exempt, "p", Key),
-        ("own", None, exempt, false, Exempt, Exempt, "p", Key),
-        ("blocked", Some("staff"), None, true, Block, Block, "p", Key),
-        ("both", None, None, false, Block, Block, "p", Key),
-        ("blocked", None, exempt, false, Block, Block, "p", Key),
-        ("blocked", None, custom, false, Block, Block, "p", Key),
-        ("exempt", None, block, false, Block, Block, "p", Key),
-        ("own", None, block, false, Block, Block, "p", Key),
+        ("alice", None, false, Enforce, Shadow, "p", own),
+        ("alice", Some("nobody"), false, Enforce, Shadow, "p", own),
+        ("alice", Some("same"), false, Enforce, Shadow, "p", own),
+        ("alice", Some("pro"), false, Enforce, Shadow, "p@pro", Tier),
+        ("alice", Some("staff"), false, Unlimited, Unlimited, "p@staff", Tier),
+        ("alice", None, true, Enforce, Shadow, "p", Call),
+        ("alice", Some("pro"), true, Enforce, Shadow, "p", Call),
+        ("alice", Some("staff"), true, Enforce, Shadow, "p", Call),
+        ("own", None, false, Enforce, Enforce, "p@own", Key),
+        ("own", Some("pro"), true, Enforce, Enforce, "p@own", Key),
+        ("own", Some("staff"), false, Enforce, Enforce, "p@own", Key),
+        ("exempt", Some("pro"), true, Exempt, Exempt, "p", Key),
+        ("own-exempt", None, false, Exempt, Exempt, "p", Key),
+        ("blocked", Some("staff"), true, Block, Block, "p", Key),
+        ("both", None, false, Block, Block, "p", Key),
     ];
     let unenrolled = scope().with_rollout(Rollout::NOBODY);
-    for (key, tier, runtime, has_own_numbers, enrolled, not_enrolled, name, origin) in rows {
+    for (key, tier, has_own_numbers, enrolled, not_enrolled, name, origin) in rows {
         for (scope, action) in [(&scope(), enrolled), (&unenrolled, not_enrolled)] {
-            let subject = Subject::new(key.as_bytes()).with_tier(tier).with_override(runtime);
+            let subject = Subject::new(key.as_bytes()).with_tier(tier);
             let found = scope.resolve(&subject.has_own_numbers(has_own_numbers));
             let expected = (action, name, origin);
             let found = (found.action, found.policy.name(), found.origin);
-            assert_eq!(found, expected, "{key} {tier:?} {runtime:?} {has_own_numbers}");
+            assert_eq!(found, expected, "{key} {tier:?} {has_own_numbers}");
         }
     }
 }
@@ -90,7 +80,7 @@ fn lists_know_addresses_and_other_names() {
 
 #[test]
 fn variants_that_the_store_lost_are_skipped() {
-    let (scope, custom) = (scope(), Override::Limits(Arc::new(policy("p@custom", 2))));
+    let scope = scope();
     let found = |subject: Subject<'_>| {
         let found = scope.resolve(&subject.skips_variants(true));
         (found.policy.name().to_owned(), found.action)
@@ -100,7 +90,6 @@ fn variants_that_the_store_lost_are_skipped() {
     assert_eq!(found(Subject::new(b"alice").with_tier(Some("pro"))), base);
     assert_eq!(found(Subject::new(b"blocked")).1, Action::Block);
     assert_eq!(found(Subject::new(b"alice").with_tier(Some("staff"))).1, Action::Unlimited);
-    assert_eq!(found(Subject::new(b"own").with_override(Some(&custom))).0, "p@custom");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Charges and answers: what a store is asked, and what it returns.
 
 use waterclock_core::store::{Decide as _, Logs, State, View};
-use waterclock_core::{Cost, CostError, Decision, LimitDecision, Outcome, Policy, Timestamp};
+use waterclock_core::{
+    Cost, CostError, Decision, Factor, LimitDecision, Outcome, Policy, Timestamp,
+};
 
 use super::StoreError;
+use crate::sync::Arc;
 
 /// One line of a check: this much, for this key, under this policy.
 #[derive(Clone, Debug)]
@@ -14,6 +17,8 @@ pub struct Charge<'a> {
     pub key: &'a [u8],
     /// How much; 0 is a peek. A policy that counts several units takes a number for each.
     pub cost: Cost,
+    /// How much stricter the limits are for this charge. All factors of a key share what it has spent.
+    pub factor: Option<Factor>,
 }
 
 impl<'a> Charge<'a> {
@@ -27,7 +32,14 @@ impl<'a> Charge<'a> {
     /// # assert!(one.cost == 1 && several.cost.of("tokens") == 800);
     /// ```
     pub fn new(policy: &'a str, key: &'a [u8], cost: impl Into<Cost>) -> Self {
-        Self { policy, key, cost: cost.into() }
+        Self { policy, key, cost: cost.into(), factor: None }
+    }
+
+    /// The same under limits that are stricter or looser by a factor: 0.5 doubles them, 0 disables them.
+    #[must_use]
+    pub fn with_factor(mut self, factor: Option<Factor>) -> Self {
+        self.factor = factor.filter(|factor| !factor.is_one());
+        self
     }
 
     /// The same charge with its cost as the policy counts it; for stores.
@@ -103,7 +115,7 @@ impl Verb {
 }
 
 /// The answer to one charge.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
     /// The decision of the policy as a whole.
@@ -112,19 +124,56 @@ pub struct Answer {
     pub limits: Vec<LimitDecision>,
     /// What decided.
     pub source: Source,
+    /// The limits that decided, if they are not those of the policy that the charge names.
+    pub applied: Option<Applied>,
+}
+
+/// Limits that decided instead of those of the policy that a charge names: by the charge's factor, or by an
+/// [`Override`](super::Override) of its key.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// The policy with these limits, under its own name.
+    pub policy: Arc<Policy>,
+    /// Whether an override of the key says so. Neither a rollout nor a policy in shadow concerns such a key.
+    pub is_override: bool,
+}
+
+impl Applied {
+    /// These limits.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>, is_override: bool) -> Self {
+        Self { policy, is_override }
+    }
 }
 
 impl Answer {
     /// The answer of the store that holds the state.
     #[must_use]
     pub fn new(decision: Decision, limits: Vec<LimitDecision>) -> Self {
-        Self { decision, limits, source: Source::Authoritative }
+        Self { decision, limits, source: Source::Authoritative, applied: None }
+    }
+
+    /// The same by these limits.
+    #[must_use]
+    pub fn with_applied(self, applied: Option<Applied>) -> Self {
+        Self { applied, ..self }
     }
 
     /// The same from this source.
     #[must_use]
     pub fn with_source(self, source: Source) -> Self {
         Self { source, ..self }
+    }
+
+    /// Refused whatever the state is; waiting does not help.
+    #[must_use]
+    pub fn blocked(policy: &Policy, cost: &Cost) -> Self {
+        let mut answer = Self::fresh(policy, cost);
+        answer.decision = answer.decision.blocked();
+        // A positive number would promise what a blocked key never gets.
+        answer.limits.iter_mut().for_each(|limit| limit.remaining = Some(0));
+        answer
     }
 
     /// Allowed whatever the state is, with the numbers of a fresh key.

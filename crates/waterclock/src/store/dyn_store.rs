@@ -8,8 +8,8 @@ use std::time::Duration;
 use waterclock_core::{Cost, Policy};
 
 use super::{
-    Answer, Charge, Failure, Hold, Migration, Reserved, Settled, Settlement, Store, StoreError,
-    Verb, now_or_never,
+    Answer, Charge, Failure, Hold, KeyOverride, Migration, OverridePage, Reserved, Settled,
+    Settlement, Store, StoreError, Verb, now_or_never,
 };
 use crate::fallback::Serving;
 
@@ -59,6 +59,15 @@ trait Erased: Send + Sync {
     fn set_variant<'a>(&'a self, of: &'a str, policy: Policy, by: Migration) -> Boxed<'a, ()>;
     fn remove_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, ()>;
     fn remove_variants<'a>(&'a self, of: &'a str, names: &'a [&'a str]) -> Boxed<'a, ()>;
+    fn set_override<'a>(&'a self, policy: &'a str, new: &'a KeyOverride) -> Boxed<'a, ()>;
+    fn clear_override<'a>(&'a self, policy: &'a str, key: &'a [u8]) -> Boxed<'a, bool>;
+    fn override_of<'a>(&'a self, policy: &'a str, key: &'a [u8]) -> Boxed<'a, Option<KeyOverride>>;
+    fn overrides<'a>(
+        &'a self,
+        policy: &'a str,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> Boxed<'a, OverridePage>;
     fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>>;
     fn answers_at_once(&self) -> bool;
     fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved>;
@@ -117,6 +126,27 @@ impl<S: Store> Erased for S {
 
     fn remove_variants<'a>(&'a self, of: &'a str, names: &'a [&'a str]) -> Boxed<'a, ()> {
         Box::pin(Store::remove_variants(self, of, names))
+    }
+
+    fn set_override<'a>(&'a self, policy: &'a str, new: &'a KeyOverride) -> Boxed<'a, ()> {
+        Box::pin(Store::set_override(self, policy, new))
+    }
+
+    fn clear_override<'a>(&'a self, policy: &'a str, key: &'a [u8]) -> Boxed<'a, bool> {
+        Box::pin(Store::clear_override(self, policy, key))
+    }
+
+    fn override_of<'a>(&'a self, policy: &'a str, key: &'a [u8]) -> Boxed<'a, Option<KeyOverride>> {
+        Box::pin(Store::override_of(self, policy, key))
+    }
+
+    fn overrides<'a>(
+        &'a self,
+        policy: &'a str,
+        after: Option<&'a str>,
+        count: usize,
+    ) -> Boxed<'a, OverridePage> {
+        Box::pin(Store::overrides(self, policy, after, count))
     }
 
     fn apply<'a>(&'a self, verb: Verb, charges: &'a [Charge<'a>]) -> Boxed<'a, Vec<Answer>> {
@@ -193,6 +223,31 @@ impl Store for DynStore {
 
     async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
         self.0.remove_variants(of, names).await
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.0.set_override(policy, new).await
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.0.clear_override(policy, key).await
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.0.override_of(policy, key).await
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.0.overrides(policy, after, count).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

@@ -8,6 +8,7 @@ mod charge;
 mod dyn_store;
 mod error;
 mod failure;
+mod key_override;
 mod reservation;
 mod together;
 
@@ -15,10 +16,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-pub use charge::{Answer, Charge, Source, Verb};
+pub use charge::{Answer, Applied, Charge, Source, Verb};
 pub use dyn_store::DynStore;
 pub use error::{Detail, StoreError, Unfit};
 pub use failure::Failure;
+pub use key_override::{BadOverride, KeyOverride, Override, OverridePage, tier_variant};
 pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
     ReservationIds, Reserved, Settled, Settlement, check_reservation_id, check_reserved_costs,
@@ -100,6 +102,62 @@ pub trait Store: Send + Sync {
             }
             Ok(())
         }
+    }
+
+    /// Sets what applies to one key of a policy instead of the policy's limits, or replaces what does. It is kept until
+    /// it is cleared or expires, whatever becomes of the key's state; what was spent stays spent. `policy` is the name
+    /// of a policy, not of a variant.
+    ///
+    /// ```
+    /// use waterclock::{KeyOverride, Limit, MemoryStore, Override, Policy, Store};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = MemoryStore::default();
+    /// store.set_policy(Policy::new("login", [Limit::per_minute(5)])?).await?;
+    /// let more = KeyOverride::new("alice", Override::limits([Limit::per_minute(100)])?);
+    /// store.set_override("login", &more).await?;
+    /// assert_eq!(store.check("login", "alice").await?.remaining(), Some(99));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    fn set_override(
+        &self,
+        policy: &str,
+        new: &KeyOverride,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        _ = (policy, new);
+        async { Err(StoreError::unfit("this store keeps no overrides")) }
+    }
+
+    /// Clears the override of a key; whether it had one.
+    fn clear_override(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        _ = (policy, key);
+        async { Err(StoreError::unfit("this store keeps no overrides")) }
+    }
+
+    /// The override of a key, if it has one.
+    fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> impl Future<Output = Result<Option<KeyOverride>, StoreError>> + Send {
+        _ = (policy, key);
+        async { Ok(None) }
+    }
+
+    /// At most `count` overrides of a policy, and where the next of them start: pass that as `after`.
+    fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> impl Future<Output = Result<OverridePage, StoreError>> + Send {
+        _ = (policy, after, count);
+        async { Ok(OverridePage::default()) }
     }
 
     /// Asks for one unit of this key under this policy, and charges it if it is admitted.
@@ -279,7 +337,7 @@ async fn only_decision<S: Store + ?Sized>(
     key: &[u8],
     cost: Cost,
 ) -> Result<Decision, StoreError> {
-    let answers = store.apply(verb, &[Charge { policy, key, cost }]).await?;
+    let answers = store.apply(verb, &[Charge::new(policy, key, cost)]).await?;
     let answer = answers.first().ok_or_else(|| {
         StoreError::failed(Failure::BadReply, "the store did not answer the only charge")
     })?;

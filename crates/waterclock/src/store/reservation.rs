@@ -64,7 +64,7 @@ impl OnExpiry {
 }
 
 /// The answer to a [`Hold`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reserved {
     /// By what it is settled; `None` if it was refused, and nothing is held.

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use waterclock_core::store::{
     Decide as _, Logs, Migrate as _, Migration, Persist as _, State, View,
 };
-use waterclock_core::{Cost, Policy, Timestamp};
+use waterclock_core::{Cost, Factor, Policy, PolicyError, Timestamp};
 
-use crate::store::StoreError;
-use crate::sync::Arc;
+use super::special::By;
+use crate::store::{StoreError, tier_variant};
+use crate::sync::{Arc, Mutex, lock};
 
 /// The most words a state has: 16 limits of three words and a gap, and some.
 pub(super) const MOST_WORDS: usize = 128;
@@ -30,12 +31,21 @@ impl Variant {
 pub(crate) struct Key {
     pub(crate) fingerprint: u64,
     pub(crate) under: Variant,
+    /// By which factor, if that is not 1.
+    pub(crate) factor: Option<Factor>,
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn new(fingerprint: u64, under: Variant) -> Self {
+        Self { fingerprint, under, factor: None }
+    }
 }
 
 impl From<u64> for Key {
     #[inline]
     fn from(fingerprint: u64) -> Self {
-        Self { fingerprint, under: Variant::BASE }
+        Self::new(fingerprint, Variant::BASE)
     }
 }
 
@@ -47,6 +57,21 @@ pub(crate) struct Family {
     /// The most words that a member's state has.
     words: usize,
     next: u64,
+    scaled: ScaledPolicies,
+}
+
+/// The factors of a family that were used last.
+#[derive(Debug, Default)]
+struct ScaledPolicies(Mutex<Vec<(Variant, Factor, Arc<Policy>)>>);
+
+/// How many: a site has a few roles.
+const MAX_SCALED: usize = 16;
+
+/// A family that changes has other policies.
+impl Clone for ScaledPolicies {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Family {
@@ -57,6 +82,71 @@ impl Family {
             migration: Migration::Units,
             words: base.words(),
             next: 1,
+            scaled: ScaledPolicies::default(),
+        }
+    }
+
+    /// The policy of these limits.
+    pub(super) fn by(&self, by: &By) -> Arc<Policy> {
+        match by {
+            By::Own(policy) => Arc::clone(policy),
+            By::Member(variant, None) => Arc::clone(self.find(*variant).1),
+            By::Member(variant, Some(factor)) => self.scaled(*variant, *factor),
+        }
+    }
+
+    /// A member by a factor; the member itself, if its limits cannot be scaled so far.
+    fn scaled(&self, variant: Variant, factor: Factor) -> Arc<Policy> {
+        let (variant, policy) = self.find(variant);
+        let mut recent = lock(&self.scaled.0);
+        if let Some(at) = recent.iter().position(|known| (known.0, known.1) == (variant, factor)) {
+            return Arc::clone(&recent[at].2);
+        }
+        let scaled = policy.scaled(policy.name(), factor);
+        let scaled = scaled.map_or_else(|_| Arc::clone(policy), Arc::new);
+        if recent.len() >= MAX_SCALED {
+            recent.remove(0);
+        }
+        recent.push((variant, factor, Arc::clone(&scaled)));
+        scaled
+    }
+
+    /// Whether the limits of a member can be scaled so far.
+    pub(crate) fn scales(&self, variant: Variant, factor: Factor) -> bool {
+        self.check_scale(variant, factor).is_ok()
+    }
+
+    pub(crate) fn check_scale(&self, variant: Variant, factor: Factor) -> Result<(), PolicyError> {
+        let (variant, policy) = self.find(variant);
+        let is_known = |known: &(Variant, Factor, _)| (known.0, known.1) == (variant, factor);
+        if lock(&self.scaled.0).iter().any(is_known) {
+            return Ok(());
+        }
+        policy.scaled(policy.name(), factor).map(|_| ())
+    }
+
+    /// The member that a tier is; the base, if there is none.
+    pub(super) fn tier(&self, tier: &str) -> Variant {
+        let name = tier_variant(self.base.name(), tier);
+        let found = self.variants().find(|(_, policy)| policy.name() == name);
+        found.map_or(Variant::BASE, |(variant, _)| variant)
+    }
+
+    /// Fills the fresh state of one policy from what another remembers. A state that is fresh to the policy that wrote
+    /// it is fresh to all.
+    pub(super) fn carry(
+        &self,
+        (by, state): (&Policy, View<'_>),
+        (policy, to): (&Policy, &mut State<'_>),
+        now: Timestamp,
+        owes: bool,
+    ) {
+        if by.fresh_in(state, now).is_zero() {
+            return;
+        }
+        match self.migration {
+            Migration::Units if !owes => policy.migrate(by, state, to, now),
+            migration => policy.migrate_variant(migration, by, state, to, now),
         }
     }
 
@@ -198,14 +288,8 @@ impl Family {
         let (_, policy) = self.find(under);
         let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
         let mut seen = State::new(&mut words[..policy.words()], &mut logs);
-        if by.fresh_in(state, now).is_zero() {
-            return look(policy, seen.view());
-        }
-        match self.migration {
-            // Nothing is written, so nothing is lost: exhausted is as far as it goes.
-            Migration::Units => policy.migrate(by, state, &mut seen, now),
-            Migration::Time => policy.migrate_variant(Migration::Time, by, state, &mut seen, now),
-        }
+        // Nothing is written, so nothing is lost: exhausted is as far as it goes.
+        self.carry((by, state), (policy, &mut seen), now, false);
         look(policy, seen.view())
     }
 
@@ -227,13 +311,7 @@ impl Family {
         let seen_words = &mut seen_words[..policy.words()];
         let mut seen = State::new(seen_words, &mut seen_logs);
         let (_, by, memory) = self.written(words);
-        let memory = View::new(memory, logs);
-        if !by.fresh_in(memory, now).is_zero() {
-            match self.migration {
-                Migration::Units if !owes => policy.migrate(by, memory, &mut seen, now),
-                migration => policy.migrate_variant(migration, by, memory, &mut seen, now),
-            }
-        }
+        self.carry((by, View::new(memory, logs)), (policy, &mut seen), now, owes);
         let (by, memory) = self.writing(words);
         by.clear(&mut State::new(memory, logs));
         words.fill(0);

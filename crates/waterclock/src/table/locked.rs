@@ -29,7 +29,7 @@ impl Locked<'_> {
 
     /// Records a verdict: for the key, or for the shard's overflow entry if there is no place for it.
     pub(crate) fn record(&mut self, key: Key, now: Timestamp, cost: &Cost, verdict: Verdict) {
-        if !verdict.writes(self.shard.policy(key.under), cost) {
+        if !verdict.writes(&self.shard.policy_for(key, now), cost) {
             return;
         }
         if self.shard.stays_with_another(key, now, cost, verdict) {
@@ -41,7 +41,7 @@ impl Locked<'_> {
 
     /// Charges what was used already: to the key, or to the shard's overflow entry.
     pub(crate) fn debit(&mut self, key: Key, now: Timestamp, cost: &Cost) {
-        if cost.is_zero() || self.shard.policy(key.under).words() == 0 {
+        if cost.is_zero() || self.shard.policy_for(key, now).words() == 0 {
             return;
         }
         self.find_place(key, now);
@@ -50,7 +50,7 @@ impl Locked<'_> {
 
     /// Counts the outcome of admitted requests.
     pub(crate) fn report(&mut self, key: Key, now: Timestamp, outcome: Outcome, times: &Cost) {
-        if !times.is_zero() && self.shard.policy(key.under).takes_reports() {
+        if !times.is_zero() && self.shard.policy_for(key, now).takes_reports() {
             self.find_place(key, now);
             self.shard.report(key, now, outcome, times);
         }
@@ -65,8 +65,8 @@ impl Locked<'_> {
         verdict: Verdict,
         until: Timestamp,
     ) -> ReservedUnits {
-        let policy = self.shard.policy(key.under);
-        if !verdict.writes(policy, cost) {
+        let policy = self.shard.policy_for(key, now);
+        if !verdict.writes(&policy, cost) {
             let (mut words, mut logs) = ([0; MOST_WORDS], Logs::new());
             let mut nothing = State::new(&mut words[..policy.words()], &mut logs);
             return policy.hold(&mut nothing, now, cost, verdict, until);
@@ -102,7 +102,11 @@ impl Locked<'_> {
         // What was free before the shard was locked may be gone, above all to other keys of the same check.
         let take = || self.table.has_log_room() && places.take(parts);
         if take() || self.free_some(now) > 0 && take() {
-            self.make_place(key.fingerprint, now);
+            if self.shard.is_special(key) {
+                self.shard.insert_special(key.fingerprint, now);
+            } else {
+                self.make_place(key.fingerprint, now);
+            }
         } else {
             places.count_overflow();
         }

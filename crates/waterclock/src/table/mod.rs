@@ -12,12 +12,13 @@ mod rebuild;
 mod saved;
 mod shard;
 mod shards;
+mod special;
 mod states;
 
 use std::ops::RangeInclusive;
 
 use waterclock_core::store::{Decide as _, Migration};
-use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
+use waterclock_core::{Cost, Decision, Factor, Outcome, Policy, Timestamp};
 
 use crate::places::{OnFull, Parts, Places};
 use crate::reservation::HeldUnder;
@@ -30,6 +31,7 @@ pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 pub(crate) use shard::Shard;
 pub(crate) use shards::Shards;
 use shards::Stages;
+pub(crate) use special::{Kept, PolicyRef, Standing};
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
 const KEYS_PER_SHARD: usize = 1_024;
@@ -335,6 +337,60 @@ impl Table {
         all
     }
 
+    /// The policy that decides about a key. One without limits, if the key is exempt.
+    pub(crate) fn policy_for(&self, key: Key, now: Timestamp) -> Arc<Policy> {
+        let (locked, now) = self.lock_at(key.fingerprint, now);
+        let policy = locked.shard.policy_for(key, now).to_arc();
+        match locked.shard.standing(key, now) {
+            Standing::Exempt => policy.scaled(policy.name(), Factor::ZERO).map_or(policy, Arc::new),
+            _ => policy,
+        }
+    }
+
+    /// Fails if the limits of a member cannot be scaled so far.
+    pub(crate) fn check_scale(&self, variant: Variant, factor: Factor) -> Result<(), StoreError> {
+        let family = Arc::clone(self.lock(0).shard.family());
+        Ok(family.check_scale(variant, factor)?)
+    }
+
+    /// Gives a key an override, or another one; the one it had.
+    pub(crate) fn set_kept(&self, fingerprint: u64, kept: Kept) -> Option<Arc<Kept>> {
+        self.lock(fingerprint).shard.set_kept(fingerprint, kept)
+    }
+
+    /// Takes the override of a key away; the one it had.
+    pub(crate) fn clear_kept(&self, fingerprint: u64) -> Option<Arc<Kept>> {
+        self.lock(fingerprint).shard.clear_kept(fingerprint)
+    }
+
+    /// The override of a key, unless it has expired.
+    pub(crate) fn kept(&self, fingerprint: u64, now: Timestamp) -> Option<Arc<Kept>> {
+        self.lock(fingerprint).shard.kept(fingerprint, now).cloned()
+    }
+
+    /// Overrides behind a fingerprint, in the order of these: at least so many, unless there are no more.
+    pub(crate) fn kept_after(
+        &self,
+        after: u64,
+        count: usize,
+        now: Timestamp,
+    ) -> Vec<(u64, Arc<Kept>)> {
+        let mut found = Vec::new();
+        let mut next = after.checked_add(1);
+        while let Some(first) = next.filter(|_| found.len() < count) {
+            let locked = self.lock(first);
+            next = locked.range().next();
+            let is_next = |(fingerprint, kept): &(u64, &Arc<Kept>)| {
+                *fingerprint >= first && now < kept.expires_at
+            };
+            let kept = locked.shard.all_kept().filter(is_next);
+            let mut here: Vec<_> = kept.map(|(at, kept)| (at, Arc::clone(kept))).collect();
+            here.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+            found.extend(here);
+        }
+        found
+    }
+
     /// A member's policy, as the first shard has it.
     pub(crate) fn policy(&self, variant: Variant) -> Arc<Policy> {
         Arc::clone(self.lock(0).shard.policy(variant))
@@ -496,10 +552,14 @@ impl Table {
 
 /// Decides about a key and charges it, in a place of its own if there is one.
 fn decide(mut locked: Locked<'_>, key: Key, now: Timestamp, cost: u64) -> Decision {
-    if locked.shard.policy(key.under).reserves_only() {
-        return locked.shard.refuse_check(key, now, &cost.into());
-    }
     let cost = Cost::from(cost);
+    let standing = locked.shard.standing(key, now);
+    if standing != Standing::Limited {
+        return locked.shard.answer_standing(standing, key, now, &cost).decision;
+    }
+    if locked.shard.policy(key.under).reserves_only() {
+        return locked.shard.refuse_check(key, now, &cost);
+    }
     let verdict = locked.shard.judge(key, now, &cost);
     locked.record(key, now, &cost, verdict);
     locked.shard.answer(key, now, &cost, verdict)
@@ -509,5 +569,11 @@ fn decide(mut locked: Locked<'_>, key: Key, now: Timestamp, cost: u64) -> Decisi
 impl Drop for Table {
     fn drop(&mut self) {
         self.places.give_all_back(&self.parts);
+        if self.places.overrides() > 0 {
+            let Self { places, .. } = &*self;
+            self.visit(0..=u64::MAX, |locked| {
+                locked.shard.all_kept().for_each(|_| places.drop_override());
+            });
+        }
     }
 }

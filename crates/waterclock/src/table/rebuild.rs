@@ -28,6 +28,7 @@ impl Shard {
     pub(super) fn rebuild(&mut self, how: Rebuild<'_>, now: Timestamp) -> usize {
         let before = self.rest.used;
         self.drop_fresh(now);
+        let special = self.drop_fresh_specials(now);
         let live = self.rest.used;
         let needed = self.layout.buckets_for(live);
         match how {
@@ -37,7 +38,17 @@ impl Shard {
             Rebuild::Under(family) => self.move_to(family, now),
         }
         self.rest.count_logs(true);
-        before - live
+        before - live + special
+    }
+
+    /// Takes a key out of its slot, without its logs.
+    pub(super) fn remove_slot(&mut self, fingerprint: u64) {
+        if let Some(slot) = probe(self.layout, &self.buckets, fingerprint) {
+            self.buckets.words_mut()[slot.fingerprint] = 0;
+            self.rest.used -= 1;
+            // Probes end at a free slot, so those behind it move up.
+            self.move_words(self.buckets.count());
+        }
     }
 
     /// Forgets some keys of which at most half is used, those nearest to fresh first. Returns how many.
@@ -70,18 +81,21 @@ impl Shard {
             words[slot.fingerprint] = 0;
         }
         *used -= nearest.len();
+        let special = self.evict_specials(most.max(1), now);
         if !nearest.is_empty() {
             // What is given up here is taken elsewhere, and the memory with it.
             let (needed, count) = (self.layout.buckets_for(self.rest.used), self.buckets.count());
             self.move_words(if 2 * needed < count { needed } else { count });
+        }
+        if nearest.len() + special > 0 {
             self.rest.count_logs(true);
         }
-        nearest.len()
+        nearest.len() + special
     }
 
     /// Forgets every key, and what those without a place share. Returns how many keys there were.
     pub(super) fn clear(&mut self) -> usize {
-        let used = std::mem::take(&mut self.rest.used);
+        let used = std::mem::take(&mut self.rest.used) + self.clear_specials();
         (self.buckets, self.rest.room) = (Buckets::default(), 0);
         (self.rest.logs, self.rest.overflow) = (Logs::new(), Vec::new());
         (self.rest.frees_at, self.rest.gives_way_at) = (Timestamp::MAX, Timestamp::MAX);
@@ -150,6 +164,7 @@ impl Shard {
             family.take_over(&before, from, &self.rest.logs, &mut overflow, &mut logs, now);
             self.rest.overflow = overflow;
         }
+        self.move_specials(family, &mut logs, now);
         (self.policy, self.layout, self.buckets) = (Arc::clone(&family.base), layout, buckets);
         self.rest.family = Arc::clone(family);
         (self.rest.logs, self.rest.room) = (logs, layout.room(new));

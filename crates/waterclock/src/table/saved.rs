@@ -9,6 +9,9 @@ use waterclock_core::{Policy, Timestamp};
 use super::family::{Family, Key, Variant};
 use super::shard::{Rest, Shard, slots};
 use super::{Locked, MAX_SHARD_BITS, Rebuild, Table};
+use crate::memory::{push_bytes, push_text};
+use crate::store::Override;
+use crate::sync::Arc;
 
 /// What one key remembered.
 #[derive(Debug, Default)]
@@ -20,6 +23,11 @@ pub(crate) struct Saved {
 impl Saved {
     fn view(&self) -> View<'_> {
         View::new(&self.words, &self.logs)
+    }
+
+    /// What was used by a clock that is only at `now` by now is used now.
+    pub(crate) fn rewind(&mut self, by: &Policy, written: Timestamp, now: Timestamp) {
+        by.rewind(&mut State::new(&mut self.words, &mut self.logs), written, now);
     }
 }
 
@@ -109,6 +117,10 @@ impl Shard {
         if !variants.is_empty() {
             to.push(variants.get(&variant).copied().unwrap_or(0));
         }
+        self.save_words(policy, words, to);
+    }
+
+    fn save_words(&self, policy: &Policy, words: &[u64], to: &mut Vec<u64>) {
         let start = to.len();
         to.extend_from_slice(words);
         for at in policy.log_words() {
@@ -118,6 +130,39 @@ impl Shard {
             to.push(log.len() as u64);
             log.for_each(|(stamp, size)| to.extend([stamp, size]));
         }
+    }
+
+    pub(crate) fn has_specials(&self) -> bool {
+        !self.rest.specials.0.is_empty()
+    }
+
+    /// Adds keys with limits of their own to a snapshot; how many that were.
+    pub(crate) fn save_specials(&self, now: Timestamp, to: &mut Vec<u64>) -> usize {
+        let Rest { family, logs, specials, .. } = &*self.rest;
+        let count_at = to.len();
+        to.push(0);
+        for (fingerprint, special) in &specials.0 {
+            let by = family.by(&special.by);
+            let kept = special.kept.as_ref().filter(|kept| now < kept.expires_at);
+            let view = View::new(&special.words, logs);
+            let is_saved = special.is_placed && !by.fresh_in(view, now).is_zero();
+            if kept.is_none() && !is_saved {
+                continue;
+            }
+            to[count_at] += 1;
+            to.extend([*fingerprint, u64::from(kept.is_some())]);
+            if let Some(kept) = kept {
+                push_bytes(&kept.key, to);
+                push_text(&kept.rule.to_string(), to);
+                to.push(kept.expires_at.as_nanos());
+            }
+            let limits = Override::Limits(by.limits().into()).to_string();
+            push_text(if is_saved { &limits } else { "" }, to);
+            if is_saved {
+                self.save_words(&by, &special.words, to);
+            }
+        }
+        usize::try_from(to[count_at]).unwrap_or(usize::MAX)
     }
 
     /// Fills the words of the key that start there.
@@ -216,7 +261,7 @@ impl Table {
         saved: &Saved,
         now: Timestamp,
     ) -> bool {
-        let Key { fingerprint, under } = key;
+        let Key { fingerprint, under, .. } = key;
         self.grow_for(self.len());
         let (mut locked, now) = self.lock_at(fingerprint, now);
         let policy = match by {
@@ -233,6 +278,26 @@ impl Table {
         if let Some(at) = locked.shard.find(fingerprint) {
             locked.shard.put_back(at, under, by, saved, now);
         }
+        true
+    }
+
+    /// Puts a key back that has limits of its own; whether there was something to remember.
+    pub(crate) fn put_back_special(
+        &self,
+        fingerprint: u64,
+        by: Arc<Policy>,
+        saved: &Saved,
+        now: Timestamp,
+    ) -> bool {
+        self.grow_for(self.len());
+        let (mut locked, now) = self.lock_at(fingerprint, now);
+        if by.fresh_in(saved.view(), now).is_zero() {
+            return false;
+        }
+        if !locked.shard.knows(fingerprint) {
+            self.places.take_anyway(&self.parts);
+        }
+        locked.shard.put_back_special(fingerprint, by, saved, now);
         true
     }
 

@@ -9,6 +9,7 @@ use waterclock_core::{Cost, Decision, Policy, Timestamp};
 
 use super::family::{Family, Key, Variant};
 use super::layout::{Buckets, Layout, home};
+use super::special::Specials;
 use crate::places::{Parts, Places};
 use crate::sync::Arc;
 
@@ -45,6 +46,7 @@ pub(super) struct Rest {
     parts: Arc<Parts>,
     /// The overflow entry, shared by keys without a slot; empty until it is first needed.
     pub(super) overflow: Vec<u64>,
+    pub(super) specials: Specials,
     /// Whether the table has more shards now, which have its keys.
     has_moved: bool,
 }
@@ -86,6 +88,7 @@ impl Shard {
                 places: Arc::clone(places),
                 parts: Arc::clone(parts),
                 overflow: Vec::new(),
+                specials: Specials::default(),
                 has_moved: false,
             }),
         }
@@ -183,7 +186,7 @@ impl Shard {
     }
 
     pub(super) fn knows(&self, fingerprint: u64) -> bool {
-        self.find(fingerprint).is_some()
+        self.find(fingerprint).is_some() || self.knows_special(fingerprint)
     }
 
     /// Whether a key stays with the variant that wrote it. Refusals and zero-cost charges never migrate a key
@@ -195,6 +198,9 @@ impl Shard {
         cost: &Cost,
         verdict: Verdict,
     ) -> bool {
+        if self.is_special(key) {
+            return self.special_stays(key, now, cost, verdict);
+        }
         // Most tables have one policy, and look nothing up for this.
         let found = if self.is_tagged() { self.find(key.fingerprint) } else { None };
         let Some(at) = found else { return false };
@@ -317,7 +323,7 @@ impl Shard {
     }
 
     /// Overflow that is fresh again has nothing to pass on to new keys.
-    fn clear_fresh_overflow(&mut self, now: Timestamp) {
+    pub(super) fn clear_fresh_overflow(&mut self, now: Timestamp) {
         if self.rest.overflow.is_empty() {
             return;
         }

@@ -124,6 +124,9 @@ impl Shards {
             let to = &mut words[layout.key(slot.state)];
             copy(&rest.family, (from, &old.rest.logs), (to, &mut rest.logs));
         }
+        for (fingerprint, special) in old.rest.specials.0.drain() {
+            self.lock(self.of(fingerprint)).take_special(fingerprint, special, &old.rest.logs);
+        }
         (self.of(first)..=self.of(last)).for_each(|number| {
             let mut shard = self.lock(number);
             shard.rest.count_logs(true);

@@ -11,7 +11,7 @@ use crate::store::Answer;
 use crate::sync::Arc;
 
 /// The state of a key that was never charged: as many zeros as the largest policy has words.
-static FRESH: [u64; MOST_WORDS] = [0; MOST_WORDS];
+pub(super) static FRESH: [u64; MOST_WORDS] = [0; MOST_WORDS];
 
 impl Shard {
     /// Reads the state of a key as the variant sees it that it is checked under; the overflow entry, if the key
@@ -22,6 +22,9 @@ impl Shard {
         now: Timestamp,
         read: impl FnOnce(&Policy, View<'_>) -> T,
     ) -> T {
+        if self.is_special(key) {
+            return self.read_special(key, now, read);
+        }
         let Rest { family, logs, overflow, .. } = &*self.rest;
         let words = match self.find(key.fingerprint) {
             Some(at) => &self.buckets.words()[self.layout.key(at)],
@@ -77,6 +80,7 @@ impl Shard {
             let limits = policy.each(view, now, cost, verdict).collect();
             Answer::new(decision, limits)
         })
+        .with_applied(self.applied(key, now))
     }
 
     /// Charges the key, or the overflow entry if the key has no place.
@@ -161,6 +165,23 @@ impl Shard {
         owes: bool,
         write: impl FnOnce(&Policy, &mut State<'_>) -> T,
     ) -> T {
+        if self.is_special(key) {
+            return match self.write_special(key, now, owes, write) {
+                Ok(written) => written,
+                // A key without a place has no limits of its own.
+                Err(write) => self.write_usual(key, now, owes, write),
+            };
+        }
+        self.write_usual(key, now, owes, write)
+    }
+
+    fn write_usual<T>(
+        &mut self,
+        key: Key,
+        now: Timestamp,
+        owes: bool,
+        write: impl FnOnce(&Policy, &mut State<'_>) -> T,
+    ) -> T {
         let found = self.find(key.fingerprint);
         let Rest { family, logs, overflow, frees_at, gives_way_at, .. } = &mut *self.rest;
         let words = match found {
@@ -184,7 +205,10 @@ impl Shard {
 
     pub(crate) fn refund(&mut self, key: Key, now: Timestamp, cost: &Cost) {
         // A key without a place gets nothing back: what it shares was paid for by others too.
-        if let Some(at) = self.find(key.fingerprint) {
+        if self.is_special(key) && self.refund_special(key.fingerprint, now, cost) {
+            self.rest.count_logs(true);
+            self.rest.frees_soon(now);
+        } else if let Some(at) = self.find(key.fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             let Rest { family, logs, .. } = &mut *self.rest;
             family.refund(key.under, words, logs, now, cost);
@@ -194,7 +218,10 @@ impl Shard {
     }
 
     pub(crate) fn reset(&mut self, fingerprint: u64) {
-        if let Some(at) = self.find(fingerprint) {
+        if !self.rest.specials.0.is_empty() && self.reset_special(fingerprint) {
+            self.rest.count_logs(true);
+            self.rest.frees_soon(Timestamp::ZERO);
+        } else if let Some(at) = self.find(fingerprint) {
             let words = &mut self.buckets.words_mut()[self.layout.key(at)];
             let (policy, words) = self.rest.family.writing(words);
             policy.clear(&mut State::new(words, &mut self.rest.logs));

@@ -62,7 +62,7 @@ fn debits_without_end_cost_a_rolling_window_no_memory_and_admit_nothing() {
 async fn several_keys_are_debited_and_answer_as_a_peek() {
     let store = MemoryStore::new(16, ManualClock::default());
     store.set_policy(Policy::new("p", [Limit::per_minute(5)]).unwrap()).await.unwrap();
-    let charge = |key, cost: u64| Charge { policy: "p", key, cost: cost.into() };
+    let charge = |key, cost: u64| Charge::new("p", key, cost);
     let both = [charge(&b"alice"[..], 7), charge(b"bob", 2), charge(b"alice", 1)];
     let answers = store.apply(Verb::Debit, &both).await.unwrap();
     assert_eq!(answers[0].decision.remaining(), Some(0));

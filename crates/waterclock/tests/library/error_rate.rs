@@ -99,7 +99,7 @@ async fn in_a_store_reports_count_by_their_cost_and_survive_a_restart() {
         Policy::new("api", limits).unwrap()
     };
     store.set_policy(policy()).await.unwrap();
-    let charge = |cost: u64| [Charge { policy: "api", key: b"alice", cost: cost.into() }];
+    let charge = |cost: u64| [Charge::new("api", b"alice", cost)];
     let report = |outcome| Verb::Report(outcome);
     store.apply(report(Outcome::Ok), &charge(3)).await.unwrap();
     let answers = store.apply(report(Outcome::Error), &charge(2)).await.unwrap();

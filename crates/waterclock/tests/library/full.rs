@@ -111,7 +111,7 @@ fn a_flood_in_batches_refuses_no_newcomer() {
     let store = now_or_never(store(10_000, &[("flooded", 10), ("calm", 10)])).unwrap();
     let batch = |first: u32| {
         let keys: Vec<[u8; 4]> = (first..first + 1_024).map(u32::to_le_bytes).collect();
-        let charge = |key| Charge { policy: "flooded", key, cost: 1.into() };
+        let charge = |key| Charge::new("flooded", key, 1);
         let charges: Vec<Charge<'_>> = keys.iter().map(|key| charge(&key[..])).collect();
         let answers = now_or_never(store.apply(Verb::Check, &charges)).unwrap().unwrap();
         assert!(answers.iter().all(|answer| answer.decision.is_allowed()), "{first}");

@@ -45,7 +45,7 @@ fn each_key_is_admitted_once_while_the_table_grows() {
                 // Two keys at once: both or none.
                 let pair = |n: usize| {
                     let keys = [key(n), key(n + KEYS / 2)];
-                    let charge = |key| Charge { policy: &name, key, cost: 1.into() };
+                    let charge = |key| Charge::new(&name, key, 1);
                     let charges = [charge(keys[0].as_bytes()), charge(keys[1].as_bytes())];
                     ready(store.apply(Verb::Check, &charges)).unwrap()[0].decision.is_allowed()
                 };

@@ -39,7 +39,7 @@ async fn check_peek_handle_and_apply_agree() {
             clock.advance(Duration::from_millis(dice.u64(0..4_000)));
             let (key, cost) = ([dice.u8(0..5)], dice.u64(0..4));
             let (verb, peeks) = if dice.bool() { (Verb::Check, false) } else { (Verb::Peek, true) };
-            let charge = Charge { policy: name, key: &key, cost: cost.into() };
+            let charge = Charge::new(name, &key, cost);
             let long = stores[0].apply(verb, &[charge]).await.unwrap()[0].decision;
             let (short, held) = if peeks {
                 (

@@ -100,7 +100,7 @@ async fn a_store_leases_for_as_long_as_the_lease_at_most() {
     let clock = ManualClock::default();
     let store = MemoryStore::new(16, clock.clone());
     store.set_policy(Policy::new("jobs", [two_at_once()]).unwrap()).await.unwrap();
-    let one = [Charge { policy: "jobs", key: b"alice", cost: 1.into() }];
+    let one = [Charge::new("jobs", b"alice", 1)];
     let hold = |ttl| Hold { id: None, ttl, charges: &one, on_expiry: OnExpiry::Keep };
     let sentence = "`jobs` has a concurrency limit, which only a reservation can hold; reserve instead of \
                     checking";

@@ -11,6 +11,7 @@ mod handle;
 mod held_at_once;
 mod limiter;
 mod logs;
+mod overrides;
 mod removal;
 mod reservation_room;
 mod reservations;

@@ -25,7 +25,7 @@ async fn store() -> (MemoryStore<ManualClock>, ManualClock) {
 }
 
 fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
-    Charge { policy, key: key.as_bytes(), cost: cost.into() }
+    Charge::new(policy, key.as_bytes(), cost)
 }
 
 fn hold<'a>(id: Option<&'a str>, charges: &'a [Charge<'a>]) -> Hold<'a> {

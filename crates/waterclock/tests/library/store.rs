@@ -24,7 +24,7 @@ async fn store() -> MemoryStore<ManualClock> {
 }
 
 fn charge<'a>(policy: &'a str, key: &'a str, cost: u64) -> Charge<'a> {
-    Charge { policy, key: key.as_bytes(), cost: cost.into() }
+    Charge::new(policy, key.as_bytes(), cost)
 }
 
 fn left(answer: &Answer) -> u64 {

@@ -9,7 +9,7 @@ use waterclock::{
 };
 
 fn charge(policy: &str, cost: Cost) -> Charge<'_> {
-    Charge { policy, key: b"alice", cost }
+    Charge::new(policy, b"alice", cost)
 }
 
 async fn ask(store: &impl Store, verb: Verb, charge: Charge<'_>) -> Answer {

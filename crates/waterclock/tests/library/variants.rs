@@ -47,7 +47,7 @@ async fn what_is_spent_under_one_is_spent_under_the_other() {
     assert!(!now_or_never(store.check_n("login@5", b"alice", 1)).unwrap().unwrap().is_allowed());
     assert_eq!(left(&store, "login"), 5, "a refusal under a smaller limit forgets nothing");
     assert_eq!(store.len(), 1);
-    let refund = Charge { policy: "login@5", key: b"alice", cost: 2.into() };
+    let refund = Charge::new("login@5", b"alice", 2);
     store.apply(Verb::Refund, std::slice::from_ref(&refund)).await.unwrap();
     assert_eq!((left(&store, "login"), left(&store, "login@5")), (7, 0));
     store.apply(Verb::Reset, std::slice::from_ref(&refund)).await.unwrap();
@@ -109,7 +109,7 @@ async fn what_makes_no_family_is_named() {
     let window = Policy::new("b2", [SlidingWindow::new(5, MINUTE).unwrap()]).unwrap();
     let reason = unfit(store.set_variant("b", window, Migration::Time).await);
     assert!(reason.contains("b2") && reason.contains("gcra"), "{reason}");
-    let charge = |policy| Charge { policy, key: b"alice", cost: 1.into() };
+    let charge = |policy| Charge::new(policy, b"alice", 1);
     let both = [charge("b"), charge("a"), charge("a2")];
     let error = store.apply(Verb::Check, &both).await.unwrap_err();
     assert!(error.to_string().contains("`a`") && error.to_string().contains("`a2`"), "{error}");
@@ -245,8 +245,7 @@ async fn hopping_between_variants_is_changing_the_policy_before_each_call() {
             };
             let (variant, cost) = (dice.usize(0..policies.len()), dice.u64(0..5));
             let call = Done { at: waterclock::Clock::now(&clock), variant, verb, cost };
-            let charge =
-                Charge { policy: policies[variant].name(), key: b"alice", cost: cost.into() };
+            let charge = Charge::new(policies[variant].name(), b"alice", cost);
             let answer = store.apply(verb, &[charge]).await.unwrap()[0].decision;
             let expected = reference(&policies, &done, call);
             assert_eq!(answer, expected, "seed {seed}: {done:#?} then {call:?} of {policies:#?}");

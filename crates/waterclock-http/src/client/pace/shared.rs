@@ -39,7 +39,7 @@ impl<S: Store + 'static> SharedPacer<S> {
     }
 
     fn charge<'a>(&'a self, key: &'a str, cost: u64) -> [Charge<'a>; 1] {
-        [Charge { policy: &self.policy, key: key.as_bytes(), cost: cost.into() }]
+        [Charge::new(&self.policy, key.as_bytes(), cost)]
     }
 
     /// Asks the store; returns how long to wait before asking again, or `None` if it is this request's turn.

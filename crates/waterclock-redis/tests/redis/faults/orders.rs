@@ -68,7 +68,7 @@ async fn the_strictest_order_counts() {
     let other = waterclock::Policy::new("strict", [waterclock::Limit::per_hour(3)]).unwrap();
     store.set_policy_as(other, strict).await.unwrap();
     server.kill();
-    let strict = waterclock::Charge { policy: "strict", key: b"key", cost: 1.into() };
+    let strict = waterclock::Charge::new("strict", b"key", 1);
     let error = store.apply(Verb::Check, &[one("key"), strict]).await.unwrap_err();
     assert_eq!(error.failure(), Some(Failure::Unreachable));
 }

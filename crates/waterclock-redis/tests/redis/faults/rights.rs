@@ -42,7 +42,7 @@ async fn exercise(store: &RedisStore) {
         }
         store.apply(Verb::Check, &[one("alice")]).await.unwrap();
     }
-    let report = waterclock::Charge { policy: "b", key: b"alice", cost: 1.into() };
+    let report = waterclock::Charge::new("b", b"alice", 1);
     store.apply(Verb::Report(Outcome::Error), &[report]).await.unwrap();
     for with in [Settlement::Commit(&[2.into()]), Settlement::Cancel] {
         let charges = &[units("alice", 3)];

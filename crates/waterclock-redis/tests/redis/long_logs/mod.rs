@@ -253,7 +253,7 @@ impl Trace {
 
     /// Who is charged so much.
     fn charges(&mut self, cost: u64) -> Vec<Charge<'static>> {
-        let charge = |policy, key, cost: u64| Charge { policy, key, cost: cost.into() };
+        let charge = |policy, key, cost: u64| Charge::new(policy, key, cost);
         let alice = b"alice".as_slice();
         match self.twist {
             Twist::Hop if self.dice.u8(0..4) == 0 => vec![charge("q", alice, cost)],

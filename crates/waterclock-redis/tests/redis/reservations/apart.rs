@@ -45,11 +45,7 @@ async fn held_and_settled_wherever_they_lie() {
 async fn keys_of_several_slots_are_held_together_or_not_at_all() {
     let cluster = Cluster::start(3, 0);
     let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
-    let charge = |key: &'static str, cost: u64| Charge {
-        policy: "p",
-        key: key.as_bytes(),
-        cost: cost.into(),
-    };
+    let charge = |key: &'static str, cost: u64| Charge::new("p", key.as_bytes(), cost);
     let all = [charge("a", 60), charge("b", 30), charge("c", 10)];
     assert!(hold_for(&store, "all", &all, 60_000).await.unwrap().id.is_some());
     let refused = hold_for(&store, "again", &all, 60_000).await.unwrap();
@@ -74,7 +70,7 @@ async fn what_a_caller_leaves_in_the_middle_another_finishes() {
     let (store, other) = (store(builder(), large.clone()).await, store(builder(), large).await);
     let charges = |number: u64| {
         let keys = [["a", "b", "c"], ["d", "e", "f"]][usize::try_from(number % 2).unwrap()];
-        keys.map(|key| Charge { policy: "p", key: key.as_bytes(), cost: 10.into() })
+        keys.map(|key| Charge::new("p", key.as_bytes(), 10))
     };
     // From now on the servers know the scripts. About as long as this takes, callers wait.
     let takes = |start: tokio::time::Instant| u64::try_from(start.elapsed().as_micros()).unwrap();
@@ -135,7 +131,7 @@ async fn a_part_of_a_charge_is_not_held_beside_others() {
         let charge =
             async |key: &str, cost: u64| hold(&store, &format!("{key}-{cost}"), key, cost).await;
         assert!(charge(&a, 97).await.unwrap().id.is_some());
-        let both = [&a, &b].map(|key| Charge { policy: "p", key: key.as_bytes(), cost: 5.into() });
+        let both = [&a, &b].map(|key| Charge::new("p", key.as_bytes(), 5));
         let id = format!("both{number}");
         assert!(hold_for(&store, &id, &both, 60_000).await.unwrap().id.is_none());
         assert_eq!((remaining(&store, &a).await, remaining(&store, &b).await), (3, 100));
@@ -152,7 +148,7 @@ async fn an_id_that_is_used_again_is_charged_again() {
     let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
     for number in 0..3 {
         let (id, key) = (format!("again{number}"), format!("key{number}"));
-        let one = [Charge { policy: "p", key: key.as_bytes(), cost: 10.into() }];
+        let one = [Charge::new("p", key.as_bytes(), 10)];
         for settles in [false, true] {
             assert!(hold_for(&store, &id, &one, 1_000).await.unwrap().id.is_some());
             if settles {
@@ -174,8 +170,7 @@ async fn what_is_released_is_given_back_in_every_slot() {
     let cluster = Cluster::start(3, 0);
     let store = store(asking(&cluster.url()).deadline(PATIENT), window()).await;
     let names = ["a", "b", "c"];
-    let charges =
-        |cost: u64| names.map(|key| Charge { policy: "p", key: key.as_bytes(), cost: cost.into() });
+    let charges = |cost: u64| names.map(|key| Charge::new("p", key.as_bytes(), cost));
     for (id, cost, on_expiry) in [
         ("left", 40, OnExpiry::Release),
         ("settled", 20, OnExpiry::Release),

@@ -97,7 +97,7 @@ async fn a_place_and_a_rate_are_taken_together_or_not_at_all() {
     let rate = Limit::per_hour(3).with_name("rate");
     let policy = Policy::new("p", [place, rate]).unwrap();
     let store = store(asking(&server.url()).deadline(PATIENT), policy).await;
-    let one = [Charge { policy: "p", key: b"key", cost: 1.into() }];
+    let one = [Charge::new("p", b"key", 1)];
     let mut passed = 0;
     for number in 0..5 {
         let (id, other) = (format!("{number}"), format!("other {number}").replace(' ', "-"));

@@ -21,8 +21,7 @@ use crate::scene::{PATIENT, asking, still_bucket, store};
 
 /// Holds units of one key of policy `p` for a while.
 async fn hold(store: &RedisStore, id: &str, key: &str, cost: u64) -> Result<Reserved, StoreError> {
-    hold_for(store, id, &[Charge { policy: "p", key: key.as_bytes(), cost: cost.into() }], 60_000)
-        .await
+    hold_for(store, id, &[Charge::new("p", key.as_bytes(), cost)], 60_000).await
 }
 
 async fn hold_for(

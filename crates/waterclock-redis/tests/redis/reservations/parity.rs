@@ -156,10 +156,12 @@ async fn several_charges_are_held_and_settled_together() {
     for number in 0..400 {
         now = now.after(std::time::Duration::from_millis(rng.u64(0..400)));
         clock.set(now);
-        let any = |rng: &mut fastrand::Rng| Charge {
-            policy: ["bucket", "part", "shadow"][rng.usize(0..3)],
-            key: [b"a".as_slice(), b"b"][rng.usize(0..2)],
-            cost: rng.u64(0..5).into(),
+        let any = |rng: &mut fastrand::Rng| {
+            Charge::new(
+                ["bucket", "part", "shadow"][rng.usize(0..3)],
+                [b"a".as_slice(), b"b"][rng.usize(0..2)],
+                rng.u64(0..5),
+            )
         };
         let charges: Vec<Charge<'_>> = (0..rng.usize(1..5)).map(|_| any(&mut rng)).collect();
         let id = format!("hold{number}");
@@ -192,7 +194,7 @@ async fn a_refused_reservation_holds_nothing_in_shadow() {
     let redis = store(&server.url(), "shadow");
     redis.set_policy(Policy::new("p", [one, many]).unwrap()).await.unwrap();
     let now = Timestamp::from_micros(1_794_000_000_000_000);
-    let charges = [Charge { policy: "p", key: b"a", cost: 1.into() }];
+    let charges = [Charge::new("p", b"a", 1)];
     for (id, is_held) in [("first", true), ("second", false), ("third", false)] {
         let hold = Hold { id: Some(id), ttl: None, charges: &charges, on_expiry: OnExpiry::Keep };
         let reserved = redis.reserve_at(now, &hold).await.unwrap();

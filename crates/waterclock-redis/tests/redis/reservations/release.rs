@@ -156,7 +156,7 @@ struct Both {
 
 impl Both {
     fn ours<'a>(&'a self, cost: u64) -> Charge<'a> {
-        Charge { policy: &self.policy, key: b"key", cost: cost.into() }
+        Charge::new(&self.policy, b"key", cost)
     }
 
     async fn apply(&mut self, verb: Verb, cost: u64) {

@@ -71,7 +71,7 @@ async fn settling_goes_on_when_a_silent_primary_is_back() {
     let expected: u64 = plans.iter().map(|(_, used)| used).sum();
     let start = Instant::now();
     let left = loop {
-        let key = Charge { policy: "p", key: b"key", cost: 0.into() };
+        let key = Charge::new("p", b"key", 0);
         match store.apply(Verb::Peek, &[key]).await {
             Ok(answers) => break answers[0].decision.remaining().unwrap(),
             Err(error) => assert!(start.elapsed() < PATIENT, "{error}"),

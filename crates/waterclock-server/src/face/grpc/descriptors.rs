@@ -144,6 +144,7 @@ fn to_check<'a>(
         key: rule.key(policy, domain, &descriptor.entries),
         cost: policy.scope().policy().requests(units),
         tier: tier.map(|(_, tier)| String::from_utf8_lossy(tier)),
+        factor: None,
         rate: descriptor.rate(),
     }
 }

@@ -5,12 +5,12 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json as value;
-use waterclock::{Cost, Verb};
+use waterclock::{Cost, KeyOverride, Override, Verb};
 use waterclock_config::{PolicyJson, other_units, read_limits};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
-use crate::engine::{ActivePolicy, Check, Key, NewOverride, Plan, missing_answer};
+use crate::engine::{ActivePolicy, Check, Key, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
 use waterclock_config::DecisionLine;
@@ -114,7 +114,7 @@ async fn answer(server: &Server, check: Check<'_>, verb: Verb) -> Result<Respons
     let text = String::from_utf8_lossy(key.bytes());
     let line = DecisionLine::in_full(policy.name(), &reply.policy, &text, cost, &reply.answer);
     let mut body = value!(line);
-    body["exception"] = value!(server.engine.override_kind(policy, key));
+    body["exception"] = value!(server.engine.override_kind(policy, key).await?);
     Ok(json(StatusCode::OK, &body))
 }
 
@@ -144,22 +144,19 @@ pub(super) async fn set_override(
     let Path(path) = path?;
     let (policy, key) = find(&plan, &path)?;
     let new = match body {
-        OverrideBody { block: true, exempt: false, limits: None } => NewOverride::Block,
-        OverrideBody { block: false, exempt: true, limits: None } => NewOverride::Exempt,
+        OverrideBody { block: true, exempt: false, limits: None } => Override::Block,
+        OverrideBody { block: false, exempt: true, limits: None } => Override::Exempt,
         OverrideBody { block: false, exempt: false, limits: Some(limits) } => {
             let limits = read_limits(&limits, policy.config().policy().mode())
                 .map_err(|invalid| Problem::bad("limits", invalid.to_string()))?;
             match other_units(&limits, policy.config().limits()) {
                 Some(reason) => return Err(Problem::bad("limits", reason)),
-                None => NewOverride::Limits(limits),
+                None => Override::Limits(limits.into()),
             }
         }
         _ => return Err(Problem::bad("body", OVERRIDE_BODY)),
     };
-    if !engine.set_override(policy, &key, new).await? {
-        let detail = "there are too many overrides; clear some, or put them into the configuration";
-        return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
-    }
+    engine.set_override(policy, &KeyOverride::new(key.bytes(), new)).await?;
     answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await
 }
 
@@ -171,6 +168,6 @@ pub(super) async fn clear_override(
     let plan = call.server.engine.plan();
     let Path(path) = path?;
     let (policy, key) = find(&plan, &path)?;
-    call.server.engine.clear_override(policy, &key).await;
+    call.server.engine.clear_override(policy, &key).await?;
     answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await
 }

@@ -44,7 +44,7 @@ async fn tokens_open_what_their_roles_say() {
         assert!(error.contains(says) && error.contains(&url), "{error}");
         assert!(!error.contains("nonsense"), "{error}");
     }
-    let charge = [Charge { policy: "p", key: b"k", cost: 2.into() }];
+    let charge = [Charge::new("p", b"k", 2)];
     let client = patient(&url).token("client").connect().await.unwrap();
     assert_eq!(check(&client, "p", b"k", 2).await.unwrap().source, Source::Authoritative);
     let error = client.apply(Verb::Reset, &charge).await.unwrap_err();

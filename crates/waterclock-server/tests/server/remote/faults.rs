@@ -150,7 +150,7 @@ async fn what_must_reach_the_server_fails_without_it() {
     let silent = Impostor::saying("").await;
     let store = patient(&silent.url()).deadline(SHORT).connect().await.unwrap();
     for verb in [Verb::Refund, Verb::Reset] {
-        let charge = Charge { policy: "p", key: b"k", cost: 1.into() };
+        let charge = Charge::new("p", b"k", 1);
         let error = store.apply(verb, &[charge]).await.unwrap_err();
         assert!(error.failure().is_some(), "{verb:?}: {error}");
     }
@@ -160,7 +160,7 @@ async fn what_must_reach_the_server_fails_without_it() {
 async fn a_reset_ends_with_the_first_failure() {
     let broken = Impostor::saying(http("500 Internal Server Error", "")).await;
     let store = patient(&broken.url()).connect().await.unwrap();
-    let charges = [b"a", b"b", b"c"].map(|key| Charge { policy: "p", key, cost: 1.into() });
+    let charges = [b"a", b"b", b"c"].map(|key| Charge::new("p", key, 1));
     assert!(store.apply(Verb::Reset, &charges).await.is_err());
     assert_eq!(broken.asked(), 1);
 }
@@ -170,7 +170,7 @@ async fn a_reset_ends_with_the_first_failure() {
 async fn a_debit_falls_back_like_a_check() {
     let silent = Impostor::saying("").await;
     let with = |order| patient(&silent.url()).deadline(SHORT).on_store_error(order).connect();
-    let debit = || [Charge { policy: "p", key: b"k", cost: 4.into() }];
+    let debit = || [Charge::new("p", b"k", 4)];
     let store = with(OnStoreError::Local).await.unwrap();
     let answer = store.apply(Verb::Debit, &debit()).await.unwrap().remove(0);
     assert_eq!((answer.source, answer.decision.remaining()), (Source::Local, Some(1)));

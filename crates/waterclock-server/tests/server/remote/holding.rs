@@ -44,10 +44,12 @@ async fn a_server_holds_as_a_store_in_this_process() {
         let cost = |random: &mut fastrand::Rng| random.u64(0..=4);
         if random.bool() || ids.is_empty() {
             let charges: Vec<Charge<'_>> = (0..random.usize(1..=2))
-                .map(|_| Charge {
-                    policy: NAMES[random.usize(..NAMES.len())],
-                    key: [b"a".as_slice(), b"\xff"][random.usize(..2)],
-                    cost: cost(&mut random).into(),
+                .map(|_| {
+                    Charge::new(
+                        NAMES[random.usize(..NAMES.len())],
+                        [b"a".as_slice(), b"\xff"][random.usize(..2)],
+                        cost(&mut random),
+                    )
                 })
                 .collect();
             let id = format!("id/{step}");
@@ -86,7 +88,7 @@ async fn a_server_holds_as_a_store_in_this_process() {
             let (a, b) = (there.settle(&id, with()).await, here.settle(&id, with()).await);
             assert_eq!(a, b, "step {step}");
             if random.bool() {
-                let bucket = [Charge { policy: "bucket", key: b"a", cost: 30.into() }];
+                let bucket = [Charge::new("bucket", b"a", 30)];
                 there.apply(Verb::Refund, &bucket).await.unwrap();
                 here.apply(Verb::Refund, &bucket).await.unwrap();
             }
@@ -102,7 +104,7 @@ async fn what_is_wrong_is_told_as_a_store_tells_it() {
     let unknown = StoreError::UnknownReservation("no/body".to_owned());
     assert_eq!(store.settle("no/body", Settlement::Cancel).await, Err(unknown.clone()));
     assert_eq!(store.settle("no/body", Settlement::Commit(&[1.into()])).await, Err(unknown));
-    let charge = [Charge { policy: "places", key: b"k", cost: 1.into() }];
+    let charge = [Charge::new("places", b"k", 1)];
     let is_bad = |found: &StoreError| matches!(found, StoreError::BadReservation(_));
     for id in ["", "with space"] {
         let found = store.reserve(&hold(Some(id), &charge)).await.unwrap_err();
@@ -115,7 +117,7 @@ async fn what_is_wrong_is_told_as_a_store_tells_it() {
     let one = store.reserve(&hold(None, &charge)).await.unwrap().id.unwrap();
     let two = store.settle(&one, Settlement::Commit(&[1.into(), 2.into()])).await.unwrap_err();
     assert!(is_bad(&two), "{two:?}");
-    let other = [Charge { policy: "unknown", key: b"k", cost: 1.into() }];
+    let other = [Charge::new("unknown", b"k", 1)];
     let found = store.reserve(&hold(None, &other)).await.unwrap_err();
     assert_eq!(found, StoreError::UnknownPolicy("unknown".to_owned()));
     let checked = store.apply(Verb::Check, &charge).await.unwrap_err();

@@ -35,6 +35,6 @@ async fn check(
     key: &[u8],
     cost: u64,
 ) -> Result<Answer, StoreError> {
-    let answers = store.apply(Verb::Check, &[Charge { policy, key, cost: cost.into() }]).await?;
+    let answers = store.apply(Verb::Check, &[Charge::new(policy, key, cost)]).await?;
     Ok(answers.into_iter().next().expect("an answer"))
 }

@@ -28,7 +28,7 @@ async fn a_server_that_goes_is_stood_in_for_until_it_is_back() {
 
     let server = AtWork::serving_at(address, POLICY).await;
     let peek = async || {
-        let charge = Charge { policy: "p", key: b"k", cost: 1.into() };
+        let charge = Charge::new("p", b"k", 1);
         store.apply(Verb::Peek, &[charge]).await.unwrap().remove(0)
     };
     eventually("back", async || peek().await.source == Source::Authoritative).await;

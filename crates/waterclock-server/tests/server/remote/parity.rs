@@ -116,10 +116,12 @@ async fn a_server_decides_as_a_store_in_this_process() {
         // Others have nothing to do with how something ended, and say so.
         let breaks = matches!(verb, Verb::Report(_));
         let charges: Vec<Charge<'_>> = (0..random.usize(1..=3))
-            .map(|_| Charge {
-                policy: if breaks { "breaker" } else { NAMES[random.usize(..NAMES.len())] },
-                key: KEYS[random.usize(..KEYS.len())],
-                cost: Cost::from(if random.u8(..20) == 0 { 1_000 } else { random.u64(0..=3) }),
+            .map(|_| {
+                Charge::new(
+                    if breaks { "breaker" } else { NAMES[random.usize(..NAMES.len())] },
+                    KEYS[random.usize(..KEYS.len())],
+                    Cost::from(if random.u8(..20) == 0 { 1_000 } else { random.u64(0..=3) }),
+                )
             })
             .collect();
         let (a, b) = (there.apply(verb, &charges).await, here.apply(verb, &charges).await);

@@ -3,6 +3,7 @@
 use super::client::Value;
 use super::ground::Ground;
 use crate::at_work::hurried;
+use waterclock::Store as _;
 
 #[test]
 fn six_numbers() {
@@ -36,12 +37,10 @@ fn what_is_said_about_single_keys_goes() {
     }
     assert_eq!(client.numbers("RL.CHECK login alice")[..3], [1, 100, 99]);
 
-    let plan = ground.server.engine.plan();
-    let served = plan.policy("login").unwrap();
-    let key = served.key(b"eve").unwrap();
     assert_eq!(client.numbers("RL.CHECK login eve")[0], 1);
-    let made = ground.server.engine.overrides().set("login", &key, waterclock::Override::Block);
-    assert!(made);
+    let memory = ground.server.engine.memory().unwrap();
+    let block = waterclock::KeyOverride::new("eve", waterclock::Override::Block);
+    waterclock::store::now_or_never(memory.set_override("login", &block)).unwrap().unwrap();
     assert_eq!(client.numbers("RL.CHECK login eve")[0], 0);
 }
 

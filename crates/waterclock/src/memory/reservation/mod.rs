@@ -7,17 +7,15 @@ mod book;
 mod room;
 
 use waterclock_core::store::Verdict;
-use waterclock_core::{Cost, Policy, Timestamp};
+use waterclock_core::{Cost, Timestamp};
 
 use super::Shared;
-use super::apply::{Line, Shards, Spot, lock_all, lock_current, one_instant};
+use super::apply::{Line, Shards, Spot, lock_all, lock_current, one_instant, withhold};
 use crate::clock::Clock;
 use crate::store::{BadReservation, Hold, Reserved, Settled, Settlement};
 use crate::store::{Charge, StoreError, Verb};
-use crate::store::{
-    check_reserved_costs, price_of_held, retry_together, withhold_unless_all_admit,
-};
-use crate::sync::{Arc, Ordering, lock};
+use crate::store::{check_reserved_costs, price_of_held, retry_together};
+use crate::sync::{Ordering, lock};
 pub(super) use book::Book;
 use book::{HeldCharge, HeldLine, Reservation};
 use room::Taken;
@@ -33,7 +31,8 @@ impl<C: Clock> Shared<C> {
     pub(super) fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {
         let (lines, line_of) = self.lines(Verb::Check, hold.charges)?;
         self.make_room(&lines);
-        let policies: Vec<_> = lines.iter().map(Line::current_policy).collect();
+        let before = self.clock.now();
+        let policies: Vec<_> = lines.iter().map(|line| line.current_policy(before)).collect();
         let ttl = hold.checked_ttl(&policies.iter().map(|policy| &**policy).collect::<Vec<_>>())?;
         let price = |(charge, i): (&Charge<'_>, &usize)| {
             Verb::Check.price(&policies[*i], Some(&charge.cost))
@@ -79,13 +78,14 @@ impl<C: Clock> Shared<C> {
             let locked = line.locked(&mut shards);
             if holds && held_at.is_some() {
                 let held = locked.hold(line.key, now, &line.cost, *verdict, now.after(ttl));
-                let policy = Arc::clone(locked.shard.policy(line.key.under));
+                let policy = locked.shard.policy_for(line.key, now).to_arc();
                 let granted = match policy.is_shadow() {
                     true => line.cost.clone(),
                     false => line.cost.granted(verdict.grants()),
                 };
                 held_lines.push(HeldLine { line: line.clone(), granted, policy, held });
-            } else if !holds {
+            } else if !holds && line.is_limited(&shards, now) {
+                let locked = line.locked(&mut shards);
                 locked.record(line.key, now, &line.cost, *verdict);
             }
         }
@@ -124,7 +124,7 @@ impl<C: Clock> Shared<C> {
         self.release_due(&mut book, spots.into_iter(), now);
         book.drop_expired(now);
         let known = book.find(id, now).ok_or_else(unknown)?;
-        let settled = known.settlement(with)?;
+        let settled = known.settlement(with, now)?;
         known.apply(now, &settled.used);
         book.note_settled(id, &settled);
         self.note_next_release(&book);
@@ -224,11 +224,10 @@ fn used_of_unlimited(used: &Cost, reserved: &Cost) -> Cost {
 
 /// Decides all lines, all or nothing; returns the decisions and whether all were admitted.
 fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
-    let judge = |line: &Line| line.shard(shards).judge(line.key, now, &line.cost);
-    let mut verdicts: Vec<Verdict> = lines.iter().map(judge).collect();
-    let policies: Vec<&Policy> = lines.iter().map(|line| line.policy(shards)).collect();
-    withhold_unless_all_admit(&policies, &mut verdicts);
-    let holds = policies.iter().zip(&verdicts).all(|(policy, verdict)| verdict.holds(policy));
+    let mut verdicts: Vec<Verdict> = lines.iter().map(|line| line.judge(shards, now)).collect();
+    withhold(lines, shards, now, &mut verdicts);
+    let holds =
+        lines.iter().zip(&verdicts).all(|(line, verdict)| verdict.holds(&line.policy(shards, now)));
     (verdicts, holds)
 }
 
@@ -254,14 +253,14 @@ impl Reservation {
     }
 
     /// The result of settling it this way.
-    fn settlement(&self, with: Settlement<'_>) -> Result<Settled, StoreError> {
+    fn settlement(&self, with: Settlement<'_>, now: Timestamp) -> Result<Settled, StoreError> {
         let used = match with {
             Settlement::Cancel => self.charges.iter().map(|held| held.cost.granted(0)).collect(),
             Settlement::Commit(costs) if costs.len() == self.charges.len() => {
                 let price = |(cost, held): (&Cost, &HeldCharge)| {
                     let Some(i) = held.line else { return Ok(used_of_unlimited(cost, &held.cost)) };
-                    let (now, then) = (self.lines[i].line.current_policy(), &self.lines[i].policy);
-                    price_of_held(cost, &held.cost, [&now, then])
+                    let HeldLine { line, policy: then, .. } = &self.lines[i];
+                    price_of_held(cost, &held.cost, [&line.current_policy(now), then])
                 };
                 costs.iter().zip(&self.charges).map(price).collect::<Result<_, _>>()?
             }

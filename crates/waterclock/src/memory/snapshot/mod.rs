@@ -9,9 +9,13 @@
 //!      the shards that follow are written under these
 //!   2  a shard: the latest instant it has seen, its number, how many there are, whether it has an
 //!      overflow entry and how many keys; then that entry and those keys
+//!   3  keys of the shard before it with limits of their own: how many; and of each its fingerprint, its override,
+//!      the limits by which its state was written, and the state
 //!   0  the end
 //! a sum over all words before it
 //! ```
+//!
+//! An override is 0, or 1, its key, its rule as a text, and the instant at which it expires.
 //!
 //! A text is its length in bytes and the words they fill. A key is its fingerprint; where there are
 //! variants, the number of the one that it was last charged under, from 1, or 0; the words of its state;
@@ -19,12 +23,14 @@
 
 mod parse;
 mod restore;
+mod specials;
 mod words;
 mod write;
 
 use std::{fmt, io};
 
 pub use restore::Restored;
+pub(crate) use words::{push_bytes, push_text};
 pub use write::Saved;
 
 /// "waterclock", as its bytes are in the file.
@@ -33,6 +39,7 @@ const VERSION: u64 = 1;
 const END: u64 = 0;
 const POLICY: u64 = 1;
 const SHARD: u64 = 2;
+const SPECIALS: u64 = 3;
 
 /// Why a snapshot was not restored; the store is as it was.
 #[derive(Debug)]

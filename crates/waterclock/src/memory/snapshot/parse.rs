@@ -3,8 +3,9 @@
 use waterclock_core::store::Persist as _;
 use waterclock_core::{Policy, Timestamp};
 
+use super::specials::parse_special;
 use super::words::{Words, sum_holds};
-use super::{END, MAGIC, POLICY, RestoreError, SHARD, VERSION};
+use super::{END, MAGIC, POLICY, RestoreError, SHARD, SPECIALS, VERSION};
 use crate::memory::hasher::Seed;
 use crate::table::{Saved, ShardRange};
 
@@ -39,6 +40,8 @@ pub(super) struct SavedShard<'a> {
     pub(super) keys: u64,
     /// The overflow entry, if there is one, and the keys.
     pub(super) words: Words<'a>,
+    /// How many keys with limits of their own, and those.
+    pub(super) specials: Option<(u64, Words<'a>)>,
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RestoreError> {
@@ -78,6 +81,14 @@ fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
                 shard.walk(family, &mut words)?;
                 family.shards.push(shard);
             }
+            SPECIALS => {
+                let shard = families.last_mut()?.shards.last_mut()?;
+                let count = words.next()?;
+                shard.specials = Some((count, words));
+                for _ in 0..count {
+                    parse_special(&mut words)?;
+                }
+            }
             END => break,
             _ => return None,
         }
@@ -92,7 +103,7 @@ fn parse_shard<'a>(words: &mut Words<'a>) -> Option<SavedShard<'a>> {
     let range = ShardRange::new(words.next()?, words.next()?)?;
     let has_overflow = words.next()? == 1;
     let keys = words.next()?;
-    Some(SavedShard { latest, range, has_overflow, keys, words: *words })
+    Some(SavedShard { latest, range, has_overflow, keys, words: *words, specials: None })
 }
 
 fn parse_policy<'a>(words: &mut Words<'a>) -> Option<SavedPolicy<'a>> {

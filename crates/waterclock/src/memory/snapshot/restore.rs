@@ -5,6 +5,7 @@ use waterclock_core::store::{Persist as _, State};
 
 use super::RestoreError;
 use super::parse::{Parsed, SavedFamily, SavedPolicy, SavedShard, parse};
+use super::specials::parse_special;
 use super::words::Words;
 use crate::clock::Clock;
 use crate::memory::{Member, MemoryStore, Shared};
@@ -63,6 +64,14 @@ impl<C: Clock> Shared<C> {
                 family.members.iter().map(|saved| self.home(&base, saved)).collect();
             for shard in &family.shards {
                 self.put_back_shard(&base.table, &family, &homes, shard, &mut restored);
+                let now = self.clock.now();
+                let (count, mut words) = shard.specials.unwrap_or((0, shard.words));
+                for _ in 0..count {
+                    // It was read before: it is there.
+                    let Some(saved) = parse_special(&mut words) else { break };
+                    let is_back = self.put_back_special(name, &base, saved, (shard.latest, now));
+                    *if is_back { &mut restored.keys } else { &mut restored.fresh } += 1;
+                }
             }
         }
         restored
@@ -109,7 +118,7 @@ impl<C: Clock> Shared<C> {
             // It was read before: it is there.
             let Some(fingerprint) = words.next() else { return };
             let Some(Home { variant, by }) = read(&mut words, &mut state) else { return };
-            if table.put_back(Key { fingerprint, under: variant }, by, &state, now) {
+            if table.put_back(Key::new(fingerprint, variant), by, &state, now) {
                 restored.keys += 1;
             } else {
                 restored.fresh += 1;

@@ -57,9 +57,14 @@ impl<'a, W: Write> Summed<'a, W> {
 }
 
 /// Adds a text.
-pub(super) fn push_text(text: &str, to: &mut Vec<u64>) {
-    to.push(text.len() as u64);
-    for chunk in text.as_bytes().chunks(8) {
+pub(crate) fn push_text(text: &str, to: &mut Vec<u64>) {
+    push_bytes(text.as_bytes(), to);
+}
+
+/// Adds bytes as a text is added.
+pub(crate) fn push_bytes(bytes: &[u8], to: &mut Vec<u64>) {
+    to.push(bytes.len() as u64);
+    for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
         to.push(u64::from_le_bytes(word));
@@ -78,11 +83,15 @@ impl<'a> Words<'a> {
     }
 
     pub(super) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.next()?).ok()?;
         let padded = len.checked_next_multiple_of(8)?;
         let (bytes, rest) = self.0.split_at_checked(padded)?;
         self.0 = rest;
-        std::str::from_utf8(&bytes[..len]).ok()
+        Some(&bytes[..len])
     }
 
     /// The state of one key under a policy, in place of what was in `saved`, if it is one.

@@ -5,7 +5,7 @@ use waterclock_core::Policy;
 use waterclock_core::store::Persist as _;
 
 use super::words::{Summed, push_text};
-use super::{END, MAGIC, POLICY, SHARD, VERSION};
+use super::{END, MAGIC, POLICY, SHARD, SPECIALS, VERSION};
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
 use crate::sync::Arc;
@@ -56,7 +56,12 @@ impl<C: Clock> MemoryStore<C> {
                     }
                 };
                 words.push(SHARD);
-                keys += locked.shard.save(shared.clock.now(), range, variants, &mut words);
+                let now = shared.clock.now();
+                keys += locked.shard.save(now, range, variants, &mut words);
+                if locked.shard.has_specials() {
+                    words.push(SPECIALS);
+                    keys += locked.shard.save_specials(now, &mut words);
+                }
                 drop(locked);
                 out.write(&words)?;
             }
