@@ -8,6 +8,7 @@ use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
 use crate::due;
+use crate::kept::{Parts, Seen};
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::{CallError, Request, TraceTime};
 use crate::policies::Entry;
@@ -30,6 +31,22 @@ pub(crate) struct KeyCharge {
     pub(crate) entry: Arc<Entry>,
     pub(crate) record: RecordKey,
     pub(crate) cost: Cost,
+    /// What stands before the state in the record.
+    pub(crate) prefix: Vec<u8>,
+    /// The override of the key, as it was last seen.
+    pub(crate) kept: Option<Arc<Seen>>,
+    pub(crate) standing: Standing,
+}
+
+/// What the override of a key leaves to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The limits decide.
+    Limited,
+    Blocked,
+    Exempt,
+    /// There are no limits to decide.
+    Unlimited,
 }
 
 impl KeyCharge {
@@ -118,7 +135,9 @@ impl<'a> Call<'a> {
     /// The request for the short script, if it can decide this.
     fn short(&self) -> Option<Request> {
         let [key] = self.keys else { return None };
-        let is_eligible = self.action == Action::Apply(Verb::Check) && !key.cost.is_zero();
+        let is_eligible = self.action == Action::Apply(Verb::Check)
+            && !key.cost.is_zero()
+            && key.prefix.is_empty();
         let plain = key.entry.shape.decided_in_short().filter(|_| is_eligible)?;
         // A cost above the capacity is always refused.
         let span = key.cost.most().saturating_mul(plain.unit_us);
@@ -145,7 +164,8 @@ impl<'a> Call<'a> {
             }
             let shape = &key.entry.shape;
             let (costs, translation) = (key.costs(), translation.as_ref());
-            shape.write_args(&mut args, costs, translation, *is_due_declared, expected);
+            let asked = (&*key.prefix, costs);
+            shape.write_args(&mut args, asked, translation, *is_due_declared, expected);
         }
         let (kind, head, tail) = match (other, self.action) {
             (Some(other), _) => {
@@ -299,15 +319,16 @@ impl Direct {
                 }
                 [Value::Int(key), Value::BulkString(found), list @ ..] if list.len() < 2 => {
                     let (key, known) = asked(keys, &mut known, *key)?;
-                    if due::is_noted(found) && list.is_empty() {
+                    let (parts, now) = (Parts::of(found).ok_or_else(foreign)?, instant(*now)?);
+                    self.compare_override(key, parts.kept.clone(), now)?;
+                    if due::is_noted(parts.state) && list.is_empty() {
                         known.is_due_declared = true;
                         continue;
                     }
                     let list = list.first().map_or(Ok(None), bytes)?.unwrap_or_default();
-                    let now = instant(*now)?;
                     let always = call.charges_always(other);
-                    let translated =
-                        self.translate(&key.entry, (found, list), always, now, call.by);
+                    let found = (&**found, parts, list);
+                    let translated = self.translate(key, found, always, now, call.by);
                     known.translation = Some(translated.await?);
                 }
                 states => return read_found(keys, *now, states).map(Reply::Found),
@@ -376,7 +397,9 @@ pub(crate) fn answer_keys(verb: Verb, keys: &[KeyCharge], found: &mut [Found]) -
         let (policy, cost) = (&key.entry.policy, &key.cost);
         questions.push(Question { policy, state: &mut found.state, cost });
     }
-    answer_all(answered_as(verb), &mut questions)
+    let answers = answer_all(answered_as(verb), &mut questions);
+    let both = answers.into_iter().zip(keys);
+    both.map(|(answer, key)| answer.with_applied(key.applied())).collect()
 }
 
 /// The arguments that every script starts with.

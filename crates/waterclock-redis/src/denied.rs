@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use waterclock::{Answer, Cost, Limit, Mode, Source, Verb};
 
 use crate::call::KeyCharge;
+use crate::keyspace::RecordKey;
 use crate::policies::Entry;
 use crate::state::KeyState;
 
@@ -101,6 +102,11 @@ impl DeniedKeys {
         if refusals.len() < self.most {
             refusals.insert(key.record.bytes.clone(), refusal);
         }
+    }
+
+    /// Removes a key that has another override.
+    pub(crate) fn remove_record(&self, record: &RecordKey) {
+        self.refusals.lock().remove(&record.bytes);
     }
 
     /// Removes keys that were given something back.

@@ -9,18 +9,20 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Hold, Migration, Policy, Reserved, Serving, Settled, Settlement,
-    Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Hold, KeyOverride, Migration, OverridePage, Policy, Reserved,
+    Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 
 use crate::address::Address;
 use crate::builder::RedisStoreBuilder;
 use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
 use crate::denied::DeniedKeys;
+use crate::kept::SeenOverrides;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
 use crate::link::{LinkSettings, connection_error};
 use crate::nodes::Nodes;
+use crate::overrides::{OVERRIDE_ROUNDS, changed, has_begun, is_changed};
 use crate::policies::{Definitions, Entries, Entry};
 use crate::route::Route;
 
@@ -51,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) route: Route,
     pub(crate) deadline: Duration,
     pub(crate) denied: DeniedKeys,
+    /// The overrides that this node has seen.
+    pub(crate) seen: SeenOverrides,
     pub(crate) leases: Leases,
     pub(crate) nodes: Nodes,
     /// For reservations without an id.
@@ -91,6 +95,7 @@ impl Direct {
             route: Route::new(address, link)?,
             deadline: settings.deadline,
             denied: DeniedKeys::new(settings.denied_keys),
+            seen: SeenOverrides::default(),
             leases: Leases::default(),
             nodes: Nodes::new(settings.announce),
             ids: ReservationIds::default(),
@@ -126,9 +131,17 @@ impl Direct {
             let cost = verb.price(&entry.policy, Some(&charge.cost))?;
             let record = self.keyspace.record(entry.mark, charge.key);
             let at = keys.iter().position(|key| key.record == record).unwrap_or(keys.len());
+            if charge.factor.is_some() && entry.is_by_time() {
+                let name = charge.policy;
+                return Err(StoreError::unfit(format!("policy `{name}` takes no factor")));
+            }
             match keys.get_mut(at) {
-                Some(key) => key.cost = key.cost.plus(&cost),
-                None => keys.push(KeyCharge { entry, record, cost }),
+                Some(key) => {
+                    let first = key_of.iter().position(|key| *key == at).unwrap_or(0);
+                    one_factor(&charges[first], charge)?;
+                    key.cost = key.cost.plus(&cost);
+                }
+                None => keys.push(self.key_charge(entry, record, cost, charge.factor)?),
             }
             key_of.push(at);
         }
@@ -158,17 +171,47 @@ impl Direct {
         charges: &[Charge<'_>],
         by: Instant,
     ) -> Result<Vec<Answer>, StoreError> {
+        // Most keys have no override, so that once is enough.
+        for _ in 0..OVERRIDE_ROUNDS {
+            match self.apply_once(at, verb, charges, by).await {
+                Err(error) if is_changed(&error) => {}
+                done => return done,
+            }
+        }
+        Err(changed())
+    }
+
+    async fn fill_once(&self, charge: &Charge<'_>, by: Instant) -> Result<Cost, StoreError> {
+        let entry = self.entry(charge.policy)?;
+        let record = self.keyspace.record(entry.mark, charge.key);
+        let key = self.key_charge(entry, record, charge.cost.clone(), charge.factor)?;
+        if !key.is_limited() {
+            return Ok(Cost::from(0));
+        }
+        let (_, filled) = self.fill_key(&key, by).await?;
+        Ok(Cost::from(filled))
+    }
+
+    async fn apply_once(
+        &self,
+        at: Option<Timestamp>,
+        verb: Verb,
+        charges: &[Charge<'_>],
+        by: Instant,
+    ) -> Result<Vec<Answer>, StoreError> {
         let (keys, key_of) = self.keys(verb, charges)?;
         if verb == Verb::Check {
             checkable(&keys)?;
         }
+        let call = Call { action: Action::Apply(verb), keys: &keys, at, by };
         let answers = match &*keys {
+            _ if !keys.iter().all(KeyCharge::is_limited) => {
+                Box::pin(self.apply_beside(call, verb)).await?
+            }
             [key] if verb == Verb::Check && at.is_none() && !key.cost.is_zero() => {
                 vec![self.check(key, by).await?]
             }
-            _ => {
-                self.decide(Call { action: Action::Apply(verb), keys: &keys, at, by }, verb).await?
-            }
+            _ => self.decide(call, verb).await?,
         };
         Ok(spread(&answers, &key_of))
     }
@@ -194,13 +237,25 @@ impl Direct {
     }
 
     /// Any other check.
-    async fn decide(&self, call: Call<'_>, verb: Verb) -> Result<Vec<Answer>, StoreError> {
+    pub(crate) async fn decide(
+        &self,
+        call: Call<'_>,
+        verb: Verb,
+    ) -> Result<Vec<Answer>, StoreError> {
         let mut verb = verb;
-        let found = if verb == Verb::Refund && call.keys.iter().any(|key| key.entry.has_siblings())
-        {
+        let found = if verb == Verb::Refund && call.keys.iter().any(|key| !key.entry.is_by_time()) {
             verb = Verb::Peek;
+            if call.keys.len() > 1 {
+                self.verify_overrides(call.at, call.keys.iter(), call.by).await?;
+            }
             match self.refund_where_charged(call).await {
-                Ok(()) => self.find(Verb::Peek, call).await,
+                Ok(()) => self.find(Verb::Peek, call).await.map_err(has_begun),
+                Err(error) => Err(error),
+            }
+        } else if verb == Verb::Reset {
+            verb = Verb::Peek;
+            match self.find(Verb::Reset, call).await {
+                Ok(_) => self.find(Verb::Peek, call).await,
                 Err(error) => Err(error),
             }
         } else {
@@ -217,6 +272,10 @@ impl Direct {
         if self.share_a_slot(call.keys) {
             self.run(Call { action: Action::Apply(verb), ..call }).await
         } else {
+            if matches!(verb, Verb::Debit | Verb::Report(_)) {
+                // Slot by slot, and once each.
+                self.verify_overrides(call.at, call.keys.iter(), call.by).await?;
+            }
             self.run_across_slots(verb, call).await
         }
     }
@@ -313,11 +372,39 @@ impl Store for Direct {
         if charge.cost.plain().is_none() {
             return fill_by_check(self, policy, charge).await;
         }
-        let entry = self.entry(charge.policy)?;
-        let record = self.keyspace.record(entry.mark, charge.key);
-        let key = KeyCharge { entry, record, cost: charge.cost.clone() };
-        let (_, filled) = self.fill_key(&key, Instant::now() + self.deadline).await?;
-        Ok(Cost::from(filled))
+        let by = Instant::now() + self.deadline;
+        for _ in 0..OVERRIDE_ROUNDS {
+            match self.fill_once(charge, by).await {
+                Err(error) if is_changed(&error) => {}
+                done => return done,
+            }
+        }
+        Err(changed())
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.set_kept(policy, new).await
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.clear_kept(policy, key).await
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.read_kept(policy, key).await
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.list_kept(policy, after, count).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {
@@ -347,9 +434,22 @@ impl Store for Direct {
     }
 }
 
+/// One check cannot charge a key by two factors.
+fn one_factor(one: &Charge<'_>, other: &Charge<'_>) -> Result<(), StoreError> {
+    if one.factor == other.factor {
+        return Ok(());
+    }
+    Err(StoreError::unfit(format!(
+        "one check charges a key of policy `{}` by two factors; use one of them",
+        other.policy
+    )))
+}
+
 /// Concurrency limits can only be reserved.
 fn checkable(keys: &[KeyCharge]) -> Result<(), StoreError> {
-    let held_only = |key: &&KeyCharge| !key.cost.is_zero() && key.entry.policy.reserves_only();
+    let held_only = |key: &&KeyCharge| {
+        !key.cost.is_zero() && key.is_limited() && key.entry.policy.reserves_only()
+    };
     match keys.iter().find(held_only) {
         Some(key) => Err(StoreError::reserves_only(key.entry.policy.name())),
         None => Ok(()),

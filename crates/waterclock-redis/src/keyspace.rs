@@ -5,6 +5,8 @@
 //! slot of a cluster, and a check over them is atomic there, too. The mark stands for the policy, whatever its
 //! numbers are; those by which a record was written are named by the tag inside it.
 
+use std::sync::LazyLock;
+
 use waterclock::Timestamp;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -15,6 +17,8 @@ pub(crate) const TAG_DIGITS: usize = 3;
 pub(crate) const KEY_LETTERS: usize = 22;
 /// What a reservation's key ends with; no mark has a colon.
 const HELD: &[u8] = b":held";
+/// What the key ends with that lists overrides.
+const LISTED: &[u8] = b":over";
 /// What the key ends with that has what is due of a record.
 const DUE: &[u8] = b":due";
 pub(crate) const SLOTS: u16 = 16_384;
@@ -69,6 +73,8 @@ pub(crate) struct RecordKey {
 pub(crate) struct Keyspace {
     pub(crate) prefix: String,
     secret: [u8; 32],
+    /// Of the texts of keys that have an override.
+    sealing: [u8; 32],
 }
 
 impl Keyspace {
@@ -76,6 +82,7 @@ impl Keyspace {
         Self {
             prefix,
             secret: blake3::derive_key("waterclock 2026 keys in a shared store", secret.as_bytes()),
+            sealing: blake3::derive_key("waterclock 2026 texts of keys", secret.as_bytes()),
         }
     }
 
@@ -103,7 +110,36 @@ impl Keyspace {
     }
 
     pub(crate) fn record(&self, mark: Mark, key: &[u8]) -> RecordKey {
-        self.hashed(&self.hash(key), &mark.0)
+        self.hashed(&letters(&self.hash(key)), &mark.0)
+    }
+
+    /// The record of a key by its hash.
+    pub(crate) fn record_by(&self, mark: Mark, hash: &[u8; 16]) -> RecordKey {
+        self.hashed(&letters(hash), &mark.0)
+    }
+
+    /// Where it is listed which keys of a slot have an override, in the same slot.
+    pub(crate) fn listed(&self, mark: Mark, slot: u16) -> RecordKey {
+        let tag = &SLOT_TAGS[usize::from(slot)];
+        let bytes = [self.prefix.as_bytes(), b"{", tag, b"}", &mark.0, LISTED].concat();
+        RecordKey { bytes, slot }
+    }
+
+    /// The text of a key, for those who have the secret only. The hash of the key, which is a keyed one itself, makes
+    /// each text's stream another, and tells whether it was opened as it was.
+    pub(crate) fn seal(&self, key: &[u8]) -> Vec<u8> {
+        self.stream(&self.hash(key), key)
+    }
+
+    pub(crate) fn unseal(&self, hash: &[u8; 16], sealed: &[u8]) -> Option<Vec<u8>> {
+        let key = self.stream(hash, sealed);
+        (self.hash(&key) == *hash).then_some(key)
+    }
+
+    fn stream(&self, hash: &[u8; 16], text: &[u8]) -> Vec<u8> {
+        let mut stream = vec![0; text.len()];
+        blake3::Hasher::new_keyed(&self.sealing).update(hash).finalize_xof().fill(&mut stream);
+        stream.iter().zip(text).map(|(a, b)| a ^ b).collect()
     }
 
     /// The record of a key of which only the hash is known.
@@ -111,16 +147,20 @@ impl Keyspace {
         self.hashed(hash, &mark.0)
     }
 
-    /// Where a reservation is kept: found by its id alone.
-    pub(crate) fn reservation(&self, id: &str) -> RecordKey {
-        self.hashed(&self.hash(id.as_bytes()), HELD)
+    /// In place of the record of a key that nothing limits.
+    pub(crate) fn unlimited(&self, record: &RecordKey) -> RecordKey {
+        self.hashed(&record.hash(), &Self::mark("@unlimited").0)
     }
 
-    fn hash(&self, key: &[u8]) -> [u8; KEY_LETTERS] {
+    /// Where a reservation is kept: found by its id alone.
+    pub(crate) fn reservation(&self, id: &str) -> RecordKey {
+        self.hashed(&letters(&self.hash(id.as_bytes())), HELD)
+    }
+
+    /// What stands for a key: a hash that only those with the secret can make.
+    pub(crate) fn hash(&self, key: &[u8]) -> [u8; 16] {
         let hash = blake3::keyed_hash(&self.secret, key);
-        let mut letters = [0; KEY_LETTERS];
-        spell(&hash.as_bytes()[..16], &mut letters);
-        letters
+        hash.as_bytes()[..16].try_into().unwrap_or_default()
     }
 
     fn hashed(&self, hash: &[u8; KEY_LETTERS], end: &[u8]) -> RecordKey {
@@ -133,6 +173,30 @@ impl Keyspace {
         RecordKey { bytes, slot: crc16(hash) % SLOTS }
     }
 }
+
+fn letters(hash: &[u8; 16]) -> [u8; KEY_LETTERS] {
+    let mut letters = [0; KEY_LETTERS];
+    spell(hash, &mut letters);
+    letters
+}
+
+/// A hash tag of every slot.
+static SLOT_TAGS: LazyLock<Vec<[u8; 4]>> = LazyLock::new(|| {
+    let (mut tags, mut left) = (vec![[0; 4]; SLOTS.into()], SLOTS);
+    // Every slot is found long before four letters are used up.
+    for number in 0..u32::MAX {
+        let mut tag = [0; 4];
+        spell(&number.to_be_bytes(), &mut tag);
+        let slot = usize::from(crc16(&tag) % SLOTS);
+        if tags[slot] == [0; 4] {
+            (tags[slot], left) = (tag, left - 1);
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    tags
+});
 
 /// By what it is found what is due of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +269,16 @@ mod tests {
     fn slots_are_those_of_redis() {
         // As in the cluster specification.
         assert_eq!(crc16(b"123456789"), 0x31C3);
+    }
+
+    #[test]
+    fn every_slot_has_a_list_of_its_own() {
+        let space = Keyspace::new("wc".into(), "secret");
+        for slot in (0..SLOTS).step_by(77).chain([SLOTS - 1]) {
+            let key = space.listed(Keyspace::mark("p"), slot);
+            let tag = &key.bytes[3..7];
+            assert_eq!((crc16(tag) % SLOTS, key.slot), (slot, slot));
+        }
     }
 
     #[test]

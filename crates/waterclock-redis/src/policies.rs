@@ -10,7 +10,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::{Instant, sleep};
 use waterclock::store::{MAX_SHARING, Migrate as _, Persist as _};
-use waterclock::{Migration, Mode, Policy, Serving, StoreError, Timestamp};
+use waterclock::{Factor, Migration, Mode, Policy, Serving, StoreError, Timestamp};
 
 use crate::call::bad_reply;
 use crate::direct::Direct;
@@ -106,18 +106,24 @@ impl Entry {
         Some(shared)
     }
 
+    /// The same policy with other limits, which are not registered: what they have written says so itself.
+    pub(crate) fn derived(&self, policy: Policy) -> Result<Self, StoreError> {
+        let family = Family { base: self.base().into(), migration: Migration::Units };
+        Self::new(policy, Serving::default(), Some(family))
+    }
+
+    /// The same with limits by a factor.
+    pub(crate) fn scaled(&self, factor: Factor) -> Result<Self, StoreError> {
+        self.derived(self.policy.scaled(self.policy.name(), factor)?)
+    }
+
     /// The name of the policy under which it is registered.
-    fn base(&self) -> &str {
+    pub(crate) fn base(&self) -> &str {
         self.family.as_ref().map_or(self.policy.name(), |family| &family.base)
     }
 
-    fn is_by_time(&self) -> bool {
+    pub(crate) fn is_by_time(&self) -> bool {
         self.family.as_ref().is_some_and(|family| family.migration == Migration::Time)
-    }
-
-    /// Whether a record may have been written by another policy at any time.
-    pub(crate) fn has_siblings(&self) -> bool {
-        self.family.as_ref().is_some_and(|family| family.migration == Migration::Units)
     }
 
     /// Whether this and another are of one family.

@@ -13,6 +13,7 @@ use waterclock::{Failure, Mode, StoreError, Timestamp, Verb};
 use crate::call::{Action, Call, Found, KeyCharge, Marks, OtherScript, answer_keys};
 use crate::direct::Direct;
 use crate::keyspace::DueId;
+use crate::overrides::{has_begun, is_changed};
 use crate::script::Kind;
 
 /// How much longer than its deadline a check may take before what it holds is taken back.
@@ -41,13 +42,18 @@ impl Direct {
                 let part_keys = some(keys, &part);
                 let results = match self.run(Call { action, keys: &part_keys, ..call }).await {
                     Ok(results) => results,
+                    Err(error) if is_changed(&error) && verb == Verb::Check => {
+                        // The call is made again: what it holds would be counted twice.
+                        self.put_back(at, id, taken).await;
+                        return Err(error);
+                    }
                     Err(error) => {
                         // The caller has waited long enough; the rest happens in the background.
                         let this = self.clone();
                         tokio::spawn(async move { this.put_back(at, id, taken).await });
                         // What is no check is not put back.
                         let is_begun = verb != Verb::Check && found.iter().any(Option::is_some);
-                        return Err(if is_begun { error.after_sending() } else { error });
+                        return Err(if is_begun { has_begun(error) } else { error });
                     }
                 };
                 if matches!(action, Action::Hold { .. }) {

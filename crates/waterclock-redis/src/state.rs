@@ -141,6 +141,18 @@ pub(crate) fn answer_all(verb: Verb, questions: &mut [Question<'_>]) -> Vec<Answ
     answer_together(questions, &verdicts)
 }
 
+/// The answers to a check that other policies refuse, whatever their limits say. What always records has done so.
+pub(crate) fn answer_withheld(questions: &mut [Question<'_>], refusing: &[&Policy]) -> Vec<Answer> {
+    let mut verdicts: Vec<Verdict> = questions.iter().map(Question::judge).collect();
+    let mut policies: Vec<&Policy> = questions.iter().map(|question| question.policy).collect();
+    verdicts.extend(refusing.iter().map(|_| Verdict::refused()));
+    policies.extend(refusing);
+    withhold_unless_all_admit(&policies, &mut verdicts);
+    verdicts.truncate(questions.len());
+    record(questions, &verdicts);
+    answer_together(questions, &verdicts)
+}
+
 /// Holds the charges of one reservation in the same way: the answers and, if something is held, how much of
 /// each key in the limits that can refuse, and what of each limit.
 pub(crate) fn hold_all(

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, Migration, Policy, Reserved, Serving, Settled,
-    Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, KeyOverride, Migration, OverridePage, Policy,
+    Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 
 use crate::builder::RedisStoreBuilder;
@@ -94,6 +94,31 @@ impl Store for RedisStore {
 
     async fn remove_policy(&self, name: &str) -> Result<(), StoreError> {
         self.store.remove_policy(name).await
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.store.set_override(policy, new).await
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.store.clear_override(policy, key).await
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.store.override_of(policy, key).await
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.store.overrides(policy, after, count).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

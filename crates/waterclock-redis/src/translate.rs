@@ -9,7 +9,9 @@ use waterclock::{StoreError, Timestamp, Verb};
 use crate::call::{Action, Call, KeyCharge, Known, bad_reply, foreign, instant};
 use crate::direct::Direct;
 use crate::due;
+use crate::kept::Parts;
 use crate::keyspace::Tag;
+use crate::overrides::has_begun;
 use crate::policies::Entry;
 use crate::shape::Translation;
 use crate::state::KeyState;
@@ -19,14 +21,23 @@ impl Direct {
     /// will be read by the other definition again and the call charges it whatever there is room for.
     pub(crate) async fn translate(
         &self,
-        to: &Entry,
-        (found, list): (&[u8], Vec<u8>),
+        key: &KeyCharge,
+        (found, parts, list): (&[u8], Parts<'_>, Vec<u8>),
         charges_always: bool,
         now: Timestamp,
         by: Instant,
     ) -> Result<Translation, StoreError> {
-        let tag = Tag::of_record(found).ok_or_else(foreign)?;
-        let (from, is_used) = if tag == Tag::ANY {
+        let to = &*key.entry;
+        // The override has expired: what it was is written over.
+        let is_over = parts.kept.is_some() && key.kept.is_none();
+        if parts.state.is_empty() {
+            let (record, due) = (Vec::new(), [list, Vec::new()]);
+            return Ok(Translation { found: found.to_vec(), record, due, moves: is_over });
+        }
+        let tag = Tag::of_record(parts.state).ok_or_else(foreign)?;
+        let (from, is_used) = if let Some(written_by) = parts.written_by() {
+            (self.writer(to, &written_by, now, by).await?, !is_over)
+        } else if tag == Tag::ANY {
             (to.shared().map(Arc::new), false)
         } else {
             let known = self.definition(to, tag, now, by).await?;
@@ -40,13 +51,13 @@ impl Direct {
             let (record, due) = (Vec::new(), [list, Vec::new()]);
             return Ok(Translation { found: found.to_vec(), record, due, moves: true });
         };
-        let state = KeyState::of_record(&from.policy, &from.shape, found, now);
+        let state = KeyState::of_record(&from.policy, &from.shape, parts.state, now);
         let migration = to.family.as_ref().map(|family| family.migration).unwrap_or_default();
         let keeps_excess = is_used && charges_always;
         let state = state.map_err(|_| foreign())?;
         let carried = state.carried(&from.policy, &to.policy, migration, keeps_excess);
         let record = carried.record(&to.policy, &to.shape).unwrap_or_default();
-        let translated = match due::is_noted(found) {
+        let translated = match due::is_noted(parts.state) {
             true => due::translated(&list, &from, to).ok_or_else(foreign)?,
             false => Vec::new(),
         };
@@ -57,25 +68,28 @@ impl Direct {
     /// Refunds units under the policies that the keys were last charged under: a smaller limit would drop usage that a
     /// larger one counted.
     pub(crate) async fn refund_where_charged(&self, call: Call<'_>) -> Result<(), StoreError> {
-        for key in call.keys {
+        for (i, key) in call.keys.iter().enumerate() {
+            let begun = |error| if i > 0 { has_begun(error) } else { error };
             let mut key = key.clone();
-            if key.entry.has_siblings()
-                && let Some(there) = self.charged_under(call, &key).await?
+            if !key.entry.is_by_time()
+                && let Some((entry, prefix)) =
+                    self.charged_under(call, &key).await.map_err(begun)?
             {
-                key = KeyCharge { entry: there, ..key };
+                key = KeyCharge { entry, prefix, ..key };
             }
             let action = Action::Apply(Verb::Refund);
-            self.run(Call { action, keys: std::slice::from_ref(&key), ..call }).await?;
+            let keys = std::slice::from_ref(&key);
+            self.run(Call { action, keys, ..call }).await.map_err(begun)?;
         }
         Ok(())
     }
 
-    /// The policy under which a key has a record, if it is not its own.
+    /// The policy under which a key has a record, if it is not its own, and what stands before that.
     async fn charged_under(
         &self,
         call: Call<'_>,
         key: &KeyCharge,
-    ) -> Result<Option<Arc<Entry>>, StoreError> {
+    ) -> Result<Option<(Arc<Entry>, Vec<u8>)>, StoreError> {
         let slot = key.record.slot;
         let expected = call.at.unwrap_or_else(|| self.route.expected_now(slot));
         let keys = std::slice::from_ref(key);
@@ -85,8 +99,20 @@ impl Direct {
         let values = self.route.send(slot, request, call.by).await?;
         let [Value::Int(now), Value::Array(reply)] = &*values else { return Err(bad_reply()) };
         let [Value::Int(1), Value::BulkString(found)] = &**reply else { return Ok(None) };
-        let tag = Tag::of_record(found).ok_or_else(foreign)?;
-        let there = self.definition(&key.entry, tag, instant(*now)?, call.by).await?;
-        Ok(there.map(|there| there.entry).filter(|there| self.is_served(there)))
+        let (parts, now) = (Parts::of(found).ok_or_else(foreign)?, instant(*now)?);
+        self.compare_override(key, parts.kept.clone(), now)?;
+        if parts.state.is_empty() {
+            return Ok(None);
+        }
+        let prefix = found[..found.len() - parts.state.len()].to_vec();
+        let there = match parts.written_by() {
+            Some(written_by) => self.writer(&key.entry, &written_by, now, call.by).await?,
+            None => {
+                let tag = Tag::of_record(parts.state).ok_or_else(foreign)?;
+                let there = self.definition(&key.entry, tag, now, call.by).await?;
+                there.map(|there| there.entry).filter(|there| self.is_served(there))
+            }
+        };
+        Ok(there.map(|there| (there, prefix)))
     }
 }

@@ -17,9 +17,11 @@ need('DEL', ARGV[1])
 need('GETRANGE', ARGV[1], '0', '1')
 need('SETRANGE', ARGV[1], '0', '1')
 need('PEXPIRE', ARGV[1], '1')
+need('PERSIST', ARGV[1])
 need('HGET', ARGV[2], '0')
 need('HSET', ARGV[2], '0', '0')
 need('HDEL', ARGV[2], '0')
+need('HKEYS', ARGV[2])
 for i = 3, #ARGV do
   local words = {}
   for word in string.gmatch(ARGV[i], '%S+') do words[#words + 1] = word end

@@ -21,12 +21,15 @@ use waterclock::{
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{
-    Action, Call, Found, KeyCharge, OtherScript, Reply, bad_reply, bytes, instant, trace_args,
+    Action, Call, Found, KeyCharge, OtherScript, Reply, Standing, bad_reply, bytes, instant,
+    trace_args,
 };
 use crate::direct::{Direct, spread};
 use crate::due::{KEEP, RELEASE};
+use crate::kept::WrittenBy;
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::Request;
+use crate::overrides::{OVERRIDE_ROUNDS, changed, is_changed};
 use crate::policies::Entry;
 use crate::script::{Kind, LOOK};
 use crate::shape::putting;
@@ -44,6 +47,8 @@ struct Wanted {
     id: String,
     key: RecordKey,
     keys: Vec<KeyCharge>,
+    /// The answers about keys that no limit decides about.
+    standing: Vec<Option<Answer>>,
     /// Which of the keys each charge is for.
     key_of: Vec<usize>,
     /// Its record, but for when it expires.
@@ -68,7 +73,8 @@ impl Wanted {
     fn part(&self, which: &[usize]) -> Self {
         let keys = some(&self.keys, which);
         let (id, key, key_of) = (self.id.clone(), self.key.clone(), Vec::new());
-        Self { id, key, keys, key_of, note: self.note.clone(), ttl: self.ttl }
+        let standing = which.iter().map(|key| self.standing[*key].clone()).collect();
+        Self { id, key, keys, standing, key_of, note: self.note.clone(), ttl: self.ttl }
     }
 
     /// For how long it is held, as a script about policies reads it.
@@ -95,6 +101,11 @@ impl Wanted {
             questions.push(Question { policy, state: &mut found.state, cost });
         }
         let (answers, held) = hold_all(&mut questions, self.ttl);
+        let all = answers.into_iter().zip(&self.keys).zip(&self.standing);
+        let answer = |((answer, key), standing): ((Answer, &KeyCharge), &Option<Answer>)| {
+            standing.clone().unwrap_or_else(|| answer.with_applied(key.applied()))
+        };
+        let answers = all.map(answer).collect();
         let units = |(granted, held)| HeldUnits { granted, held };
         (answers, held.map(|held| held.into_iter().map(units).collect()))
     }
@@ -107,7 +118,30 @@ impl Direct {
         hold: &Hold<'_>,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
-        let wanted = self.wanted(hold)?;
+        for _ in 0..OVERRIDE_ROUNDS {
+            match self.reserve_once(at, hold, by).await {
+                Err(error) if is_changed(&error) => {}
+                done => return done,
+            }
+        }
+        Err(changed())
+    }
+
+    async fn reserve_once(
+        &self,
+        at: Option<Timestamp>,
+        hold: &Hold<'_>,
+        by: Instant,
+    ) -> Result<Reserved, StoreError> {
+        let (keys, key_of) = self.keys(Verb::Check, hold.charges)?;
+        let unlimited = keys.iter().filter(|key| !key.is_limited());
+        self.verify_overrides(at, unlimited, by).await?;
+        if keys.iter().any(|key| key.standing == Standing::Blocked) {
+            let call = Call { action: Action::Apply(Verb::Check), keys: &keys, at, by };
+            let answers = Box::pin(self.apply_beside(call, Verb::Check)).await?;
+            return Ok(Reserved::refused(spread(&answers, &key_of)));
+        }
+        let wanted = self.wanted(hold, keys, key_of)?;
         let slot = wanted.key.slot;
         let together = self.route.is_one() || wanted.keys.iter().all(|key| key.record.slot == slot);
         if !together {
@@ -137,8 +171,18 @@ impl Direct {
         }
     }
 
-    fn wanted(&self, hold: &Hold<'_>) -> Result<Wanted, StoreError> {
-        let (keys, key_of) = self.keys(Verb::Check, hold.charges)?;
+    fn wanted(
+        &self,
+        hold: &Hold<'_>,
+        mut keys: Vec<KeyCharge>,
+        key_of: Vec<usize>,
+    ) -> Result<Wanted, StoreError> {
+        let standing = |key: &KeyCharge| (!key.is_limited()).then(|| key.answer_standing());
+        let standing = keys.iter().map(standing).collect();
+        // Nothing is held of a key that nothing limits, so that its record has no part in this.
+        for key in keys.iter_mut().filter(|key| !key.is_limited()) {
+            *key = self.stand_in(key)?;
+        }
         let policies: Vec<&Policy> = keys.iter().map(|key| &key.entry.policy).collect();
         let ttl = hold.checked_ttl(&policies)?;
         // The clock of Redis counts whole microseconds.
@@ -151,7 +195,7 @@ impl Direct {
             hold.charges.iter().zip(&key_of).map(price).collect::<Result<_, StoreError>>()?;
         check_reserved_costs(charges.iter().map(|(cost, _)| cost))?;
         let note = Note::pending(&keys, &charges, hold.on_expiry == OnExpiry::Release);
-        Ok(Wanted { key: self.keyspace.reservation(&id), id, keys, key_of, note, ttl })
+        Ok(Wanted { key: self.keyspace.reservation(&id), id, keys, standing, key_of, note, ttl })
     }
 
     /// A reservation that exists already, with the present numbers.
@@ -188,6 +232,22 @@ impl Direct {
         with: Settlement<'_>,
         by: Instant,
     ) -> Result<Settled, StoreError> {
+        for _ in 0..OVERRIDE_ROUNDS {
+            match self.settle_once(at, id, with, by).await {
+                Err(error) if is_changed(&error) => {}
+                done => return done,
+            }
+        }
+        Err(changed())
+    }
+
+    async fn settle_once(
+        &self,
+        at: Option<Timestamp>,
+        id: &str,
+        with: Settlement<'_>,
+        by: Instant,
+    ) -> Result<Settled, StoreError> {
         let key = self.keyspace.reservation(id);
         let (mut now, mut known) = self.look(at, &key, Vec::new(), by).await?;
         for _ in 0..ROUNDS {
@@ -203,7 +263,7 @@ impl Direct {
                 Some(settled) => settled.clone(),
                 None => settlement(&note, &entries, id, with)?,
             };
-            let (keys, held) = self.settling(&note, &entries, &settled);
+            let (keys, held) = self.settling(&note, &entries, &settled)?;
             let releases = note.releases;
             let after = Note { settled: Some(settled.clone()), is_settling: false, ..note };
             let after = after.write();
@@ -256,7 +316,9 @@ impl Direct {
         let mut entries = Vec::with_capacity(note.keys.len());
         for key in &note.keys {
             let entry = self.entry(&key.policy)?;
-            let then = if entry.tag() == key.definition {
+            let then = if let Some(written_by) = &key.by {
+                self.writer(&entry, written_by, now, by).await?
+            } else if entry.tag() == key.definition {
                 Some(Arc::clone(&entry))
             } else {
                 self.definition(&entry, key.definition, now, by).await?.map(|then| then.entry)
@@ -273,25 +335,32 @@ impl Direct {
         note: &Note,
         entries: &[(Arc<Entry>, Option<Arc<Entry>>)],
         settled: &Settled,
-    ) -> (Vec<KeyCharge>, Vec<ReservedUnits>) {
+    ) -> Result<(Vec<KeyCharge>, Vec<ReservedUnits>), StoreError> {
         let (mut keys, mut all_held) = (Vec::new(), Vec::new());
         let noted = note.keys.iter().zip(&note.held).zip(entries);
         for (i, ((key, units), (entry, then))) in noted.enumerate() {
             let of_key = note.charges.iter().zip(&settled.used).filter(|((_, key), _)| *key == i);
             let cost = of_key.fold(Cost::from(0), |sum, (_, used)| sum.plus(used));
-            let held = match then {
-                Some(then) if then.tag() == entry.tag() => units.held.clone(),
-                Some(then) => units.held.migrated(&then.policy, &entry.policy),
-                // That definition is gone: it stays charged.
-                None => {
-                    ReservedUnits::new(units.held.at(), entry.policy.limits().iter().map(|_| None))
-                }
-            };
             let record = self.keyspace.record_of(entry.mark, &key.hash);
-            keys.push(KeyCharge { entry: Arc::clone(entry), record, cost });
+            let mut charge = self.key_charge(Arc::clone(entry), record, cost, None)?;
+            if let (Some(by @ WrittenBy::Factor(..)), Some(then), None) =
+                (&key.by, then, charge.writes_by())
+            {
+                // As it was charged: what is left of it returns at that pace.
+                charge.prefix.extend(by.bytes());
+                charge.entry = Arc::clone(then);
+            }
+            let policy = &charge.entry.policy;
+            let held = match then {
+                Some(then) if then.policy == *policy => units.held.clone(),
+                Some(then) => units.held.migrated(&then.policy, policy),
+                // That definition is gone: it stays charged.
+                None => ReservedUnits::new(units.held.at(), policy.limits().iter().map(|_| None)),
+            };
+            keys.push(charge);
             all_held.push(held);
         }
-        (keys, all_held)
+        Ok((keys, all_held))
     }
 
     /// The record of a reservation, and the instant; `pending` is written if there is none.

@@ -8,6 +8,7 @@ use waterclock::{Cost, Settled, StoreError, Timestamp};
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
+use crate::kept::{Parts, WrittenBy};
 use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
 use crate::shape::{NUMBER, put};
 
@@ -33,12 +34,14 @@ pub(super) struct Note {
 }
 
 /// A key that is charged, under a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct NotedKey {
     pub(super) policy: String,
     pub(super) hash: [u8; KEY_LETTERS],
     /// The policy as it was when it was charged.
     pub(super) definition: Tag,
+    /// By which limits it was charged, where no tag says so.
+    pub(super) by: Option<WrittenBy>,
     limits: usize,
 }
 
@@ -58,6 +61,7 @@ impl Note {
             policy: key.entry.policy.name().to_owned(),
             hash: key.record.hash(),
             definition: key.entry.tag(),
+            by: key.writes_by(),
             limits: key.entry.policy.limits().len(),
         };
         let (keys, charges) = (keys.iter().map(noted).collect(), charges.to_vec());
@@ -97,11 +101,14 @@ impl Note {
             count(&mut bytes, *key);
         }
         count(&mut bytes, self.keys.len());
-        for NotedKey { policy, hash, definition, limits } in &self.keys {
+        for NotedKey { policy, hash, definition, by, limits } in &self.keys {
             count(&mut bytes, policy.len());
             bytes.extend_from_slice(policy.as_bytes());
             bytes.extend_from_slice(hash);
             bytes.extend_from_slice(definition.digits());
+            let by = by.as_ref().map_or_else(Vec::new, WrittenBy::bytes);
+            count(&mut bytes, by.len());
+            bytes.extend_from_slice(&by);
             count(&mut bytes, *limits);
         }
         bytes.push(u8::from(self.releases));
@@ -129,7 +136,9 @@ impl Note {
             let length = from.count()?;
             let policy = std::str::from_utf8(from.take(length)?).ok()?.to_owned();
             let (hash, definition) = (from.array()?, Tag::read(from.take(TAG_DIGITS)?)?);
-            keys.push(NotedKey { policy, hash, definition, limits: from.count()? });
+            let length = from.count()?;
+            let by = Parts::of(from.take(length)?)?.by;
+            keys.push(NotedKey { policy, hash, definition, by, limits: from.count()? });
         }
         if charges.iter().any(|(_, key)| *key >= keys.len()) {
             return None;

@@ -18,12 +18,21 @@ for i = 1, #KEYS / 2 do
       call('SET', due_key, due, 'KEEPTTL')
       next_due, last_due = struct.unpack('>I7', due), struct.unpack('>I7', due, #due - size + 1)
     end
-    if call('GETRANGE', record, 0, 0) == '\2' then
-      call('SETRANGE', record, 4, struct.pack('>I7I7', next_due, last_due))
+    -- Behind what stands before the state (`records.lua`).
+    local at, head = 0, call('GETRANGE', record, 0, 2)
+    for byte = 4, 5 do
+      if string.byte(head) == byte then
+        at = at + 3 + struct.unpack('>I2', head, 2)
+        head = call('GETRANGE', record, at, at + 2)
+      end
+    end
+    if string.byte(head) == 2 then
+      call('SETRANGE', record, at + 4, struct.pack('>I7I7', next_due, last_due))
     else
-      local plain = string.match(call('GET', record) or '', '^([%d ]+)%+')
+      local whole = call('GET', record) or ''
+      local plain = string.match(sub(whole, at + 1), '^([%d ]+)%+')
       local instants = next_due > 0 and string.format('+%.0f+%.0f', next_due, last_due) or ''
-      if plain then call('SET', record, plain .. instants, 'KEEPTTL') end
+      if plain then call('SET', record, sub(whole, 1, at) .. plain .. instants, 'KEEPTTL') end
     end
   end
 end

@@ -38,6 +38,14 @@ pub(crate) static LOOK: LazyLock<Script> = fixed!("now.lua", "look.lua");
 pub(crate) static REPLACE: LazyLock<Script> = fixed!("now.lua", "replace.lua");
 /// What was charged stands, and is not given back when its time is over.
 pub(crate) static CONFIRM: LazyLock<Script> = fixed!("now.lua", "confirm.lua");
+/// Another override before a record, or none.
+pub(crate) static KEEP: LazyLock<Script> = fixed!("now.lua", "keep.lua");
+/// The overrides before records.
+pub(crate) static KEPT: LazyLock<Script> = fixed!("now.lua", "kept.lua");
+/// Which keys have an override.
+pub(crate) static LISTED: LazyLock<Script> = fixed!("now.lua", "listed.lua");
+/// Takes a key off that list.
+pub(crate) static UNLIST: LazyLock<Script> = fixed!("now.lua", "unlist.lua");
 /// Removes records.
 pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 /// The tag of a policy's definition.

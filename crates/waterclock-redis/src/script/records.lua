@@ -3,7 +3,11 @@
 -- follow, at which something is to be given back: the first and the last, or 0 (`due.lua`). Then comes the fixed part
 -- of the state of each limit, and then the logs; nothing, if it is fresh. Records with logs always have the instants. A
 -- policy of one plain gcra limit keeps one decimal number that ends in the tag; the instants stand behind it.
-local HEAD, INSTANTS = 4, 14
+--
+-- Two things may stand before that. A byte 4, a length and as many bytes: the override of the key, which stays when the
+-- state is fresh; its first number is the instant at which it expires, or 0. A byte 5, a length and as many bytes: by
+-- which limits the state was written, where no tag says so. The caller passes both, as it expects them.
+local HEAD, INSTANTS, OVERRIDE = 4, 14, 4
 local PLAIN = '^(%d+)%d%d%d ?(%d*)%+?(%d*)%+?(%d*)$'
 
 -- The next key, with what is asked of it. Or a question back: which charge, and
@@ -17,36 +21,61 @@ local function read_charge(i)
   local cost, hints, next_cost = unpack_at('>I7B', ask)
   local charge = {
     key = KEYS[keys], limits = {}, logs = {}, mode = mode, tag = tag, cost = cost,
-    plain = flags % 2 == 1, shadow = flags >= 2, rings = fixed_part,
+    plain = flags % 2 == 1, shadow = flags % 4 >= 2, rings = fixed_part, prefix = false, expires = false,
     exists = false, found = false, redated = false, admits = true, grants = 0,
   }
   if hints >= 8 then
     keys, hints = keys + 1, hints - 8
     charge.due_key = KEYS[keys]
   end
+  local skip, prefix = 0, false
+  if flags >= 4 then
+    prefix = text()
+    skip = #prefix
+    charge.prefix, charge.rings = prefix, fixed_part + skip
+    if string.byte(prefix) == OVERRIDE then charge.expires = unpack_at('>I7', prefix, 4) end
+  end
   local found
   if fixed_part > 0 then
-    found = call('GETRANGE', charge.key, 0, fixed_part - 1)
+    found = call('GETRANGE', charge.key, 0, skip + fixed_part - 1)
     if found == '' then found = false end
   else
     found = call('GET', charge.key)
   end
   charge.exists = found and true
+  local body, expected = found, true
+  if prefix then
+    expected = found and sub(found, 1, skip) == prefix
+    if expected then body = #found > skip and sub(found, skip + 1) end
+    if charge.expires then
+      -- An override alone: the state is fresh.
+      if found and not expected and #found == 3 + unpack_at('>I2', prefix, 2) and found == sub(prefix, 1, #found) then
+        body, expected = false, true
+      end
+      expected = expected and (charge.expires == 0 or now < charge.expires)
+    else
+      expected = expected or not found
+    end
+  end
   local translated, translation, translated_due, due
   if hints >= 2 then translated, translation, translated_due, due = text(), text(), text(), text() end
-  local first = found and string.byte(found)
+  local first = body and string.byte(body)
   local packed = first == 1 or first == 2
-  local ours = found and (charge.plain and string.match(found, '^%d+(%d%d%d)') or sub(found, 2, HEAD)) == charge.tag
+  local ours = not body or (charge.plain and string.match(body, '^%d+(%d%d%d)') or sub(body, 2, HEAD)) == charge.tag
     and (charge.plain or packed)
-  if found and not ours then
+  if not (ours and expected) then
     if fixed_part > 0 then found = call('GET', charge.key) end
-    if not packed and not string.match(found, PLAIN) then error(NOT_OURS) end
+    found = found or ''
+    if first and not packed and first ~= 4 and first ~= 5 and not string.match(prefix and body or found, PLAIN) then
+      error(NOT_OURS)
+    end
     local noted = charge.due_key and (call('GET', charge.due_key) or '')
     if translated ~= found or noted and translated_due ~= noted then return nil, {i, found, noted or nil} end
     charge.translated, charge.moves, charge.due = true, hints >= 4, noted and due
-    found = translation ~= '' and translation
-    if fixed_part > 0 then charge.body = found or '' end
+    body = translation ~= '' and translation
+    if fixed_part > 0 then charge.body = (prefix or '') .. (body or '') end
   end
+  found = body
   charge.found = found
   local at, full, written = HEAD + 1, nil, nil
   if found and charge.plain then
@@ -142,23 +171,31 @@ end
 
 local function save(charge)
   local record, longest = encode(charge)
+  -- An override outlives the state.
+  local expires = charge.expires
+  if expires and expires > 0 then longest = max(longest, expires - now) end
   -- Formatted here because Redis 7.0 would print it as a double, which takes longer.
   local ttl = string.format('%d', net or max(1, math.ceil(longest / 1000)))
   charge.found = record
   if charge.due_changed then write_due(charge, ttl) end
+  if charge.prefix then
+    if expires and not record and #charge.logs > 0 then charge.logs, charge.body = {}, nil end
+    record = (record or expires) and charge.prefix .. (record or '')
+    if expires == 0 and not net then ttl = false end
+  end
   if not record then
     if charge.exists or #charge.logs > 0 then call('DEL', charge.key) end
     return
   end
   if #charge.logs == 0 then
-    call('SET', charge.key, record, 'PX', ttl)
+    if ttl then call('SET', charge.key, record, 'PX', ttl) else call('SET', charge.key, record) end
     return
   end
   if charge.body then call('SET', charge.key, charge.body) end
   charge.body = nil
   call('SETRANGE', charge.key, 0, record)
   for _, log in ipairs(charge.logs) do flush(log) end
-  call('PEXPIRE', charge.key, ttl)
+  if ttl then call('PEXPIRE', charge.key, ttl) else call('PERSIST', charge.key) end
 end
 
 -- What is the case, and nothing more is done than to save what was tidied up.

@@ -26,7 +26,7 @@ for i = 3, #ARGV, 4 do
       end
       if not full_at then
         local first = string.byte(text)
-        local packed = first == 1 or first == 2
+        local packed = first and first < 6
         found = packed and {found} or type(found) == 'table' and found or {err = 'WATERCLOCK a record that is not ours'}
       elseif by ~= tag or next_due and now >= next_due then
         full_at, found = nil, {found}

@@ -26,6 +26,9 @@ const COUNT: usize = 4;
 const HEAD: usize = 4;
 /// Bytes of the instants behind them, if there are, at which something is to be given back: the first and the last.
 const INSTANTS: usize = 2 * NUMBER;
+/// Where the flags are in a spec, and which of them says that something stands before the record.
+const FLAGS_AT: usize = 1;
+const PREFIXED: u8 = 4;
 /// Where the tag is in a spec.
 const TAG_AT: std::ops::Range<usize> = 2..5;
 
@@ -156,16 +159,21 @@ impl Shape {
         self.plain().filter(|_| live)
     }
 
-    /// What the scripts read for one charge: arguments in this order. `expected` is about when they will run.
+    /// What the scripts read for one charge: arguments in this order. `prefix` is what stands before the record, and
+    /// `expected` is about when they will run.
     pub(crate) fn write_args(
         &self,
         args: &mut Vec<Vec<u8>>,
-        costs: Costs<'_>,
+        (prefix, costs): (&[u8], Costs<'_>),
         translation: Option<&Translation>,
         is_due_declared: bool,
         expected: Timestamp,
     ) {
-        args.push(self.spec.clone());
+        let mut spec = self.spec.clone();
+        if !prefix.is_empty() {
+            spec[FLAGS_AT] += PREFIXED;
+        }
+        args.push(spec);
         let mut ask = Vec::with_capacity(NUMBER + 1);
         // Any cost above every limit is as good as the next.
         put(&mut ask, costs.cost.most().min(EXACT));
@@ -176,6 +184,9 @@ impl Shape {
             costs.each().for_each(|cost| put(&mut ask, cost.min(EXACT)));
         }
         args.push(ask);
+        if !prefix.is_empty() {
+            args.push(prefix.to_vec());
+        }
         if let Some(Translation { found, record, due: [due_found, due], .. }) = translation {
             args.extend([found, record, due_found, due].map(Vec::clone));
         }

@@ -17,6 +17,7 @@ mod lease;
 mod long_logs;
 mod nodes;
 mod oracle;
+mod overrides;
 mod parity;
 mod partitions;
 mod planted;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use waterclock_core::store::Persist as _;
-use waterclock_core::{Factor, Limit, Policy, PolicyError};
+use waterclock_core::{Algorithm, Factor, Gcra, LeakyBucket, Limit, Policy, PolicyError};
 
 use super::StoreError;
 use crate::sync::Arc;
@@ -102,11 +102,26 @@ impl fmt::Display for LimitText<'_> {
         if let Some((unit, zone)) = calendar_of(limit) {
             write!(f, "{}@{zone}|", unit.name())?;
         }
+        if let Some((limit, per)) = as_written(limit) {
+            write!(f, "{limit}:{}=", per.as_nanos())?;
+        }
         match Policy::new("override", [limit.clone()]) {
             Ok(policy) => f.write_str(&policy.definition()),
             Err(_) => Err(fmt::Error),
         }
     }
+}
+
+/// The numbers of a bucket as they were given, if its definition has others: 10 per 20 s is 1 per 2 s there. 0 is a
+/// leaky bucket that drips one by one, which is gcra inside.
+fn as_written(limit: &Limit) -> Option<(u64, Duration)> {
+    let Algorithm::Gcra(gcra) = limit.algorithm() else { return None };
+    if gcra.is_leaky_bucket() {
+        return Some((0, gcra.period()));
+    }
+    let (step_ns, scale) = gcra.unit_ns();
+    let given = (gcra.limit(), gcra.period());
+    (given != (scale, Duration::from_nanos(step_ns))).then_some(given)
 }
 
 #[cfg(feature = "calendar")]
@@ -157,9 +172,14 @@ fn read_limit(line: &str) -> Option<Limit> {
         Some((calendar, line)) => (Some(calendar), line),
         None => (None, line),
     };
+    let (given, line) =
+        line.split_once('=').map_or((None, line), |(given, line)| (Some(given), line));
     let policy = Policy::from_definition("override", line)?;
     let [limit] = policy.limits() else { return None };
     let mut limit = limit.clone();
+    if let Some(given) = given {
+        limit = with_given(&limit, given)?;
+    }
     if let Some(calendar) = calendar {
         limit = on_calendar(&limit, calendar)?;
     }
@@ -167,6 +187,29 @@ fn read_limit(line: &str) -> Option<Limit> {
         limit = limit.with_unit(&read_hex(unit)?);
     }
     Some(limit.with_shadow(is_shadow))
+}
+
+/// The same bucket, with its numbers as they were given.
+fn with_given(limit: &Limit, given: &str) -> Option<Limit> {
+    let Algorithm::Gcra(gcra) = limit.algorithm() else { return None };
+    let (units, per_ns) = given.split_once(':')?;
+    let (units, per) = (units.parse().ok()?, Duration::from_nanos(per_ns.parse().ok()?));
+    if units == 0 {
+        let leaky =
+            LeakyBucket::new(gcra.capacity(), 1, per).ok()?.with_overdraft(gcra.overdraft());
+        let leaky = Limit::from(leaky).with_name(limit.name());
+        return match limit.min_interval() {
+            Some(gap) => leaky.with_min_interval(gap).ok(),
+            None => Some(leaky),
+        };
+    }
+    let same = Gcra::new(units, per).ok().filter(|same| same.unit_ns() == gcra.unit_ns())?;
+    let same = same.with_capacity(gcra.capacity()).with_overdraft(gcra.overdraft());
+    let same = Limit::from(same).with_name(limit.name());
+    match limit.min_interval() {
+        Some(gap) => same.with_min_interval(gap).ok(),
+        None => Some(same),
+    }
 }
 
 fn read_hex(hex: &str) -> Option<String> {
@@ -238,14 +281,19 @@ impl OverridePage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use waterclock_core::{Gcra, LeakyBucket, RollingWindow};
+    use waterclock_core::RollingWindow;
 
     #[test]
     fn every_kind_of_override_reads_back_as_it_was() {
         let hour = Duration::from_secs(3_600);
         let mut limits = vec![
-            Limit::from(Gcra::new(7, hour).unwrap().with_capacity(3)).with_unit("tokens"),
+            Limit::from(Gcra::new(10, hour).unwrap().with_capacity(3)).with_unit("tokens"),
             LeakyBucket::new(10, 3, hour).unwrap().with_name("leaky / | ?"),
+            LeakyBucket::new(10, 1, hour)
+                .unwrap()
+                .with_name("by one")
+                .with_min_interval(hour)
+                .unwrap(),
             Limit::from(RollingWindow::new(5, hour).unwrap()).with_shadow(true).with_unit("bytes"),
         ];
         #[cfg(feature = "calendar")]
