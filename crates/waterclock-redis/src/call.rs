@@ -216,6 +216,17 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Whether a debit or a report changes a key.
+    fn changes(&self, key: &KeyCharge) -> bool {
+        match self.action {
+            Action::Apply(Verb::Debit) => !key.cost.is_zero(),
+            Action::Apply(Verb::Report(_)) => {
+                !key.cost.is_zero() && key.entry.policy.takes_reports()
+            }
+            _ => true,
+        }
+    }
+
     /// How many keys there are, as a script reads it.
     pub(crate) fn count(&self) -> Vec<u8> {
         u16::try_from(self.keys.len()).unwrap_or(u16::MAX).to_be_bytes().into()
@@ -326,7 +337,8 @@ impl Direct {
                         continue;
                     }
                     let list = list.first().map_or(Ok(None), bytes)?.unwrap_or_default();
-                    let always = call.charges_always(other);
+                    let always =
+                        call.charges_always(other) && (other.is_some() || call.changes(key));
                     let found = (&**found, parts, list);
                     let translated = self.translate(key, found, always, now, call.by);
                     known.translation = Some(translated.await?);
