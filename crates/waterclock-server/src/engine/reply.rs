@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use waterclock::{Answer, Cost, Decision, Policy};
+use waterclock_config::DecisionLine;
+use waterclock_http::StyledAnswer;
+
+use super::{ActivePolicy, Check};
 
 /// How a decision is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +51,9 @@ impl Reply {
     }
 
     /// Allowed whatever the policy has decided, which is reported beside.
-    pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: &Cost) -> Reply {
-        answer.decision = answer.decision.in_shadow(cost);
-        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
+    pub(super) fn in_shadow(policy: &Policy, answer: Answer, cost: &Cost) -> Reply {
+        let policy = Arc::new(policy.clone().with_shadow(true));
+        Reply { policy, answer: answer.in_shadow(cost) }
     }
 
     /// Allowed in shadow, without an answer from the store.
@@ -68,6 +72,20 @@ impl Reply {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.policy.refuses(&self.answer.decision)
+    }
+
+    /// The decision as every protocol writes it in JSON.
+    #[must_use]
+    pub fn line<'a>(&'a self, check: &'a Check<'_>) -> DecisionLine<'a> {
+        let key = String::from_utf8_lossy(check.key.bytes());
+        DecisionLine::in_full(check.policy.name(), &self.policy, key, &check.cost, &self.answer)
+    }
+
+    /// The answer in the header style of the policy that was asked, for response header fields.
+    #[must_use]
+    pub fn styled<'a>(&'a self, asked: &'a ActivePolicy) -> StyledAnswer<'a> {
+        let (style, name) = (asked.headers(), asked.name());
+        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
     }
 
     /// How it is counted.

@@ -72,11 +72,7 @@ impl Shard {
         cost: &Cost,
         verdict: Verdict,
     ) -> Answer {
-        self.read(key, now, |policy, view| {
-            let decision = policy.answer(view, now, cost, verdict);
-            let limits = policy.each(view, now, cost, verdict).collect();
-            Answer::new(decision, limits)
-        })
+        self.read(key, now, |policy, view| Answer::of(policy, view, now, cost, verdict))
     }
 
     /// Charges the key, or the overflow entry if the key has no place.
