@@ -9,10 +9,11 @@ use futures_util::future::join_all;
 use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Action, Charge, Clock, Cost, CostError, Decision, MemoryStore, Origin, Policy, StoreError,
-    Subject, TscClock, Verb,
+    Action, Charge, Clock, Cost, CostError, Decision, MemoryStore, Mode, Origin, Policy,
+    StoreError, Subject, TscClock, Verb,
 };
 
+use super::reservation::UNLIMITED;
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
 use crate::observe::Face;
 
@@ -254,6 +255,11 @@ impl Engine {
                     charges.push(Charge::new(policy.name(), check.key.bytes(), check.cost.clone()));
                 }
             }
+            if verb == Verb::Check && checks.len() > 1 && is_one_partial(&charges, &routes) {
+                // The store takes them for one charge, and would grant a part of it.
+                self.set_up_unlimited().await?;
+                charges.push(Charge::new(UNLIMITED, charges[0].key, 1));
+            }
             if charges.is_empty() {
                 break (routes, verb, is_blocked, Vec::new());
             }
@@ -335,4 +341,15 @@ impl Route {
 
 pub(crate) fn missing_answer() -> StoreError {
     StoreError::failed(waterclock::Failure::BadReply, "fewer answers than charges")
+}
+
+/// Whether all charges are of one key, whose policy grants in part.
+fn is_one_partial(charges: &[Charge<'_>], routes: &[Route]) -> bool {
+    let grants_in_part =
+        |route: &Route| matches!(route, Route::Store(policy) if policy.mode() == Mode::Partial);
+    let is_one = |all: &[Charge<'_>]| {
+        let first = all.first().map(|charge| (charge.policy, charge.key));
+        all.iter().all(|charge| Some((charge.policy, charge.key)) == first)
+    };
+    routes.iter().any(grants_in_part) && is_one(charges)
 }
