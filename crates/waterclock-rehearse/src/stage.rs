@@ -2,7 +2,7 @@
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, Cost, CostError, Decision, ManualClock, MemoryStore, Migration, Origin, Policy,
+    Answer, Charge, Cost, CostError, ManualClock, MemoryStore, Migration, Origin, Policy,
     Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
@@ -98,14 +98,15 @@ impl<'r> Resolved<'r> {
         self.resolution.origin == Origin::Key
     }
 
-    /// The decision, where it takes no store.
-    pub(crate) fn decision(&self) -> Option<Decision> {
-        self.resolution.answer(&self.cost).map(|answer| answer.decision)
+    /// The answer, where it takes no store.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.resolution.answer(&self.cost)
     }
 
-    /// The decision for the client: keys that the policy is not rolled out to are never refused.
-    pub fn report(&self, decision: Decision) -> Decision {
-        self.resolution.report(decision, &self.cost)
+    /// The answer for the client: keys that the policy is not rolled out to are never refused.
+    #[must_use]
+    pub fn report(&self, answer: Answer) -> Answer {
+        self.resolution.report(answer, &self.cost)
     }
 }
 
@@ -135,40 +136,35 @@ impl<'a> Stage<'a> {
         (self.store.overflowed() > 0).then_some(many)
     }
 
-    /// Plays an event: which policy applied, and the decision for the client.
-    pub fn play<'e>(
-        &'e self,
-        event: &'e Event<'_>,
-    ) -> Result<(Resolved<'e>, Decision), StoreError> {
+    /// Plays an event: which policy applied, and the answer for the client.
+    pub fn play<'e>(&'e self, event: &'e Event<'_>) -> Result<(Resolved<'e>, Answer), StoreError> {
         let resolved = resolve_event(self.policy, event)?;
-        let decision = self.decide(&resolved, event)?;
-        let reported = resolved.report(decision);
+        let answer = self.answer(&resolved, event)?;
+        let reported = resolved.report(answer);
         Ok((resolved, reported))
     }
 
-    fn decide(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
+    fn answer(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Answer, StoreError> {
         let now = Timestamp::from_micros(event.t_us);
         let gives_back = event.op.gives_back();
-        if !gives_back && let Some(decision) = resolved.decision() {
-            return Ok(decision);
+        if !gives_back && let Some(answer) = resolved.answer() {
+            return Ok(answer);
         }
         self.clock.set(now);
         let (verb, charge) = (event.verb(), charge(self.policy, resolved, event));
         if gives_back && !resolved.resolution.is_usual() {
             at_once(self.store.apply(verb, &[charge]))?;
             let peek = Event { op: Op::Peek, ..event.under(0) };
-            return self.decide(resolved, &peek);
+            return self.answer(resolved, &peek);
         }
         match (verb, charge.cost.plain()) {
             (Verb::Check, Some(units)) => {
-                at_once(self.store.check_n(charge.policy, charge.key, units))
+                self.store.check_in_full(charge.policy, charge.key, units)
             }
-            (Verb::Peek, Some(units)) => {
-                at_once(self.store.peek_n(charge.policy, charge.key, units))
-            }
+            (Verb::Peek, Some(units)) => self.store.peek_in_full(charge.policy, charge.key, units),
             _ => {
                 let answers = at_once(self.store.apply(verb, &[charge]))?;
-                answers.first().map(|answer| answer.decision).ok_or_else(no_answer)
+                answers.into_iter().next().ok_or_else(no_answer)
             }
         }
     }

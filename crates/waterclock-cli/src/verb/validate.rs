@@ -9,7 +9,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 use waterclock_config::english::{budgets, describe, describe_rule, warnings};
-use waterclock_config::{Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleConfig, Then};
+use waterclock_config::{
+    Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, Then,
+};
 
 use crate::configuration::load;
 use crate::output::{Failure, described, print_json, warn};
@@ -157,6 +159,10 @@ struct Rule<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refuse: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    charge: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     replaces: &'a [String],
@@ -191,6 +197,8 @@ impl<'a> Rule<'a> {
             key: policy.map(|policy| budgets(rule, policy, policies)),
             unlimited: rule.then == Then::Unlimited,
             refuse: rule.then == Then::Refuse,
+            charge: (rule.charge != RuleCharge::Check).then(|| rule.charge.name()),
+            unit: rule.unit.as_deref(),
             name: rule.name.as_deref(),
             replaces: &rule.replaces,
         }

@@ -3,7 +3,7 @@
 use waterclock::{HeaderStyle, Limit, Mode, OnFull, OnStoreError};
 
 use super::limit::{bound, in_words, sentence};
-use crate::{Pattern, PolicyConfig, RuleConfig, Then, TierConfig, percent};
+use crate::{Pattern, PolicyConfig, RuleCharge, RuleConfig, Then, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
 #[must_use]
@@ -139,7 +139,13 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
         let names = rule.replaces.join(" and ");
         format!(" If it matches, {names} does not apply.")
     };
-    format!("{descriptors} {what}{name}{replaces}")
+    let unit = rule.unit.as_ref().map_or_else(String::new, |unit| format!(" Hits are {unit}."));
+    let charge = match rule.charge {
+        RuleCharge::Check => "",
+        RuleCharge::Debit => " Hits are charged whatever is left, into debt if necessary.",
+        RuleCharge::Count => " Each is counted on its own, refused or not.",
+    };
+    format!("{descriptors} {what}{unit}{charge}{name}{replaces}")
 }
 
 fn one_for_each(names: &[&str]) -> String {

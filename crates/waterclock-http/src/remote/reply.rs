@@ -166,6 +166,11 @@ struct ReadDecision<'a> {
     refused_by: Vec<String>,
     #[serde(default)]
     shadow_refused_by: Vec<String>,
+    /// Absent from older servers, and then taken for 0.
+    #[serde(default = "at_once")]
+    next_same_us: Option<u64>,
+    #[serde(default)]
+    counter: Option<i64>,
     #[serde(borrow)]
     source: Cow<'a, str>,
     #[serde(borrow)]
@@ -195,6 +200,10 @@ struct Numbers {
     reset_after_us: u64,
 }
 
+fn at_once() -> Option<u64> {
+    Some(0)
+}
+
 fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Option::deserialize(deserializer)
 }
@@ -222,7 +231,7 @@ impl ReadDecision<'_> {
             retry_after,
             next_unit,
             reset_after,
-            counter: None,
+            counter: self.counter,
             refused_by: limits_of(policy, &self.refused_by),
             shadow_refused_by: limits_of(policy, &self.shadow_refused_by),
         });
@@ -230,7 +239,9 @@ impl ReadDecision<'_> {
             let read = self.limits.iter().find(|read| read.name == limit.name());
             read.map_or(UNLIMITED, |read| read.numbers.decision())
         };
-        Ok(Answer::new(decision, policy.limits().iter().map(own).collect()).with_source(source))
+        let answer = Answer::new(decision, policy.limits().iter().map(own).collect());
+        let next_same = self.next_same_us.map(Duration::from_micros);
+        Ok(answer.with_source(source).with_next_same(next_same))
     }
 }
 

@@ -92,9 +92,9 @@ impl Play<'_> {
             let key = self.callers.places[place];
             let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
             let event = Event { tier, cost, ..Event::check(t_us, &*self.callers.names[key]) };
-            let (resolved, decision) = stage.play(&event)?;
+            let (resolved, answer) = stage.play(&event)?;
             let checked =
-                Checked { resolved: &resolved, t_us, key: &event.key, decision: &decision };
+                Checked { resolved: &resolved, t_us, key: &event.key, decision: &answer.decision };
             played.has_tiers |= resolved.resolution().origin == Origin::Tier;
             played.add(&checked, key, attempt);
             if !checked.is_refused() {
@@ -102,7 +102,7 @@ impl Play<'_> {
             }
             let may_return = attempt < self.retries && played.requests < MOST as u64;
             let returns_us =
-                decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
+                answer.decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
             match returns_us.filter(|returns_us| may_return && *returns_us < self.until_us) {
                 Some(returns_us) => back.push(Reverse((returns_us, place, attempt + 1))),
                 None => played.given_up += 1,
@@ -164,7 +164,7 @@ impl Played {
     /// Samples what is left to a key, as a share of its limit.
     fn sample(&mut self, stage: &Stage<'_>, key: &str, t_us: u64) -> Result<(), StoreError> {
         let peek = Event { op: Op::Peek, ..Event::check(t_us, key) };
-        let (_, peek) = stage.play(&peek)?;
+        let peek = stage.play(&peek)?.1.decision;
         let level = match (peek.remaining(), peek.limit()) {
             (Some(remaining), Some(limit)) if limit > 0 => remaining as f64 / limit as f64,
             // Without a number, all or nothing.

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use waterclock::{Answer, Cost, Decision, Policy};
+use waterclock_config::DecisionLine;
+use waterclock_http::StyledAnswer;
+
+use super::{ActivePolicy, Check};
 
 /// How a decision is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +54,14 @@ impl Reply {
 
     /// Allowed whatever the policy has decided, which is reported beside.
     /// An override of the key is enforced all the same.
-    pub(super) fn in_shadow(policy: &Arc<Policy>, mut answer: Answer, cost: &Cost) -> Reply {
-        if answer.applied.as_ref().is_some_and(|applied| applied.is_override) {
-            return Reply::new(Arc::clone(policy), answer);
+    pub(super) fn in_shadow(policy: &Arc<Policy>, answer: Answer, cost: &Cost) -> Reply {
+        let is_override = answer.applied.as_ref().is_some_and(|applied| applied.is_override);
+        let Reply { policy, answer } = Reply::new(Arc::clone(policy), answer);
+        if is_override {
+            return Reply { policy, answer };
         }
-        let Reply { policy, .. } = Reply::new(Arc::clone(policy), answer.clone());
-        let policy = Policy::clone(&policy);
-        answer.decision = answer.decision.in_shadow(cost);
-        Reply { policy: Arc::new(policy.with_shadow(true)), answer }
+        let policy = Arc::new(Policy::clone(&policy).with_shadow(true));
+        Reply { policy, answer: answer.in_shadow(cost) }
     }
 
     /// Allowed in shadow, without an answer from the store.
@@ -76,6 +80,20 @@ impl Reply {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.policy.refuses(&self.answer.decision)
+    }
+
+    /// The decision as every protocol writes it in JSON.
+    #[must_use]
+    pub fn line<'a>(&'a self, check: &'a Check<'_>) -> DecisionLine<'a> {
+        let key = String::from_utf8_lossy(check.key.bytes());
+        DecisionLine::in_full(check.policy.name(), &self.policy, key, &check.cost, &self.answer)
+    }
+
+    /// The answer in the header style of the policy that was asked, for response header fields.
+    #[must_use]
+    pub fn styled<'a>(&'a self, asked: &'a ActivePolicy) -> StyledAnswer<'a> {
+        let (style, name) = (asked.headers(), asked.name());
+        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
     }
 
     /// How it is counted.

@@ -90,7 +90,7 @@ impl Check {
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
         let resolved = resolve(&chosen, &self.key, self.tier.as_deref(), cost.clone());
         let policy = resolved.policy();
-        let mut answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
+        let answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
             (Some(answer), _) => answer,
             // A policy without limits needs no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
@@ -99,7 +99,7 @@ impl Check {
             }
             (None, _) => in_memory(policy, &cost)?,
         };
-        answer.decision = resolved.report(answer.decision);
+        let answer = resolved.report(answer);
         let summary = Summary::new(policy, &answer);
         if !self.json {
             return print(&summary);
@@ -156,9 +156,7 @@ fn in_memory(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
     let mut state = State::new(&mut words, &mut logs);
     let verdict = policy.judge(state.view(), now, cost);
     policy.record(&mut state, now, cost, verdict);
-    let decision = policy.answer(state.view(), now, cost, verdict);
-    let limits = policy.each(state.view(), now, cost, verdict).collect();
-    Ok(Answer::new(decision, limits))
+    Ok(Answer::of(policy, state.view(), now, cost, verdict))
 }
 
 /// A decision by a Redis store, or by what its policy falls back to.

@@ -13,7 +13,6 @@ use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
 use crate::engine::{ActivePolicy, Check, Key, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
-use waterclock_config::DecisionLine;
 
 /// Every policy in force.
 pub(super) async fn policies(access: Access<Reads>) -> Response {
@@ -110,11 +109,8 @@ async fn apply_to_key<N: Needs>(
 async fn answer(server: &Server, check: Check<'_>, verb: Verb) -> Result<Response, Problem> {
     let replies = server.engine.apply(Face::Http, verb, std::slice::from_ref(&check)).await?;
     let reply = replies.first().ok_or_else(missing_answer)?;
-    let Check { policy, key, cost, .. } = &check;
-    let text = String::from_utf8_lossy(key.bytes());
-    let line = DecisionLine::in_full(policy.name(), &reply.policy, &text, cost, &reply.answer);
-    let mut body = value!(line);
-    body["exception"] = value!(server.engine.override_kind(policy, key).await?);
+    let mut body = value!(reply.line(&check));
+    body["exception"] = value!(server.engine.override_kind(check.policy, &check.key).await?);
     Ok(json(StatusCode::OK, &body))
 }
 

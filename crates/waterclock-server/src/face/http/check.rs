@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use waterclock::{Cost, Outcome, Verb};
-use waterclock_http::{HeaderFields, StyledAnswer};
+use waterclock_http::HeaderFields;
 
 use super::body::{Charge, Charges, CheckBody, Verbs};
 use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
@@ -129,7 +129,7 @@ impl<'a> Decisions<'a> {
         allowed: bool,
         is_one: bool,
     ) -> Decisions<'a> {
-        let mut decisions = checks.iter().zip(replies).map(|(check, reply)| decision(check, reply));
+        let mut decisions = checks.iter().zip(replies).map(|(check, reply)| reply.line(check));
         match decisions.next() {
             Some(only) if is_one => Decisions::One(only),
             first => Decisions::Several {
@@ -138,11 +138,6 @@ impl<'a> Decisions<'a> {
             },
         }
     }
-}
-
-fn decision<'a>(check: &'a Check<'_>, reply: &'a Reply) -> DecisionLine<'a> {
-    let key = std::str::from_utf8(check.key.bytes()).unwrap_or_default();
-    DecisionLine::in_full(check.policy.name(), &reply.policy, key, &check.cost, &reply.answer)
 }
 
 /// Decisions that were made independently. A check that failed has an error in its place.
@@ -154,6 +149,7 @@ struct EachDecision<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "errors are rare")]
 enum DecisionOrError<'a> {
     Decision(DecisionLine<'a>),
     Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
@@ -166,7 +162,7 @@ async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Respo
     let mut decisions = Vec::with_capacity(checks.len());
     for (check, reply) in checks.iter().zip(&replies) {
         decisions.push(match reply {
-            Ok(reply) => DecisionOrError::Decision(decision(check, reply)),
+            Ok(reply) => DecisionOrError::Decision(reply.line(check)),
             Err(error) => DecisionOrError::Error {
                 policy: check.policy.name(),
                 cost: &check.cost,
@@ -180,12 +176,7 @@ async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Respo
 
 /// Writes the header fields of each policy in its style.
 pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &mut HeaderMap) {
-    let styled = checks.iter().zip(replies).map(|(check, reply)| StyledAnswer {
-        style: check.policy.headers(),
-        name: check.policy.name(),
-        policy: &reply.policy,
-        answer: &reply.answer,
-    });
+    let styled = checks.iter().zip(replies).map(|(check, reply)| reply.styled(check.policy));
     HeaderFields::for_check(styled).write_to(headers);
 }
 

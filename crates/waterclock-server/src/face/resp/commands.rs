@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use waterclock::{StoreError, Verb};
 
-use super::parse::Command;
+use super::parse::{Command, MANY};
 use super::session::{Permission, Session};
 use super::write::Replies;
-use super::{cell, rl, session};
+use super::{cell, checks, rl, session};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -18,6 +18,7 @@ pub(super) enum Name {
     ClThrottle,
     Del,
     RlCheck,
+    RlChecks,
     RlPeek,
     RlRefund,
     RlReset,
@@ -66,6 +67,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
     Spec::new("rl.check", Name::RlCheck, 3, 7).keys(2, 2),
     Spec::new("rl.peek", Name::RlPeek, 3, 7).keys(2, 2),
+    Spec::new(MANY, Name::RlChecks, 5, ANY),
     Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
     Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
     Spec::new("rl.reserve", Name::RlReserve, 5, 7).keys(2, 2),
@@ -175,6 +177,7 @@ pub(super) fn dispatch<'t>(
         Name::ClThrottle => return cell::throttle(engine, session, command, replies),
         Name::RlCheck => return rl::decide(engine, plan, Verb::Check, command, replies),
         Name::RlPeek => return rl::decide(engine, plan, Verb::Peek, command, replies),
+        Name::RlChecks => return checks::decide(engine, plan, session, command, replies),
         Name::RlRefund => return rl::decide(engine, plan, Verb::Refund, command, replies),
         Name::RlReset => return rl::decide(engine, plan, Verb::Reset, command, replies),
         Name::Del => return cell::del(engine, command, replies),
@@ -211,6 +214,7 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         Name::ClThrottle
         | Name::Del
         | Name::RlCheck
+        | Name::RlChecks
         | Name::RlRefund
         | Name::RlReset
         | Name::RlReserve

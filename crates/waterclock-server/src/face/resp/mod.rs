@@ -5,6 +5,7 @@
 //! the order of the commands either way.
 
 mod cell;
+mod checks;
 mod commands;
 mod io;
 pub mod parse;
@@ -52,6 +53,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             return;
         }
         connection.replies.clear(KEPT_REPLIES);
+        connection.session.many.release();
         match end {
             // Every command that was received is answered.
             End::Wait if connection.must_close(server) => return close(&mut stream, server).await,
@@ -129,7 +131,7 @@ impl Connection {
             received: ReceiveBuffer::new(server.buffers().hold(Face::Resp, guest.origin())),
             replies: Replies::default(),
             waits: Waits::new(server),
-            session: Session::new(server, guest.peer, now),
+            session: Session::new(server, guest, now),
             parser: Parser::default(),
             incomplete_since: None,
             draining_since: None,

@@ -11,7 +11,7 @@ use waterclock::{
     Outcome, Settlement, Verb,
 };
 use waterclock_config::{DecisionLine, did_you_mean};
-use waterclock_http::{HeaderFields, StyledAnswer};
+use waterclock_http::HeaderFields;
 
 use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
@@ -20,32 +20,35 @@ use crate::engine::{Check, Engine, Plan, Reply, Terms, missing_answer};
 use crate::observe::Face;
 
 /// What may follow the arguments of a command, in any order.
-#[derive(Default)]
-struct Options<'t> {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Options<'t> {
     tier: Option<&'t str>,
     /// The reply is the whole decision, as `/v1/check` gives it.
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl<'t> Options<'t> {
-    /// Reads the arguments from this one on.
-    fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
-        let (mut options, mut at) = (Options::default(), from);
-        while let Some(word) = command.get(at) {
-            at += 1;
+    /// Reads the arguments from this one on, for every command that has options.
+    pub(super) fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
+        let (mut options, mut words) = (Options::default(), command.from(from));
+        while let Some(word) = words.next() {
             if is(Some(word), "json") {
                 options.json = true;
             } else if is(Some(word), "tier") {
-                let name = command.get(at).ok_or("ERR TIER must be followed by a tier's name")?;
+                let name = words.next().ok_or("ERR TIER must be followed by a tier's name")?;
                 let name = std::str::from_utf8(name).map_err(|_| "ERR a tier's name is UTF-8")?;
                 options.tier = Some(name);
-                at += 1;
             } else {
                 let found = shown(word, 64);
                 return Err(format!("ERR unknown option '{found}'; TIER name and JSON are known"));
             }
         }
         Ok(options)
+    }
+
+    /// The check as they want it.
+    pub(super) fn apply_to(self, check: Check<'t>) -> Check<'t> {
+        check.with_tier(self.tier.map(Cow::Borrowed))
     }
 }
 
@@ -115,19 +118,24 @@ fn ask<'t>(
     options: Options<'t>,
     replies: &Replies,
 ) -> Next<'t> {
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = options.apply_to(check);
     let mut reply = replies.another();
     Next::wait(verb, async move {
         let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
         let decided = decided.first().ok_or_else(missing_answer)?;
-        if options.json {
-            reply.bulk(in_json(&check, decided).as_bytes());
-        } else {
-            reply.array(NUMBERS);
-            write_numbers(&check.cost, &decided.answer.decision, &mut reply);
-        }
+        write(&check, decided, options, &mut reply);
         Ok(reply)
     })
+}
+
+/// Six numbers, or the decision in JSON.
+pub(super) fn write(check: &Check<'_>, decided: &Reply, options: Options<'_>, reply: &mut Replies) {
+    if options.json {
+        reply.bulk(in_json(check, decided).as_bytes());
+    } else {
+        reply.array(NUMBERS);
+        write_numbers(&check.cost, &decided.answer.decision, reply);
+    }
 }
 
 /// The decision as `/v1/check` gives it, and the response header fields of the policy's style.
@@ -138,12 +146,8 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
         decision: DecisionLine<'a>,
         headers: BTreeMap<&'static str, String>,
     }
-    let key = String::from_utf8_lossy(check.key.bytes());
-    let (name, Reply { policy, answer, .. }) = (check.policy.name(), decided);
-    let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
-    let style = check.policy.headers();
-    let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer }]);
-    let answer = Answer { decision, headers: headers.into_iter().collect() };
+    let headers = HeaderFields::for_check([decided.styled(check.policy)]);
+    let answer = Answer { decision: decided.line(check), headers: headers.into_iter().collect() };
     // Text, numbers and lists can always be written.
     serde_json::to_string(&answer).unwrap_or_default()
 }
@@ -162,7 +166,7 @@ pub(super) fn reserve<'t>(
         return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
     }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = options.apply_to(check);
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };
@@ -225,6 +229,17 @@ fn to_check<'t>(
     cost: Option<&Cost>,
 ) -> Result<Check<'t>, String> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
+    check_of(plan, verb, name, key, cost)
+}
+
+#[inline]
+pub(super) fn check_of<'t>(
+    plan: &'t Plan,
+    verb: Verb,
+    name: &[u8],
+    key: &'t [u8],
+    cost: Option<&Cost>,
+) -> Result<Check<'t>, String> {
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };
@@ -234,7 +249,7 @@ fn to_check<'t>(
 
 /// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
 #[inline]
-fn parse_cost(argument: &[u8]) -> Result<Cost, String> {
+pub(super) fn parse_cost(argument: &[u8]) -> Result<Cost, String> {
     let text = std::str::from_utf8(argument).unwrap_or_default();
     text.parse().map_err(|error: CostError| match text.contains('=') {
         true => format!("ERR {error}"),

@@ -12,6 +12,8 @@ use super::parse::{Bounds, Command};
 use super::write::Replies;
 use crate::Server;
 use crate::access::{Attempt, Role};
+use crate::buffers::Hold;
+use crate::connections::Guest;
 use crate::engine::ThrottlePolicy;
 use crate::observe::Face;
 
@@ -44,10 +46,13 @@ pub(super) struct Session {
     pub(super) has_guessed: bool,
     /// The numbers of the last `CL.THROTTLE`: mostly the next call has the same.
     pub(super) throttle: Option<Arc<ThrottlePolicy>>,
+    /// What a command of many checks takes of the receive budget, until its reply is sent.
+    pub(super) many: Hold,
 }
 
 impl Session {
-    pub(super) fn new(server: &Server, peer: SocketAddr, now: Timestamp) -> Session {
+    pub(super) fn new(server: &Server, guest: &Guest, now: Timestamp) -> Session {
+        let peer = guest.peer;
         Session {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             peer,
@@ -57,6 +62,7 @@ impl Session {
             validated: now,
             has_guessed: false,
             throttle: None,
+            many: server.buffers().hold(Face::Resp, guest.origin()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod cell;
+mod checks;
 mod client;
 mod connect;
 mod draining;
