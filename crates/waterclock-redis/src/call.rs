@@ -8,7 +8,7 @@ use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
 use crate::due;
-use crate::kept::{Parts, Seen};
+use crate::prefix::{Parts, Seen};
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::{CallError, Request, TraceTime};
 use crate::policies::Entry;

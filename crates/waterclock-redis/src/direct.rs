@@ -17,7 +17,7 @@ use crate::address::Address;
 use crate::builder::RedisStoreBuilder;
 use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
 use crate::denied::DeniedKeys;
-use crate::kept::SeenOverrides;
+use crate::prefix::SeenOverrides;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
 use crate::link::{LinkSettings, connection_error};

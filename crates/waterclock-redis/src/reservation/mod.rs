@@ -26,7 +26,7 @@ use crate::call::{
 };
 use crate::direct::{Direct, spread};
 use crate::due::{KEEP, RELEASE};
-use crate::kept::WrittenBy;
+use crate::prefix::WrittenBy;
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::Request;
 use crate::overrides::{OVERRIDE_ROUNDS, changed, is_changed};

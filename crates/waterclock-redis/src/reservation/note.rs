@@ -8,7 +8,7 @@ use waterclock::{Cost, Settled, StoreError, Timestamp};
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
-use crate::kept::{Parts, WrittenBy};
+use crate::prefix::{Parts, WrittenBy};
 use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
 use crate::shape::{NUMBER, put};
 
