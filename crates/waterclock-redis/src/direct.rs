@@ -9,8 +9,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Hold, Migration, Policy, Reserved, Serving, Settled, Settlement,
-    Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Hold, KeptChange, KeptChanges, Migration, Policy, Reserved,
+    Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 
 use crate::address::Address;
@@ -318,6 +318,18 @@ impl Store for Direct {
         let key = KeyCharge { entry, record, cost: charge.cost.clone() };
         let (_, filled) = self.fill_key(&key, Instant::now() + self.deadline).await?;
         Ok(Cost::from(filled))
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.keep_text(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.drop_kept(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.changes_of_kept(since).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

@@ -7,6 +7,7 @@ mod cluster;
 mod denied;
 mod direct;
 mod due;
+mod kept;
 mod keyspace;
 mod leases;
 mod link;

@@ -59,9 +59,9 @@ pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
 pub use store::{
-    Answer, BadReservation, Charge, Detail, DynStore, Failure, Hold, MAX_RESERVATION_ID,
-    MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Reserved, Settled, Settlement,
-    Source, Store, StoreError, Unfit, Verb,
+    Answer, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeptChange, KeptChanges,
+    MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Reserved,
+    Settled, Settlement, Source, Store, StoreError, Unfit, Verb,
 };
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
