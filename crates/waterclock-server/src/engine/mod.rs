@@ -1,6 +1,7 @@
 //! The engine behind every face: policies by name, keys, overrides, one store.
 
 mod check;
+mod kept;
 mod key;
 mod overrides;
 mod plan;
@@ -13,6 +14,7 @@ mod store;
 mod throttle;
 
 pub use self::check::{Caller, Check};
+pub use self::kept::{Kept, KeptError};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::overrides::{NewOverride, Overrides};
 pub use self::plan::{Plan, UnknownPolicy};
@@ -34,6 +36,7 @@ use waterclock::store::ReservationIds;
 use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
+use self::kept::KeptState;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
@@ -48,6 +51,8 @@ pub struct Engine {
     /// How many servers share the store, as the configuration says.
     nodes: u64,
     plan: ArcSwap<Plan>,
+    /// What is known of the policies that the store keeps.
+    kept: KeptState,
     overrides: Overrides,
     /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
@@ -92,6 +97,7 @@ impl Engine {
             snapshot,
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
+            kept: KeptState::default(),
             overrides: Overrides::default(),
             changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
@@ -106,6 +112,10 @@ impl Engine {
         };
         store::probe(&engine.store).await?;
         engine.activate(plan).await?;
+        if let (Some(memory), Some(snapshot)) = (&engine.memory, &engine.snapshot) {
+            snapshot.restore_kept(memory);
+        }
+        engine.load_kept().await;
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
         // In memory, a policy has its share of places from when it is first used, or before its keys are restored.
         if engine.memory.is_none() || engine.snapshot.is_some() {

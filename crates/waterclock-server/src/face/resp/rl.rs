@@ -10,7 +10,7 @@ use waterclock::{
     Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
     Outcome, Settlement, Verb,
 };
-use waterclock_config::{DecisionLine, did_you_mean};
+use waterclock_config::DecisionLine;
 use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::commands::{ErrorReply, Next, is, shown};
@@ -223,13 +223,13 @@ fn to_check<'t>(
     verb: Verb,
     command: Command<'t, '_>,
     cost: Option<&Cost>,
-) -> Result<Check<'t>, String> {
+) -> Result<Check<'t>, ErrorReply> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
-    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}"))
+    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}").into())
 }
 
 /// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
@@ -264,10 +264,10 @@ fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
 }
 
 #[cold]
-fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
+fn unknown_policy(plan: &Plan, name: &[u8]) -> ErrorReply {
     let name = shown(name, 64);
-    let hint = did_you_mean(&name, plan.policies().map(|policy| policy.name()));
-    format!("ERR there is no policy '{name}'{hint}")
+    let text = format!("ERR there is no policy '{name}'{}", plan.hint(&name));
+    ErrorReply { unknown_policy: Some(name), ..text.into() }
 }
 
 /// How many numbers tell a decision.

@@ -2,7 +2,7 @@
 
 mod access;
 mod cell;
-mod client;
+pub(crate) mod client;
 mod connect;
 mod draining;
 mod ground;
