@@ -2,6 +2,8 @@
 
 use serde_json::json;
 use tempfile::TempDir;
+use waterclock::Store;
+use waterclock::store::MAX_KEPT_POLICIES;
 
 use super::{ask, at_work, capacity, check, delete, file, get, left, metrics, of, put};
 use crate::at_work::AtWork;
@@ -164,4 +166,23 @@ async fn they_count_as_policies_in_memory() {
         assert_eq!(delete(&mut client, &format!("p{at}")).await.status, 200);
     }
     assert_eq!(guaranteed(&mut client).await, alone);
+}
+
+/// One more than the store keeps is turned down, and leaves nothing behind.
+#[tokio::test]
+async fn no_more_than_the_store_keeps() {
+    let (server, mut client) = at_work(&file("")).await;
+    assert_eq!(put(&mut client, "first", &of(1)).await.status, 201);
+    let store = server.running.server().engine.store();
+    for at in 1..MAX_KEPT_POLICIES {
+        store.keep_policy(&format!("p{at}"), "{}").await.unwrap();
+    }
+    let full = put(&mut client, "more", &of(1)).await;
+    assert_eq!(full.status, 507, "{}", full.body);
+    assert!(full.body.contains("at most 10000 policies"), "{}", full.body);
+    assert_eq!(left(&mut client, "more", "k").await, Err(404));
+    assert!(!metrics(&mut client).await.contains("policy=\"more\""));
+    assert_eq!(put(&mut client, "first", &of(2)).await.json()["result"], "replaced");
+    store.drop_kept_policy("p1").await.unwrap();
+    assert_eq!(put(&mut client, "more", &of(1)).await.status, 201);
 }
