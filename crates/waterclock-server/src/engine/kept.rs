@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use waterclock::{Failure, KeptChanges, Limit, Limiter, Store, StoreError};
 use waterclock_config::{Invalid, PolicyConfig, read_policy};
 
+use super::reservation::UNLIMITED;
 use super::{ActivePolicy, Engine, Plan};
 use crate::off_workers::off_workers;
 
@@ -119,8 +120,8 @@ impl Engine {
     /// a second or two, or when they are first asked for it.
     pub async fn keep_policy(&self, name: &str, policy: &Value) -> Result<Kept, KeptError> {
         let config = read_policy(name, policy).map_err(KeptError::Invalid)?;
-        if name == self.throttle_family() {
-            return Err(KeptError::Taken(format!("`{name}` is the policy of CL.THROTTLE")));
+        if [self.throttle_family(), UNLIMITED].contains(&name) {
+            return Err(KeptError::Taken(format!("`{name}` is a policy of the server itself")));
         }
         let text: Arc<str> = policy.to_string().into();
         let mut version = self.kept.version.lock().await;
