@@ -62,7 +62,9 @@ pub use self::duration::{DurationError, Micros};
 pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::fields::{LimitFields, LimitFieldsError};
 pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
-pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
+pub use self::json::{
+    DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits, read_policy,
+};
 pub use self::policy::{PolicyConfig, TierConfig, other_units};
 pub use self::rule_charge::RuleCharge;
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Hold, KeyOverride, Migration, OverridePage, Policy, Reserved,
+    Answer, Charge, Cost, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage, Policy, Reserved,
     Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
 };
 
@@ -405,6 +405,18 @@ impl Store for Direct {
         count: usize,
     ) -> Result<OverridePage, StoreError> {
         self.list_kept(policy, after, count).await
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.keep_text(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.drop_kept(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.changes_of_kept(since).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

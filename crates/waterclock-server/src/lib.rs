@@ -8,6 +8,7 @@
 pub mod access;
 mod buffers;
 mod connections;
+mod describe;
 mod descriptors;
 pub mod engine;
 mod face;

@@ -16,6 +16,7 @@ mod legacy;
 mod logs;
 mod manual;
 mod particular;
+mod policy;
 mod random_trace;
 mod redis_check;
 mod redis_errors;

@@ -1,6 +1,7 @@
 //! A running waterclock server as a store.
 
 mod builder;
+mod define;
 mod known;
 mod reply;
 mod request;
@@ -30,7 +31,8 @@ use server::Server;
 /// # Ok(()) }
 /// ```
 ///
-/// Policies are configured on the server; [`set_policy`](Store::set_policy) adds none. A definition of your own for one
+/// Policies are configured on the server, or defined by [`define_policy`](RemoteStore::define_policy);
+/// [`set_policy`](Store::set_policy) adds none. A definition of your own for one
 /// of them is used for header fields and while the server is unreachable; its limits have the names of the server's.
 ///
 /// While the server is unreachable, [`OnStoreError`](waterclock::OnStoreError) decides, as [`Fallback`] describes; reservations fail.

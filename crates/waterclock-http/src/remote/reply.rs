@@ -82,7 +82,7 @@ impl Reply {
         let status = self.status.as_u16();
         let problem = self.problem();
         let why = problem.as_ref().map_or("no reason given", |problem| &*problem.detail);
-        let unfit = || StoreError::unfit(format!("{base} rejects the call: {why}"));
+        let unfit = || self.rejection(base);
         match (self.status, &problem) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
                 let reason = format!("{base} rejects the token ({status}): {why}");
@@ -113,6 +113,13 @@ impl Reply {
             (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, Some(_)) => unfit(),
             _ => StoreError::failed(Failure::BadReply, format!("{base} answers {status}: {why}")),
         }
+    }
+
+    /// The call itself is wrong.
+    pub(super) fn rejection(&self, base: &str) -> StoreError {
+        let problem = self.problem();
+        let why = problem.as_ref().map_or("no reason given", |problem| &*problem.detail);
+        StoreError::unfit(format!("{base} rejects the call: {why}"))
     }
 
     /// The same for a reservation, which may itself be wrong.

@@ -81,6 +81,15 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
         }
     }
 
+    /// A call that changes policies, within the time for those.
+    pub(super) async fn ask(&self, call: Call) -> Result<Reply, StoreError> {
+        let late = || {
+            let reason = format!("{} does not answer within 5 s", self.base);
+            StoreError::failed(Failure::Timeout, reason)
+        };
+        timeout(PATIENT, self.send(call)).await.unwrap_or_else(|_| Err(late()))
+    }
+
     fn not_a_server(&self, answers: &str) -> StoreError {
         let reason = format!(
             "{} is not a waterclock server: it answers {answers} to GET /v1/policies",

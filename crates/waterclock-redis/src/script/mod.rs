@@ -52,6 +52,8 @@ pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
 /// How many nodes are alive.
 pub(crate) static NODES: LazyLock<Script> = fixed!("nodes.lua");
+/// Policies that are kept as text.
+pub(crate) static KEPT: LazyLock<Script> = fixed!("kept.lua");
 /// A definition of a policy, by its tag.
 pub(crate) static DEFINITION: LazyLock<Script> = fixed!("definition.lua");
 

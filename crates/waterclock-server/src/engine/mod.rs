@@ -1,6 +1,7 @@
 //! The engine behind every face: policies by name, keys, overrides, one store.
 
 mod check;
+mod kept;
 mod key;
 mod overrides;
 mod plan;
@@ -13,6 +14,7 @@ mod store;
 mod throttle;
 
 pub use self::check::{Caller, Check};
+pub use self::kept::{Kept, KeptError};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::plan::{Plan, UnknownPolicy};
 pub use self::policy::{ActivePolicy, Rate, TIER};
@@ -33,6 +35,7 @@ use waterclock::store::ReservationIds;
 use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
+use self::kept::KeptState;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
@@ -47,6 +50,8 @@ pub struct Engine {
     /// How many servers share the store, as the configuration says.
     nodes: u64,
     plan: ArcSwap<Plan>,
+    /// What is known of the policies that the store keeps.
+    kept: KeptState,
     throttle: Throttle,
     /// Whether the store has the policy of charges that nothing limits.
     unlimited: tokio::sync::OnceCell<()>,
@@ -88,6 +93,7 @@ impl Engine {
             snapshot,
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
+            kept: KeptState::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
             }),
@@ -100,6 +106,10 @@ impl Engine {
         };
         store::probe(&engine.store).await?;
         engine.activate(plan).await?;
+        if let (Some(memory), Some(snapshot)) = (&engine.memory, &engine.snapshot) {
+            snapshot.restore_kept(memory);
+        }
+        engine.load_kept().await;
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
         // In memory, a policy has its share of places from when it is first used, or before its keys are restored.
         if engine.memory.is_none() || engine.snapshot.is_some() {

@@ -101,6 +101,14 @@ impl SnapshotFile {
         Ok(saved.keys)
     }
 
+    /// Restores the policies that the last run kept, which are needed before the keys. Errors are those of
+    /// [`restore`](Self::restore), which logs them.
+    pub(crate) fn restore_kept<C: Clock>(&self, store: &MemoryStore<C>) {
+        if let Ok(mut file) = File::open(&self.path) {
+            _ = store.restore_kept_policies(&mut file);
+        }
+    }
+
     /// Restores the snapshot of the last run. An unreadable one is renamed and logged: a server that does not start
     /// limits nothing.
     pub(crate) fn restore<C: Clock>(&self, store: &MemoryStore<C>) {

@@ -168,6 +168,11 @@ impl Metrics {
         self.decisions.tally(policy)
     }
 
+    /// Forgets the counters of a policy that is gone.
+    pub(crate) fn forget_policy(&self, policy: &str) {
+        self.decisions.forget(policy);
+    }
+
     /// Decisions of all policies since the start, those that are gone included.
     pub(crate) fn totals(&self) -> Totals {
         self.decisions.totals()

@@ -9,6 +9,7 @@ mod fuzz;
 mod grpc;
 mod hostile;
 mod http;
+mod kept;
 mod overload;
 mod patience;
 mod pools;

@@ -6,10 +6,11 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json as value;
 use waterclock::{Cost, KeyOverride, Override, Verb};
-use waterclock_config::{PolicyJson, other_units, read_limits};
+use waterclock_config::{other_units, read_limits};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
+use crate::describe::describe_policy;
 use crate::engine::{ActivePolicy, Check, Key, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
@@ -18,7 +19,8 @@ use crate::server::Server;
 pub(super) async fn policies(access: Access<Reads>) -> Response {
     let describe_all = |server: &Server| {
         let plan = server.engine.plan();
-        let mut policies: Vec<_> = plan.policies().map(|policy| describe(policy)).collect();
+        let mut policies: Vec<_> =
+            plan.policies().map(|policy| describe_policy(&plan, policy)).collect();
         policies.sort_by_key(|policy| policy["name"].to_string());
         json(StatusCode::OK, &value!({ "policies": policies }))
     };
@@ -31,23 +33,9 @@ pub(super) async fn policy(
     path: PathOf<String>,
 ) -> Result<Response, Problem> {
     let Path(name) = path?;
-    let plan = access.server.engine.plan();
+    let plan = access.server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
-    Ok(json(StatusCode::OK, &describe(policy)))
-}
-
-fn describe(policy: &ActivePolicy) -> serde_json::Value {
-    let config = policy.config();
-    let mut description = value!(PolicyJson::from(config));
-    description["name"] = value!(config.name());
-    description["key"] = value!(config.key);
-    description["headers"] = value!(config.headers.name());
-    description["on_store_error"] = value!(config.serving.on_store_error.name());
-    if let Some(local_for) = config.serving.local_for {
-        description["local_for_us"] = value!(local_for.as_micros());
-    }
-    description["on_full"] = value!(config.serving.on_full.name());
-    description
+    Ok(json(StatusCode::OK, &describe_policy(&plan, policy)))
 }
 
 /// The policy and the key that a path names.
@@ -100,8 +88,8 @@ async fn apply_to_key<N: Needs>(
     verb: Verb,
     cost: Option<&Cost>,
 ) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
     let Path(path) = path?;
+    let plan = call.server.engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     answer(&call.server, Check::new(policy, key, verb, cost)?, verb).await
 }
@@ -136,8 +124,8 @@ pub(super) async fn set_override(
     let body: OverrideBody = serde_json::from_slice(&call.body)
         .map_err(|error| Problem::bad("body", format!("{OVERRIDE_BODY}: {error}")))?;
     let engine = &call.server.engine;
-    let plan = engine.plan();
     let Path(path) = path?;
+    let plan = engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     let new = match body {
         OverrideBody { block: true, exempt: false, limits: None } => Override::Block,
@@ -161,8 +149,8 @@ pub(super) async fn clear_override(
     path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
     let Path(path) = path?;
+    let plan = call.server.engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     call.server.engine.clear_override(policy, &key).await?;
     answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await

@@ -28,7 +28,7 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let cost = query.get("cost").map(|text| text.parse()).transpose();
     let cost: Option<Cost> =
         cost.map_err(|error: CostError| Problem::bad("cost", error.to_string()))?;
-    let plan = call.server.engine.plan();
+    let plan = call.server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
     let given = query.get("key");
     let key = match &given {

@@ -54,6 +54,11 @@ impl<'a> Charges<'a> {
             Charges::Several { charges, .. } => charges,
         }
     }
+
+    /// The name of each charge's policy.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.as_slice().iter().map(|charge| &*charge.policy.0)
+    }
 }
 
 /// What some verbs take beside the charges.

@@ -18,13 +18,14 @@ use waterclock_config::DecisionLine;
 /// Check, peek or refund.
 pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
     let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    decide(&call, &call.server.engine.plan(), verb, &body.charges).await
+    let plan = call.server.engine.plan_knowing(body.charges.policies()).await;
+    decide(&call, &plan, verb, &body.charges).await
 }
 
 /// An outcome for error-rate limits, or a cost that is known only now.
 pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Report)?;
-    let plan = call.server.engine.plan();
+    let plan = call.server.engine.plan_knowing(charges.policies()).await;
     let verb = match options.outcome.as_ref().map(|word| &*word.0) {
         Some("ok") => Verb::Report(Outcome::Ok),
         Some("error") => Verb::Report(Outcome::Error),

@@ -8,6 +8,7 @@ mod connection;
 mod keys;
 mod live;
 mod pages;
+mod policies;
 mod problem;
 mod request;
 mod reserve;
@@ -39,7 +40,10 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/config", get(pages::config))
         .route("/v1/live", get(live::live))
         .route("/v1/policies", get(admin::policies))
-        .route("/v1/policies/{policy}", get(admin::policy))
+        .route(
+            "/v1/policies/{policy}",
+            get(admin::policy).put(policies::put).delete(policies::delete),
+        )
         .route("/v1/keys", get(keys::usage))
         .route("/v1/policies/{policy}/keys", delete(keys::purge))
         .route("/v1/policies/{policy}/keys/{key}", get(admin::read).delete(admin::reset))

@@ -87,6 +87,9 @@ impl From<StoreError> for Problem {
                 // Clients see by it that this server is healthy and that the policy refuses while the store fails.
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
+            StoreError::KeptFull(_) => {
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
+            }
             StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
             _ => Problem::bad("policy", error.to_string()),
         }

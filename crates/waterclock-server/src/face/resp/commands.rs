@@ -8,7 +8,7 @@ use waterclock::{StoreError, Verb};
 use super::parse::{Command, MANY};
 use super::session::{Permission, Session};
 use super::write::Replies;
-use super::{cell, checks, rl, session};
+use super::{cell, checks, policy, rl, session};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -26,6 +26,7 @@ pub(super) enum Name {
     RlCommit,
     RlCancel,
     RlReport,
+    RlPolicy,
     Ping,
     Echo,
     Hello,
@@ -74,6 +75,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
+    Spec::new("rl.policy", Name::RlPolicy, 3, 4),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -114,6 +116,8 @@ pub(super) enum Next<'t> {
 pub(super) struct Pending<'t> {
     /// Whether the command must not run at the same time as those around it.
     pub(super) runs_alone: bool,
+    /// Whether the commands that follow need another plan.
+    pub(super) changes_plan: bool,
     pub(super) reply: PendingReply<'t>,
 }
 
@@ -127,13 +131,20 @@ impl<'t> Next<'t> {
         reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
     ) -> Next<'t> {
         let runs_alone = !matches!(verb, Verb::Check | Verb::Peek);
-        Next::Wait(Pending { runs_alone, reply: Box::pin(reply) })
+        Next::Wait(Pending { runs_alone, changes_plan: false, reply: Box::pin(reply) })
     }
 
     pub(super) fn wait_alone(
         reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
     ) -> Next<'t> {
-        Next::Wait(Pending { runs_alone: true, reply: Box::pin(reply) })
+        Next::Wait(Pending { runs_alone: true, changes_plan: false, reply: Box::pin(reply) })
+    }
+
+    /// Changes policies.
+    pub(super) fn change_plan(
+        reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
+    ) -> Next<'t> {
+        Next::Wait(Pending { runs_alone: true, changes_plan: true, reply: Box::pin(reply) })
     }
 }
 
@@ -143,11 +154,13 @@ pub(super) struct ErrorReply {
     pub(super) text: Cow<'static, str>,
     /// Whether the connection closes.
     pub(super) closes: bool,
+    /// A policy that is not known: another server may have it.
+    pub(super) unknown_policy: Option<String>,
 }
 
 impl<T: Into<Cow<'static, str>>> From<T> for ErrorReply {
     fn from(text: T) -> ErrorReply {
-        ErrorReply { text: text.into(), closes: false }
+        ErrorReply { text: text.into(), closes: false, unknown_policy: None }
     }
 }
 
@@ -185,6 +198,7 @@ pub(super) fn dispatch<'t>(
         Name::RlCommit => return rl::commit(engine, command, replies),
         Name::RlCancel => return rl::cancel(engine, command, replies),
         Name::RlReport => return rl::report(engine, plan, command, replies),
+        Name::RlPolicy => return policy::policy(server, session, plan, command, replies),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,

@@ -9,6 +9,7 @@ mod checks;
 mod commands;
 mod io;
 pub mod parse;
+mod policy;
 mod rl;
 mod session;
 mod write;
@@ -194,6 +195,7 @@ impl Connection {
                 Ok(Next::Decided) => decided = true,
                 Ok(Next::Close) => break End::Close,
                 Ok(Next::Wait(pending)) => {
+                    let changes_plan = pending.changes_plan;
                     if pending.runs_alone || !is_shared {
                         splice(&mut places, &mut waiting, replies).await;
                         replies.append(pending.reply.await);
@@ -204,8 +206,18 @@ impl Connection {
                     if waiting.len() >= MAX_PENDING {
                         splice(&mut places, &mut waiting, replies).await;
                     }
+                    if changes_plan {
+                        break End::More;
+                    }
                 }
                 Err(error) => {
+                    if let Some(name) = &error.unknown_policy
+                        && engine.learn(name).await
+                    {
+                        // It is run again in the next turn, which has the plan with that policy.
+                        consumed -= length;
+                        break End::More;
+                    }
                     replies.error(&error.text);
                     if error.closes {
                         break End::Close;

@@ -227,7 +227,7 @@ fn to_check<'t>(
     verb: Verb,
     command: Command<'t, '_>,
     cost: Option<&Cost>,
-) -> Result<Check<'t>, String> {
+) -> Result<Check<'t>, ErrorReply> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     check_of(plan, verb, name, key, cost)
 }
@@ -244,7 +244,7 @@ pub(super) fn check_of<'t>(
         return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
-    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}"))
+    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}").into())
 }
 
 /// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
@@ -279,10 +279,10 @@ fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
 }
 
 #[cold]
-fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
+fn unknown_policy(plan: &Plan, name: &[u8]) -> ErrorReply {
     let name = shown(name, 64);
-    let hint = did_you_mean(&name, plan.policies().map(|policy| policy.name()));
-    format!("ERR there is no policy '{name}'{hint}")
+    let text = format!("ERR there is no policy '{name}'{}", plan.hint(&name));
+    ErrorReply { unknown_policy: Some(name), ..text.into() }
 }
 
 /// How many numbers tell a decision.

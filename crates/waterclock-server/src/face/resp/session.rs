@@ -87,11 +87,16 @@ impl Session {
             Attempt::Unknown => return Err(WRONG_PASSWORD.into()),
             Attempt::Guessed => {
                 self.has_guessed = true;
-                return Err(ErrorReply { text: WRONG_PASSWORD.into(), closes: true });
+                return Err(ErrorReply { closes: true, ..WRONG_PASSWORD.into() });
             }
         };
         self.token = Some(token.to_owned());
         Ok(())
+    }
+
+    /// Whether the client's token has a role beyond those that [`Permission`] tells apart.
+    pub(super) fn has(&self, server: &Server, role: Role) -> bool {
+        server.revalidate(self.token.as_deref(), role) == Attempt::Granted
     }
 
     /// Checks the token again, because a reload may have revoked it.

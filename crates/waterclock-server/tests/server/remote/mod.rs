@@ -1,6 +1,7 @@
 //! A server as the store of another process.
 
 mod access;
+mod define;
 mod denied;
 mod faults;
 mod holding;

@@ -3,7 +3,7 @@
 mod access;
 mod cell;
 mod checks;
-mod client;
+pub(crate) mod client;
 mod connect;
 mod draining;
 mod ground;
