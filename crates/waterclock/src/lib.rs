@@ -57,7 +57,7 @@ pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
-pub use scope::{Action, Origin, Override, Resolution, Scope, Subject};
+pub use scope::{Action, Origin, Override, Resolution, Scope, Subject, UnknownTier};
 pub use store::{
     Answer, BadReservation, Charge, Detail, DynStore, Failure, Hold, MAX_RESERVATION_ID,
     MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Reserved, Settled, Settlement,
@@ -67,7 +67,7 @@ pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
     Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Decimal, DecimalError,
     Decision, DecisionParts, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra,
-    LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
-    MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota, RollingWindow, Rollout,
-    Share, SlidingWindow, Timestamp,
+    LeakyBucket, LegacyBucket, LegacyLimit, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS,
+    MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota,
+    RollingWindow, Rollout, Share, SlidingWindow, Timestamp,
 };
