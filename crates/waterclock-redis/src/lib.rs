@@ -7,6 +7,7 @@ mod cluster;
 mod denied;
 mod direct;
 mod due;
+mod fit;
 mod keyspace;
 mod leases;
 mod link;
@@ -23,5 +24,6 @@ mod translate;
 
 pub use address::masked;
 pub use builder::RedisStoreBuilder;
+pub use fit::check_names;
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};
