@@ -113,6 +113,7 @@ async fn answer(server: &Server, check: Check<'_>, verb: Verb) -> Result<Respons
     let Check { policy, key, cost, .. } = &check;
     let text = String::from_utf8_lossy(key.bytes());
     let line = DecisionLine::in_full(policy.name(), &reply.policy, &text, cost, &reply.answer);
+    let line = line.in_style(policy.headers(), &reply.policy, &reply.answer.decision);
     let mut body = value!(line);
     body["exception"] = value!(server.engine.override_kind(policy, key));
     Ok(json(StatusCode::OK, &body))

@@ -104,13 +104,15 @@ fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Ch
         (Some(_), Some(_)) => {
             return Err(Problem::bad("key", "send `key` or `fields`, not both"));
         }
-        (None, None) => {
-            return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
-        }
+        // Without key fields, all callers that send no key share one.
+        (None, None) if policy.config().key.is_empty() => policy.key(b"")?,
+        (None, None) => policy.key_of_fields(|_| None)?,
     };
-    let in_fields = || charge.fields.as_ref().and_then(|fields| fields.get(TIER));
+    // Fields describe the request, not the policy: one without tiers does not look at them.
+    let fields = charge.fields.as_ref().filter(|_| policy.has_tiers());
+    let in_fields = || fields.and_then(|fields| fields.get(TIER));
     let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
-    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier))
+    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier)?)
 }
 
 /// One decision, or several that were made together.
@@ -142,7 +144,12 @@ impl<'a> Decisions<'a> {
 
 fn decision<'a>(check: &'a Check<'_>, reply: &'a Reply) -> DecisionLine<'a> {
     let key = std::str::from_utf8(check.key.bytes()).unwrap_or_default();
-    DecisionLine::in_full(check.policy.name(), &reply.policy, key, &check.cost, &reply.answer)
+    let Reply { policy, answer, .. } = reply;
+    DecisionLine::in_full(check.policy.name(), policy, key, &check.cost, answer).in_style(
+        check.policy.headers(),
+        policy,
+        &answer.decision,
+    )
 }
 
 /// Decisions that were made independently. A check that failed has an error in its place.
@@ -154,6 +161,7 @@ struct EachDecision<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "almost all of them are decisions")]
 enum DecisionOrError<'a> {
     Decision(DecisionLine<'a>),
     Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },

@@ -68,7 +68,7 @@ pub(super) fn decide<'t>(
     let options_from = 3 + usize::from(cost.is_some());
     if command.len() > options_from {
         let options = Options::read(command, options_from)?;
-        return Ok(ask(engine, verb, check, options, replies));
+        return ask(engine, verb, check, options, replies);
     }
     if let Some(units) = check.cost.plain()
         && let Some(decision) = engine.decide_now(Face::Resp, verb, check.policy, &check.key, units)
@@ -77,7 +77,7 @@ pub(super) fn decide<'t>(
         write_numbers(&check.cost, &decision, replies);
         return Ok(Next::Decided);
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// `RL.REPORT policy key ok|error`.
@@ -102,7 +102,7 @@ pub(super) fn report<'t>(
         let name = check.policy.name();
         return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// Asks the store. The reply has six numbers: allowed, limit, remaining, milliseconds until a retry can pass,
@@ -114,10 +114,10 @@ fn ask<'t>(
     check: Check<'t>,
     options: Options<'t>,
     replies: &Replies,
-) -> Next<'t> {
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+) -> Result<Next<'t>, ErrorReply> {
+    let check = of_tier(check, options.tier)?;
     let mut reply = replies.another();
-    Next::wait(verb, async move {
+    Ok(Next::wait(verb, async move {
         let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
         let decided = decided.first().ok_or_else(missing_answer)?;
         if options.json {
@@ -127,7 +127,11 @@ fn ask<'t>(
             write_numbers(&check.cost, &decided.answer.decision, &mut reply);
         }
         Ok(reply)
-    })
+    }))
+}
+
+fn of_tier<'t>(check: Check<'t>, tier: Option<&'t str>) -> Result<Check<'t>, String> {
+    check.with_tier(tier.map(Cow::Borrowed)).map_err(|error| format!("ERR {error}"))
 }
 
 /// The decision as `/v1/check` gives it, and the response header fields of the policy's style.
@@ -140,8 +144,9 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
     }
     let key = String::from_utf8_lossy(check.key.bytes());
     let (name, Reply { policy, answer, .. }) = (check.policy.name(), decided);
-    let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
     let style = check.policy.headers();
+    let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
+    let decision = decision.in_style(style, policy, &answer.decision);
     let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer }]);
     let answer = Answer { decision, headers: headers.into_iter().collect() };
     // Text, numbers and lists can always be written.
@@ -162,7 +167,7 @@ pub(super) fn reserve<'t>(
         return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
     }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = of_tier(check, options.tier)?;
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };
