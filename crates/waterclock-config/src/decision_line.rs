@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use waterclock::{Answer, Cost, LimitDecision, LimitSet, Policy};
+use waterclock::{Answer, Cost, Decision, HeaderStyle, LimitDecision, LimitSet, Policy};
+
+use super::limit_info::LimitInfo;
 
 /// The fields, in an order that does not change.
 #[derive(Serialize)]
@@ -39,6 +41,8 @@ pub struct DecisionLine<'a> {
     source: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<LimitLines<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_info: Option<LimitInfo>,
 }
 
 impl<'a> DecisionLine<'a> {
@@ -70,6 +74,7 @@ impl<'a> DecisionLine<'a> {
             policy: None,
             source: None,
             limits: None,
+            limit_info: None,
         }
     }
 
@@ -89,6 +94,19 @@ impl<'a> DecisionLine<'a> {
             limits: Some(LimitLines { policy, limits: &answer.limits }),
             ..DecisionLine::new(policy, key, cost, answer)
         }
+    }
+
+    /// With `limit_info`, where clients get legacy headers.
+    #[must_use]
+    pub fn in_style(
+        self,
+        style: HeaderStyle,
+        policy: &Policy,
+        decision: &Decision,
+    ) -> DecisionLine<'a> {
+        let is_legacy = style == HeaderStyle::Legacy;
+        let limit_info = is_legacy.then(|| LimitInfo::new(policy, decision));
+        DecisionLine { limit_info, ..self }
     }
 
     /// As a line about an event at that time; `op` is named where the line is not about it.

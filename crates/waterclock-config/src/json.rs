@@ -38,6 +38,8 @@ pub struct PolicyJson<'a> {
     limits: Vec<LimitFields>,
     #[serde(skip_serializing_if = "<[TierConfig]>::is_empty", serialize_with = "tiers_by_name")]
     tiers: &'a [TierConfig],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_tier: Option<&'a str>,
 }
 
 impl<'a> From<&'a PolicyConfig> for PolicyJson<'a> {
@@ -49,6 +51,7 @@ impl<'a> From<&'a PolicyConfig> for PolicyJson<'a> {
             rollout: (!rollout.is_everybody()).then(|| percent(rollout)),
             limits: policy.limits().iter().map(LimitFields::from).collect(),
             tiers: &config.tiers,
+            default_tier: config.scope.default_tier(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use waterclock::store::Persist as _;
-use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
+use waterclock::{Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
 
 use crate::exchange::Exchange;
 use crate::fields::HeaderStyle;
@@ -155,7 +155,15 @@ impl Rule {
         self
     }
 
-    /// Finds the tier of a request. Requests without a tier, or with an unknown one, get the policy itself.
+    /// Sets the tier of requests whose tier is not known. Without one, they get 400
+    /// ([`Reason::Tier`](crate::Reason::Tier)).
+    #[must_use]
+    pub fn default_tier(mut self, name: &str) -> Self {
+        self.scope = self.scope.with_default_tier(name);
+        self
+    }
+
+    /// Finds the tier of a request. Requests without a tier get the policy itself.
     #[must_use]
     pub fn tier_of(
         mut self,
@@ -240,19 +248,20 @@ impl Rule {
     }
 
     /// What applies to a key, at which cost.
-    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Match<'_> {
+    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Result<Match<'_>, UnknownTier> {
         let FoundKey { key, address } = found;
         let cost = match &self.cost {
             Cost::Units(units) => *units,
             Cost::Of(cost) => cost(parts),
         };
         let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
+        tier.as_deref().map(|tier| self.scope.known_tier(tier)).transpose()?;
         let address = address.or_else(|| self.scope.address_in(&key));
         let subject = Subject::new(&key).with_address(address).with_tier(tier.as_deref());
         let found = self.scope.resolve(&subject);
         let (policy, action) = (Arc::clone(found.policy), found.action);
         let fixed = found.answer(&cost.into());
-        Match { rule: self, policy, key, cost, action, fixed }
+        Ok(Match { rule: self, policy, key, cost, action, fixed })
     }
 
     /// Whether every path captures this parameter.

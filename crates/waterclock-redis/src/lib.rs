@@ -7,6 +7,7 @@ mod cluster;
 mod denied;
 mod direct;
 mod due;
+mod fit;
 mod kept;
 mod keyspace;
 mod leases;
@@ -26,5 +27,6 @@ mod translate;
 
 pub use address::masked;
 pub use builder::RedisStoreBuilder;
+pub use fit::check_names;
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};

@@ -11,6 +11,7 @@ mod connections;
 mod describe;
 mod descriptors;
 pub mod engine;
+mod examine;
 mod face;
 mod listen;
 pub mod observe;
@@ -27,6 +28,7 @@ mod watches;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;
+pub use self::examine::{Outside, examine};
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
 pub use self::face::resp::parse as resp;

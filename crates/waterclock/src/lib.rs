@@ -57,7 +57,7 @@ pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
-pub use scope::{Action, Origin, Resolution, Scope, Subject};
+pub use scope::{Action, Origin, Resolution, Scope, Subject, UnknownTier};
 pub use store::{
     Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeptChange, KeptChanges, KeyOverride, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, Migration, MIN_RESERVATION_TTL, OnExpiry, Override, OverridePage, Reserved, Settled, Settlement, Source, Store, StoreError, Unfit, Verb,
 };
@@ -65,7 +65,7 @@ pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
     Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Decimal, DecimalError,
     Decision, DecisionParts, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra,
-    LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
-    MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota, RollingWindow, Rollout,
-    Share, SlidingWindow, Timestamp,
+    LeakyBucket, LegacyBucket, LegacyLimit, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS,
+    MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota,
+    RollingWindow, Rollout, Share, SlidingWindow, Timestamp,
 };

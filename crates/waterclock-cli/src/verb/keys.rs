@@ -18,7 +18,7 @@ use crate::server::{Access, Server, ServerAddress};
 /// Show how many keys each policy has in a server's memory, and what it is guaranteed.
 ///
 /// --purge forgets all keys of one policy: they start fresh. It needs a token with the role admin. The keys of
-/// CL.THROTTLE are those of the policy cl.throttle.
+/// CL.THROTTLE are those of the policy @throttle.
 #[derive(clap::Args)]
 pub(crate) struct Keys {
     /// The server's HTTP address; https://… for TLS

@@ -12,13 +12,15 @@ use waterclock_config::english::{budgets, describe, describe_rule, warnings};
 use waterclock_config::{
     Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, Then,
 };
+use waterclock_server::{Outside, examine};
 
+use super::block_on;
 use crate::configuration::load;
 use crate::output::{Failure, described, print_json, warn};
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
 ///
-/// Exit code 0 if the file is valid, 2 if it is not.
+/// What `serve` would refuse is refused here, with line and column. Exit code 0 if the file is valid, 2 if it is not.
 #[derive(clap::Args)]
 pub(crate) struct Validate {
     /// The configuration [default: ./waterclock.toml]
@@ -26,6 +28,10 @@ pub(crate) struct Validate {
     /// The same as FILE, as in the other commands
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
+    /// Also demand that the environment variables and files are there which the configuration names: secrets,
+    /// certificates, the directory of the snapshot. Otherwise they are warnings, because the server may run elsewhere
+    #[arg(long)]
+    check_files: bool,
     /// Print the normalised policies and the rules as JSON
     #[arg(long)]
     json: bool,
@@ -34,7 +40,10 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = load(self.file.as_deref().or(self.config.as_deref()))?;
-        let warnings = warnings(&config);
+        let outside = if self.check_files { Outside::Needed } else { Outside::Elsewhere };
+        let not_checked = block_on(async { examine(&config, outside) })??;
+        let mut warnings = warnings(&config);
+        warnings.extend(not_checked);
         if self.json {
             print_json(&Account::new(&config, &warnings))?;
         } else {

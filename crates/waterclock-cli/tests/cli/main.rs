@@ -1,11 +1,13 @@
 //! The command line from outside: the real binary, real files, real exit codes.
 
+mod agree;
 mod bad_config;
 mod bad_trace;
 mod bench;
 mod check;
 mod check_server;
 mod colour;
+mod defaults;
 mod diff;
 mod explain;
 mod holders_and_errors;
@@ -39,3 +41,4 @@ mod units;
 mod validate;
 mod without_store;
 mod words;
+mod words_of_others;

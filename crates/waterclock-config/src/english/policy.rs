@@ -16,6 +16,9 @@ pub fn describe(policy: &PolicyConfig) -> String {
         lines.push(format!("    bound: {}.", bound(limit)));
     }
     lines.extend(policy.tiers.iter().flat_map(of_tier));
+    lines.extend(
+        policy.scope.default_tier().map(|tier| format!("  unknown tiers: as tier {tier}.")),
+    );
     lines.extend(of_keys(policy));
     lines.join("\n")
 }

@@ -163,14 +163,18 @@ impl<S: Store + 'static> Gate<S> {
                 // Builders make sure that there is one.
                 None => Ok(FoundKey::default()),
             };
-            match key {
-                Ok(key) => {
-                    let found = rule.resolve(key, parts);
+            let key = match key {
+                Ok(key) => key,
+                Err(_) if rule.is_trial() => continue,
+                Err(error) => return self.refuse(parts, Reason::Key(&error)),
+            };
+            match rule.resolve(key, parts) {
+                Ok(found) => {
                     let is_enforced = found.action == Action::Enforce;
                     if is_enforced { &mut enforced } else { &mut others }.push(found);
                 }
                 Err(_) if rule.is_trial() => {}
-                Err(error) => return self.refuse(parts, Reason::Key(&error)),
+                Err(error) => return self.refuse(parts, Reason::Tier(&error)),
             }
         }
         if enforced.is_empty() && others.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use waterclock::{Cost, CostError, Outcome, Policy, Verb};
+use waterclock::{Cost, CostError, Outcome, Policy, Scope, UnknownTier, Verb};
 
 /// What happens, to which key, and when.
 pub struct Event<'a> {
@@ -91,6 +91,20 @@ pub(super) fn misunderstood<'p>(
     let is_counted = |unit: &str| policies.clone().any(|policy| policy.counts(unit));
     let (unknown, _) = cost.units().find(|(unit, _)| !is_counted(unit))?;
     verb.price(policies.next()?, Some(&Cost::of_units([(unknown, 0)]))).err()
+}
+
+/// What is wrong with a tier: the only policy does not know it, or none of several that have tiers.
+pub(super) fn unknown_tier<'s>(
+    scopes: impl ExactSizeIterator<Item = &'s Scope> + Clone,
+    tier: Option<&str>,
+) -> Option<UnknownTier> {
+    let tier = tier?;
+    let is_alone = scopes.len() == 1;
+    let mut errors = Vec::new();
+    for scope in scopes.filter(|scope| is_alone || scope.has_tiers()) {
+        errors.push(scope.known_tier(tier).err()?);
+    }
+    errors.into_iter().next()
 }
 
 /// What an event asks.

@@ -10,7 +10,7 @@ use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
     Action, Charge, Clock, Cost, CostError, Decision, Factor, MemoryStore, Mode, Origin, Override,
-    Policy, StoreError, Subject, TscClock, Verb,
+    Policy, StoreError, Subject, TscClock, UnknownTier, Verb,
 };
 
 use super::reservation::UNLIMITED;
@@ -28,7 +28,7 @@ pub struct Check<'a> {
     pub key: Key<'a>,
     /// How much, as the policy counts it; 0 is a peek.
     pub cost: Cost,
-    /// The tier that the caller names. Tiers the policy does not have are ignored.
+    /// A tier that the policy knows.
     pub tier: Option<Cow<'a, str>>,
     /// How much stricter the limits are for this call.
     pub factor: Option<Factor>,
@@ -49,10 +49,20 @@ impl<'a> Check<'a> {
     }
 
     /// The same for a caller of a tier.
+    ///
+    /// # Errors
+    ///
+    /// The policy knows neither this tier nor a default tier.
+    pub fn with_tier(self, tier: Option<Cow<'a, str>>) -> Result<Check<'a>, UnknownTier> {
+        let tier = tier.map(|name| known_tier(self.policy, name)).transpose()?;
+        Ok(Check { tier, ..self })
+    }
+
+    /// The same where an error would admit the request: a tier that is not known is the default tier, or none.
     #[must_use]
-    pub fn with_tier(mut self, tier: Option<Cow<'a, str>>) -> Check<'a> {
-        self.tier = tier;
-        self
+    pub fn with_tier_or_none(self, tier: Option<Cow<'a, str>>) -> Check<'a> {
+        let tier = tier.and_then(|name| known_tier(self.policy, name).ok());
+        Check { tier, ..self }
     }
 
     /// The same with limits that are stricter or looser by a factor.
@@ -66,6 +76,11 @@ impl<'a> Check<'a> {
     fn subject(&self) -> Subject<'_> {
         self.key.subject().with_tier(self.tier.as_deref()).with_factor(self.factor)
     }
+}
+
+fn known_tier<'a>(policy: &ActivePolicy, name: Cow<'a, str>) -> Result<Cow<'a, str>, UnknownTier> {
+    let known = policy.scope().known_tier(&name)?;
+    Ok(if known == name { name } else { Cow::Owned(known.to_owned()) })
 }
 
 /// The protocol that checks, and its deadline.

@@ -24,6 +24,7 @@ pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
+pub(crate) use self::snapshot::examine_snapshot;
 pub(crate) use self::store::{StoreNodes, certificate_authority};
 
 use std::sync::Arc;

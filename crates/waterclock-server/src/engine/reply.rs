@@ -87,6 +87,7 @@ impl Reply {
     pub fn line<'a>(&'a self, check: &'a Check<'_>) -> DecisionLine<'a> {
         let key = String::from_utf8_lossy(check.key.bytes());
         DecisionLine::in_full(check.policy.name(), &self.policy, key, &check.cost, &self.answer)
+            .in_style(check.policy.headers(), &self.policy, &self.answer.decision)
     }
 
     /// The answer in the header style of the policy that was asked, for response header fields.

@@ -22,8 +22,8 @@ use super::check::{Route, Terms as RouteTerms, Variants};
 use super::{Check, Engine, Outcome, Reply, missing_answer};
 use crate::observe::Face;
 
-/// The policy of charges that nothing limits. Names in files have no dot.
-pub(super) const UNLIMITED: &str = "held.unlimited";
+/// The policy of charges that nothing limits. Names in files have no `@`.
+pub(super) const UNLIMITED: &str = "@unlimited";
 /// What ids begin with of which nothing is held. The number of charges follows.
 const EXEMPT: &str = "exempt:";
 /// How many charges such an id may stand for: more than any protocol takes.

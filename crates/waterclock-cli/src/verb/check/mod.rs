@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use waterclock::{
     Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Source, Store, StoreError, Verb,
 };
-use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
+use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig};
 use waterclock_core::store::{Decide as _, Logs, State};
 use waterclock_redis::RedisStoreBuilder;
 use waterclock_rehearse::{Error, register_variants, resolve, warning_about};
@@ -85,9 +85,11 @@ impl Check {
         let mut config = load(self.config.as_deref())?;
         let chosen = config.choose(Some(&self.policy))?;
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
-        self.warn_of_tier(&chosen);
         let cost = Verb::Check.price(chosen.policy(), cost.as_ref());
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
+        if let Some(tier) = &self.tier {
+            chosen.scope.known_tier(tier).map_err(|error| format!("--tier: {error}"))?;
+        }
         let resolved = resolve(&chosen, &self.key, self.tier.as_deref(), cost.clone());
         let policy = resolved.policy();
         let answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
@@ -119,18 +121,6 @@ fn code_after(written: io::Result<()>, summary: &Summary) -> Result<ExitCode, Fa
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ if summary.is_refusal() => Ok(ExitCode::from(1)),
         _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-impl Check {
-    /// A server ignores an unknown tier; here it may be a typo.
-    fn warn_of_tier(&self, policy: &PolicyConfig) {
-        if let Some(name) = self.tier.as_deref()
-            && policy.tiers.iter().all(|tier| tier.name != name)
-        {
-            let hint = did_you_mean(name, policy.tiers.iter().map(|tier| tier.name.as_str()));
-            warn(&format!("policy `{}` has no tier `{name}`{hint}", policy.name()));
-        }
     }
 }
 

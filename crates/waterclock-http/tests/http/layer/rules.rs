@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use waterclock::{Concurrency, Limit, Policy, Rollout, Scope, Store};
-use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
+use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Reason, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
 
@@ -95,8 +95,10 @@ async fn tiers<S: Store + 'static>(store: S) {
     let promoted = send(&app, of("alice").header("x-role", "pro")).await;
     assert_eq!(promoted.body, "Some(3)");
     assert_eq!(promoted.header("ratelimit-policy"), Some(r#""api.burst";q=5;w=50"#));
-    // An unknown tier is ignored.
-    assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
+    // An unknown tier is an error.
+    let unknown = send(&app, of("alice").header("x-role", "guest")).await;
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.body.contains("unknown tier"), "{}", unknown.body);
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
     // A tier without limits spends nothing and discloses nothing.
     for _ in 0..9 {
@@ -107,6 +109,38 @@ async fn tiers<S: Store + 'static>(store: S) {
         );
     }
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(1)");
+}
+
+#[tokio::test]
+async fn an_unknown_tier_gets_the_default_tier() {
+    let rule = |default: &str| {
+        Rule::new(policy("api", 2))
+            .tier("pro", policy("api-pro", 5))
+            .default_tier(default)
+            .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
+    };
+    let app = layered(vec![rule("pro")]).await;
+    assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.body, "Some(4)");
+    assert_eq!(send(&app, of("bob")).await.body, "Some(1)", "without a tier");
+    let layer = RateLimitLayer::builder(memory().0).rule(rule("gold")).key(Key::header("x-user"));
+    let error = layer.build().await.err().unwrap().to_string();
+    assert!(error.contains("`gold`, which is none of its tiers"), "{error}");
+}
+
+/// Applications can answer by themselves.
+#[tokio::test]
+async fn an_unknown_tier_is_a_reason() {
+    let rule = Rule::new(policy("api", 2))
+        .tier("pro", policy("api-pro", 5))
+        .tier_of(|_| Some(Cow::Borrowed("guest")));
+    let layer = RateLimitLayer::builder(memory().0).rule(rule).key(Key::header("x-user"));
+    let layer = layer.respond(|refusal| match refusal.reason() {
+        Reason::Tier(error) => http::Response::new(error.to_string().into()),
+        _ => refusal.response(),
+    });
+    let app = app(&layer.build().await.unwrap());
+    let sentence = "policy `api` has no tier \"guest\"; it has `pro`";
+    assert_eq!(send(&app, of("alice")).await.body, sentence);
 }
 
 #[tokio::test]

@@ -187,14 +187,16 @@ fn to_check<'a>(
         Hits::Charge(units) | Hits::Refund(units) => units,
     };
     let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
-    Check {
+    let check = Check {
         policy,
         key: rule.key(policy, domain, &descriptor.entries),
         cost: rule.cost(policy, units),
-        tier: tier.map(|(_, tier)| String::from_utf8_lossy(tier)),
+        tier: None,
         factor: None,
         rate: descriptor.rate(),
-    }
+    };
+    // A proxy admits what is answered with an error.
+    check.with_tier_or_none(tier.map(|(_, tier)| String::from_utf8_lossy(tier)))
 }
 
 /// A store that fails is unavailable, whatever the failure; it never refuses.

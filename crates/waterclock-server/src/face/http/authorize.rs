@@ -36,7 +36,8 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
         None => key_of_request(policy, client, is_trusted, headers)?,
     };
     let tier = tier_of_request(&query, is_trusted, headers);
-    let checks = [Check::new(policy, key, Verb::Check, cost.as_ref())?.with_tier(tier)];
+    let tier = tier.filter(|_| query.get(TIER).is_some() || policy.has_tiers());
+    let checks = [Check::new(policy, key, Verb::Check, cost.as_ref())?.with_tier(tier)?];
     let replies = call.server.engine.apply(Face::Http, Verb::Check, &checks).await?;
     let refused = replies.iter().any(|reply| reply.is_refusal());
     let mut response = Response::new(Body::empty());
@@ -63,6 +64,7 @@ fn tier_of_request<'q>(
     headers: &'q HeaderMap,
 ) -> Option<Cow<'q, str>> {
     let header = || headers.get("x-waterclock-tier").filter(|_| is_trusted)?.to_str().ok();
+    let header = || header().filter(|tier| !tier.is_empty());
     query.get(TIER).or_else(|| header().map(Cow::Borrowed))
 }
 

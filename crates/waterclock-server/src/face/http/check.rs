@@ -105,13 +105,15 @@ fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Ch
         (Some(_), Some(_)) => {
             return Err(Problem::bad("key", "send `key` or `fields`, not both"));
         }
-        (None, None) => {
-            return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
-        }
+        // Without key fields, all callers that send no key share one.
+        (None, None) if policy.config().key.is_empty() => policy.key(b"")?,
+        (None, None) => policy.key_of_fields(|_| None)?,
     };
-    let in_fields = || charge.fields.as_ref().and_then(|fields| fields.get(TIER));
+    // Fields describe the request, not the policy: one without tiers does not look at them.
+    let fields = charge.fields.as_ref().filter(|_| policy.has_tiers());
+    let in_fields = || fields.and_then(|fields| fields.get(TIER));
     let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
-    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier))
+    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier)?)
 }
 
 /// One decision, or several that were made together.

@@ -6,9 +6,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json as value};
-use waterclock::{CostError, Failure, StoreError};
+use waterclock::{CostError, Failure, StoreError, UnknownTier};
 
-use crate::engine::{BadKey, UnknownPolicy};
+use crate::engine::{BadKey, TIER, UnknownPolicy};
 
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -67,6 +67,12 @@ impl From<PathRejection> for Problem {
 impl From<CostError> for Problem {
     fn from(error: CostError) -> Problem {
         Problem::bad("cost", error.to_string())
+    }
+}
+
+impl From<UnknownTier> for Problem {
+    fn from(unknown: UnknownTier) -> Problem {
+        Problem::bad(TIER, unknown.to_string())
     }
 }
 

@@ -47,8 +47,9 @@ impl<'t> Options<'t> {
     }
 
     /// The check as they want it.
-    pub(super) fn apply_to(self, check: Check<'t>) -> Check<'t> {
-        check.with_tier(self.tier.map(Cow::Borrowed))
+    pub(super) fn apply_to(self, check: Check<'t>) -> Result<Check<'t>, String> {
+        let check = check.with_tier(self.tier.map(Cow::Borrowed));
+        check.map_err(|error| format!("ERR {error}"))
     }
 }
 
@@ -71,7 +72,7 @@ pub(super) fn decide<'t>(
     let options_from = 3 + usize::from(cost.is_some());
     if command.len() > options_from {
         let options = Options::read(command, options_from)?;
-        return Ok(ask(engine, verb, check, options, replies));
+        return ask(engine, verb, check, options, replies);
     }
     if let Some(units) = check.cost.plain()
         && let Some(decision) = engine.decide_now(Face::Resp, verb, check.policy, &check.key, units)
@@ -80,7 +81,7 @@ pub(super) fn decide<'t>(
         write_numbers(&check.cost, &decision, replies);
         return Ok(Next::Decided);
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// `RL.REPORT policy key ok|error`.
@@ -105,7 +106,7 @@ pub(super) fn report<'t>(
         let name = check.policy.name();
         return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// Asks the store. The reply has six numbers: allowed, limit, remaining, milliseconds until a retry can pass,
@@ -117,15 +118,15 @@ fn ask<'t>(
     check: Check<'t>,
     options: Options<'t>,
     replies: &Replies,
-) -> Next<'t> {
-    let check = options.apply_to(check);
+) -> Result<Next<'t>, ErrorReply> {
+    let check = options.apply_to(check)?;
     let mut reply = replies.another();
-    Next::wait(verb, async move {
+    Ok(Next::wait(verb, async move {
         let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
         let decided = decided.first().ok_or_else(missing_answer)?;
         write(&check, decided, options, &mut reply);
         Ok(reply)
-    })
+    }))
 }
 
 /// Six numbers, or the decision in JSON.
@@ -166,7 +167,7 @@ pub(super) fn reserve<'t>(
         return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
     }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = options.apply_to(check);
+    let check = options.apply_to(check)?;
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };

@@ -409,7 +409,7 @@ async fn bad_input_names_the_field() {
         ("nonsense", 400, "body"),
         ("[1]", 400, "body"),
         ("{}", 400, "policy"),
-        (r#"{"policy":"plain"}"#, 400, "key"),
+        (r#"{"policy":"login"}"#, 400, "client_ip"),
         (r#"{"policy":"plain","key":"k","fields":{"a":"b"}}"#, 400, "key"),
         (r#"{"policy":"plain","key":"k","cost":-1}"#, 400, "cost"),
         (r#"{"policy":"plain","key":"k","cost":1e2}"#, 400, "cost"),
@@ -417,7 +417,11 @@ async fn bad_input_names_the_field() {
         (r#"{"policy":"plain","key":7}"#, 400, "key"),
         (r#"{"policy":"plain","key":"k","cots":1}"#, 400, "cots"),
         (r#"{"checks":[]}"#, 400, "checks"),
-        (r#"{"checks":[{"policy":"plain","key":"k"},{"policy":"plain"}]}"#, 400, "checks[1].key"),
+        (
+            r#"{"checks":[{"policy":"plain","key":"k"},{"policy":"login"}]}"#,
+            400,
+            "checks[1].client_ip",
+        ),
         (r#"{"policy":"plain","fields":{"user":"x"}}"#, 400, "key"),
     ] {
         let answer = client.post("/v1/check", body).await;

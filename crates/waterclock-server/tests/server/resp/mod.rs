@@ -10,6 +10,7 @@ mod ground;
 mod hold;
 mod hostile;
 mod limits;
+mod names;
 mod parser;
 mod patience;
 mod pipeline;
