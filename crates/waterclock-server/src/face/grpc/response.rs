@@ -168,10 +168,11 @@ fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
             if decided.is_refund {
                 return None;
             }
-            let style = decided.policy.headers();
+            let (style, jitter) = (decided.policy.headers(), decided.policy.jitter());
             let reply = &decided.reply;
             let (policy, answer) = (&*reply.policy, &reply.answer);
-            Some(StyledAnswer { style, name: decided.policy.name(), policy, answer })
+            let name = decided.policy.name();
+            Some(StyledAnswer { style, name, policy, answer, jitter })
         })
         .collect();
     let header = |(key, value): (&'static str, String)| HeaderValue {

@@ -185,6 +185,7 @@ pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &m
         name: check.policy.name(),
         policy: &reply.policy,
         answer: &reply.answer,
+        jitter: check.policy.jitter(),
     });
     HeaderFields::for_check(styled).write_to(headers);
 }

@@ -141,8 +141,8 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
     let key = String::from_utf8_lossy(check.key.bytes());
     let (name, Reply { policy, answer, .. }) = (check.policy.name(), decided);
     let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
-    let style = check.policy.headers();
-    let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer }]);
+    let (style, jitter) = (check.policy.headers(), check.policy.jitter());
+    let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer, jitter }]);
     let answer = Answer { decision, headers: headers.into_iter().collect() };
     // Text, numbers and lists can always be written.
     serde_json::to_string(&answer).unwrap_or_default()
