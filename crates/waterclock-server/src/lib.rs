@@ -11,6 +11,7 @@ mod connections;
 mod descriptors;
 pub mod engine;
 mod face;
+mod lasting;
 mod listen;
 pub mod observe;
 mod off_workers;
@@ -22,7 +23,7 @@ mod run;
 mod server;
 mod timing;
 mod tls;
-mod watches;
+mod waits;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;

@@ -146,7 +146,9 @@ impl Engine {
         cost: u64,
     ) -> Option<Decision> {
         let store = self.memory.as_ref()?;
-        if self.overrides.get(policy.name(), key).is_some() {
+        if self.overrides.get(policy.name(), key).is_some()
+            || (verb == Verb::Check && self.lines.holds_up(policy.name(), key.bytes()))
+        {
             return None;
         }
         let resolution = policy.scope().resolve(&key.subject());
@@ -191,7 +193,7 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.charge(caller.deadline, verb, checks).await;
+        let mut replies = self.charge_in_turn(caller.deadline, verb, checks).await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
             let is_usual = |check: &Check<'_>| {
                 let runtime = self.overrides.get(check.policy.name(), &check.key);

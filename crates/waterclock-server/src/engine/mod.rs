@@ -2,6 +2,7 @@
 
 mod check;
 mod key;
+mod line;
 mod overrides;
 mod plan;
 mod policy;
@@ -11,6 +12,7 @@ mod shadow;
 mod snapshot;
 mod store;
 mod throttle;
+mod wait;
 
 pub use self::check::{Caller, Check};
 pub use self::key::{BadKey, Key, MAX_KEY};
@@ -23,7 +25,9 @@ pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
+pub(crate) use self::line::{LineBounds, LineFull, Place};
 pub(crate) use self::store::{StoreNodes, certificate_authority};
+pub(crate) use self::wait::{Attempt, PendingCheck};
 
 use std::sync::Arc;
 
@@ -34,6 +38,7 @@ use waterclock::store::ReservationIds;
 use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
+use self::line::Lines;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
@@ -49,6 +54,7 @@ pub struct Engine {
     nodes: u64,
     plan: ArcSwap<Plan>,
     overrides: Overrides,
+    lines: Arc<Lines>,
     /// Held while overrides change, so that the store and they agree.
     changing: tokio::sync::Mutex<()>,
     throttle: Throttle,
@@ -93,6 +99,7 @@ impl Engine {
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
             overrides: Overrides::default(),
+            lines: Arc::default(),
             changing: tokio::sync::Mutex::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
@@ -202,7 +209,8 @@ impl Engine {
         for active in plan.policies() {
             let (policy, name) = (active.scope().policy(), active.name());
             let reserved = reservations.get(name).copied().unwrap_or_default();
-            self.metrics.set_policy(policy, self.keys_of(name), reserved);
+            let waiting = self.lines.count(name);
+            self.metrics.set_policy(policy, self.keys_of(name), reserved, waiting);
         }
         if let Some(memory) = self.memory() {
             self.metrics.set_evictions(memory.overflowed(), memory.evicted());

@@ -98,17 +98,22 @@ impl Engine {
                     return Ok(false);
                 }
                 let limits = policy.with_limits(key, &limits, &self.store).await?;
-                return Ok(self.overrides.set(policy.name(), key, Override::Limits(limits)));
+                let is_set = self.overrides.set(policy.name(), key, Override::Limits(limits));
+                self.nudge(policy, key);
+                return Ok(is_set);
             }
         };
         self.remove_override(policy, key).await;
-        Ok(self.overrides.set(policy.name(), key, new))
+        let is_set = self.overrides.set(policy.name(), key, new);
+        self.nudge(policy, key);
+        Ok(is_set)
     }
 
     /// Clears the override of a key, if there is one.
     pub async fn clear_override(&self, policy: &ActivePolicy, key: &Key<'_>) {
         let _one_at_a_time = self.changing.lock().await;
         self.remove_override(policy, key).await;
+        self.nudge(policy, key);
     }
 
     /// Which kind of override applies to a key, set at run time or by the configuration: `block`, `exempt` or

@@ -118,6 +118,7 @@ impl Engine {
             self.refused.forget(old.name());
             self.remove_policy(old.name()).await;
         }
+        self.lines.nudge_all(None);
         drop_later(before, changes);
         Ok(())
     }

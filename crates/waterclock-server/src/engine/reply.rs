@@ -39,29 +39,31 @@ pub struct Reply {
     pub policy: Arc<Policy>,
     /// What it answered.
     pub answer: Answer,
+    /// Whether callers in line for the key refuse it, and no limit.
+    pub is_held_up: bool,
 }
 
 impl Reply {
     pub(super) fn new(policy: Arc<Policy>, answer: Answer) -> Reply {
-        Reply { policy, answer }
+        Reply { policy, answer, is_held_up: false }
     }
 
     /// Allowed whatever the policy has decided, which is reported beside.
     pub(super) fn in_shadow(policy: &Policy, mut answer: Answer, cost: &Cost) -> Reply {
         answer.decision = answer.decision.in_shadow(cost);
-        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
+        Reply::new(Arc::new(policy.clone().with_shadow(true)), answer)
     }
 
     /// Allowed in shadow, without an answer from the store.
     pub(super) fn unanswered_shadow(policy: &Policy, cost: &Cost) -> Reply {
         let answer = Answer::exempt(policy, cost);
-        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
+        Reply::new(Arc::new(policy.clone().with_shadow(true)), answer)
     }
 
     /// Not charged, because another key of the same call is blocked.
     pub(super) fn withheld(policy: Arc<Policy>, mut answer: Answer) -> Reply {
         answer.decision = answer.decision.refused(None);
-        Reply { policy, answer }
+        Reply::new(policy, answer)
     }
 
     /// Whether it refuses. A partial grant does not.

@@ -19,3 +19,4 @@ mod restart;
 mod shared;
 mod strangers;
 mod tls;
+mod waits;

@@ -11,6 +11,7 @@ mod pages;
 mod problem;
 mod request;
 mod reserve;
+mod wait;
 
 pub(crate) use self::connection::serve;
 
@@ -32,6 +33,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/peek", post(|call| check::apply(Verb::Peek, call)))
         .route("/v1/refund", post(|call| check::apply(Verb::Refund, call)))
         .route("/v1/report", post(check::report))
+        .route("/v1/wait", post(wait::wait))
         .route("/v1/reserve", post(reserve::reserve))
         .route("/v1/reservations/{id}/commit", post(reserve::commit))
         .route("/v1/reservations/{id}", delete(reserve::cancel))

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use waterclock::{StoreError, Verb};
 
 use super::parse::Command;
+use super::rl::InLine;
 use super::session::{Permission, Session};
 use super::write::Replies;
 use super::{cell, rl, session};
@@ -25,6 +26,7 @@ pub(super) enum Name {
     RlCommit,
     RlCancel,
     RlReport,
+    RlWait,
     Ping,
     Echo,
     Hello,
@@ -72,6 +74,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
+    Spec::new("rl.wait", Name::RlWait, 5, 8).keys(2, 2),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -104,6 +107,8 @@ pub(super) enum Next<'t> {
     Decided,
     /// The reply needs the store.
     Wait(Pending<'t>),
+    /// The reply may take long, and nothing else of the connection runs meanwhile.
+    Line(InLine),
     /// The reply is written, and the connection closes.
     Close,
 }
@@ -182,6 +187,7 @@ pub(super) fn dispatch<'t>(
         Name::RlCommit => return rl::commit(engine, command, replies),
         Name::RlCancel => return rl::cancel(engine, command, replies),
         Name::RlReport => return rl::report(engine, plan, command, replies),
+        Name::RlWait => return rl::wait(plan, command),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,
@@ -216,7 +222,8 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         | Name::RlReserve
         | Name::RlCommit
         | Name::RlCancel
-        | Name::RlReport => Permission::Check,
+        | Name::RlReport
+        | Name::RlWait => Permission::Check,
         _ => Permission::Read,
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;
