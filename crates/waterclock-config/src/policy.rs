@@ -4,10 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use waterclock::store::tier_variant;
 use waterclock::{
-    Factor, HeaderStyle, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError, Rollout,
-    Scope, Serving,
+    Factor, HeaderStyle, Jitter, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError,
+    Rollout, Scope, Serving,
 };
 
 use super::duration::Micros;
@@ -35,6 +34,13 @@ const HEADERS: Key = Key::new(
 )
 .default("\"retry-after\"");
 
+const JITTER: Key = Key::new(
+    "jitter",
+    Shape::Percent,
+    "Spreads `Retry-After` upwards by a random share of the wait of up to this much.",
+)
+.default("\"0%\"");
+
 const ON_STORE_ERROR: Key = Key::new(
     "on_store_error",
     Shape::Word(&["local", "allow", "deny"]),
@@ -61,6 +67,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     MODE,
     HEADERS,
+    JITTER,
     Key::new("shadow", Shape::Flag, "Decide and report, never refuse.").default("false"),
     Key::new(
         "rollout",
@@ -118,6 +125,8 @@ pub struct PolicyConfig {
     pub key: Vec<String>,
     /// Which response header fields clients get.
     pub headers: HeaderStyle,
+    /// By how much `Retry-After` is spread.
+    pub jitter: Jitter,
     /// What a shared store leases, and what happens while it is unreachable.
     pub serving: Serving,
     /// The factor by which the limits have been scaled already.
@@ -168,6 +177,7 @@ impl PolicyConfig {
             scope: Scope::new(policy),
             key: Vec::new(),
             headers: HeaderStyle::default(),
+            jitter: Jitter::NONE,
             serving: Serving::default(),
             factor: Factor::ONE,
             tiers: Vec::new(),
@@ -321,6 +331,7 @@ pub(crate) fn read<'doc>(
             .verified("headers", Field::word)
             .and_then(HeaderStyle::parse)
             .unwrap_or_default(),
+        jitter: table.verified("jitter", Field::jitter).unwrap_or_default(),
         serving: Serving::new(on_store_error)
             .with_local_for(local_for)
             .with_lease(lease)

@@ -4,7 +4,7 @@
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use waterclock::{Decimal, Factor, Rollout};
+use waterclock::{Decimal, Factor, Jitter, Rollout};
 
 use super::duration::Micros;
 use super::error::{Fault, Faults};
@@ -267,6 +267,11 @@ impl<'doc> Field<'doc> {
         self.hundredths()
             .and_then(|Percent(hundredths)| Rollout::new(u16::try_from(hundredths).ok()?))
             .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// A share of a wait, exact to hundredths of a percent.
+    pub(crate) fn jitter(&self) -> Result<Jitter, Fault> {
+        self.percent().map(|share| Jitter::new(share.hundredths()).unwrap_or_default())
     }
 
     /// A share of errors, in hundredths of a percent.

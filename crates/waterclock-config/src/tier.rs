@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use waterclock::store::tier_variant;
 use waterclock::{Factor, Policy};
 
 use super::error::Fault;

@@ -11,7 +11,7 @@ use waterclock::store::Persist as _;
 use waterclock::{Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
 
 use crate::exchange::Exchange;
-use crate::fields::HeaderStyle;
+use crate::fields::{HeaderStyle, Jitter};
 use crate::key::{FoundKey, Key, KeyInput};
 use crate::layer::{BuildError, Match};
 
@@ -43,6 +43,7 @@ pub struct Rule {
     pub(crate) scope: Scope,
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
+    pub(crate) jitter: Jitter,
     pub(crate) settle: Option<Settle>,
     pub(crate) report: Report,
     /// The first mistake in what the rule was built from.
@@ -69,6 +70,7 @@ impl Rule {
             scope: scope.into(),
             key: None,
             headers: HeaderStyle::default(),
+            jitter: Jitter::NONE,
             settle: None,
             report: Arc::new(|exchange| match exchange.is_server_error() {
                 true => Outcome::Error,
@@ -139,6 +141,14 @@ impl Rule {
     #[must_use]
     pub fn headers(mut self, style: HeaderStyle) -> Self {
         self.headers = style;
+        self
+    }
+
+    /// Spreads `Retry-After` upwards by a random share of the wait of up to this much, so that clients that were refused
+    /// together do not come back together. The decision stays exact.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
         self
     }
 

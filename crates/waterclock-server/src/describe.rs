@@ -17,6 +17,9 @@ pub(crate) fn describe_policy(plan: &Plan, policy: &ActivePolicy) -> Value {
     description["name"] = value!(config.name());
     description["key"] = value!(config.key);
     description["headers"] = value!(config.headers.name());
+    if !config.jitter.is_none() {
+        description["jitter"] = value!(config.jitter.to_string());
+    }
     description["on_store_error"] = value!(config.serving.on_store_error.name());
     if let Some(local_for) = config.serving.local_for {
         description["local_for_us"] = value!(local_for.as_micros());

@@ -13,6 +13,7 @@ mod descriptors;
 pub mod engine;
 mod examine;
 mod face;
+mod lasting;
 mod listen;
 pub mod observe;
 mod off_workers;
@@ -24,7 +25,7 @@ mod run;
 mod server;
 mod timing;
 mod tls;
-mod watches;
+mod waits;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;

@@ -35,6 +35,7 @@ pub mod guide {
 mod header_style;
 #[cfg(all(test, shuttle))]
 mod interleavings;
+mod jitter;
 mod keyed;
 mod limiter;
 mod memory;
@@ -52,6 +53,7 @@ pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use fallback::{Fallback, FallbackBuilder, Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
+pub use jitter::Jitter;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};

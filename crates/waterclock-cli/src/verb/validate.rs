@@ -111,6 +111,8 @@ struct Policy<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    jitter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     on_store_error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_full: Option<&'static str>,
@@ -141,6 +143,7 @@ impl<'a> Policy<'a> {
             numbers: serde_json::to_value(PolicyJson::from(config)).unwrap_or_default(),
             key: &config.key,
             headers: Some(config.headers.name()).filter(|headers| *headers != "retry-after"),
+            jitter: (!config.jitter.is_none()).then(|| config.jitter.to_string()),
             on_store_error: Some(config.serving.on_store_error.name())
                 .filter(|then| *then != "local"),
             on_full: Some(config.serving.on_full.name()).filter(|then| *then != "evict"),

@@ -112,6 +112,10 @@ rollout = "101%"
 => 3:11: `rollout` must be from "0%" to "100%" with at most two decimals; found "101%"
 [policies.p]
 limits = ["1/s"]
+jitter = 10
+=> 3:10: `jitter` must be from "0%" to "100%" with at most two decimals; found 10
+[policies.p]
+limits = ["1/s"]
 tiers = { a = { factor = -1 } }
 => 3:26: `factor` must not be negative; found -1
 [policies.p]

@@ -83,6 +83,9 @@ fn opening(policy: &PolicyConfig) -> String {
         HeaderStyle::Legacy => " Responses carry legacy X-RateLimit headers.",
         _ => "",
     });
+    if !policy.jitter.is_none() {
+        opening.push_str(&format!(" Retry-After is spread upwards by up to {}.", policy.jitter));
+    }
     opening.push_str(match policy.serving.on_store_error {
         OnStoreError::Allow => " While the store is unreachable, everything is admitted.",
         OnStoreError::Deny => " While the store is unreachable, every check is an error.",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterclock::{Action, Answer, Policy};
 
 use super::Match;
-use crate::fields::{HeaderFields, HeaderStyle, StyledAnswer, disclosed_wait};
+use crate::fields::{HeaderFields, HeaderStyle, Jitter, StyledAnswer, disclosed_wait};
 
 /// The decisions about a request: an extension of every request that is admitted, for its handler, and of
 /// every response that refuses one, for outer layers.
@@ -36,6 +36,8 @@ pub struct Charged {
     pub cost: u64,
     /// The style in which clients see it.
     pub headers: HeaderStyle,
+    /// By how much clients see the advised wait spread.
+    pub jitter: Jitter,
     /// The decision, with each limit's own numbers.
     pub answer: Answer,
 }
@@ -48,12 +50,14 @@ impl Charged {
             answer.decision = answer.decision.in_shadow(&cost.into());
             headers = HeaderStyle::None;
         }
-        Self { base: Arc::clone(rule.policy()), policy, cost, headers, answer }
+        let (base, jitter) = (Arc::clone(rule.policy()), rule.jitter);
+        Self { base, policy, cost, headers, jitter, answer }
     }
 
     fn styled(&self) -> StyledAnswer<'_> {
         let (style, name) = (self.headers, self.name());
-        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
+        let (policy, answer, jitter) = (&*self.policy, &self.answer, self.jitter);
+        StyledAnswer { style, name, policy, answer, jitter }
     }
 
     /// The name of the rule's policy, whatever the tier.
@@ -105,7 +109,7 @@ impl Checked {
         self.iter().any(Charged::is_refused)
     }
 
-    /// How long the client should wait, as far as it may know: the exact value of `Retry-After`.
+    /// How long the client should wait, as far as it may know: the exact value of `Retry-After`, without jitter.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         disclosed_wait(self.iter().map(Charged::styled))

@@ -186,6 +186,9 @@ impl Engine {
         cost: u64,
     ) -> Option<Decision> {
         let store = self.usual_memory(policy, key)?;
+        if verb == Verb::Check && self.lines.holds_up(policy.name(), key.bytes()) {
+            return None;
+        }
         let decision = match verb {
             Verb::Check => now_or_never(store.check_n(policy.name(), key.bytes(), cost))?,
             Verb::Peek => now_or_never(store.peek_n(policy.name(), key.bytes(), cost))?,
@@ -218,6 +221,9 @@ impl Engine {
             && check.factor.is_none()
             && check.tier.as_deref().and_then(|tier| policy.scope().tier(tier)).is_none();
         let (cost, store) = (cost.plain()?, self.usual_memory(policy, key).filter(|_| is_plain)?);
+        if verb == Verb::Check && self.lines.holds_up(policy.name(), key.bytes()) {
+            return None;
+        }
         let answer = match verb {
             Verb::Check => store.check_in_full(policy.name(), key.bytes(), cost),
             Verb::Peek => store.peek_in_full(policy.name(), key.bytes(), cost),
@@ -241,7 +247,7 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.charge(caller.deadline, verb, checks).await;
+        let mut replies = self.charge_in_turn(caller.deadline, verb, checks).await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
             let is_usual =
                 |check: &Check<'_>| check.policy.scope().resolve(&check.subject()).is_usual();

@@ -3,6 +3,7 @@
 mod check;
 mod kept;
 mod key;
+mod line;
 mod overrides;
 mod plan;
 mod policy;
@@ -12,6 +13,7 @@ mod shadow;
 mod snapshot;
 mod store;
 mod throttle;
+mod wait;
 
 pub use self::check::{Caller, Check};
 pub use self::kept::{Kept, KeptError};
@@ -24,8 +26,10 @@ pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
+pub(crate) use self::line::{LineBounds, LineFull, Place};
 pub(crate) use self::snapshot::examine_snapshot;
 pub(crate) use self::store::{StoreNodes, certificate_authority};
+pub(crate) use self::wait::{Attempt, PendingCheck};
 
 use std::sync::Arc;
 
@@ -37,6 +41,7 @@ use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
 use self::kept::KeptState;
+use self::line::Lines;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
@@ -53,6 +58,7 @@ pub struct Engine {
     plan: ArcSwap<Plan>,
     /// What is known of the policies that the store keeps.
     kept: KeptState,
+    lines: Arc<Lines>,
     throttle: Throttle,
     /// Whether the store has the policy of charges that nothing limits.
     unlimited: tokio::sync::OnceCell<()>,
@@ -95,6 +101,7 @@ impl Engine {
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
             kept: KeptState::default(),
+            lines: Arc::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
             }),
@@ -202,7 +209,8 @@ impl Engine {
         for active in plan.policies() {
             let (policy, name) = (active.scope().policy(), active.name());
             let reserved = reservations.get(name).copied().unwrap_or_default();
-            self.metrics.set_policy(policy, self.keys_of(name), reserved);
+            let waiting = self.lines.count(name);
+            self.metrics.set_policy(policy, self.keys_of(name), reserved, waiting);
         }
         if let Some(memory) = self.memory() {
             self.metrics.set_evictions(memory.overflowed(), memory.evicted());

@@ -11,7 +11,9 @@ impl Engine {
         policy: &ActivePolicy,
         new: &KeyOverride,
     ) -> Result<(), StoreError> {
-        self.timed(self.store.set_override(policy.name(), new)).await
+        let set = self.timed(self.store.set_override(policy.name(), new)).await;
+        self.lines.nudge(policy.name(), &new.key);
+        set
     }
 
     /// Clears the override of a key; whether it had one.
@@ -20,7 +22,9 @@ impl Engine {
         policy: &ActivePolicy,
         key: &Key<'_>,
     ) -> Result<bool, StoreError> {
-        self.timed(self.store.clear_override(policy.name(), key.bytes())).await
+        let cleared = self.timed(self.store.clear_override(policy.name(), key.bytes())).await;
+        self.nudge(policy, key);
+        cleared
     }
 
     /// The override of a key, if it has one.

@@ -166,6 +166,7 @@ impl Engine {
                 self.metrics.forget_policy(old.name());
             }
         }
+        self.lines.nudge_all(None);
         drop_later(before, changes);
         Ok(())
     }

@@ -43,37 +43,38 @@ pub struct Reply {
     pub policy: Arc<Policy>,
     /// What it answered.
     pub answer: Answer,
+    /// Whether callers in line for the key refuse it, and no limit.
+    pub is_held_up: bool,
 }
 
 impl Reply {
     /// The policy is that of the charge, unless the store says that other limits applied.
     pub(super) fn new(policy: Arc<Policy>, answer: Answer) -> Reply {
         let applied = answer.applied.as_ref().map(|applied| Arc::clone(&applied.policy));
-        Reply { policy: applied.unwrap_or(policy), answer }
+        Reply { policy: applied.unwrap_or(policy), answer, is_held_up: false }
     }
 
-    /// Allowed whatever the policy has decided, which is reported beside.
-    /// An override of the key is enforced all the same.
+    /// Allowed whatever the policy has decided, which is reported beside. An override of the key is enforced all the same.
     pub(super) fn in_shadow(policy: &Arc<Policy>, answer: Answer, cost: &Cost) -> Reply {
         let is_override = answer.applied.as_ref().is_some_and(|applied| applied.is_override);
-        let Reply { policy, answer } = Reply::new(Arc::clone(policy), answer);
-        if is_override {
-            return Reply { policy, answer };
+        let mut reply = Reply::new(Arc::clone(policy), answer);
+        if !is_override {
+            reply.policy = Arc::new(Policy::clone(&reply.policy).with_shadow(true));
+            reply.answer = reply.answer.in_shadow(cost);
         }
-        let policy = Arc::new(Policy::clone(&policy).with_shadow(true));
-        Reply { policy, answer: answer.in_shadow(cost) }
+        reply
     }
 
     /// Allowed in shadow, without an answer from the store.
     pub(super) fn unanswered_shadow(policy: &Policy, cost: &Cost) -> Reply {
         let answer = Answer::exempt(policy, cost);
-        Reply { policy: Arc::new(policy.clone().with_shadow(true)), answer }
+        Reply::new(Arc::new(policy.clone().with_shadow(true)), answer)
     }
 
     /// Not charged, because another key of the same call is blocked.
     pub(super) fn withheld(policy: Arc<Policy>, mut answer: Answer) -> Reply {
         answer.decision = answer.decision.refused(None);
-        Reply { policy, answer }
+        Reply::new(policy, answer)
     }
 
     /// Whether it refuses. A partial grant does not.
@@ -94,7 +95,8 @@ impl Reply {
     #[must_use]
     pub fn styled<'a>(&'a self, asked: &'a ActivePolicy) -> StyledAnswer<'a> {
         let (style, name) = (asked.headers(), asked.name());
-        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
+        let jitter = asked.jitter();
+        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer, jitter }
     }
 
     /// How it is counted.

@@ -20,3 +20,4 @@ mod restart;
 mod shared;
 mod strangers;
 mod tls;
+mod waits;

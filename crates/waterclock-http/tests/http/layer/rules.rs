@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use waterclock::{Concurrency, Limit, Policy, Rollout, Scope, Store};
-use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Reason, Rule};
+use waterclock_http::{ClientIp, HeaderStyle, Jitter, Key, RateLimitLayer, Reason, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
 
@@ -42,6 +42,23 @@ async fn by_method_path_and_anything_else() {
     assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 429);
     // A request that no rule is about needs no key.
     assert_eq!(status(Request::get("/")).await, 200);
+}
+
+/// A wait of nearly a thousand seconds, or up to half as long again.
+#[tokio::test]
+async fn a_wait_is_spread() {
+    let limit = waterclock::Gcra::new(1, Duration::from_secs(1_000)).expect("valid");
+    let policy = Policy::new("slow", [limit]).expect("valid");
+    let app = layered(vec![Rule::new(policy).jitter(Jitter::percent(50))]).await;
+    assert_eq!(send(&app, ask(Method::GET, "/")).await.status, StatusCode::OK);
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        let refused = send(&app, ask(Method::GET, "/")).await;
+        let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((900..=1_500).contains(&wait), "{wait}");
+        waits.insert(wait);
+    }
+    assert!(waits.len() > 10, "{waits:?}");
 }
 
 #[tokio::test]

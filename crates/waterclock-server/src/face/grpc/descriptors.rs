@@ -42,7 +42,9 @@ impl Decided<'_> {
     /// Whether this descriptor has refused, and not another of the same request.
     pub(super) fn has_refused(&self) -> bool {
         let answer = &self.reply.answer;
-        let by_itself = !answer.decision.refused_by().is_empty() || answer.source == Source::Policy;
+        let by_itself = !answer.decision.refused_by().is_empty()
+            || answer.source == Source::Policy
+            || self.reply.is_held_up;
         !self.never_refuses && self.reply.is_refusal() && by_itself
     }
 }

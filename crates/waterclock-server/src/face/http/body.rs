@@ -20,6 +20,7 @@ pub(super) enum Verbs {
     Decide,
     Reserve,
     Report,
+    Wait,
 }
 
 impl Verbs {
@@ -29,6 +30,7 @@ impl Verbs {
             Verbs::Decide => &[],
             Verbs::Reserve => &["ttl", "id", "on_expiry"],
             Verbs::Report => &["outcome"],
+            Verbs::Wait => &["within"],
         }
     }
 }
@@ -68,13 +70,16 @@ pub(super) struct Options<'a> {
     pub(super) id: Option<Text<'a>>,
     pub(super) on_expiry: Option<Text<'a>>,
     pub(super) outcome: Option<Text<'a>>,
+    pub(super) within: Option<Text<'a>>,
 }
 
 impl Options<'_> {
     /// Whether these verbs take all that is given.
     fn fits(&self, verbs: Verbs) -> bool {
         let holds = self.ttl.is_some() || self.id.is_some() || self.on_expiry.is_some();
-        (!holds || verbs == Verbs::Reserve) && (self.outcome.is_none() || verbs == Verbs::Report)
+        (!holds || verbs == Verbs::Reserve)
+            && (self.outcome.is_none() || verbs == Verbs::Report)
+            && (self.within.is_none() || verbs == Verbs::Wait)
     }
 }
 
@@ -121,6 +126,8 @@ struct Body<'a> {
     on_expiry: Option<Text<'a>>,
     #[serde(borrow)]
     outcome: Option<Text<'a>>,
+    #[serde(borrow)]
+    within: Option<Text<'a>>,
 }
 
 /// Tells `null`, which is wrong, from a field that is left out.
@@ -139,6 +146,7 @@ impl<'a> Body<'a> {
             id: self.id,
             on_expiry: self.on_expiry,
             outcome: self.outcome,
+            within: self.within,
         };
         let charges = match (policy, checks) {
             (Some(policy), None) if atomic.is_none() => {
@@ -368,9 +376,10 @@ mod tests {
             (Verbs::Reserve, r#"{"policy":"p","key":"k","ttl":"1s","id":"i","on_expiry":"keep"}"#),
             (Verbs::Reserve, r#"{"checks":[{"policy":"p","key":"k"}],"ttl":"1s"}"#),
             (Verbs::Report, r#"{"policy":"p","key":"k","outcome":"ok"}"#),
+            (Verbs::Wait, r#"{"policy":"p","key":"k","within":"1s"}"#),
         ] {
             assert!(CheckBody::read(body.as_bytes(), verbs).is_ok(), "{body}");
-            for other in [Verbs::Decide, Verbs::Reserve, Verbs::Report] {
+            for other in [Verbs::Decide, Verbs::Reserve, Verbs::Report, Verbs::Wait] {
                 assert_eq!(CheckBody::read(body.as_bytes(), other).is_ok(), other == verbs);
             }
         }

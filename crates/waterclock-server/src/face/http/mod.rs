@@ -12,6 +12,7 @@ mod policies;
 mod problem;
 mod request;
 mod reserve;
+mod wait;
 
 pub(crate) use self::connection::serve;
 
@@ -33,6 +34,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/peek", post(|call| check::apply(Verb::Peek, call)))
         .route("/v1/refund", post(|call| check::apply(Verb::Refund, call)))
         .route("/v1/report", post(check::report))
+        .route("/v1/wait", post(wait::wait))
         .route("/v1/reserve", post(reserve::reserve))
         .route("/v1/reservations/{id}/commit", post(reserve::commit))
         .route("/v1/reservations/{id}", delete(reserve::cancel))

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use crate::access::{Attempt, Role, bearer_of};
 use crate::buffers::Hold;
+use crate::connections::Guest;
 use crate::observe::Face;
 use crate::pace::Pace;
 use crate::server::Server;
@@ -100,6 +101,13 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
     }
 }
 
+impl<N> Call<N> {
+    /// What is left of a request that waits: its place among requests is free again, and so are the bytes of its body.
+    pub(super) fn into_waiting(self) -> (Arc<Server>, Parts) {
+        (self.server, self.parts)
+    }
+}
+
 /// The values in a path. Those that cannot be read are an error for callers that have passed the guards.
 pub(super) type PathOf<T> = Result<Path<T>, PathRejection>;
 
@@ -135,11 +143,7 @@ async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Resu
     if server.is_open() && !N::IS_PROXY {
         reject_other_sites(parts, N::ROLE)?;
     }
-    let Some(pace) = pace_of(parts) else {
-        let detail = "the request came over no connection";
-        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail));
-    };
-    let (guest, headers) = (pace.guest(), &parts.headers);
+    let (guest, headers) = (guest_of(parts)?, &parts.headers);
     let let_in = server.authorize((Face::Http, N::ROLE), guest, headers, body).await;
     let_in.map_err(|attempt| {
         let role = N::ROLE.name();
@@ -164,6 +168,14 @@ async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Resu
 pub(super) fn peer_of(parts: &Parts) -> IpAddr {
     let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     pace_of(parts).map_or(nowhere, |pace| pace.guest().peer.ip())
+}
+
+/// Whose connection a request came over.
+pub(super) fn guest_of(parts: &Parts) -> Result<&Arc<Guest>, Problem> {
+    pace_of(parts).map(|pace| pace.guest()).ok_or_else(|| {
+        let detail = "the request came over no connection";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    })
 }
 
 fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use waterclock::{StoreError, Verb};
 
 use super::parse::{Command, MANY};
+use super::rl::InLine;
 use super::session::{Permission, Session};
 use super::write::Replies;
 use super::{cell, checks, policy, rl, session};
@@ -27,6 +28,7 @@ pub(super) enum Name {
     RlCancel,
     RlReport,
     RlPolicy,
+    RlWait,
     Ping,
     Echo,
     Hello,
@@ -76,6 +78,7 @@ pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
     Spec::new("rl.policy", Name::RlPolicy, 3, 4),
+    Spec::new("rl.wait", Name::RlWait, 5, 8).keys(2, 2),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -108,6 +111,8 @@ pub(super) enum Next<'t> {
     Decided,
     /// The reply needs the store.
     Wait(Pending<'t>),
+    /// The reply may take long, and nothing else of the connection runs meanwhile.
+    Line(InLine),
     /// The reply is written, and the connection closes.
     Close,
 }
@@ -199,6 +204,7 @@ pub(super) fn dispatch<'t>(
         Name::RlCancel => return rl::cancel(engine, command, replies),
         Name::RlReport => return rl::report(engine, plan, command, replies),
         Name::RlPolicy => return policy::policy(server, session, plan, command, replies),
+        Name::RlWait => return rl::wait(plan, command),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,
@@ -234,7 +240,8 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         | Name::RlReserve
         | Name::RlCommit
         | Name::RlCancel
-        | Name::RlReport => Permission::Check,
+        | Name::RlReport
+        | Name::RlWait => Permission::Check,
         _ => Permission::Read,
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -16,8 +17,9 @@ use waterclock_http::HeaderFields;
 use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
 use super::write::Replies;
-use crate::engine::{Check, Engine, Plan, Reply, Terms, missing_answer};
+use crate::engine::{Check, Engine, PendingCheck, Plan, Reply, Terms, missing_answer};
 use crate::observe::Face;
+use crate::waits::{MAX_WITHIN, WaitError};
 
 /// What may follow the arguments of a command, in any order.
 #[derive(Clone, Copy, Default)]
@@ -136,6 +138,44 @@ pub(super) fn write(check: &Check<'_>, decided: &Reply, options: Options<'_>, re
     } else {
         reply.array(NUMBERS);
         write_numbers(&check.cost, &decided.answer.decision, reply);
+    }
+}
+
+/// `RL.WAIT`: what the connection waits for.
+pub(super) struct InLine {
+    pub(super) pending: Arc<PendingCheck>,
+    pub(super) within: Duration,
+    json: bool,
+}
+
+/// `RL.WAIT policy key cost within_ms [TIER name] [JSON]`.
+pub(super) fn wait<'t>(plan: &Plan, command: Command<'t, '_>) -> Result<Next<'t>, ErrorReply> {
+    let cost = parse_cost(command.get(3).unwrap_or_default())?;
+    let within = parse_within(command.get(4).unwrap_or_default())?;
+    let Options { tier, json } = Options::read(command, 5)?;
+    let check = to_check(plan, Verb::Check, command, Some(&cost))?;
+    let check = check.with_tier(tier.map(Cow::Borrowed));
+    Ok(Next::Line(InLine { pending: Arc::new(PendingCheck::new(&check)), within, json }))
+}
+
+impl InLine {
+    /// Writes what came of it.
+    pub(super) fn write(
+        &self,
+        engine: &Engine,
+        waited: Result<Reply, WaitError>,
+        replies: &mut Replies,
+    ) {
+        let plan = engine.plan();
+        let decided = waited.and_then(|decided| Ok((self.pending.check(&plan)?, decided)));
+        match decided {
+            Ok((check, decided)) => write(&check, &decided, self.json, replies),
+            Err(WaitError::NoRoom) => {
+                replies.error("BUSY too many callers wait already; try again");
+            }
+            Err(WaitError::Stopping) => replies.error("BUSY the server is stopping; try again"),
+            Err(WaitError::Store(error)) => replies.append(Err(error)),
+        }
     }
 }
 
@@ -264,6 +304,16 @@ fn parse_ttl(argument: &[u8]) -> Result<Duration, String> {
     ttl.filter(|ttl| (MIN_RESERVATION_TTL..=MAX_RESERVATION_TTL).contains(ttl)).ok_or_else(|| {
         let most = MAX_RESERVATION_TTL.as_millis();
         format!("ERR the ttl must be from 1 to {most} milliseconds, not '{}'", shown(argument, 128))
+    })
+}
+
+fn parse_within(argument: &[u8]) -> Result<Duration, String> {
+    let millis = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
+    let within = millis.map(Duration::from_millis);
+    within.filter(|within| *within <= MAX_WITHIN).ok_or_else(|| {
+        let most = MAX_WITHIN.as_millis();
+        let found = shown(argument, 128);
+        format!("ERR within_ms must be from 0 to {most} milliseconds, not '{found}'")
     })
 }
 

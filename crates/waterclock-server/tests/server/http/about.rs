@@ -55,6 +55,7 @@ async fn every_metric_under_its_name() {
         "waterclock_evictions",
         "waterclock_snapshot_failures",
         "waterclock_reservations",
+        "waterclock_waiting",
         "waterclock_shed",
         "waterclock_auth_failures",
         "waterclock_auth_delays",

@@ -6,6 +6,7 @@ mod authorize;
 mod check;
 mod dashboard;
 mod elsewhere;
+mod jitter;
 mod keys;
 mod legacy;
 mod live;
