@@ -19,10 +19,10 @@ use crate::call::{
 };
 use crate::direct::Direct;
 use crate::due;
-use crate::prefix::{Kept, Parts, Seen, WrittenBy};
 use crate::keyspace::{RecordKey, SLOTS};
 use crate::link::Request;
 use crate::policies::Entry;
+use crate::prefix::{Kept, Parts, Seen, WrittenBy};
 use crate::script::{LISTED, OVERRIDDEN, PUT_OVERRIDE, UNLIST};
 use crate::slots::always_records;
 use crate::state::{KeyState, Question, answer_withheld};

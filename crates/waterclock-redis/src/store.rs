@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage, Policy,
-    Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
+    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp,
+    Verb,
 };
 
 use crate::builder::RedisStoreBuilder;

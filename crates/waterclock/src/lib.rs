@@ -61,7 +61,10 @@ pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
 pub use scope::{Action, Origin, Resolution, Scope, Subject, UnknownTier};
 pub use store::{
-    Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeptChange, KeptChanges, KeyOverride, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, Migration, MIN_RESERVATION_TTL, OnExpiry, Override, OverridePage, Reserved, Settled, Settlement, Source, Store, StoreError, Unfit, Verb,
+    Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeptChange,
+    KeptChanges, KeyOverride, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
+    Migration, OnExpiry, Override, OverridePage, Reserved, Settled, Settlement, Source, Store,
+    StoreError, Unfit, Verb,
 };
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{

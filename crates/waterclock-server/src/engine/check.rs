@@ -397,8 +397,7 @@ pub(crate) fn missing_answer() -> StoreError {
 
 /// Whether all charges are of one key, whose policy grants in part.
 fn is_one_partial(charges: &[Charge<'_>], routes: &[Route]) -> bool {
-    let grants_in_part =
-        |route: &Route| matches!(route, Route::Store(terms) if terms.policy.mode() == Mode::Partial);
+    let grants_in_part = |route: &Route| matches!(route, Route::Store(terms) if terms.policy.mode() == Mode::Partial);
     let is_one = |all: &[Charge<'_>]| {
         let first = all.first().map(|charge| (charge.policy, charge.key));
         all.iter().all(|charge| Some((charge.policy, charge.key)) == first)

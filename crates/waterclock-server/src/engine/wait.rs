@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use waterclock::{Factor,
-    Algorithm, Charge, Cost, Decision, DecisionParts, Limit, LimitDecision, LimitSet, Mode, Policy,
-    StoreError, Verb,
+use waterclock::{
+    Algorithm, Charge, Cost, Decision, DecisionParts, Factor, Limit, LimitDecision, LimitSet, Mode,
+    Policy, StoreError, Verb,
 };
 
 use super::check::{Route, Variants};
@@ -82,7 +82,7 @@ impl Attempt {
 impl Route {
     /// Whether the store decides, and a refusal counts.
     fn can_refuse(&self) -> bool {
-        matches!(self, Route::Store(policy) if !policy.is_shadow())
+        matches!(self, Route::Store(terms) if !terms.policy.is_shadow())
     }
 }
 

@@ -22,7 +22,8 @@ use waterclock_core::{Cost, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
-    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved, Settled, Settlement, Source, Store, StoreError, Verb,
+    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved,
+    Settled, Settlement, Source, Store, StoreError, Verb,
 };
 pub use breaker::{Breaker, Permit};
 pub use builder::FallbackBuilder;

@@ -20,7 +20,9 @@ use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::store::{Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved, Settled, Settlement};
+use crate::store::{
+    Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved, Settled, Settlement,
+};
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
 use crate::table::{Key, Shards, Table, Variant};
 use apply::Spot;

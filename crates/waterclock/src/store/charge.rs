@@ -240,9 +240,7 @@ impl Answer {
 impl PartialEq for Answer {
     fn eq(&self, other: &Self) -> bool {
         let said = |a: &Self| (a.decision, a.source, a.next_same());
-        said(self) == said(other)
-            && self.limits == other.limits
-            && self.applied == other.applied
+        said(self) == said(other) && self.limits == other.limits && self.applied == other.applied
     }
 }
 

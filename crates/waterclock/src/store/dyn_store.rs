@@ -8,8 +8,8 @@ use std::time::Duration;
 use waterclock_core::{Cost, Policy};
 
 use super::{
-    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage, Reserved, Settled,
-    Settlement, Store, StoreError, Verb, now_or_never,
+    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage,
+    Reserved, Settled, Settlement, Store, StoreError, Verb, now_or_never,
 };
 use crate::fallback::Serving;
 

@@ -21,10 +21,10 @@ pub use charge::{Answer, Applied, Charge, Source, Verb};
 pub use dyn_store::DynStore;
 pub use error::{Detail, StoreError, Unfit};
 pub use failure::Failure;
-pub use key_override::{BadOverride, KeyOverride, Override, OverridePage, tier_variant};
 pub use kept::{
     KeptChange, KeptChanges, MAX_KEPT_BYTES, MAX_KEPT_POLICIES, MAX_KEPT_TEXT, check_kept,
 };
+pub use key_override::{BadOverride, KeyOverride, Override, OverridePage, tier_variant};
 pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
     ReservationIds, Reserved, Settled, Settlement, check_reservation_id, check_reserved_costs,

@@ -40,11 +40,12 @@ pub(super) fn decide<'t>(
     while checks.len() < count
         && let (Some(policy), Some(key), Some(cost)) = (words.next(), words.next(), words.next())
     {
-        let check =
-            parse_cost(cost).and_then(|cost| check_of(plan, Verb::Check, policy, key, Some(&cost)));
-        let check = check.map_err(|error| in_line(checks.len() + 1, &error))?;
+        let check = parse_cost(cost).map_err(ErrorReply::from);
+        let check = check.and_then(|cost| check_of(plan, Verb::Check, policy, key, Some(&cost)));
+        let check = check.and_then(|check| Ok(options.apply_to(check)?));
+        let check = check.map_err(|error| in_line(checks.len() + 1, error))?;
         bytes += bytes_of(&check, options);
-        checks.push(options.apply_to(check));
+        checks.push(check);
     }
     if !session.many.grow(bytes, true) {
         engine.metrics().count_receive_refused(Face::Resp);
@@ -58,7 +59,7 @@ pub(super) fn decide<'t>(
     {
         let nothing = Check::new(only.policy, only.key.clone(), Verb::Check, Some(&Cost::from(0)));
         let again = nothing.map_err(|error| format!("ERR {error}"))?;
-        checks.push(options.apply_to(again));
+        checks.push(options.apply_to(again)?);
     }
     let mut reply = replies.another();
     // Alone, so that one connection has the memory of one such command.
@@ -93,6 +94,7 @@ fn bytes_of(check: &Check<'_>, options: Options<'_>) -> usize {
 }
 
 /// The same error, with the check it is about.
-fn in_line(line: usize, error: &str) -> String {
-    format!("ERR line {line}: {}", error.strip_prefix("ERR ").unwrap_or(error))
+fn in_line(line: usize, error: ErrorReply) -> ErrorReply {
+    let reason = error.text.strip_prefix("ERR ").unwrap_or(&error.text);
+    ErrorReply { text: format!("ERR line {line}: {reason}").into(), ..error }
 }

@@ -11,7 +11,7 @@ use waterclock::{
     Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
     Outcome, Settlement, Verb,
 };
-use waterclock_config::{DecisionLine, did_you_mean};
+use waterclock_config::DecisionLine;
 use waterclock_http::HeaderFields;
 
 use super::commands::{ErrorReply, Next, is, shown};
@@ -149,13 +149,13 @@ pub(super) struct InLine {
 }
 
 /// `RL.WAIT policy key cost within_ms [TIER name] [JSON]`.
-pub(super) fn wait<'t>(plan: &Plan, command: Command<'t, '_>) -> Result<Next<'t>, ErrorReply> {
+pub(super) fn wait<'t>(plan: &'t Plan, command: Command<'t, '_>) -> Result<Next<'t>, ErrorReply> {
     let cost = parse_cost(command.get(3).unwrap_or_default())?;
     let within = parse_within(command.get(4).unwrap_or_default())?;
-    let Options { tier, json } = Options::read(command, 5)?;
-    let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = check.with_tier(tier.map(Cow::Borrowed));
-    Ok(Next::Line(InLine { pending: Arc::new(PendingCheck::new(&check)), within, json }))
+    let options = Options::read(command, 5)?;
+    let check = options.apply_to(to_check(plan, Verb::Check, command, Some(&cost))?)?;
+    let pending = Arc::new(PendingCheck::new(&check));
+    Ok(Next::Line(InLine { pending, within, json: options.json }))
 }
 
 impl InLine {
@@ -169,7 +169,10 @@ impl InLine {
         let plan = engine.plan();
         let decided = waited.and_then(|decided| Ok((self.pending.check(&plan)?, decided)));
         match decided {
-            Ok((check, decided)) => write(&check, &decided, self.json, replies),
+            Ok((check, decided)) => {
+                let options = Options { json: self.json, ..Options::default() };
+                write(&check, &decided, options, replies);
+            }
             Err(WaitError::NoRoom) => {
                 replies.error("BUSY too many callers wait already; try again");
             }
@@ -280,7 +283,7 @@ pub(super) fn check_of<'t>(
     name: &[u8],
     key: &'t [u8],
     cost: Option<&Cost>,
-) -> Result<Check<'t>, String> {
+) -> Result<Check<'t>, ErrorReply> {
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };

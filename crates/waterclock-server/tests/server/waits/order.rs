@@ -106,8 +106,8 @@ async fn exceptions_stand_in_no_line() {
     let admin = server.running.server();
     let plan = admin.engine.plan();
     let policy = plan.policy("slow").unwrap();
-    let exempt = waterclock_server::engine::NewOverride::Exempt;
-    assert!(admin.engine.set_override(policy, &policy.key(b"k").unwrap(), exempt).await.unwrap());
+    let exempt = waterclock::KeyOverride::new("k", waterclock::Override::Exempt);
+    admin.engine.set_override(policy, &exempt).await.unwrap();
     assert_eq!(answered(waiting).await.status, 200);
 }
 

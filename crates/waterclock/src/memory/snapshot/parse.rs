@@ -6,9 +6,7 @@ use waterclock_core::{Policy, Timestamp};
 use super::kept::SavedTexts;
 use super::specials::parse_special;
 use super::words::{Words, sum_holds};
-use super::{
-    END, KEPT, MAGIC, POLICY, RestoreError, SHARD, SPECIALS, VERSION, VERSION_WITH_KEPT,
-};
+use super::{END, KEPT, MAGIC, POLICY, RestoreError, SHARD, SPECIALS, VERSION, VERSION_WITH_KEPT};
 use crate::memory::hasher::Seed;
 use crate::table::{Saved, ShardRange};
 
