@@ -26,6 +26,7 @@
 //! | [`Config`] | a whole file: server, store, policies, rules |
 //! | [`PolicyConfig`] | a policy as a [`waterclock::Scope`], and how it is served |
 //! | [`LimitFields`] | a limit as JSON, in both directions |
+//! | [`OverrideJson`], [`OverrideLine`] | an override of a single key as JSON |
 //! | [`english`] | what policies mean, and warnings |
 //! | [`schema()`] | the JSON Schema of the file |
 
@@ -39,6 +40,7 @@ mod file;
 mod json;
 mod legacy;
 mod limit;
+mod override_json;
 mod policy;
 mod rules;
 mod schema;
@@ -62,6 +64,7 @@ pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::fields::{LimitFields, LimitFieldsError};
 pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
 pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
+pub use self::override_json::{BadField, FactorJson, OverrideChange, OverrideJson, OverrideLine};
 pub use self::policy::{PolicyConfig, TierConfig, other_units};
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
