@@ -7,8 +7,10 @@ mod check;
 mod connection;
 mod keys;
 mod live;
+mod overrides;
 mod pages;
 mod problem;
+mod query;
 mod request;
 mod reserve;
 
@@ -46,8 +48,9 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/policies/{policy}/keys/{key}/grant", post(admin::grant))
         .route(
             "/v1/policies/{policy}/keys/{key}/override",
-            put(admin::set_override).delete(admin::clear_override),
+            put(overrides::set).get(overrides::read).delete(overrides::clear),
         )
+        .route("/v1/policies/{policy}/overrides", get(overrides::list).post(overrides::load))
         .route("/healthz", get(pages::healthz))
         .route("/readyz", get(pages::readyz))
         .route("/metrics", get(pages::metrics))

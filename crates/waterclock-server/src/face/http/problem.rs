@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json as value};
-use waterclock::{CostError, Failure, StoreError};
+use waterclock::store::Unfit;
+use waterclock::{CostError, Failure, PolicyError, StoreError};
+use waterclock_config::BadField;
 
 use crate::engine::{BadKey, UnknownPolicy};
 
@@ -34,6 +36,11 @@ impl Problem {
 
     pub(super) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// One sentence.
+    pub(super) fn into_detail(self) -> String {
+        self.detail
     }
 
     /// The same, about one of several checks.
@@ -64,6 +71,12 @@ impl From<PathRejection> for Problem {
     }
 }
 
+impl From<BadField> for Problem {
+    fn from(bad: BadField) -> Problem {
+        Problem::bad(bad.field, bad.reason)
+    }
+}
+
 impl From<CostError> for Problem {
     fn from(error: CostError) -> Problem {
         Problem::bad("cost", error.to_string())
@@ -88,6 +101,9 @@ impl From<StoreError> for Problem {
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
             StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
+            StoreError::Unfit(Unfit::Policy(PolicyError::NotScalable { .. })) => {
+                Problem::bad("factor", error.to_string())
+            }
             _ => Problem::bad("policy", error.to_string()),
         }
     }

@@ -8,7 +8,7 @@ use waterclock::{StoreError, Verb};
 use super::parse::Command;
 use super::session::{Permission, Session};
 use super::write::Replies;
-use super::{cell, rl, session};
+use super::{cell, overrides, rl, session};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -25,6 +25,7 @@ pub(super) enum Name {
     RlCommit,
     RlCancel,
     RlReport,
+    RlOverride,
     Ping,
     Echo,
     Hello,
@@ -64,14 +65,15 @@ const ANY: usize = usize::MAX;
 /// The most frequent first. `cl.throttle` checks its number of arguments itself, with redis-cell's error.
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
-    Spec::new("rl.check", Name::RlCheck, 3, 7).keys(2, 2),
-    Spec::new("rl.peek", Name::RlPeek, 3, 7).keys(2, 2),
+    Spec::new("rl.check", Name::RlCheck, 3, 9).keys(2, 2),
+    Spec::new("rl.peek", Name::RlPeek, 3, 9).keys(2, 2),
     Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
     Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
-    Spec::new("rl.reserve", Name::RlReserve, 5, 7).keys(2, 2),
+    Spec::new("rl.reserve", Name::RlReserve, 5, 9).keys(2, 2),
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
+    Spec::new("rl.override", Name::RlOverride, 4, 7).keys(2, 2),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -163,7 +165,7 @@ pub(super) fn dispatch<'t>(
     let Some(spec) = find(name) else {
         return Err(match session.permission {
             Permission::None => "NOAUTH Authentication required.".into(),
-            Permission::Read | Permission::Check => unknown(command).into(),
+            _ => unknown(command).into(),
         });
     };
     permit(spec, session.permission, overloaded)?;
@@ -182,6 +184,7 @@ pub(super) fn dispatch<'t>(
         Name::RlCommit => return rl::commit(engine, command, replies),
         Name::RlCancel => return rl::cancel(engine, command, replies),
         Name::RlReport => return rl::report(engine, plan, command, replies),
+        Name::RlOverride => return overrides::run(engine, plan, command, replies),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,
@@ -217,14 +220,18 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         | Name::RlCommit
         | Name::RlCancel
         | Name::RlReport => Permission::Check,
+        Name::RlOverride => Permission::Admin,
         _ => Permission::Read,
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;
     match permission {
         Permission::None => Err("NOAUTH Authentication required."),
-        Permission::Read if needs == Permission::Check => {
-            Err("NOPERM this token has no permission to run this command; it needs the role check")
-        }
+        _ if permission < needs => Err(match needs {
+            Permission::Admin => {
+                "NOPERM no permission to run this command; it needs a token with the role admin"
+            }
+            _ => "NOPERM this token has no permission to run this command; it needs the role check",
+        }),
         _ if decides && overloaded => Err("BUSY the server is overloaded; try again"),
         _ => Ok(()),
     }

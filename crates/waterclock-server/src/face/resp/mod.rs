@@ -7,6 +7,7 @@
 mod cell;
 mod commands;
 mod io;
+mod overrides;
 pub mod parse;
 mod rl;
 mod session;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use waterclock::store::check_reservation_id;
 use waterclock::{
-    Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
-    Outcome, Settlement, Verb,
+    Cost, CostError, Decision, Factor, FactorError, MAX_RESERVATION_ID, MAX_RESERVATION_TTL,
+    MIN_RESERVATION_TTL, Outcome, Settlement, Verb,
 };
 use waterclock_config::{DecisionLine, did_you_mean};
 use waterclock_http::{HeaderFields, StyledAnswer};
@@ -23,6 +23,7 @@ use crate::observe::Face;
 #[derive(Default)]
 struct Options<'t> {
     tier: Option<&'t str>,
+    factor: Option<Factor>,
     /// The reply is the whole decision, as `/v1/check` gives it.
     json: bool,
 }
@@ -40,9 +41,17 @@ impl<'t> Options<'t> {
                 let name = std::str::from_utf8(name).map_err(|_| "ERR a tier's name is UTF-8")?;
                 options.tier = Some(name);
                 at += 1;
+            } else if is(Some(word), "factor") {
+                let text = command.get(at).ok_or("ERR FACTOR must be followed by a decimal")?;
+                let factor: Result<Factor, FactorError> =
+                    std::str::from_utf8(text).unwrap_or_default().parse();
+                options.factor = Some(factor.map_err(|error| format!("ERR {error}"))?);
+                at += 1;
             } else {
                 let found = shown(word, 64);
-                return Err(format!("ERR unknown option '{found}'; TIER name and JSON are known"));
+                return Err(format!(
+                    "ERR unknown option '{found}'; TIER name, FACTOR decimal and JSON are known"
+                ));
             }
         }
         Ok(options)
@@ -51,10 +60,10 @@ impl<'t> Options<'t> {
 
 /// Whether an argument is the name of an option, and not a cost.
 fn is_option(argument: &[u8]) -> bool {
-    ["tier", "json"].iter().any(|word| is(Some(argument), word))
+    ["tier", "factor", "json"].iter().any(|word| is(Some(argument), word))
 }
 
-/// `RL.CHECK policy key [cost] [TIER name] [JSON]`, and the other verbs of the same form.
+/// `RL.CHECK policy key [cost] [TIER name] [FACTOR decimal] [JSON]`, and the other verbs of the same form.
 #[inline]
 pub(super) fn decide<'t>(
     engine: &'t Engine,
@@ -115,7 +124,7 @@ fn ask<'t>(
     options: Options<'t>,
     replies: &Replies,
 ) -> Next<'t> {
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = check.with_tier(options.tier.map(Cow::Borrowed)).with_factor(options.factor);
     let mut reply = replies.another();
     Next::wait(verb, async move {
         let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
@@ -148,7 +157,8 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// `RL.RESERVE policy key cost ttl_ms [TIER name]`. The reply has six numbers and the reservation's id, if it was made.
+/// `RL.RESERVE policy key cost ttl_ms [TIER name] [FACTOR decimal]`. The reply has six numbers and the reservation's
+/// id, if it was made.
 pub(super) fn reserve<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
@@ -162,7 +172,7 @@ pub(super) fn reserve<'t>(
         return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
     }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = check.with_tier(options.tier.map(Cow::Borrowed)).with_factor(options.factor);
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };
@@ -264,7 +274,7 @@ fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
 }
 
 #[cold]
-fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
+pub(super) fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
     let name = shown(name, 64);
     let hint = did_you_mean(&name, plan.policies().map(|policy| policy.name()));
     format!("ERR there is no policy '{name}'{hint}")

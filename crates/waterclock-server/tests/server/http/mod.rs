@@ -8,6 +8,7 @@ mod dashboard;
 mod elsewhere;
 mod keys;
 mod live;
+mod overrides;
 mod report;
 mod reserve;
 mod reserve_room;

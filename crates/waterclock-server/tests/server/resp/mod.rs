@@ -9,6 +9,7 @@ mod ground;
 mod hold;
 mod hostile;
 mod limits;
+mod overrides;
 mod parser;
 mod patience;
 mod pipeline;
