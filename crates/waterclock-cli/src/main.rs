@@ -31,6 +31,8 @@ enum Verb {
     Import(verb::import::Import),
     Top(verb::top::Top),
     Keys(verb::keys::Keys),
+    #[command(name = "override")]
+    Overrides(verb::overrides::Overrides),
     Bench(verb::bench::Bench),
     Completions(verb::completions::Completions),
     Man(verb::man::Man),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Import(import) => import.run(),
         Verb::Top(top) => top.run(),
         Verb::Keys(keys) => keys.run(),
+        Verb::Overrides(overrides) => overrides.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(),
         Verb::Man(man) => man.run(),

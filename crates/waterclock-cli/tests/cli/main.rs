@@ -15,6 +15,7 @@ mod keys;
 mod legacy;
 mod logs;
 mod manual;
+mod overrides;
 mod particular;
 mod random_trace;
 mod redis_check;
