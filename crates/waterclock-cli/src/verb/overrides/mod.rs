@@ -21,7 +21,8 @@ use crate::server::{Access, Connection, NoAnswer, Response, Server, ServerAddres
 /// Set, show, list, load and clear limits of single keys on a running server.
 ///
 /// The server's store keeps them: they survive restarts, and all servers of a Redis store share them. Reading needs a
-/// token with the role read, if the server has tokens; changing needs the role admin.
+/// token with the role read, if the server has tokens; changing needs the role admin. get --json and list --json print
+/// JSON.
 #[derive(clap::Args)]
 pub(crate) struct Overrides {
     #[command(subcommand)]
