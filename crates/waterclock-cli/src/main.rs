@@ -32,6 +32,8 @@ enum Verb {
     Top(verb::top::Top),
     Policy(verb::policy::Policy),
     Keys(verb::keys::Keys),
+    #[command(name = "override")]
+    Overrides(verb::overrides::Overrides),
     Bench(verb::bench::Bench),
     Completions(verb::completions::Completions),
     Man(verb::man::Man),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Top(top) => top.run(),
         Verb::Policy(policy) => policy.run(),
         Verb::Keys(keys) => keys.run(),
+        Verb::Overrides(overrides) => overrides.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Completions(completions) => completions.run(),
         Verb::Man(man) => man.run(),

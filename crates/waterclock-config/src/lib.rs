@@ -26,6 +26,7 @@
 //! | [`Config`] | a whole file: server, store, policies, rules |
 //! | [`PolicyConfig`] | a policy as a [`waterclock::Scope`], and how it is served |
 //! | [`LimitFields`] | a limit as JSON, in both directions |
+//! | [`OverrideJson`], [`OverrideLine`] | an override of a single key as JSON |
 //! | [`english`] | what policies mean, and warnings |
 //! | [`schema()`] | the JSON Schema of the file |
 
@@ -40,6 +41,7 @@ mod json;
 mod legacy;
 mod limit;
 mod limit_info;
+mod override_json;
 mod policy;
 mod rule_charge;
 mod rules;
@@ -67,6 +69,7 @@ pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
 pub use self::json::{
     DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits, read_policy,
 };
+pub use self::override_json::{BadField, FactorJson, OverrideChange, OverrideJson, OverrideLine};
 pub use self::policy::{PolicyConfig, PolicyPart, other_units};
 pub use self::rule_charge::RuleCharge;
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};

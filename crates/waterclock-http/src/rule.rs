@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use waterclock::store::Persist as _;
-use waterclock::{Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
+use waterclock::{Factor, Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
 
 use crate::exchange::Exchange;
 use crate::fields::{HeaderStyle, Jitter};
@@ -17,6 +17,7 @@ use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
+type FactorOf = Arc<dyn Fn(&Parts) -> Option<Factor> + Send + Sync>;
 type TierOf = Arc<dyn Fn(&Parts) -> Option<Cow<'_, str>> + Send + Sync>;
 pub(crate) type Settle = Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>;
 pub(crate) type Report = Arc<dyn Fn(&Exchange) -> Outcome + Send + Sync>;
@@ -54,6 +55,7 @@ pub struct Rule {
     conditions: Vec<Condition>,
     cost: Cost,
     tier_of: Option<TierOf>,
+    factor_of: Option<FactorOf>,
 }
 
 #[derive(Clone)]
@@ -83,6 +85,7 @@ impl Rule {
             conditions: Vec::new(),
             cost: Cost::Units(1),
             tier_of: None,
+            factor_of: None,
         }
     }
 
@@ -183,6 +186,19 @@ impl Rule {
         self
     }
 
+    /// Finds the factor of a request, by which the limits of its tier are scaled: 0.5 doubles what is admitted, 0
+    /// disables the limits. All factors of a key share what it has spent, and none of them costs any memory.
+    ///
+    /// A factor that the limits cannot be scaled to fails the check.
+    #[must_use]
+    pub fn factor_of(
+        mut self,
+        factor: impl Fn(&Parts) -> Option<Factor> + Send + Sync + 'static,
+    ) -> Self {
+        self.factor_of = Some(Arc::new(factor));
+        self
+    }
+
     /// Limits only a share of the keys. The others are decided in shadow and never refused.
     ///
     /// A key is in the share or not on every node and after every restart alike.
@@ -267,11 +283,12 @@ impl Rule {
         let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
         tier.as_deref().map(|tier| self.scope.known_tier(tier)).transpose()?;
         let address = address.or_else(|| self.scope.address_in(&key));
+        let factor = self.factor_of.as_ref().and_then(|factor_of| factor_of(parts));
         let subject = Subject::new(&key).with_address(address).with_tier(tier.as_deref());
-        let found = self.scope.resolve(&subject);
-        let (policy, action) = (Arc::clone(found.policy), found.action);
+        let found = self.scope.resolve(&subject.with_factor(factor));
+        let (policy, action, factor) = (Arc::clone(found.policy), found.action, found.factor);
         let fixed = found.answer(&cost.into());
-        Ok(Match { rule: self, policy, key, cost, action, fixed })
+        Ok(Match { rule: self, policy, key, cost, action, factor, fixed })
     }
 
     /// Whether every path captures this parameter.

@@ -2,7 +2,7 @@
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Answer, Charge, Cost, CostError, ManualClock, MemoryStore, Migration, Origin, Policy,
+    Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Origin, Policy,
     Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
@@ -23,16 +23,17 @@ pub async fn register_variants(
     Ok(())
 }
 
-/// Which of a policy's numbers apply to a check of a key.
+/// Which of a policy's numbers apply to a check of a key by a caller of a tier, with a factor.
 #[must_use]
 pub fn resolve<'r>(
     policy: &'r PolicyConfig,
     key: &'r str,
-    tier: Option<&'r str>,
+    (tier, factor): (Option<&'r str>, Option<Factor>),
     cost: Cost,
 ) -> Resolved<'r> {
     let (scope, key) = (&policy.scope, key.as_bytes());
-    let subject = Subject::new(key).with_tier(tier).with_address(scope.address_in(key));
+    let subject = Subject::new(key).with_tier(tier).with_factor(factor);
+    let subject = subject.with_address(scope.address_in(key));
     Resolved { resolution: scope.resolve(&subject), cost }
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn resolve_event<'r>(
     event: &'r Event<'_>,
 ) -> Result<Resolved<'r>, CostError> {
     let cost = event.cost_under(policy.policy())?;
-    Ok(resolve(policy, &event.key, event.tier.as_deref(), cost))
+    Ok(resolve(policy, &event.key, (event.tier.as_deref(), event.factor), cost))
 }
 
 /// The charge of an event. Refunds and resets apply to the key's budget under the policy itself.
@@ -53,10 +54,10 @@ pub(crate) fn charge<'e>(
 ) -> Charge<'e> {
     let key = event.key.as_bytes();
     let decides = match event.op.gives_back() {
-        true => policy.scope.resolve_base(key).policy,
-        false => resolved.resolution.policy,
+        true => policy.scope.resolve_base(key),
+        false => resolved.resolution,
     };
-    Charge::new(decides.name(), key, resolved.cost.clone())
+    Charge::new(decides.policy.name(), key, resolved.cost.clone()).with_factor(decides.factor)
 }
 
 /// What a rehearsal of this policy does differently from a server, if anything.
@@ -157,7 +158,8 @@ impl<'a> Stage<'a> {
             let peek = Event { op: Op::Peek, ..event.under(0) };
             return self.answer(resolved, &peek);
         }
-        match (verb, charge.cost.plain()) {
+        let is_plain = charge.factor.is_none();
+        match (verb, charge.cost.plain().filter(|_| is_plain)) {
             (Verb::Check, Some(units)) => {
                 self.store.check_in_full(charge.policy, charge.key, units)
             }

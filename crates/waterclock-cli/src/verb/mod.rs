@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod keys;
 pub(crate) mod man;
+pub(crate) mod overrides;
 pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod schema;

@@ -17,6 +17,7 @@ mod keys;
 mod legacy;
 mod logs;
 mod manual;
+mod overrides;
 mod particular;
 mod policy;
 mod random_trace;

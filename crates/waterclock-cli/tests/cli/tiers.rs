@@ -213,6 +213,34 @@ fn diff_of_policies_with_other_tiers() {
 }
 
 #[test]
+fn events_and_checks_have_factors() {
+    let trace = r#"{"t_us":0,"key":"a","cost":12,"factor":0.5}
+{"t_us":1,"key":"a","cost":9,"factor":"0.25","tier":"pro"}
+{"t_us":2,"key":"a"}
+{"t_us":3,"key":"a","cost":1000,"factor":0}
+{"t_us":4,"key":"b","cost":4,"factor":3}
+"#;
+    let run = file(TIERS).run_with_input(&["replay", "--format", "jsonl"], trace);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let said: Vec<Value> = run
+        .lines()
+        .iter()
+        .map(|line| json!([line["allowed"], line["limit"], line["remaining"]]))
+        .collect();
+    let expected =
+        json!([[true, 20, 8], [true, 80, 59], [false, 10, 0], [true, null, null], [true, 4, 0]]);
+    assert_eq!(Value::from(said), expected);
+    let bad = "{\"t_us\":0,\"factor\":-1}\n";
+    let run = file(TIERS).run_with_input(&["replay", "--format", "jsonl"], bad);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("a factor must not be negative"), "{}", run.stderr);
+    let run = file(TIERS).run(&["check", "p", "k", "--cost", "15", "--factor", "0.5"]).ok();
+    assert!(run.stdout.starts_with("allowed; 5 left"), "{}", run.stdout);
+    let run = file(TIERS).run(&["check", "p", "k", "--factor", "-1"]);
+    assert_eq!((run.code, run.stderr.contains("--factor: ")), (Some(2), true), "{}", run.stderr);
+}
+
+#[test]
 fn replay_keeps_others_in_shadow() {
     let place = Place::with_config("[policies.login]\nrollout = \"50%\"\nlimits = [\"1/h\"]\n");
     let trace: String = ["alice", "bob", "alice", "bob", "alice", "bob"]

@@ -30,7 +30,8 @@ pub struct Checked(Arc<[Charged]>);
 pub struct Charged {
     /// The rule's policy, by whose name clients know it.
     pub(crate) base: Arc<Policy>,
-    /// The policy whose numbers decided: the variant for the request's tier or key, if there is one.
+    /// The policy whose numbers decided: the variant for the request's tier or key, or by its
+    /// factor, if there is one.
     pub policy: Arc<Policy>,
     /// What the request costs.
     pub cost: u64,
@@ -44,9 +45,15 @@ pub struct Charged {
 
 impl Charged {
     pub(super) fn new(found: Match<'_>, mut answer: Answer) -> Self {
-        let Match { rule, policy, cost, action, .. } = found;
+        let Match { rule, mut policy, cost, action, .. } = found;
         let mut headers = rule.headers;
-        if action == Action::Shadow {
+        let mut is_shadow = action == Action::Shadow;
+        if let Some(applied) = &answer.applied {
+            policy = Arc::clone(&applied.policy);
+            // An override of the key is enforced, whatever the rollout says.
+            is_shadow &= !applied.is_override;
+        }
+        if is_shadow {
             answer.decision = answer.decision.in_shadow(&cost.into());
             headers = HeaderStyle::None;
         }

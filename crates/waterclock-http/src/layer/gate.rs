@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tokio::runtime::Handle;
 use waterclock::{
-    Action, Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreError, Verb,
+    Action, Answer, Charge, Factor, Failure, MonotonicClock, Policy, Store, StoreError, Verb,
 };
 
 use super::settle::{Due, OnEnd};
@@ -71,13 +71,15 @@ pub(crate) struct Match<'r> {
     pub(crate) key: Vec<u8>,
     pub(crate) cost: u64,
     pub(crate) action: Action,
+    /// By which the policy's limits are scaled.
+    pub(crate) factor: Option<Factor>,
     /// The answer, where it takes no store.
     pub(crate) fixed: Option<Answer>,
 }
 
 impl Match<'_> {
     fn charge(&self) -> Charge<'_> {
-        Charge::new(self.policy.name(), &self.key, self.cost)
+        Charge::new(self.policy.name(), &self.key, self.cost).with_factor(self.factor)
     }
 
     /// Whether its units are reserved until the response has ended.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use waterclock::{
-    Answer, BadReservation, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision,
+    Answer, Applied, BadReservation, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision,
     LimitSet, Policy, Settled, Source, StoreError,
 };
 
@@ -222,6 +222,10 @@ impl ReadDecision<'_> {
         if self.policy != charge.policy || self.cost != charge.cost {
             return Err("the answer is to another question".to_owned());
         }
+        // By the call's factor, limits have the same names and other numbers.
+        let scaled = charge.factor.and_then(|factor| policy.scaled(policy.name(), factor).ok());
+        let scaled = scaled.map(Arc::new);
+        let policy = scaled.as_deref().unwrap_or(policy);
         let granted = self.granted.most();
         if granted > total {
             return Err("more is granted than was requested".to_owned());
@@ -248,7 +252,8 @@ impl ReadDecision<'_> {
         };
         let answer = Answer::new(decision, policy.limits().iter().map(own).collect());
         let next_same = self.next_same_us.map(Duration::from_micros);
-        Ok(answer.with_source(source).with_next_same(next_same))
+        let applied = scaled.map(|policy| Applied::new(policy, false));
+        Ok(answer.with_source(source).with_next_same(next_same).with_applied(applied))
     }
 }
 

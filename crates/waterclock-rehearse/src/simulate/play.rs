@@ -29,7 +29,7 @@ pub(super) struct Played {
     pub(super) largest_cost: u64,
     /// The unit of the first limit, which `units` and `most` count.
     pub(super) unit: Box<str>,
-    /// Whether a tier applied.
+    /// Whether a tier or a factor applied.
     pub(super) has_tiers: bool,
     /// How many requests were repeated after a refusal.
     pub(super) retries: u64,
@@ -88,14 +88,16 @@ impl Play<'_> {
             while let Some(sample) = samples.next_if(|sample| *sample <= t_us) {
                 played.sample(&stage, self.callers.watched_name(), sample)?;
             }
-            let Arrival { cost, tier, .. } = arrivals[place].clone();
+            let Arrival { cost, tier, factor, .. } = arrivals[place].clone();
             let key = self.callers.places[place];
             let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
-            let event = Event { tier, cost, ..Event::check(t_us, &*self.callers.names[key]) };
+            let event =
+                Event { tier, factor, cost, ..Event::check(t_us, &*self.callers.names[key]) };
             let (resolved, answer) = stage.play(&event)?;
             let checked =
                 Checked { resolved: &resolved, t_us, key: &event.key, decision: &answer.decision };
-            played.has_tiers |= resolved.resolution().origin == Origin::Tier;
+            let resolution = resolved.resolution();
+            played.has_tiers |= resolution.origin == Origin::Tier || resolution.factor.is_some();
             played.add(&checked, key, attempt);
             if !checked.is_refused() {
                 continue;

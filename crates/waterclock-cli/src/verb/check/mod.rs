@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waterclock::{
-    Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Source, Store, StoreError, Verb,
+    Answer, Charge, Clock, Cost, CostError, Factor, FactorError, MonotonicClock, Policy, Source,
+    Store, StoreError, Verb,
 };
 use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig};
 use waterclock_core::store::{Decide as _, Logs, State};
@@ -42,6 +43,9 @@ pub(crate) struct Check {
     /// Check as a caller of this tier
     #[arg(long, value_name = "NAME")]
     tier: Option<String>,
+    /// Scale the limits for this check: 0.5 doubles what is admitted, 2 halves it, 0 disables the limits
+    #[arg(long, value_name = "DECIMAL", allow_negative_numbers = true)]
+    factor: Option<String>,
     /// The configuration [default: ./waterclock.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -71,7 +75,7 @@ impl Check {
     fn ask(&self, server: &str, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let server = Server::new(ServerAddress::parse_http(server)?, &self.access)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
-        let question = Question { policy, key, cost, tier };
+        let question = Question { policy, key, cost, tier, factor: self.factor()? };
         let answer = question.ask(&server)?;
         if self.json {
             code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.summary)
@@ -90,13 +94,18 @@ impl Check {
         if let Some(tier) = &self.tier {
             chosen.scope.known_tier(tier).map_err(|error| format!("--tier: {error}"))?;
         }
-        let resolved = resolve(&chosen, &self.key, self.tier.as_deref(), cost.clone());
-        let policy = resolved.policy();
+        let resolved =
+            resolve(&chosen, &self.key, (self.tier.as_deref(), self.factor()?), cost.clone());
+        let (policy, factor) = (resolved.policy(), resolved.resolution().factor);
+        let scaled = factor.map(|factor| policy.scaled(policy.name(), factor)).transpose();
+        let scaled = scaled.map_err(|error| format!("--factor: {error}"))?;
+        let policy = scaled.as_ref().unwrap_or(policy);
         let answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
             (Some(answer), _) => answer,
             // A policy without limits needs no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
-                let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone());
+                let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone())
+                    .with_factor(factor);
                 in_redis(&url, &config.store, &chosen, charge)?
             }
             (None, _) => in_memory(policy, &cost)?,
@@ -121,6 +130,13 @@ fn code_after(written: io::Result<()>, summary: &Summary) -> Result<ExitCode, Fa
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ if summary.is_refusal() => Ok(ExitCode::from(1)),
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl Check {
+    fn factor(&self) -> Result<Option<Factor>, String> {
+        let factor = self.factor.as_deref().map(str::parse).transpose();
+        factor.map_err(|error: FactorError| format!("--factor: {error}"))
     }
 }
 

@@ -166,6 +166,35 @@ async fn tiers_share_their_keys() {
     tiers(Remote(memory().0)).await;
 }
 
+async fn factors<S: Store + 'static>(store: S) {
+    let rule = Rule::new(policy("api", 2))
+        .tier("pro", policy("api-pro", 5))
+        .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
+        .factor_of(|parts| parts.headers.get("x-factor")?.to_str().ok()?.parse().ok())
+        .headers(HeaderStyle::Ietf);
+    let layer = RateLimitLayer::builder(store).rule(rule).key(Key::header("x-user"));
+    let app = app(&layer.build().await.unwrap());
+    let scaled = send(&app, of("alice").header("x-factor", "0.25")).await;
+    assert_eq!(scaled.body, "Some(7)");
+    assert!(scaled.header("ratelimit-policy").unwrap().contains("q=8"));
+    // What is spent by one factor is spent by all.
+    assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
+    assert_eq!(send(&app, of("alice").header("x-factor", "1")).await.status, 429);
+    assert_eq!(send(&app, of("alice").header("x-factor", "0")).await.body, "None");
+    // A tier is scaled further.
+    let both = of("bob").header("x-factor", "0.5").header("x-role", "pro");
+    assert_eq!(send(&app, both).await.body, "Some(9)");
+    // One that the limits cannot be scaled by fails the check.
+    let far = of("bob").header("x-factor", "0.000000000000000001");
+    assert_eq!(send(&app, far).await.status, 503);
+}
+
+#[tokio::test]
+async fn factors_share_their_keys() {
+    factors(memory().0).await;
+    factors(Remote(memory().0)).await;
+}
+
 #[tokio::test]
 async fn a_share_of_the_keys_is_limited_and_the_others_are_not() {
     let half = Rollout::new(5_000).unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use waterclock::Cost;
 
 use super::problem::Problem;
-use waterclock_config::did_you_mean;
+use waterclock_config::{FactorJson, did_you_mean};
 
 /// Checks in one body.
 const MAX_CHECKS: usize = 1_024;
@@ -96,6 +96,7 @@ pub(super) struct Charge<'a> {
     /// Options a key; fields have one of their own.
     #[serde(borrow)]
     pub(super) tier: Option<Text<'a>>,
+    pub(super) factor: Option<FactorJson>,
     #[serde(default, deserialize_with = "present")]
     pub(super) cost: Option<Cost>,
 }
@@ -112,6 +113,7 @@ struct Body<'a> {
     fields: Option<Fields<'a>>,
     #[serde(borrow)]
     tier: Option<Text<'a>>,
+    factor: Option<FactorJson>,
     #[serde(default, deserialize_with = "present")]
     cost: Option<Cost>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -140,7 +142,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 impl<'a> Body<'a> {
     /// `None` if it has both one charge and several, or neither.
     fn into_checks(self) -> Option<CheckBody<'a>> {
-        let Body { policy, key, fields, tier, cost, checks, atomic, .. } = self;
+        let Body { policy, key, fields, tier, factor, cost, checks, atomic, .. } = self;
         let options = Options {
             ttl: self.ttl,
             id: self.id,
@@ -150,10 +152,14 @@ impl<'a> Body<'a> {
         };
         let charges = match (policy, checks) {
             (Some(policy), None) if atomic.is_none() => {
-                Charges::One(Charge { policy, key, fields, tier, cost })
+                Charges::One(Charge { policy, key, fields, tier, factor, cost })
             }
             (None, Some(charges))
-                if key.is_none() && fields.is_none() && tier.is_none() && cost.is_none() =>
+                if key.is_none()
+                    && fields.is_none()
+                    && tier.is_none()
+                    && factor.is_none()
+                    && cost.is_none() =>
             {
                 Charges::Several { charges, atomic: atomic.unwrap_or(true) }
             }
@@ -273,7 +279,7 @@ fn explain(body: &[u8], verbs: Verbs) -> Problem {
 }
 
 fn explain_charge(charge: &Value, before: &str, options: &[&str]) -> Problem {
-    const KNOWN: [&str; 5] = ["policy", "key", "fields", "tier", "cost"];
+    const KNOWN: [&str; 6] = ["policy", "key", "fields", "tier", "factor", "cost"];
     let Value::Object(charge) = charge else {
         let name = before.trim_end_matches('.');
         return Problem::bad(name, format!("`{name}` must be an object with `policy` and `key`"));

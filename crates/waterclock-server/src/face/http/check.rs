@@ -13,7 +13,7 @@ use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
 use super::request::{Call, Checks};
 use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
-use waterclock_config::DecisionLine;
+use waterclock_config::{DecisionLine, FactorJson};
 
 /// Check, peek or refund.
 pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
@@ -113,7 +113,10 @@ fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Ch
     let fields = charge.fields.as_ref().filter(|_| policy.has_tiers());
     let in_fields = || fields.and_then(|fields| fields.get(TIER));
     let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
-    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier)?)
+    let factor = charge.factor.map(FactorJson::factor).transpose();
+    let factor = factor.map_err(|error| Problem::bad("factor", error.to_string()))?;
+    let check = Check::new(policy, key, verb, charge.cost.as_ref())?;
+    Ok(check.with_tier(tier)?.with_factor(factor))
 }
 
 /// One decision, or several that were made together.

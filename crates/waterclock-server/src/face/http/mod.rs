@@ -7,9 +7,11 @@ mod check;
 mod connection;
 mod keys;
 mod live;
+mod overrides;
 mod pages;
 mod policies;
 mod problem;
+mod query;
 mod request;
 mod reserve;
 mod wait;
@@ -52,8 +54,9 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/policies/{policy}/keys/{key}/grant", post(admin::grant))
         .route(
             "/v1/policies/{policy}/keys/{key}/override",
-            put(admin::set_override).delete(admin::clear_override),
+            put(overrides::set).get(overrides::read).delete(overrides::clear),
         )
+        .route("/v1/policies/{policy}/overrides", get(overrides::list).post(overrides::load))
         .route("/healthz", get(pages::healthz))
         .route("/readyz", get(pages::readyz))
         .route("/metrics", get(pages::metrics))

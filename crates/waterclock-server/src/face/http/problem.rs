@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json as value};
-use waterclock::{CostError, Failure, StoreError, UnknownTier};
+use waterclock::store::Unfit;
+use waterclock::{CostError, Failure, PolicyError, StoreError, UnknownTier};
+use waterclock_config::BadField;
 
 use crate::engine::{BadKey, TIER, UnknownPolicy};
 
@@ -36,6 +38,11 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
     }
 
+    /// One sentence.
+    pub(super) fn into_detail(self) -> String {
+        self.detail
+    }
+
     /// The same, about one of several checks.
     pub(super) fn in_check(self, at: usize) -> Problem {
         let field = self.field.map(|field| format!("checks[{at}].{field}"));
@@ -61,6 +68,12 @@ impl From<BadKey> for Problem {
 impl From<PathRejection> for Problem {
     fn from(_: PathRejection) -> Problem {
         Problem::bad("path", "the path is not UTF-8 once it is decoded")
+    }
+}
+
+impl From<BadField> for Problem {
+    fn from(bad: BadField) -> Problem {
+        Problem::bad(bad.field, bad.reason)
     }
 }
 
@@ -97,6 +110,9 @@ impl From<StoreError> for Problem {
                 Problem::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
             }
             StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
+            StoreError::Unfit(Unfit::Policy(PolicyError::NotScalable { .. })) => {
+                Problem::bad("factor", error.to_string())
+            }
             _ => Problem::bad("policy", error.to_string()),
         }
     }

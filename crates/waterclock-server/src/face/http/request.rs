@@ -26,6 +26,8 @@ use crate::server::Server;
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 64 * 1_024;
+/// The longest list of overrides, in bytes: what one address can send at once in any case.
+pub(super) const MAX_LIST: usize = 1_024 * 1_024;
 
 /// What a handler needs of its caller.
 pub(super) trait Needs: Send + Sync + 'static {
@@ -33,6 +35,8 @@ pub(super) trait Needs: Send + Sync + 'static {
     const ROLE: Role;
     /// Whether the caller is a proxy, which passes on what browsers say about its own pages.
     const IS_PROXY: bool = false;
+    /// The longest body, in bytes.
+    const MAX_BODY: usize = MAX_BODY;
 }
 
 /// May check.
@@ -43,6 +47,8 @@ pub(super) struct Proxies;
 pub(super) struct Reads;
 /// May change overrides and reset keys.
 pub(super) struct Administers;
+/// May change many overrides at once.
+pub(super) struct Loads;
 
 impl Needs for Checks {
     const ROLE: Role = Role::Check;
@@ -59,6 +65,11 @@ impl Needs for Reads {
 
 impl Needs for Administers {
     const ROLE: Role = Role::Admin;
+}
+
+impl Needs for Loads {
+    const ROLE: Role = Role::Admin;
+    const MAX_BODY: usize = MAX_LIST;
 }
 
 /// A request that was let in, with its whole body and one of the places for requests being decided.
@@ -84,7 +95,7 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
         let mut hold = server.buffers().hold(Face::Http, origin);
         let body = match parts.method {
             Method::POST | Method::PUT => {
-                read_body(server, &parts.headers, body, &mut hold).await?
+                read_body(server, N::MAX_BODY, &parts.headers, body, &mut hold).await?
             }
             _ => Bytes::new(),
         };
@@ -185,19 +196,17 @@ fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
 /// Reads a body whole, within some time.
 async fn read_body(
     server: &Server,
+    most: usize,
     headers: &HeaderMap,
     body: Body,
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced
-        .and_then(|length| length.parse().ok())
-        .is_some_and(|length: usize| length > MAX_BODY)
-    {
-        return Err(too_large());
+    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > most) {
+        return Err(too_large(most));
     }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let mut read = std::pin::pin!(collect(server, body, hold));
+    let mut read = std::pin::pin!(collect(server, most, body, hold));
     // Mostly the body came with the head, and no timer is needed.
     match poll!(read.as_mut()) {
         Poll::Ready(read) => read,
@@ -205,20 +214,25 @@ async fn read_body(
     }
 }
 
-fn too_large() -> Problem {
-    let detail = format!("the body must be at most {MAX_BODY} bytes long");
+fn too_large(most: usize) -> Problem {
+    let detail = format!("the body must be at most {most} bytes long");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
 
 /// Puts the pieces of a body together. Each is taken from the budget when it arrives, whatever length is announced.
-async fn collect(server: &Server, mut body: Body, hold: &mut Hold) -> Result<Bytes, Problem> {
+async fn collect(
+    server: &Server,
+    most: usize,
+    mut body: Body,
+    hold: &mut Hold,
+) -> Result<Bytes, Problem> {
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::bad("body", "the body is incomplete"))?;
         let Ok(piece) = frame.into_data() else { continue };
-        if whole.len() + joined.len() + piece.len() > MAX_BODY {
-            return Err(too_large());
+        if whole.len() + joined.len() + piece.len() > most {
+            return Err(too_large(most));
         }
         if !hold.grow(piece.len(), true) {
             server.engine.metrics().count_receive_refused(Face::Http);

@@ -9,7 +9,7 @@ use super::parse::{Command, MANY};
 use super::rl::InLine;
 use super::session::{Permission, Session};
 use super::write::Replies;
-use super::{cell, checks, policy, rl, session};
+use super::{cell, checks, overrides, policy, rl, session};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -29,6 +29,7 @@ pub(super) enum Name {
     RlReport,
     RlPolicy,
     RlWait,
+    RlOverride,
     Ping,
     Echo,
     Hello,
@@ -68,17 +69,18 @@ const ANY: usize = usize::MAX;
 /// The most frequent first. `cl.throttle` checks its number of arguments itself, with redis-cell's error.
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
-    Spec::new("rl.check", Name::RlCheck, 3, 7).keys(2, 2),
-    Spec::new("rl.peek", Name::RlPeek, 3, 7).keys(2, 2),
+    Spec::new("rl.check", Name::RlCheck, 3, 9).keys(2, 2),
+    Spec::new("rl.peek", Name::RlPeek, 3, 9).keys(2, 2),
     Spec::new(MANY, Name::RlChecks, 5, ANY),
     Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
     Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
-    Spec::new("rl.reserve", Name::RlReserve, 5, 7).keys(2, 2),
+    Spec::new("rl.reserve", Name::RlReserve, 5, 9).keys(2, 2),
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
     Spec::new("rl.policy", Name::RlPolicy, 3, 4),
-    Spec::new("rl.wait", Name::RlWait, 5, 8).keys(2, 2),
+    Spec::new("rl.wait", Name::RlWait, 5, 10).keys(2, 2),
+    Spec::new("rl.override", Name::RlOverride, 4, 7).keys(2, 2),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -183,7 +185,7 @@ pub(super) fn dispatch<'t>(
     let Some(spec) = find(name) else {
         return Err(match session.permission {
             Permission::None => "NOAUTH Authentication required.".into(),
-            Permission::Read | Permission::Check => unknown(command).into(),
+            _ => unknown(command).into(),
         });
     };
     permit(spec, session.permission, overloaded)?;
@@ -205,6 +207,7 @@ pub(super) fn dispatch<'t>(
         Name::RlReport => return rl::report(engine, plan, command, replies),
         Name::RlPolicy => return policy::policy(server, session, plan, command, replies),
         Name::RlWait => return rl::wait(plan, command),
+        Name::RlOverride => return overrides::run(engine, plan, command, replies),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,
@@ -242,14 +245,18 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         | Name::RlCancel
         | Name::RlReport
         | Name::RlWait => Permission::Check,
+        Name::RlOverride => Permission::Admin,
         _ => Permission::Read,
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;
     match permission {
         Permission::None => Err("NOAUTH Authentication required."),
-        Permission::Read if needs == Permission::Check => {
-            Err("NOPERM this token has no permission to run this command; it needs the role check")
-        }
+        _ if permission < needs => Err(match needs {
+            Permission::Admin => {
+                "NOPERM no permission to run this command; it needs a token with the role admin"
+            }
+            _ => "NOPERM this token has no permission to run this command; it needs the role check",
+        }),
         _ if decides && overloaded => Err("BUSY the server is overloaded; try again"),
         _ => Ok(()),
     }

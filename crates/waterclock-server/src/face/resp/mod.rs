@@ -8,6 +8,7 @@ mod cell;
 mod checks;
 mod commands;
 mod io;
+mod overrides;
 pub mod parse;
 mod policy;
 mod rl;

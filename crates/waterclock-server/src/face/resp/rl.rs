@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Serialize;
 use waterclock::store::check_reservation_id;
 use waterclock::{
-    Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
-    Outcome, Settlement, Verb,
+    Cost, CostError, Decision, Factor, FactorError, MAX_RESERVATION_ID, MAX_RESERVATION_TTL,
+    MIN_RESERVATION_TTL, Outcome, Settlement, Verb,
 };
 use waterclock_config::DecisionLine;
 use waterclock_http::HeaderFields;
@@ -25,6 +25,7 @@ use crate::waits::{MAX_WITHIN, WaitError};
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options<'t> {
     tier: Option<&'t str>,
+    factor: Option<Factor>,
     /// The reply is the whole decision, as `/v1/check` gives it.
     pub(super) json: bool,
 }
@@ -40,9 +41,16 @@ impl<'t> Options<'t> {
                 let name = words.next().ok_or("ERR TIER must be followed by a tier's name")?;
                 let name = std::str::from_utf8(name).map_err(|_| "ERR a tier's name is UTF-8")?;
                 options.tier = Some(name);
+            } else if is(Some(word), "factor") {
+                let text = words.next().ok_or("ERR FACTOR must be followed by a decimal")?;
+                let factor: Result<Factor, FactorError> =
+                    std::str::from_utf8(text).unwrap_or_default().parse();
+                options.factor = Some(factor.map_err(|error| format!("ERR {error}"))?);
             } else {
                 let found = shown(word, 64);
-                return Err(format!("ERR unknown option '{found}'; TIER name and JSON are known"));
+                return Err(format!(
+                    "ERR unknown option '{found}'; TIER name, FACTOR decimal and JSON are known"
+                ));
             }
         }
         Ok(options)
@@ -51,16 +59,16 @@ impl<'t> Options<'t> {
     /// The check as they want it.
     pub(super) fn apply_to(self, check: Check<'t>) -> Result<Check<'t>, String> {
         let check = check.with_tier(self.tier.map(Cow::Borrowed));
-        check.map_err(|error| format!("ERR {error}"))
+        Ok(check.map_err(|error| format!("ERR {error}"))?.with_factor(self.factor))
     }
 }
 
 /// Whether an argument is the name of an option, and not a cost.
 fn is_option(argument: &[u8]) -> bool {
-    ["tier", "json"].iter().any(|word| is(Some(argument), word))
+    ["tier", "factor", "json"].iter().any(|word| is(Some(argument), word))
 }
 
-/// `RL.CHECK policy key [cost] [TIER name] [JSON]`, and the other verbs of the same form.
+/// `RL.CHECK policy key [cost] [TIER name] [FACTOR decimal] [JSON]`, and the other verbs of the same form.
 #[inline]
 pub(super) fn decide<'t>(
     engine: &'t Engine,
@@ -196,7 +204,8 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// `RL.RESERVE policy key cost ttl_ms [TIER name]`. The reply has six numbers and the reservation's id, if it was made.
+/// `RL.RESERVE policy key cost ttl_ms [TIER name] [FACTOR decimal]`. The reply has six numbers and the reservation's
+/// id, if it was made.
 pub(super) fn reserve<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
@@ -333,7 +342,7 @@ fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
 }
 
 #[cold]
-fn unknown_policy(plan: &Plan, name: &[u8]) -> ErrorReply {
+pub(super) fn unknown_policy(plan: &Plan, name: &[u8]) -> ErrorReply {
     let name = shown(name, 64);
     let text = format!("ERR there is no policy '{name}'{}", plan.hint(&name));
     ErrorReply { unknown_policy: Some(name), ..text.into() }

@@ -24,7 +24,7 @@ const REVALIDATE_EVERY: Duration = Duration::from_secs(1);
 static NEXT_ID: AtomicI64 = AtomicI64::new(1);
 
 /// What a client may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Permission {
     /// Authenticate.
     None,
@@ -32,6 +32,18 @@ pub(super) enum Permission {
     Read,
     /// Ask for decisions.
     Check,
+    /// Change overrides.
+    Admin,
+}
+
+impl Permission {
+    /// What a token that may check may do.
+    fn of_checker(server: &Server, token: &str) -> Permission {
+        match server.revalidate(Some(token), Role::Admin) {
+            Attempt::Granted => Permission::Admin,
+            _ => Permission::Check,
+        }
+    }
 }
 
 /// What a connection remembers of its client.
@@ -82,7 +94,7 @@ impl Session {
         let token = std::str::from_utf8(password).unwrap_or_default();
         let attempt = server.attempt(Face::Resp, Some(token), Role::Check, || self.peer.ip());
         self.permission = match attempt {
-            Attempt::Granted => Permission::Check,
+            Attempt::Granted => Permission::of_checker(server, token),
             Attempt::Forbidden => Permission::Read,
             Attempt::Unknown => return Err(WRONG_PASSWORD.into()),
             Attempt::Guessed => {
@@ -111,7 +123,7 @@ impl Session {
             None => Permission::None,
             // This is no guess, so it is not limited as guesses are.
             Some(token) => match server.revalidate(Some(token), Role::Check) {
-                Attempt::Granted => Permission::Check,
+                Attempt::Granted => Permission::of_checker(server, token),
                 Attempt::Forbidden => Permission::Read,
                 _ => return self.permission = Permission::None,
             },

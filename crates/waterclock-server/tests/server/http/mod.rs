@@ -11,6 +11,7 @@ mod keys;
 mod legacy;
 mod live;
 mod names;
+mod overrides;
 mod report;
 mod reserve;
 mod reserve_room;

@@ -8,6 +8,7 @@ mod holding;
 mod impostor;
 mod layer;
 mod outage;
+mod overrides;
 mod parity;
 mod units;
 

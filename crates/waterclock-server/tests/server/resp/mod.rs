@@ -11,6 +11,7 @@ mod hold;
 mod hostile;
 mod limits;
 mod names;
+mod overrides;
 mod parser;
 mod patience;
 mod pipeline;

@@ -62,7 +62,7 @@ fn complaints() {
     );
     for (line, name) in [
         ("RL.CHECK login", "rl.check"),
-        ("RL.PEEK login k 1 TIER a JSON more", "rl.peek"),
+        ("RL.PEEK login k 1 TIER a FACTOR 2 JSON more", "rl.peek"),
         ("RL.REFUND login k", "rl.refund"),
         ("RL.RESET login k 1", "rl.reset"),
     ] {
@@ -109,7 +109,7 @@ fn tiers_and_json() {
     assert_eq!(json["limits"][0]["name"], "hour");
     assert_eq!(json["headers"]["ratelimit-policy"], "\"p.hour\";q=4;w=3600");
     for (line, text) in [
-        ("RL.CHECK p k 1 TEIR pro", "unknown option 'TEIR'; TIER name and JSON are known"),
+        ("RL.CHECK p k 1 TEIR pro", "unknown option 'TEIR'; TIER name, FACTOR decimal and JSON"),
         ("RL.CHECK p k TIER", "TIER must be followed by a tier's name"),
         ("RL.CHECK p k TIER gold", "policy `p` has no tier \"gold\"; it has `pro` and `staff`"),
         ("RL.RESERVE p k 1 9000 TIER gold", "policy `p` has no tier \"gold\""),
