@@ -112,6 +112,10 @@ const ONE_RULE: &str = "an override must have one of \"limits\": [\"100/s\", …
 impl OverrideJson {
     /// Reads an object.
     pub fn read(json: &[u8]) -> Result<OverrideJson, BadField> {
+        // An array would be read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(BadField::new("body", ONE_RULE));
+        }
         serde_json::from_slice(json)
             .map_err(|error| BadField::new("body", format!("{ONE_RULE}: {error}")))
     }
@@ -317,14 +321,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_sent() {
-        let shorthand = [
-            "100/s",
-            "5/m, capacity 9",
-            "7/h rolling-window",
-            "3/d sliding-window",
-            "9/d quota",
-            "4/s even-slots",
-        ];
+        let shorthand =
+            ["100/s", "7/h rolling-window", "3/d sliding-window", "9/d quota", "4/s even-slots"];
         let tables = [
             r#"{"algorithm":"leaky-bucket","capacity":10,"drip":3,"every":"1s","overdraft":true}"#,
             r#"{"algorithm":"fixed-window","limit":4,"per":"day","align":"calendar","timezone":"Europe/Berlin"}"#,
@@ -377,6 +375,7 @@ mod tests {
             (r#"{"key":"k","blocked":true}"#, "body"),
             (r#"{"key":"k","block":true,"tier":null}"#, "body"),
             ("[]", "body"),
+            (" [true]", "body"),
         ] {
             assert_eq!(change(json, &[]).unwrap_err().field, field, "{json}");
         }
