@@ -1,16 +1,19 @@
 //! A decision as a line of JSON.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use waterclock::{Answer, Cost, Decision, LimitDecision, LimitSet, Policy};
+use waterclock::{Answer, Cost, Decision, HeaderStyle, LimitDecision, LimitSet, Policy};
+
+use super::limit_info::LimitInfo;
 
 /// The fields, in an order that does not change.
 #[derive(Serialize)]
 pub struct DecisionLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     t_us: Option<u64>,
-    key: &'a str,
+    key: Cow<'a, str>,
     /// A number, or a map where the policy counts several units.
     cost: &'a Cost,
     allowed: bool,
@@ -25,6 +28,11 @@ pub struct DecisionLine<'a> {
     refused_by: Names<'a>,
     #[serde(skip_serializing_if = "Names::is_empty")]
     shadow_refused_by: Names<'a>,
+    /// When the same cost passes next. `null`: never.
+    next_same_us: Option<u64>,
+    /// Where refusals are counted: the limit minus all that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counter: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +41,8 @@ pub struct DecisionLine<'a> {
     source: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<LimitLines<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit_info: Option<LimitInfo>,
 }
 
 impl<'a> DecisionLine<'a> {
@@ -40,13 +50,14 @@ impl<'a> DecisionLine<'a> {
     #[must_use]
     pub fn new(
         policy: &'a Policy,
-        key: &'a str,
+        key: impl Into<Cow<'a, str>>,
         cost: &'a Cost,
-        decision: &Decision,
+        answer: &Answer,
     ) -> DecisionLine<'a> {
+        let decision = &answer.decision;
         DecisionLine {
             t_us: None,
-            key,
+            key: key.into(),
             cost,
             allowed: decision.is_allowed(),
             granted: cost.granted(decision.granted()),
@@ -57,10 +68,13 @@ impl<'a> DecisionLine<'a> {
             reset_after_us: micros_up(decision.reset_after()),
             refused_by: Names { policy, set: decision.refused_by() },
             shadow_refused_by: Names { policy, set: decision.shadow_refused_by() },
+            next_same_us: answer.next_same().map(micros_up),
+            counter: decision.counter(),
             op: None,
             policy: None,
             source: None,
             limits: None,
+            limit_info: None,
         }
     }
 
@@ -70,7 +84,7 @@ impl<'a> DecisionLine<'a> {
     pub fn in_full(
         name: &'a str,
         policy: &'a Policy,
-        key: &'a str,
+        key: impl Into<Cow<'a, str>>,
         cost: &'a Cost,
         answer: &'a Answer,
     ) -> DecisionLine<'a> {
@@ -78,8 +92,21 @@ impl<'a> DecisionLine<'a> {
             policy: Some(name),
             source: Some(answer.source.name()),
             limits: Some(LimitLines { policy, limits: &answer.limits }),
-            ..DecisionLine::new(policy, key, cost, &answer.decision)
+            ..DecisionLine::new(policy, key, cost, answer)
         }
+    }
+
+    /// With `limit_info`, where clients get legacy headers.
+    #[must_use]
+    pub fn in_style(
+        self,
+        style: HeaderStyle,
+        policy: &Policy,
+        decision: &Decision,
+    ) -> DecisionLine<'a> {
+        let is_legacy = style == HeaderStyle::Legacy;
+        let limit_info = is_legacy.then(|| LimitInfo::new(policy, decision));
+        DecisionLine { limit_info, ..self }
     }
 
     /// As a line about an event at that time; `op` is named where the line is not about it.

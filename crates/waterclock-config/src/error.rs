@@ -52,6 +52,21 @@ impl Invalid {
     }
 }
 
+impl FromIterator<Problem> for Invalid {
+    fn from_iter<I: IntoIterator<Item = Problem>>(problems: I) -> Invalid {
+        Invalid::new(problems.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Invalid {
+    type Item = Problem;
+    type IntoIter = std::vec::IntoIter<Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.problems.into_iter()
+    }
+}
+
 impl From<String> for Invalid {
     fn from(message: String) -> Invalid {
         Invalid { problems: vec![Problem { place: None, message }] }
@@ -132,6 +147,8 @@ impl Faults {
     pub(crate) fn into_invalid(self, source: &Source) -> Invalid {
         let mut found = self.found.into_inner();
         found.sort_by_key(|fault| fault.at);
+        // Policies that inherit a value find the same fault in it.
+        found.dedup_by(|later, fault| (later.at, &later.message) == (fault.at, &fault.message));
         let problem =
             |fault: Fault| Problem { place: Some(source.place(fault.at)), message: fault.message };
         Invalid::new(found.into_iter().map(problem).collect())
@@ -139,6 +156,7 @@ impl Faults {
 }
 
 /// A configuration's text under the name that errors use.
+#[derive(Clone)]
 pub(crate) struct Source {
     name: String,
     text: String,

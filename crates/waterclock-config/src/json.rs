@@ -7,6 +7,7 @@ use waterclock::{Detail, Limit, Mode, Policy, Rollout};
 
 use super::error::Source;
 use super::fields::{LimitFields, Percent};
+use super::suggest::quoted;
 use super::{Config, Invalid, PolicyConfig, TierConfig};
 
 /// What `validate --json` prints: defaults filled in, durations in microseconds, nothing disabled.
@@ -37,6 +38,8 @@ pub struct PolicyJson<'a> {
     limits: Vec<LimitFields>,
     #[serde(skip_serializing_if = "<[TierConfig]>::is_empty", serialize_with = "tiers_by_name")]
     tiers: &'a [TierConfig],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_tier: Option<&'a str>,
 }
 
 impl<'a> From<&'a PolicyConfig> for PolicyJson<'a> {
@@ -48,6 +51,7 @@ impl<'a> From<&'a PolicyConfig> for PolicyJson<'a> {
             rollout: (!rollout.is_everybody()).then(|| percent(rollout)),
             limits: policy.limits().iter().map(LimitFields::from).collect(),
             tiers: &config.tiers,
+            default_tier: config.scope.default_tier(),
         }
     }
 }
@@ -138,12 +142,40 @@ pub fn read_limits(limits: &[Value], mode: Mode) -> Result<Vec<Limit>, Invalid> 
         _ = text.write_char(',');
     }
     text.push(']');
-    let config = Config::parse(&Source::new("limits", text)).map_err(|invalid| {
-        // Places are those of the text above, which the caller has not seen.
+    let config = parse_unseen("limits", text)?;
+    Ok(config.policies.first().map(|policy| policy.limits().to_vec()).unwrap_or_default())
+}
+
+/// A policy in JSON as a file has it: an object with the keys of the policy's table.
+///
+/// # Errors
+///
+/// The first problem, without a place.
+pub fn read_policy(name: &str, policy: &Value) -> Result<PolicyConfig, Invalid> {
+    let Value::Object(entries) = policy else {
+        return Err(format!(
+            "policy {} must be an object with `limits`, as in the file",
+            quoted(name)
+        )
+        .into());
+    };
+    let mut text = format!("[policies.{}]\n", Value::from(name));
+    for (key, value) in entries {
+        text.push_str(&format!("{} = ", Value::from(key.as_str())));
+        write_toml(value, &mut text).map_err(|error| format!("{}: {error}", quoted(key)))?;
+        text.push('\n');
+    }
+    let config = parse_unseen("policy", text)?;
+    let policy = config.policies.into_iter().next();
+    policy.ok_or_else(|| format!("policy {} is missing", quoted(name)).into())
+}
+
+/// Parses a text that the caller has not seen, so that places in it mean nothing. The first problem.
+fn parse_unseen(name: &str, text: String) -> Result<Config, Invalid> {
+    Config::parse(&Source::new(name, text)).map_err(|invalid| {
         let first = invalid.problems().first();
         Invalid::from(first.map(|problem| problem.message.clone()).unwrap_or_default())
-    })?;
-    Ok(config.policies.first().map(|policy| policy.limits().to_vec()).unwrap_or_default())
+    })
 }
 
 fn write_toml(value: &Value, text: &mut String) -> Result<(), String> {
@@ -160,9 +192,15 @@ fn write_toml(value: &Value, text: &mut String) -> Result<(), String> {
             }
             text.push('}');
         }
-        Value::Array(_) | Value::Null => {
-            return Err("a limit must be shorthand such as \"100/s\", or a table".to_owned());
+        Value::Array(values) => {
+            text.push('[');
+            for value in values {
+                write_toml(value, text)?;
+                text.push(',');
+            }
+            text.push(']');
         }
+        Value::Null => return Err("null is no value here; leave the key out".to_owned()),
     }
     Ok(())
 }
@@ -205,6 +243,51 @@ policies.p.limits = [
             assert_eq!((&*name, &read.unwrap()), ("p", &**written.policy()), "{factor}");
             assert_eq!(written.limits().len(), 15);
         }
+    }
+
+    #[test]
+    fn a_policy_in_json_is_that_of_a_file() {
+        let given = json!({
+            "key": ["user", "api"], "mode": "nary", "headers": "ietf", "rollout": "50%", "on_store_error": "deny",
+            "tiers": { "pro": { "factor": 0.5 } }, "exempt": ["a\u{7}\"b\\", "ü"], "overrides": { "k y": ["1/s"] },
+            "limits": ["5/m", { "algorithm": "quota", "limit": 5, "per": "1h" }],
+        });
+        let file = r#"
+            [policies.p]
+            key = ["user", "api"]
+            mode = "nary"
+            headers = "ietf"
+            rollout = "50%"
+            on_store_error = "deny"
+            tiers.pro.factor = 0.5
+            exempt = ["a\u0007\"b\\", "ü"]
+            overrides."k y" = ["1/s"]
+            limits = ["5/m", { algorithm = "quota", limit = 5, per = "1h" }]
+        "#;
+        let read = read_policy("p", &given).unwrap();
+        let written = &Config::read("f", file).unwrap().policies[0];
+        assert_eq!(json!(PolicyJson::from(&read)), json!(PolicyJson::from(written)));
+        assert_eq!((read.policy(), &read.overrides), (written.policy(), &written.overrides));
+        assert_eq!((&read.key, read.headers), (&written.key, written.headers));
+        assert_eq!((&read.exempt, read.serving), (&written.exempt, written.serving));
+    }
+
+    #[test]
+    fn a_bad_policy_in_json_is_one_sentence() {
+        let refused = [
+            (json!([]), "must be an object"),
+            (json!({}), "`limits`"),
+            (json!({ "limits": ["5/m"], "mod": "nary" }), "unknown key `mod`"),
+            (json!({ "limits": ["5/m"], "mode": null }), "\"mode\": null"),
+            (json!({ "limits": ["5/x"] }), "unknown period"),
+            (json!({ "limits": ["5/m"], "x\"] [server] http": 1 }), "unknown key"),
+        ];
+        for (policy, part) in refused {
+            let error = read_policy("p", &policy).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains('\n'), "{policy}: {error}");
+        }
+        let bad_name = read_policy("a\nb", &json!({ "limits": ["5/m"] })).unwrap_err().to_string();
+        assert!(bad_name.contains("name of a policy"), "{bad_name}");
     }
 
     #[test]

@@ -26,6 +26,7 @@
 //! | [`Config`] | a whole file: server, store, policies, rules |
 //! | [`PolicyConfig`] | a policy as a [`waterclock::Scope`], and how it is served |
 //! | [`LimitFields`] | a limit as JSON, in both directions |
+//! | [`OverrideJson`], [`OverrideLine`] | an override of a single key as JSON |
 //! | [`english`] | what policies mean, and warnings |
 //! | [`schema()`] | the JSON Schema of the file |
 
@@ -39,7 +40,10 @@ mod file;
 mod json;
 mod legacy;
 mod limit;
+mod limit_info;
+mod override_json;
 mod policy;
+mod rule_charge;
 mod rules;
 mod schema;
 mod secret;
@@ -49,6 +53,7 @@ mod size;
 mod store;
 mod suggest;
 mod table;
+mod tier;
 
 use std::path::{Path, PathBuf};
 
@@ -61,13 +66,18 @@ pub use self::duration::{DurationError, Micros};
 pub use self::error::{Invalid, Place, Problem, cannot_read};
 pub use self::fields::{LimitFields, LimitFieldsError};
 pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
-pub use self::json::{DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits};
-pub use self::policy::{PolicyConfig, TierConfig, other_units};
+pub use self::json::{
+    DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits, read_policy,
+};
+pub use self::override_json::{BadField, FactorJson, OverrideChange, OverrideJson, OverrideLine};
+pub use self::policy::{PolicyConfig, PolicyPart, other_units};
+pub use self::rule_charge::RuleCharge;
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
 pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
 pub use self::store::{Address, StoreConfig, not_an_address};
 pub use self::suggest::{did_you_mean, quoted};
+pub use self::tier::TierConfig;
 
 use self::error::{Fault, Faults, Source};
 use self::schema::{Key, Shape};
@@ -85,6 +95,11 @@ const SECTIONS: &[Key] = &[
         "Where the server listens, and which clients and proxies it trusts.",
     ),
     Key::new("store", Shape::Table(store::KEYS), "Where state lives."),
+    Key::new(
+        "defaults",
+        Shape::Table(policy::DEFAULTS),
+        "What policies inherit unless they say otherwise.",
+    ),
     Key::new(
         "policies",
         Shape::MapOf(&Shape::Table(policy::KEYS)),
@@ -118,6 +133,7 @@ pub struct Config {
     pub policies: Vec<PolicyConfig>,
     /// In the order of the file.
     pub rules: Vec<RuleConfig>,
+    source: Source,
 }
 
 impl Config {
@@ -171,6 +187,36 @@ impl Config {
         self.policies.iter().find(|policy| policy.name() == name)
     }
 
+    /// A problem of a policy, with its place.
+    #[must_use]
+    pub fn policy_problem(
+        &self,
+        policy: &PolicyConfig,
+        part: PolicyPart,
+        message: impl Into<String>,
+    ) -> Problem {
+        let place = Some(self.source.place(policy.place_of(part)));
+        Problem { place, message: message.into() }
+    }
+
+    /// A problem of `[server]`, with its place.
+    #[must_use]
+    pub fn server_problem(&self, message: impl Into<String>) -> Problem {
+        let place = self.server.at.map(|at| self.source.place(at));
+        Problem { place, message: message.into() }
+    }
+
+    /// An error about the files of `tls`, with its place.
+    #[must_use]
+    pub fn tls_error(&self, error: Invalid) -> Invalid {
+        let place = self.server.tls_at.map(|at| self.source.place(at));
+        let about = |problem: Problem| Problem {
+            place: place.clone(),
+            message: format!("`tls` names {}", problem.message),
+        };
+        error.into_iter().map(about).collect()
+    }
+
     /// Takes out the policy of this name, or the only one there is.
     pub fn choose(&mut self, name: Option<&str>) -> Result<PolicyConfig, Invalid> {
         let names: Vec<&str> = self.policies.iter().map(PolicyConfig::name).collect();
@@ -210,9 +256,11 @@ fn read<'doc>(
     let store = table.optional("store", |field| field.table("`[store]`", store::KEYS));
     let store = store.map_or_else(StoreConfig::unsaid, |section| store::read(source, &section));
     let max_sharing = store.max_sharing();
+    let defaults = table.optional("defaults", policy::read_defaults);
     let entries = table.optional("policies", Field::entries).unwrap_or_default();
-    let policies: Vec<PolicyConfig> =
-        entries.iter().filter_map(|entry| policy::read(entry, max_sharing)).collect();
+    let read = |entry| policy::read(entry, defaults.as_ref(), max_sharing);
+    let policies: Vec<PolicyConfig> = entries.iter().filter_map(read).collect();
+    policy::refuse_twins(&entries, &policies);
     let written: Vec<&str> = entries.iter().map(|entry| entry.key).collect();
     let rules = table.optional("rules", Field::list).unwrap_or_default();
     let rules = rules::read(&rules, &written, &policies);
@@ -226,5 +274,6 @@ fn read<'doc>(
         store,
         policies,
         rules,
+        source: source.clone(),
     }
 }

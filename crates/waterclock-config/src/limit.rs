@@ -9,7 +9,7 @@ use super::algorithm::{ALGORITHMS, AlgorithmWord, CALENDAR, COMMON, KEYS, WORDS,
 use super::duration::Micros;
 use super::error::Fault;
 use super::fields::LimitFields;
-use super::suggest::{all_of, did_you_mean, nearest, one_of, quoted};
+use super::suggest::{all_of, did_you_mean, one_of, quoted, synonym};
 use super::table::{Field, Table};
 use super::{legacy, shorthand};
 
@@ -24,8 +24,17 @@ struct LimitRead {
     limit: Option<Limit>,
 }
 
-/// Reads a list of limits, and the names of those that limit nothing. `None` if there was a fault.
-pub(crate) fn read_list(field: &Field<'_>, mode: Mode) -> Option<(Vec<Limit>, Vec<String>)> {
+/// A list of limits.
+pub(crate) struct LimitList {
+    pub(crate) limits: Vec<Limit>,
+    /// Where each of them is in the file.
+    pub(crate) places: Vec<usize>,
+    /// The names of those that limit nothing.
+    pub(crate) disabled: Vec<String>,
+}
+
+/// Reads a list of limits. `None` if there was a fault.
+pub(crate) fn read_list(field: &Field<'_>, mode: Mode) -> Option<LimitList> {
     let elements = field.list().ok()?;
     let mut faults = Vec::new();
     if elements.is_empty() || elements.len() > MAX_LIMITS {
@@ -84,18 +93,21 @@ fn unfit_for(mode: Mode, limits: &[&LimitRead]) -> Vec<Fault> {
 }
 
 /// A limit without a name is named after its algorithm: `gcra`, `gcra-2`, `gcra-3`.
-fn with_names(reads: Vec<LimitRead>) -> (Vec<Limit>, Vec<String>) {
+fn with_names(reads: Vec<LimitRead>) -> LimitList {
     let mut taken: HashSet<String> = reads.iter().filter_map(|read| read.name.clone()).collect();
-    let (mut limits, mut disabled) = (Vec::new(), Vec::new());
+    let mut list = LimitList { limits: Vec::new(), places: Vec::new(), disabled: Vec::new() };
     for read in reads {
         let name = read.name.unwrap_or_else(|| free_name(read.word, &taken));
         taken.insert(name.clone());
         match read.limit {
-            Some(limit) => limits.push(limit.with_name(&name)),
-            None => disabled.push(name),
+            Some(limit) => {
+                list.limits.push(limit.with_name(&name));
+                list.places.push(read.at);
+            }
+            None => list.disabled.push(name),
         }
     }
-    (limits, disabled)
+    list
 }
 
 fn free_name(word: &str, taken: &HashSet<String>) -> String {
@@ -126,24 +138,30 @@ fn read(field: &Field<'_>) -> Option<LimitRead> {
 }
 
 fn read_table(mut table: Table<'_>) -> Option<LimitRead> {
-    let word = table.required("algorithm", |field| match field.text() {
-        Ok(text) if !WORDS.contains(&text) => Err(Fault::at(field.at(), unknown(text, WORDS))),
-        _ => field.word(),
-    });
+    let word = if legacy::is_one(&table) {
+        Some(legacy::WORD)
+    } else {
+        table.required("algorithm", |field| match field.text() {
+            Ok(text) if !WORDS.contains(&text) => Err(Fault::at(field.at(), unknown(text, WORDS))),
+            _ => field.word(),
+        })
+    };
     let Some(algorithm) = ALGORITHMS.iter().find(|algorithm| Some(algorithm.word) == word) else {
         table.refuse_unknown_keys();
         return None;
     };
     table.what = algorithm.a_limit();
     refuse_foreign_keys(&table, algorithm);
-    let name = table.optional("name", Field::text).map(str::to_owned);
+    let is_legacy = algorithm.word == legacy::WORD;
+    let table = if is_legacy { table.with_keys(legacy::KEYS) } else { table };
+    let name = match is_legacy {
+        true => legacy::name(&table),
+        false => table.optional("name", Field::text).map(str::to_owned),
+    };
     let unit = table.optional("unit", Field::text).map(str::to_owned);
     let shadow = table.optional("shadow", Field::flag).unwrap_or(false);
-    let fields = if algorithm.word == legacy::WORD {
-        legacy::read(&table)?
-    } else {
-        Some(read_fields(&table, algorithm)?)
-    };
+    let fields =
+        if is_legacy { legacy::read(&table)? } else { Some(read_fields(&table, algorithm)?) };
     let limit = match fields {
         None => None,
         Some(fields) => {
@@ -238,20 +256,21 @@ fn calendar_word(field: &Field<'_>) -> Result<&'static str, Fault> {
 
 fn refuse_foreign_keys(table: &Table<'_>, algorithm: &AlgorithmWord) {
     for (name, at) in table.names() {
-        if COMMON.contains(&name) || algorithm.takes.contains(&name) {
+        let is_theirs = legacy::THEIRS.iter().any(|key| key.name == name);
+        if COMMON.contains(&name)
+            || algorithm.takes.contains(&name)
+            || (algorithm.word == legacy::WORD && is_theirs)
+        {
             continue;
         }
+        let own = || algorithm.takes.iter().chain(COMMON).copied();
+        let takes = || format!(", which takes {}", all_of(algorithm.takes));
         let message = if KEYS.iter().any(|key| key.name == name) {
-            format!(
-                "`{name}` does not belong to `{}`, which takes {}",
-                algorithm.word,
-                all_of(algorithm.takes)
-            )
+            let hint = synonym(name, own()).unwrap_or_else(takes);
+            format!("`{name}` does not belong to `{}`{hint}", algorithm.word)
         } else {
-            let hint = match nearest(name, algorithm.takes.iter().chain(COMMON).copied()) {
-                Some(own) => format!("; did you mean `{own}`?"),
-                None => format!(", which takes {}", all_of(algorithm.takes)),
-            };
+            let hint = Some(did_you_mean(name, own())).filter(|hint| !hint.is_empty());
+            let hint = hint.unwrap_or_else(takes);
             format!("unknown key `{name}` in {}{hint}", table.what)
         };
         table.fault_at(at, message);

@@ -1,22 +1,63 @@
 //! The policies of the file: limits, exceptions for some keys, and how the policy is served.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use waterclock::store::tier_variant;
 use waterclock::{
-    Factor, HeaderStyle, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError, Rollout,
-    Scope, Serving,
+    Factor, HeaderStyle, Jitter, Lease, Limit, Mode, OnFull, OnStoreError, Policy, PolicyError,
+    Rollout, Scope, Serving,
 };
 
 use super::duration::Micros;
 use super::error::{Fault, Invalid};
-use super::limit::{accept_name as accept_tier_name, read_list};
+use super::limit::{LimitList, read_list};
 use super::schema::{Key, Shape, UNITS};
 use super::shorthand;
 use super::suggest::{quoted, shown};
 use super::table::{Entry, Field, Table};
+use super::tier::{
+    DEFAULT_TIER, TIERS, TierConfig, names_of, one_of_tiers, read_default_tier, read_tiers,
+};
+
+const MODE: Key = Key::new(
+    "mode",
+    Shape::Word(&["binary", "nary", "uniform", "partial", "count-refusals"]),
+    "`binary`: the whole cost or nothing. `partial` (or `nary`): as much as fits. `count-refusals` (or `uniform`): refused attempts count too.",
+)
+.default("\"binary\"");
+
+const HEADERS: Key = Key::new(
+    "headers",
+    Shape::Word(&["none", "retry-after", "ietf", "draft-10", "draft-03", "github", "legacy"]),
+    "Which response header fields clients get.",
+)
+.default("\"retry-after\"");
+
+const JITTER: Key = Key::new(
+    "jitter",
+    Shape::Percent,
+    "Spreads `Retry-After` upwards by a random share of the wait of up to this much.",
+)
+.default("\"0%\"");
+
+const ON_STORE_ERROR: Key = Key::new(
+    "on_store_error",
+    Shape::Word(&["local", "allow", "deny"]),
+    "What happens while the store is unreachable.",
+)
+.default("\"local\"");
+
+const ON_FULL: Key = Key::new(
+    "on_full",
+    Shape::Word(&["evict", "refuse"]),
+    "In memory, what happens to a new key when there is no place for it: others of which at most half is used are \
+     forgotten, or it shares an entry with others that have none.",
+)
+.default("\"evict\"");
+
+/// What policies inherit from `[defaults]`.
+pub(crate) const DEFAULTS: &[Key] = &[MODE, HEADERS, ON_STORE_ERROR, ON_FULL, TIERS, DEFAULT_TIER];
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(
@@ -24,18 +65,9 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::List(&Shape::Syntax(accept_field_name)),
         "Request fields that form the key; without it the caller passes the key.",
     ),
-    Key::new(
-        "mode",
-        Shape::Word(&["binary", "nary", "uniform", "partial", "count-refusals"]),
-        "`binary`: the whole cost or nothing. `partial` (or `nary`): as much as fits. `count-refusals` (or `uniform`): refused attempts count too.",
-    )
-    .default("\"binary\""),
-    Key::new(
-        "headers",
-        Shape::Word(&["none", "retry-after", "ietf", "draft-10", "draft-03", "github", "legacy"]),
-        "Which response header fields clients get.",
-    )
-    .default("\"retry-after\""),
+    MODE,
+    HEADERS,
+    JITTER,
     Key::new("shadow", Shape::Flag, "Decide and report, never refuse.").default("false"),
     Key::new(
         "rollout",
@@ -43,31 +75,17 @@ pub(crate) const KEYS: &[Key] = &[
         "The share of keys that the policy applies to; the others run in shadow.",
     )
     .default("\"100%\""),
-    Key::new(
-        "on_store_error",
-        Shape::Word(&["local", "allow", "deny"]),
-        "What happens while the store is unreachable.",
-    )
-    .default("\"local\""),
+    ON_STORE_ERROR,
     Key::new(
         "local_for",
         Shape::Duration,
         "For how long `on_store_error = \"local\"` serves in one outage, before it denies; without it, always.",
     ),
-    Key::new(
-        "on_full",
-        Shape::Word(&["evict", "refuse"]),
-        "In memory, what happens to a new key when there is no place for it: others of which at most half is used are \
-         forgotten, or it shares an entry with others that have none.",
-    )
-    .default("\"evict\""),
+    ON_FULL,
     Key::new("factor", Shape::Factor, "2: twice as strict, 0.5: half as strict, 0: no limit.")
         .default("1"),
-    Key::new(
-        "tiers",
-        Shape::MapOf(&Shape::Table(TIER)),
-        "Further factors, chosen by the request's `tier`.",
-    ),
+    TIERS,
+    DEFAULT_TIER,
     Key::new(
         "exempt",
         Shape::List(&Shape::Text),
@@ -92,13 +110,6 @@ pub(crate) const KEYS: &[Key] = &[
     .such_as("[\"10/s\"]"),
 ];
 
-const TIER: &[Key] = &[Key::new(
-    "factor",
-    Shape::Factor,
-    "Multiplies the policy's factor. 2: twice as strict, 0.5: half as strict, 0: no limit.",
-)
-.such_as("0.5")];
-
 const LEASE: &[Key] = &[
     Key::new("size", UNITS, "Units taken from the store at a time.").such_as("100"),
     Key::new("ttl", Shape::Duration, "How long a lease may be spent.").such_as("\"1s\""),
@@ -114,11 +125,13 @@ pub struct PolicyConfig {
     pub key: Vec<String>,
     /// Which response header fields clients get.
     pub headers: HeaderStyle,
+    /// By how much `Retry-After` is spread.
+    pub jitter: Jitter,
     /// What a shared store leases, and what happens while it is unreachable.
     pub serving: Serving,
     /// The factor by which the limits have been scaled already.
     pub factor: Factor,
-    /// The tiers, in the order of the file.
+    /// The tiers, in the order of the file. The [`scope`](Self::scope) knows the default tier.
     pub tiers: Vec<TierConfig>,
     /// Keys and networks that are never limited, as the file has them.
     pub exempt: Vec<String>,
@@ -128,26 +141,32 @@ pub struct PolicyConfig {
     pub overrides: Vec<(String, Arc<Policy>)>,
     /// The names of old limits that limit nothing.
     pub disabled: Vec<String>,
+    places: Places,
 }
 
-/// A tier of a policy.
-#[derive(Clone, Debug)]
+/// Where the parts of a policy are in the file.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    name: usize,
+    limits: Vec<usize>,
+    lease: Option<usize>,
+    overrides: Vec<usize>,
+}
+
+/// The part of a policy that an error points at.
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct TierConfig {
-    /// The name that requests use.
-    pub name: String,
-    /// The tier's factor; it multiplies the policy's own.
-    pub factor: Factor,
-    /// The policy with its limits scaled; the policy itself if the factor is 1.
-    pub policy: Arc<Policy>,
-}
-
-impl TierConfig {
-    /// Whether it shares keys with the policy under other numbers, so that a store must know it.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        !self.factor.is_one() && !self.policy.limits().is_empty()
-    }
+pub enum PolicyPart {
+    /// Its name.
+    Name,
+    /// The limit at this place of [`PolicyConfig::limits`].
+    Limit(usize),
+    /// Its lease.
+    Lease,
+    /// The tier at this place of [`PolicyConfig::tiers`].
+    Tier(usize),
+    /// The override at this place of [`PolicyConfig::overrides`].
+    Override(usize),
 }
 
 impl PolicyConfig {
@@ -158,6 +177,7 @@ impl PolicyConfig {
             scope: Scope::new(policy),
             key: Vec::new(),
             headers: HeaderStyle::default(),
+            jitter: Jitter::NONE,
             serving: Serving::default(),
             factor: Factor::ONE,
             tiers: Vec::new(),
@@ -165,6 +185,7 @@ impl PolicyConfig {
             block: Vec::new(),
             overrides: Vec::new(),
             disabled: Vec::new(),
+            places: Places::default(),
         }
     }
 
@@ -206,6 +227,19 @@ impl PolicyConfig {
         tier.and_then(|tier| self.scope.tier(tier)).unwrap_or(self.policy())
     }
 
+    /// Where a part of it is in the file.
+    pub(crate) fn place_of(&self, part: PolicyPart) -> usize {
+        let Places { name, limits, lease, overrides, .. } = &self.places;
+        let place = match part {
+            PolicyPart::Name => None,
+            PolicyPart::Limit(at) => limits.get(at).copied(),
+            PolicyPart::Lease => *lease,
+            PolicyPart::Tier(at) => self.tiers.get(at).map(|tier| tier.place),
+            PolicyPart::Override(at) => overrides.get(at).copied(),
+        };
+        place.unwrap_or(*name)
+    }
+
     /// Tiers that share keys with the policy: a store must know them.
     pub fn shared_tiers(&self) -> impl Iterator<Item = &TierConfig> {
         self.tiers.iter().filter(|tier| tier.is_shared())
@@ -217,8 +251,22 @@ fn variant(of: &Policy, name: &str, limits: &[Limit]) -> Result<Policy, PolicyEr
     Ok(policy.with_mode(of.mode())?.with_shadow(of.is_shadow()))
 }
 
+/// Reads `[defaults]`, and records every fault in it.
+pub(crate) fn read_defaults<'doc>(field: &Field<'doc>) -> Result<Table<'doc>, Fault> {
+    let table = field.table("`[defaults]`", DEFAULTS)?;
+    table.verify();
+    if table.field("tiers").is_some() {
+        table.optional("default_tier", |field| one_of_tiers(field, &names_of(&table)));
+    }
+    Ok(table)
+}
+
 /// Reads a policy. `None` if there was a fault.
-pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<PolicyConfig> {
+pub(crate) fn read<'doc>(
+    entry: &Entry<'doc>,
+    defaults: Option<&Table<'doc>>,
+    max_sharing: Option<usize>,
+) -> Option<PolicyConfig> {
     let faults = entry.field.faults;
     let name = faults.keep(accept_name(entry));
     let what = format!("policy `{}`", entry.key);
@@ -227,10 +275,11 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
         let message = format!("{what} must be a table with `limits`; found {found}");
         Fault::at(entry.field.at(), message)
     }))?;
+    let table = table.inheriting(defaults);
     table.verify();
     let mode = table.verified("mode", Field::word).and_then(Mode::parse).unwrap_or_default();
     table.needs("limits");
-    let (limits, disabled) = read_list(&table.field("limits")?, mode)?;
+    let LimitList { limits, places, disabled } = read_list(&table.field("limits")?, mode)?;
     let shadow = table.verified("shadow", Field::flag).unwrap_or(false);
     let factor = table.verified("factor", Field::factor).unwrap_or(Factor::ONE);
     let at = |key: &str| table.field(key).map_or(table.at, |field| field.at());
@@ -241,7 +290,8 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
     let scaled = written.scaled(entry.key, factor).map_err(|error| fault("factor", error));
     let policy = Arc::new(faults.keep(scaled)?);
     let tiers = read_tiers(&table, &written, factor, &policy);
-    let overrides = read_overrides(&table, &policy);
+    let (override_places, overrides): (Vec<usize>, Vec<_>) =
+        read_overrides(&table, &policy).into_iter().unzip();
     let lease = read_lease(&table);
     if policy.counts_several() && lease.is_some() {
         let message = "`lease` takes units of one kind from the store, but these limits count several; remove one of them";
@@ -255,6 +305,9 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
     for tier in &tiers {
         scope = scope.with_tier(&tier.name, Arc::clone(&tier.policy));
         scope = scope.with_tier_factor(&tier.name, tier.factor);
+    }
+    if let Some(name) = read_default_tier(&table) {
+        scope = scope.with_default_tier(name);
     }
     for (key, policy) in &overrides {
         scope = scope.with_override(key, Arc::clone(policy));
@@ -278,6 +331,7 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
             .verified("headers", Field::word)
             .and_then(HeaderStyle::parse)
             .unwrap_or_default(),
+        jitter: table.verified("jitter", Field::jitter).unwrap_or_default(),
         serving: Serving::new(on_store_error)
             .with_local_for(local_for)
             .with_lease(lease)
@@ -286,22 +340,54 @@ pub(crate) fn read(entry: &Entry<'_>, max_sharing: Option<usize>) -> Option<Poli
         tiers,
         exempt,
         block,
+        places: Places {
+            name: entry.at,
+            limits: places,
+            lease: table.own_field("lease").map(|field| field.at()),
+            overrides: override_places,
+        },
         overrides,
         disabled,
     })
 }
 
+/// The longest name of a policy.
+const MAX_NAME: usize = 64;
+
 fn accept_name(entry: &Entry<'_>) -> Result<(), Fault> {
-    let plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-    if (1..=64).contains(&entry.key.len()) && entry.key.bytes().all(plain) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:-".contains(&byte);
+    let is_plain = (1..=MAX_NAME).contains(&entry.key.len()) && entry.key.bytes().all(plain);
+    // No client sends `/v1/policies/..`.
+    if is_plain && ![".", ".."].contains(&entry.key) {
         return Ok(());
     }
     let message = format!(
-        "the name of a policy must be 1 to 64 of a-z, 0-9, `_` and `-`; found {}",
+        "the name of a policy must be 1 to {MAX_NAME} of A-Z, a-z, 0-9, `_`, `.`, `/`, `:` and `-`, and not `.` or `..`; found {}",
         quoted(entry.key)
     );
     Err(Fault::at(entry.at, message))
+}
+
+/// Response headers and problems call a limit `policy.limit`, and both may have dots.
+pub(crate) fn refuse_twins(entries: &[Entry<'_>], policies: &[PolicyConfig]) {
+    let mut seen = HashMap::new();
+    for policy in policies {
+        for limit in policy.limits() {
+            let full = format!("{}.{}", policy.name(), limit.name());
+            let Some(other) = seen.insert(full, policy.name()) else { continue };
+            let Some(entry) = entries.iter().find(|entry| entry.key == policy.name()) else {
+                continue;
+            };
+            let message = format!(
+                "limit `{}` of policy `{}` and a limit of policy `{other}` are both `{}.{}` in response headers; rename one of them",
+                limit.name(),
+                policy.name(),
+                policy.name(),
+                limit.name(),
+            );
+            entry.field.faults.push(Fault::at(entry.at, message));
+        }
+    }
 }
 
 fn accept_field_name(name: &str) -> Result<(), String> {
@@ -321,42 +407,10 @@ fn read_lease(table: &Table<'_>) -> Option<Lease> {
 }
 
 /// In the order of the file; without those that have a fault.
-fn read_tiers(
-    table: &Table<'_>,
-    written: &Policy,
-    factor: Factor,
-    policy: &Arc<Policy>,
-) -> Vec<TierConfig> {
-    let entries = table.verified("tiers", Field::entries).unwrap_or_default();
-    let tier = |entry: &Entry<'_>| {
-        let faults = entry.field.faults;
-        let named = accept_tier_name(entry.key)
-            .map_err(|rest| Fault::at(entry.at, format!("the name of a tier {rest}")));
-        let table = entry.field.table(format!("tier `{}`", entry.key), TIER).ok()?;
-        table.needs("factor");
-        let field = table.field("factor")?;
-        let own = field.factor().ok()?;
-        faults.keep(named)?;
-        let policy = if own.is_one() {
-            Arc::clone(policy)
-        } else {
-            // Both factors at once, so that numbers are rounded once.
-            let name = tier_variant(written.name(), entry.key);
-            let both = factor.times(own).map_err(|error| error.to_string());
-            let scaled =
-                both.and_then(|by| written.scaled(&name, by).map_err(|error| error.to_string()));
-            Arc::new(faults.keep(scaled.map_err(|message| Fault::at(field.at(), message)))?)
-        };
-        Some(TierConfig { name: entry.key.to_owned(), factor: own, policy })
-    };
-    entries.iter().filter_map(tier).collect()
-}
-
-/// In the order of the file; without those that have a fault.
-fn read_overrides(table: &Table<'_>, policy: &Policy) -> Vec<(String, Arc<Policy>)> {
+fn read_overrides(table: &Table<'_>, policy: &Policy) -> Vec<(usize, (String, Arc<Policy>))> {
     let entries = table.verified("overrides", Field::entries).unwrap_or_default();
     let own = |entry: &Entry<'_>| {
-        let (limits, _) = read_list(&entry.field, policy.mode())?;
+        let LimitList { limits, .. } = read_list(&entry.field, policy.mode())?;
         if let Some(message) = other_units(&limits, policy.limits()) {
             entry.field.faults.push(Fault::at(entry.field.at(), message));
         }
@@ -364,7 +418,7 @@ fn read_overrides(table: &Table<'_>, policy: &Policy) -> Vec<(String, Arc<Policy
         let name = format!("{}@key:{:x}", policy.name(), Sha256::digest(entry.key));
         let own = variant(policy, &name, &limits)
             .map_err(|error| Fault::at(entry.field.at(), error.to_string()));
-        Some((entry.key.to_owned(), Arc::new(entry.field.faults.keep(own)?)))
+        Some((entry.at, (entry.key.to_owned(), Arc::new(entry.field.faults.keep(own)?))))
     };
     entries.iter().filter_map(own).collect()
 }
@@ -398,8 +452,8 @@ fn refuse_too_many(
     max_sharing: Option<usize>,
 ) {
     let needed = tiers.iter().filter(|tier| tier.is_shared()).count();
-    if let (Some(most), Some(field)) = (max_sharing, table.field("tiers"))
-        && needed > 0
+    let key = if needed > 0 { "tiers" } else { "overrides" };
+    if let (Some(most), Some(field)) = (max_sharing, table.field(key))
         && 1 + overrides + needed > most
     {
         let message = format!(

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::policy::PolicyConfig;
+use super::rule_charge::{self, RuleCharge};
 use super::schema::{Key, Shape};
 use super::suggest::{all_of, did_you_mean};
 use super::table::{Field, Table};
@@ -28,6 +29,17 @@ pub(crate) const KEYS: &[Key] = &[
         "key",
         Shape::List(&Shape::Text),
         "The entries that form the key, by name; without it all of them.",
+    ),
+    Key::new(
+        "charge",
+        Shape::Word(RuleCharge::WORDS),
+        "`check`: all descriptors of a request, or none. `debit`: whatever is left, into debt. `count`: each alone, refused or not.",
+    )
+    .default("\"check\""),
+    Key::new(
+        "unit",
+        Shape::Text,
+        "What a hit is, for a policy that counts several units; without it a request.",
     ),
     Key::new("unlimited", Shape::Flag, "Admit everything, in place of a policy.").default("false"),
     Key::new("refuse", Shape::Flag, "Refuse everything, in place of a policy.").default("false"),
@@ -63,6 +75,10 @@ pub struct RuleConfig {
     pub key: Option<Vec<String>>,
     /// What the rule does with a descriptor that matches.
     pub then: Then,
+    /// How its policy is charged.
+    pub charge: RuleCharge,
+    /// The unit of the policy that hits are; `None` is requests.
+    pub unit: Option<String>,
     /// The name by which `replaces` of other rules refers to it.
     pub name: Option<String>,
     /// Names of rules that do not apply to a request if this one matches it.
@@ -109,17 +125,12 @@ pub(crate) fn read(
             );
             table.fault(sentence);
         }
-        if let Then::Policy(name) = &rule.then
-            && let Some(policy) = policies.iter().find(|policy| policy.name() == *name)
-        {
+        let is_named = |policy: &&PolicyConfig| rule.then == Then::Policy(policy.name().to_owned());
+        let policy = policies.iter().find(is_named);
+        if let Some(policy) = policy {
             verify_key(&table, &rule, policy);
-            if policy.policy().counts_several() && !policy.policy().counts("requests") {
-                table.fault(format!(
-                    "Envoy counts requests, and `{name}` counts several other units; add a limit of requests, or name \
-                     another policy"
-                ));
-            }
         }
+        rule_charge::verify(&table, &rule, policy);
         rules.push(rule);
     }
     rules
@@ -137,6 +148,11 @@ fn rule(table: &Table<'_>, written: &[&str]) -> Option<RuleConfig> {
         descriptor,
         key,
         then,
+        charge: table
+            .verified("charge", Field::word)
+            .and_then(RuleCharge::parse)
+            .unwrap_or_default(),
+        unit: table.verified("unit", Field::text).map(str::to_owned),
         name: table.verified("name", Field::text).map(str::to_owned),
         replaces: table.verified("replaces", Field::list).map_or_else(Vec::new, |list| {
             list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()

@@ -8,6 +8,7 @@ pub(crate) use waterclock::MAX_UNITS;
 use super::SECTIONS;
 use super::algorithm::{self, ALGORITHMS, AlgorithmWord, CALENDAR, COMMON};
 use super::duration::Micros;
+use super::legacy;
 
 /// One key of a table.
 pub(crate) struct Key {
@@ -148,9 +149,21 @@ fn limit_table(algorithm: &AlgorithmWord) -> Value {
         .filter(belongs)
         .map(|key| (key.name.to_owned(), limit_property(key, algorithm.word)))
         .collect();
+    if algorithm.word == legacy::WORD {
+        return legacy_table(properties);
+    }
     let required: Vec<&str> =
         std::iter::once("algorithm").chain(algorithm.needs.iter().copied()).collect();
     json!({ "type": "object", "additionalProperties": false, "properties": properties, "required": required })
+}
+
+/// Limits as Misskey and Sharkey define them, which name no algorithm.
+fn legacy_table(mut properties: Map<String, Value>) -> Value {
+    properties.extend(legacy::THEIRS.iter().map(|key| (key.name.to_owned(), property(key))));
+    let says_so =
+        ["algorithm", "type", "max", "duration", "minInterval", "size", "dripRate", "dripSize"];
+    let one_of_these = says_so.map(|name| json!({ "required": [name] }));
+    json!({ "type": "object", "additionalProperties": false, "properties": properties, "anyOf": one_of_these })
 }
 
 /// A few keys look different from algorithm to algorithm.

@@ -135,6 +135,10 @@ pub struct ServerConfig {
     pub max_throttle_period: Micros,
     /// Certificates to serve.
     pub tls: Option<TlsConfig>,
+    /// Where the section is in the file.
+    pub(super) at: Option<usize>,
+    /// Where `tls` is in the file.
+    pub(super) tls_at: Option<usize>,
     allow_unauthenticated: bool,
     auth: Vec<AuthConfig>,
 }
@@ -190,6 +194,8 @@ impl ServerConfig {
             max_receive_bytes: 64 << 20,
             max_throttle_period: Micros(366 * 86_400 * 1_000_000),
             tls: None,
+            at: None,
+            tls_at: None,
             allow_unauthenticated: false,
             auth: Vec::new(),
         }
@@ -236,13 +242,21 @@ impl ServerConfig {
         !self.auth.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
     }
 
+    /// Whether the files of `tls` are there.
+    #[must_use]
+    pub fn has_certificates(&self) -> bool {
+        self.certificates().all(|path| path.exists())
+    }
+
+    fn certificates(&self) -> impl Iterator<Item = PathBuf> {
+        self.tls.iter().flat_map(|tls| {
+            [Some(&tls.cert), Some(&tls.key), tls.client_ca.as_ref()].into_iter().flatten().cloned()
+        })
+    }
+
     /// The files it takes its secrets and certificates from.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let tls = self.tls.iter();
-        let certificates = tls.flat_map(|tls| {
-            [Some(&tls.cert), Some(&tls.key), tls.client_ca.as_ref()].into_iter().flatten().cloned()
-        });
-        certificates.chain(self.auth.iter().filter_map(|auth| auth.token.file()))
+        self.certificates().chain(self.auth.iter().filter_map(|auth| auth.token.file()))
     }
 
     /// The tokens, looked up wherever they are kept.
@@ -305,6 +319,8 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
             .verified("max_throttle_period", Field::micros)
             .unwrap_or(otherwise.max_throttle_period),
         tls,
+        at: Some(table.at),
+        tls_at: table.field("tls").map(|field| field.at()),
         allow_unauthenticated,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
     }

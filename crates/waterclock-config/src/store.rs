@@ -88,6 +88,7 @@ pub struct StoreConfig {
     pub snapshot: Option<PathBuf>,
     /// memory: how often it is written; it is also written at shutdown.
     pub snapshot_every: Micros,
+    snapshot_setting: Option<Setting>,
 }
 
 impl StoreConfig {
@@ -105,6 +106,7 @@ impl StoreConfig {
             max_overrides: 1_000_000,
             snapshot: None,
             snapshot_every: Micros(10_000_000),
+            snapshot_setting: None,
         }
     }
 
@@ -145,6 +147,34 @@ impl StoreConfig {
         }
     }
 
+    /// An error about the file of `snapshot`, with its place; `rest` completes "`snapshot` …".
+    #[must_use]
+    pub fn snapshot_error(&self, rest: &str) -> Invalid {
+        match &self.snapshot_setting {
+            Some(setting) => setting.error(rest),
+            None => rest.to_owned().into(),
+        }
+    }
+
+    /// An error about the address, with its place; `rest` completes "`url` …".
+    #[must_use]
+    pub fn url_error(&self, rest: &str) -> Invalid {
+        match &self.url {
+            Some(setting) if env::var_os(OVERRIDE).is_none_or(|url| url.is_empty()) => {
+                setting.error(rest)
+            }
+            _ => format!("{OVERRIDE} {rest}").into(),
+        }
+    }
+
+    /// Whether the variables and files are there that the section takes values from.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        let settings = self.url.iter().chain(&self.key_secret);
+        settings.into_iter().all(|setting| setting.look_up().is_ok())
+            && self.ca().is_none_or(|path| path.exists())
+    }
+
     /// The secret by which keys are hashed; empty if there is none.
     pub fn key_secret(&self) -> Result<String, Invalid> {
         self.key_secret.as_ref().map_or(Ok(String::new()), Setting::look_up)
@@ -179,6 +209,7 @@ pub(crate) fn read(source: &Source, table: &Table<'_>) -> StoreConfig {
         snapshot_every: table
             .verified("snapshot_every", Field::micros)
             .unwrap_or(otherwise.snapshot_every),
+        snapshot_setting: setting("snapshot"),
     };
     // An authority without TLS is a mistake.
     if let (Some(field), Ok(Address::Redis(url))) = (table.field("ca"), spec.address())

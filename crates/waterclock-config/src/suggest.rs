@@ -3,27 +3,62 @@
 use strsim::damerau_levenshtein;
 use toml::de::DeValue;
 
-/// Words of other rate limiters that spelling would not find.
+/// Words of other rate limiters that spelling would not find. The first of ours that is a candidate is meant.
 const SYNONYMS: &[(&str, &str)] = &[
     ("burst", "capacity"),
     ("max_burst", "capacity"),
+    ("burst_size", "capacity"),
+    ("burst_capacity", "capacity"),
+    ("bucket_size", "capacity"),
     ("size", "capacity"),
     ("period", "per"),
     ("window", "per"),
+    ("window_ms", "per"),
+    ("window_size", "per"),
     ("duration", "per"),
+    ("interval", "per"),
     ("interval", "every"),
+    ("time_window", "per"),
+    ("ttl", "per"),
+    ("refill_period", "per"),
+    ("refill_interval", "per"),
+    ("limit_refresh_period", "per"),
     ("drip_rate", "every"),
     ("drip_size", "drip"),
     ("rate", "limit"),
     ("max", "limit"),
+    ("max_in_interval", "limit"),
+    ("max_requests", "limit"),
+    ("points", "limit"),
     ("requests", "limit"),
+    ("requests_per_unit", "limit"),
+    ("limit_for_period", "limit"),
+    ("tokens_per_interval", "limit"),
+    ("refill_rate", "limit"),
+    ("replenish_rate", "limit"),
     ("count", "limit"),
+    ("min_difference", "min_interval"),
     ("type", "algorithm"),
+    ("strategy", "algorithm"),
     ("tz", "timezone"),
     ("policy", "policies"),
+    ("time-bucket", "fixed-window"),
+    ("time-window", "fixed-window"),
+    ("window-counter", "fixed-window"),
+    ("fixed-window-counter", "fixed-window"),
     ("sliding-log", "rolling-window"),
     ("sliding-window-log", "rolling-window"),
+    ("moving-window", "rolling-window"),
     ("sliding-window-counter", "sliding-window"),
+    ("generic-cell-rate", "gcra"),
+];
+
+/// Words that count otherwise elsewhere, and how ours follows from them.
+const CONVERSIONS: &[(&str, &str)] = &[
+    ("burst", "= burst + 1 in redis-cell and other systems that do not count the first request"),
+    ("max_burst", "= max_burst + 1"),
+    ("requests_per_unit", "with `per` for its unit"),
+    ("window_ms", "as a duration such as \"250ms\""),
 ];
 
 /// The candidate closest to a misspelt word, if any is close.
@@ -32,13 +67,10 @@ pub(crate) fn nearest<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let candidates: Vec<&str> = candidates.into_iter().collect();
-    let plain_word = plain(word);
-    let synonym = SYNONYMS.iter().find(|(foreign, _)| plain(foreign) == plain_word);
-    if let Some((_, ours)) = synonym
-        && let Some(candidate) = candidates.iter().find(|candidate| *candidate == ours)
-    {
-        return Some(candidate);
+    if let Some(ours) = ours(word, &candidates) {
+        return Some(ours);
     }
+    let plain_word = plain(word);
     candidates
         .into_iter()
         .map(|candidate| (distance(&plain_word, &plain(candidate)), candidate))
@@ -51,11 +83,33 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// Our word for another rate limiter's.
+fn ours<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let word = plain(word);
+    let mut meant = SYNONYMS.iter().filter(|(foreign, _)| plain(foreign) == word);
+    meant.find_map(|(_, ours)| candidates.iter().find(|candidate| *candidate == ours).copied())
+}
+
 /// `; did you mean …?` to end a message with, or an empty string.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, candidates)
-        .map(|candidate| format!("; did you mean `{candidate}`?"))
-        .unwrap_or_default()
+    nearest(word, candidates).map(|candidate| meant(word, candidate)).unwrap_or_default()
+}
+
+/// The same for words of other rate limiters only.
+pub(crate) fn synonym<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    ours(word, &candidates).map(|candidate| meant(word, candidate))
+}
+
+fn meant(word: &str, candidate: &str) -> String {
+    let word = plain(word);
+    match CONVERSIONS.iter().find(|(foreign, _)| plain(foreign) == word) {
+        Some((_, how)) => format!("; did you mean `{candidate}` ({how})?"),
+        None => format!("; did you mean `{candidate}`?"),
+    }
 }
 
 /// An unfinished word is as close as one with a single typo.

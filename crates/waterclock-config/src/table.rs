@@ -4,7 +4,7 @@
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use waterclock::{Decimal, Factor, Rollout};
+use waterclock::{Decimal, Factor, Jitter, Rollout};
 
 use super::duration::Micros;
 use super::error::{Fault, Faults};
@@ -20,6 +20,8 @@ pub(crate) struct Table<'doc> {
     pub(crate) what: String,
     pub(crate) at: usize,
     entries: &'doc DeTable<'doc>,
+    /// What applies where it does not say otherwise. Whose own faults are recorded already.
+    inherited: Option<&'doc DeTable<'doc>>,
     keys: &'static [Key],
     faults: &'doc Faults,
 }
@@ -32,7 +34,22 @@ impl<'doc> Table<'doc> {
         keys: &'static [Key],
         faults: &'doc Faults,
     ) -> Table<'doc> {
-        Table { what, at, entries, keys, faults }
+        Table { what, at, entries, inherited: None, keys, faults }
+    }
+
+    /// The same with the values of another table, which has been verified, for keys that are not in this one.
+    pub(crate) fn inheriting(self, from: Option<&Table<'doc>>) -> Table<'doc> {
+        Table { inherited: from.map(|from| from.entries), ..self }
+    }
+
+    /// The same with other keys.
+    pub(crate) fn with_keys(self, keys: &'static [Key]) -> Table<'doc> {
+        Table { keys, ..self }
+    }
+
+    /// Whether a key, which need not be one of the table's, has this text.
+    pub(crate) fn is_text(&self, name: &str, text: &str) -> bool {
+        self.entries.get(name).and_then(|value| value.get_ref().as_str()) == Some(text)
     }
 
     /// Where faults go.
@@ -91,9 +108,19 @@ impl<'doc> Table<'doc> {
         list.iter().filter_map(|field| field.text().ok()).map(str::to_owned).collect()
     }
 
+    /// The value of a key in this table, or in the one that it inherits from.
     pub(crate) fn field(&self, name: &str) -> Option<Field<'doc>> {
+        self.own_field(name).or_else(|| self.field_in(self.inherited?, name))
+    }
+
+    /// The value of a key in this table.
+    pub(crate) fn own_field(&self, name: &str) -> Option<Field<'doc>> {
+        self.field_in(self.entries, name)
+    }
+
+    fn field_in(&self, entries: &'doc DeTable<'doc>, name: &str) -> Option<Field<'doc>> {
         let key = self.keys.iter().find(|key| key.name == name)?;
-        let value = self.entries.get(name)?;
+        let value = entries.get(name)?;
         Some(Field { name: key.name, shape: &key.shape, value, faults: self.faults })
     }
 
@@ -114,7 +141,7 @@ impl<'doc> Table<'doc> {
     /// Every key must look as its shape says, used or not.
     pub(crate) fn verify(&self) {
         for key in self.keys {
-            if let Some(field) = self.field(key.name) {
+            if let Some(field) = self.own_field(key.name) {
                 self.faults.keep(verify(&field));
             }
         }
@@ -221,18 +248,6 @@ impl<'doc> Field<'doc> {
         }
     }
 
-    /// A time of the old limits: a duration, or a number of milliseconds; 0 is one too.
-    pub(crate) fn milliseconds(&self) -> Result<Micros, Fault> {
-        if let DeValue::String(text) = self.value.get_ref() {
-            return Micros::parse_or_zero(text).map_err(|error| self.fault(error.to_string()));
-        }
-        let milliseconds = self.decimal()?;
-        let micros = milliseconds.times(1_000.into());
-        let micros = micros.filter(|micros| micros.ceil() <= Micros::MAX.0.into());
-        let micros = micros.ok_or_else(|| self.must_be("at most 100 years"))?;
-        micros.to_whole().map(Micros).ok_or_else(|| self.must_be("a whole number of microseconds"))
-    }
-
     /// One of the words its key lists.
     pub(crate) fn word(&self) -> Result<&'static str, Fault> {
         let Shape::Word(words) = self.shape else {
@@ -252,6 +267,11 @@ impl<'doc> Field<'doc> {
         self.hundredths()
             .and_then(|Percent(hundredths)| Rollout::new(u16::try_from(hundredths).ok()?))
             .ok_or_else(|| self.must_be("from \"0%\" to \"100%\" with at most two decimals"))
+    }
+
+    /// A share of a wait, exact to hundredths of a percent.
+    pub(crate) fn jitter(&self) -> Result<Jitter, Fault> {
+        self.percent().map(|share| Jitter::new(share.hundredths()).unwrap_or_default())
     }
 
     /// A share of errors, in hundredths of a percent.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterclock::{
-    Calendar, Charge, Concurrency, Cost, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra,
-    LeakyBucket, Limit, LimitDecision, LimitError, ManualClock, MemoryStore, MinInterval, Mode,
-    Outcome, Policy, Quota, RollingWindow, SlidingWindow, Store, Timestamp, Verb,
+    Calendar, Charge, Concurrency, Cost, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket,
+    Limit, LimitError, ManualClock, MemoryStore, MinInterval, Mode, Outcome, Policy, Quota,
+    RollingWindow, SlidingWindow, Store, Timestamp, Verb,
 };
 use waterclock_core::store::{Decide as _, Logs, State};
 
@@ -56,15 +56,14 @@ impl Subject for Core {
             if event.verb == SpecVerb::Check {
                 policy.record(&mut state, now, &cost, verdict);
             }
-            let decision = policy.answer(state.view(), now, &cost, verdict);
-            let limits: Vec<_> = policy.each(state.view(), now, &cost, verdict).collect();
+            let given = waterclock::Answer::of(&policy, state.view(), now, &cost, verdict);
             if event.verb == SpecVerb::Check && !sweep {
                 // The fast path of limiters must give the same answer.
                 let mut other = State::new(&mut other_words, &mut other_logs);
-                assert_eq!(policy.check(&mut other, now, event.cost), decision);
+                assert_eq!(policy.check(&mut other, now, event.cost), given.decision);
                 assert_eq!((other_words, other_logs), (words.clone(), logs.clone()));
             }
-            answer(&decision, &limits)
+            answer(&given)
         };
         trace.iter().map(call).collect()
     }
@@ -97,7 +96,7 @@ impl Subject for Memory {
             };
             let charge = Charge::new("policy", b"alice", event.cost);
             let answers = now_or_never(store.apply(verb, &[charge])).expect("the policy is known");
-            answer(&answers[0].decision, &answers[0].limits)
+            answer(&answers[0])
         };
         trace.iter().map(call).collect()
     }
@@ -108,8 +107,9 @@ pub fn now_or_never<T>(future: impl Future<Output = T>) -> T {
     waterclock::store::now_or_never(future).expect("the memory store answers at once")
 }
 
-/// A decision in the reference model's terms.
-pub fn answer(decision: &Decision, limits: &[LimitDecision]) -> Answer {
+/// An answer in the reference model's terms.
+pub fn answer(given: &waterclock::Answer) -> Answer {
+    let decision = &given.decision;
     Answer {
         allowed: decision.is_allowed(),
         granted: decision.granted(),
@@ -121,7 +121,9 @@ pub fn answer(decision: &Decision, limits: &[LimitDecision]) -> Answer {
         refused_by: decision.refused_by().iter().collect(),
         shadow_refused_by: decision.shadow_refused_by().iter().collect(),
         counter: decision.counter(),
-        limits: limits
+        next_same_ns: given.next_same().map(nanos),
+        limits: given
+            .limits
             .iter()
             .map(|limit| LimitAnswer {
                 allowed: limit.allowed,

@@ -21,7 +21,7 @@ pub use client::{
     RetryAfterLayer, advised_wait,
 };
 pub use exchange::{Ending, Exchange};
-pub use fields::{HeaderFields, HeaderStyle, StyledAnswer};
+pub use fields::{HeaderFields, HeaderStyle, Jitter, StyledAnswer};
 pub use key::{Key, KeyError, compose_key};
 #[cfg(feature = "axum")]
 pub use layer::MakeRateLimit;

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use http::Method;
 use http::request::Parts;
 use waterclock::store::Persist as _;
-use waterclock::{Outcome, Policy, Rollout, Scope, Subject};
+use waterclock::{Factor, Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
 
 use crate::exchange::Exchange;
-use crate::fields::HeaderStyle;
+use crate::fields::{HeaderStyle, Jitter};
 use crate::key::{FoundKey, Key, KeyInput};
 use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
+type FactorOf = Arc<dyn Fn(&Parts) -> Option<Factor> + Send + Sync>;
 type TierOf = Arc<dyn Fn(&Parts) -> Option<Cow<'_, str>> + Send + Sync>;
 pub(crate) type Settle = Arc<dyn Fn(&Exchange) -> u64 + Send + Sync>;
 pub(crate) type Report = Arc<dyn Fn(&Exchange) -> Outcome + Send + Sync>;
@@ -43,6 +44,7 @@ pub struct Rule {
     pub(crate) scope: Scope,
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
+    pub(crate) jitter: Jitter,
     pub(crate) settle: Option<Settle>,
     pub(crate) report: Report,
     /// The first mistake in what the rule was built from.
@@ -53,6 +55,7 @@ pub struct Rule {
     conditions: Vec<Condition>,
     cost: Cost,
     tier_of: Option<TierOf>,
+    factor_of: Option<FactorOf>,
 }
 
 #[derive(Clone)]
@@ -69,6 +72,7 @@ impl Rule {
             scope: scope.into(),
             key: None,
             headers: HeaderStyle::default(),
+            jitter: Jitter::NONE,
             settle: None,
             report: Arc::new(|exchange| match exchange.is_server_error() {
                 true => Outcome::Error,
@@ -81,6 +85,7 @@ impl Rule {
             conditions: Vec::new(),
             cost: Cost::Units(1),
             tier_of: None,
+            factor_of: None,
         }
     }
 
@@ -142,6 +147,14 @@ impl Rule {
         self
     }
 
+    /// Spreads `Retry-After` upwards by a random share of the wait of up to this much, so that clients that were refused
+    /// together do not come back together. The decision stays exact.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
     /// Gives other numbers to requests that [`tier_of`](Self::tier_of) assigns to this tier.
     ///
     /// The policy has its own name, and its limits have the names of the rule's policy. Tiers share their
@@ -155,13 +168,34 @@ impl Rule {
         self
     }
 
-    /// Finds the tier of a request. Requests without a tier, or with an unknown one, get the policy itself.
+    /// Sets the tier of requests whose tier is not known. Without one, they get 400
+    /// ([`Reason::Tier`](crate::Reason::Tier)).
+    #[must_use]
+    pub fn default_tier(mut self, name: &str) -> Self {
+        self.scope = self.scope.with_default_tier(name);
+        self
+    }
+
+    /// Finds the tier of a request. Requests without a tier get the policy itself.
     #[must_use]
     pub fn tier_of(
         mut self,
         tier: impl Fn(&Parts) -> Option<Cow<'_, str>> + Send + Sync + 'static,
     ) -> Self {
         self.tier_of = Some(Arc::new(tier));
+        self
+    }
+
+    /// Finds the factor of a request, by which the limits of its tier are scaled: 0.5 doubles what is admitted, 0
+    /// disables the limits. All factors of a key share what it has spent, and none of them costs any memory.
+    ///
+    /// A factor that the limits cannot be scaled to fails the check.
+    #[must_use]
+    pub fn factor_of(
+        mut self,
+        factor: impl Fn(&Parts) -> Option<Factor> + Send + Sync + 'static,
+    ) -> Self {
+        self.factor_of = Some(Arc::new(factor));
         self
     }
 
@@ -240,19 +274,21 @@ impl Rule {
     }
 
     /// What applies to a key, at which cost.
-    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Match<'_> {
+    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Result<Match<'_>, UnknownTier> {
         let FoundKey { key, address } = found;
         let cost = match &self.cost {
             Cost::Units(units) => *units,
             Cost::Of(cost) => cost(parts),
         };
         let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
+        tier.as_deref().map(|tier| self.scope.known_tier(tier)).transpose()?;
         let address = address.or_else(|| self.scope.address_in(&key));
+        let factor = self.factor_of.as_ref().and_then(|factor_of| factor_of(parts));
         let subject = Subject::new(&key).with_address(address).with_tier(tier.as_deref());
-        let found = self.scope.resolve(&subject);
-        let (policy, action) = (Arc::clone(found.policy), found.action);
+        let found = self.scope.resolve(&subject.with_factor(factor));
+        let (policy, action, factor) = (Arc::clone(found.policy), found.action, found.factor);
         let fixed = found.answer(&cost.into());
-        Match { rule: self, policy, key, cost, action, fixed }
+        Ok(Match { rule: self, policy, key, cost, action, factor, fixed })
     }
 
     /// Whether every path captures this parameter.

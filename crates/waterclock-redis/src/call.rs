@@ -8,10 +8,10 @@ use waterclock::{Answer, Cost, Failure, Outcome, StoreError, Timestamp, Verb};
 
 use crate::direct::Direct;
 use crate::due;
-use crate::kept::{Parts, Seen};
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::{CallError, Request, TraceTime};
 use crate::policies::Entry;
+use crate::prefix::{Parts, Seen};
 use crate::script::{Algorithms, Kind, REPLACE, RESET};
 use crate::shape::{Costs, Translation, putting};
 use crate::slots::always_records;

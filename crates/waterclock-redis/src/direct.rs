@@ -9,22 +9,24 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::{Instant, timeout};
 use waterclock::store::{ReservationIds, fill_by_check};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Hold, KeyOverride, Migration, OverridePage, Policy, Reserved,
-    Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
+    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp,
+    Verb,
 };
 
 use crate::address::Address;
 use crate::builder::RedisStoreBuilder;
 use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
 use crate::denied::DeniedKeys;
-use crate::kept::SeenOverrides;
 use crate::keyspace::Keyspace;
 use crate::leases::Leases;
 use crate::link::{LinkSettings, connection_error};
 use crate::nodes::Nodes;
 use crate::overrides::{OVERRIDE_ROUNDS, changed, has_begun, is_changed};
 use crate::policies::{Definitions, Entries, Entry};
+use crate::prefix::SeenOverrides;
 use crate::route::Route;
+use crate::slots::always_records;
 
 /// The deadline of commands other than checks.
 pub(crate) const PATIENT: Duration = Duration::from_secs(5);
@@ -272,8 +274,9 @@ impl Direct {
         if self.share_a_slot(call.keys) {
             self.run(Call { action: Action::Apply(verb), ..call }).await
         } else {
-            if matches!(verb, Verb::Debit | Verb::Report(_)) {
-                // Slot by slot, and once each.
+            // Slot by slot, and once each: what was recorded is not taken back.
+            let records = verb == Verb::Check && call.keys.iter().any(always_records);
+            if records || matches!(verb, Verb::Debit | Verb::Report(_)) {
                 self.verify_overrides(call.at, call.keys.iter(), call.by).await?;
             }
             self.run_across_slots(verb, call).await
@@ -405,6 +408,18 @@ impl Store for Direct {
         count: usize,
     ) -> Result<OverridePage, StoreError> {
         self.list_kept(policy, after, count).await
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.keep_text(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.drop_kept(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.changes_of_kept(since).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

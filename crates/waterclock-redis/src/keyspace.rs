@@ -21,6 +21,8 @@ const HELD: &[u8] = b":held";
 const LISTED: &[u8] = b":over";
 /// What the key ends with that has what is due of a record.
 const DUE: &[u8] = b":due";
+/// The hash tag of policies that are kept; that of a record is longer.
+const KEPT: &str = "policies";
 pub(crate) const SLOTS: u16 = 16_384;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +103,15 @@ impl Keyspace {
     /// Where nodes are counted.
     pub(crate) fn nodes(&self) -> RecordKey {
         self.named(":nodes")
+    }
+
+    /// Where policies are kept as text, and in which order they changed: in one slot.
+    pub(crate) fn kept(&self) -> [RecordKey; 2] {
+        let slot = crc16(KEPT.as_bytes()) % SLOTS;
+        ["", ":order"].map(|end| RecordKey {
+            bytes: format!("{}{{{KEPT}}}{end}", self.prefix).into_bytes(),
+            slot,
+        })
     }
 
     fn named(&self, name: &str) -> RecordKey {

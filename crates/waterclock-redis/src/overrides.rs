@@ -19,11 +19,11 @@ use crate::call::{
 };
 use crate::direct::Direct;
 use crate::due;
-use crate::kept::{Kept, Parts, Seen, WrittenBy};
 use crate::keyspace::{RecordKey, SLOTS};
 use crate::link::Request;
 use crate::policies::Entry;
-use crate::script::{KEEP, KEPT, LISTED, UNLIST};
+use crate::prefix::{Kept, Parts, Seen, WrittenBy};
+use crate::script::{LISTED, OVERRIDDEN, PUT_OVERRIDE, UNLIST};
 use crate::slots::always_records;
 use crate::state::{KeyState, Question, answer_withheld};
 
@@ -297,7 +297,7 @@ impl Direct {
     ) -> Result<(Timestamp, Vec<Option<Kept>>), StoreError> {
         let Some(first) = records.first() else { return Ok((Timestamp::ZERO, Vec::new())) };
         let request =
-            Request::Script { script: &KEPT, keys: records.to_vec(), args: trace_args(at) };
+            Request::Script { script: &OVERRIDDEN, keys: records.to_vec(), args: trace_args(at) };
         let values = self.route.send(first.slot, request, by).await?;
         let [Value::Int(now), found @ ..] = &*values else { return Err(bad_reply()) };
         if found.len() != records.len() {
@@ -390,7 +390,7 @@ impl Direct {
                 ],
             ];
             let request =
-                Request::Script { script: &KEEP, keys: keys.clone(), args: args.concat() };
+                Request::Script { script: &PUT_OVERRIDE, keys: keys.clone(), args: args.concat() };
             let values = self.route.send(record.slot, request, by).await?;
             let [Value::Int(then), other] = &*values else { return Err(bad_reply()) };
             now = instant(*then)?;

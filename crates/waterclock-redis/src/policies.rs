@@ -76,7 +76,11 @@ pub(crate) struct Family {
 
 impl Entry {
     /// Fails if the scripts cannot decide the policy exactly.
-    fn new(policy: Policy, serving: Serving, family: Option<Family>) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        policy: Policy,
+        serving: Serving,
+        family: Option<Family>,
+    ) -> Result<Self, StoreError> {
         let mut shape = Shape::of(&policy)?;
         if serving.lease.is_some() {
             leasable(&policy)?;
@@ -150,7 +154,7 @@ impl Direct {
 
     async fn add_entry(&self, mut entry: Entry) -> Result<(), StoreError> {
         if let Some(twin) = self.same_marked(&entry) {
-            return Err(same_mark(&entry, &twin));
+            return Err(same_mark(entry.policy.name(), twin.policy.name()));
         }
         // While Redis is unreachable it keeps the tag that it would prefer.
         _ = self.register(&mut entry).await;
@@ -383,8 +387,7 @@ fn leasable(policy: &Policy) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn same_mark(entry: &Entry, twin: &Entry) -> StoreError {
-    let (name, twin) = (entry.policy.name(), twin.policy.name());
+pub(crate) fn same_mark(name: &str, twin: &str) -> StoreError {
     let reason = format!(
         "its records cannot be distinguished from those of policy `{twin}`; rename one of them"
     );

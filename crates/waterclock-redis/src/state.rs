@@ -197,7 +197,5 @@ fn answer_together(questions: &[Question<'_>], verdicts: &[Verdict]) -> Vec<Answ
 }
 
 fn answer(policy: &Policy, state: &KeyState, cost: &Cost, verdict: Verdict) -> Answer {
-    let decision = policy.answer(state.view(), state.now, cost, verdict);
-    let limits = policy.each(state.view(), state.now, cost, verdict).collect();
-    Answer::new(decision, limits)
+    Answer::of(policy, state.view(), state.now, cost, verdict)
 }

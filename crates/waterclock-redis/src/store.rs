@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, KeyOverride, Migration, OverridePage, Policy,
-    Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, KeptChange, KeptChanges, KeyOverride, Migration,
+    OverridePage, Policy, Reserved, Serving, Settled, Settlement, Store, StoreError, Timestamp,
+    Verb,
 };
 
 use crate::builder::RedisStoreBuilder;
@@ -145,6 +146,18 @@ impl Store for RedisStore {
 
     async fn fill(&self, policy: &Policy, charge: &Charge<'_>) -> Result<Cost, StoreError> {
         Box::pin(self.store.fill(policy, charge)).await
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.store.keep_policy(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.store.drop_kept_policy(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.store.kept_policies(since).await
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

@@ -9,10 +9,10 @@ use waterclock::{StoreError, Timestamp, Verb};
 use crate::call::{Action, Call, KeyCharge, Known, bad_reply, foreign, instant};
 use crate::direct::Direct;
 use crate::due;
-use crate::kept::Parts;
 use crate::keyspace::Tag;
 use crate::overrides::has_begun;
 use crate::policies::Entry;
+use crate::prefix::Parts;
 use crate::shape::Translation;
 use crate::state::KeyState;
 

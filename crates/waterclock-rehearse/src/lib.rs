@@ -16,7 +16,7 @@
 //! let mut config = Config::read("example", "policies.login.limits = [\"2/m\"]")?;
 //! let login = config.choose(Some("login"))?;
 //! let stage = Stage::new(&login)?;
-//! let allowed = |t_us| stage.play(&Event::check(t_us, "alice")).map(|(_, decision)| decision.is_allowed());
+//! let allowed = |t_us| stage.play(&Event::check(t_us, "alice")).map(|(_, answer)| answer.decision.is_allowed());
 //! assert!(allowed(0)? && allowed(1)? && !allowed(2)?);
 //! // Half a minute later, one more.
 //! assert!(allowed(30_000_000)?);

@@ -2,7 +2,7 @@
 
 use waterclock::store::now_or_never;
 use waterclock::{
-    Charge, Cost, CostError, Decision, ManualClock, MemoryStore, Migration, Origin, Policy,
+    Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Origin, Policy,
     Resolution, Store, StoreError, Subject, Timestamp, Verb,
 };
 use waterclock_config::PolicyConfig;
@@ -23,16 +23,17 @@ pub async fn register_variants(
     Ok(())
 }
 
-/// Which of a policy's numbers apply to a check of a key.
+/// Which of a policy's numbers apply to a check of a key by a caller of a tier, with a factor.
 #[must_use]
 pub fn resolve<'r>(
     policy: &'r PolicyConfig,
     key: &'r str,
-    tier: Option<&'r str>,
+    (tier, factor): (Option<&'r str>, Option<Factor>),
     cost: Cost,
 ) -> Resolved<'r> {
     let (scope, key) = (&policy.scope, key.as_bytes());
-    let subject = Subject::new(key).with_tier(tier).with_address(scope.address_in(key));
+    let subject = Subject::new(key).with_tier(tier).with_factor(factor);
+    let subject = subject.with_address(scope.address_in(key));
     Resolved { resolution: scope.resolve(&subject), cost }
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn resolve_event<'r>(
     event: &'r Event<'_>,
 ) -> Result<Resolved<'r>, CostError> {
     let cost = event.cost_under(policy.policy())?;
-    Ok(resolve(policy, &event.key, event.tier.as_deref(), cost))
+    Ok(resolve(policy, &event.key, (event.tier.as_deref(), event.factor), cost))
 }
 
 /// The charge of an event. Refunds and resets apply to the key's budget under the policy itself.
@@ -53,10 +54,10 @@ pub(crate) fn charge<'e>(
 ) -> Charge<'e> {
     let key = event.key.as_bytes();
     let decides = match event.op.gives_back() {
-        true => policy.scope.resolve_base(key).policy,
-        false => resolved.resolution.policy,
+        true => policy.scope.resolve_base(key),
+        false => resolved.resolution,
     };
-    Charge::new(decides.name(), key, resolved.cost.clone())
+    Charge::new(decides.policy.name(), key, resolved.cost.clone()).with_factor(decides.factor)
 }
 
 /// What a rehearsal of this policy does differently from a server, if anything.
@@ -98,14 +99,15 @@ impl<'r> Resolved<'r> {
         self.resolution.origin == Origin::Key
     }
 
-    /// The decision, where it takes no store.
-    pub(crate) fn decision(&self) -> Option<Decision> {
-        self.resolution.answer(&self.cost).map(|answer| answer.decision)
+    /// The answer, where it takes no store.
+    pub(crate) fn answer(&self) -> Option<Answer> {
+        self.resolution.answer(&self.cost)
     }
 
-    /// The decision for the client: keys that the policy is not rolled out to are never refused.
-    pub fn report(&self, decision: Decision) -> Decision {
-        self.resolution.report(decision, &self.cost)
+    /// The answer for the client: keys that the policy is not rolled out to are never refused.
+    #[must_use]
+    pub fn report(&self, answer: Answer) -> Answer {
+        self.resolution.report(answer, &self.cost)
     }
 }
 
@@ -135,40 +137,36 @@ impl<'a> Stage<'a> {
         (self.store.overflowed() > 0).then_some(many)
     }
 
-    /// Plays an event: which policy applied, and the decision for the client.
-    pub fn play<'e>(
-        &'e self,
-        event: &'e Event<'_>,
-    ) -> Result<(Resolved<'e>, Decision), StoreError> {
+    /// Plays an event: which policy applied, and the answer for the client.
+    pub fn play<'e>(&'e self, event: &'e Event<'_>) -> Result<(Resolved<'e>, Answer), StoreError> {
         let resolved = resolve_event(self.policy, event)?;
-        let decision = self.decide(&resolved, event)?;
-        let reported = resolved.report(decision);
+        let answer = self.answer(&resolved, event)?;
+        let reported = resolved.report(answer);
         Ok((resolved, reported))
     }
 
-    fn decide(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Decision, StoreError> {
+    fn answer(&self, resolved: &Resolved<'_>, event: &Event<'_>) -> Result<Answer, StoreError> {
         let now = Timestamp::from_micros(event.t_us);
         let gives_back = event.op.gives_back();
-        if !gives_back && let Some(decision) = resolved.decision() {
-            return Ok(decision);
+        if !gives_back && let Some(answer) = resolved.answer() {
+            return Ok(answer);
         }
         self.clock.set(now);
         let (verb, charge) = (event.verb(), charge(self.policy, resolved, event));
         if gives_back && !resolved.resolution.is_usual() {
             at_once(self.store.apply(verb, &[charge]))?;
             let peek = Event { op: Op::Peek, ..event.under(0) };
-            return self.decide(resolved, &peek);
+            return self.answer(resolved, &peek);
         }
-        match (verb, charge.cost.plain()) {
+        let is_plain = charge.factor.is_none();
+        match (verb, charge.cost.plain().filter(|_| is_plain)) {
             (Verb::Check, Some(units)) => {
-                at_once(self.store.check_n(charge.policy, charge.key, units))
+                self.store.check_in_full(charge.policy, charge.key, units)
             }
-            (Verb::Peek, Some(units)) => {
-                at_once(self.store.peek_n(charge.policy, charge.key, units))
-            }
+            (Verb::Peek, Some(units)) => self.store.peek_in_full(charge.policy, charge.key, units),
             _ => {
                 let answers = at_once(self.store.apply(verb, &[charge]))?;
-                answers.first().map(|answer| answer.decision).ok_or_else(no_answer)
+                answers.into_iter().next().ok_or_else(no_answer)
             }
         }
     }

@@ -8,9 +8,12 @@
 pub mod access;
 mod buffers;
 mod connections;
+mod describe;
 mod descriptors;
 pub mod engine;
+mod examine;
 mod face;
+mod lasting;
 mod listen;
 pub mod observe;
 mod off_workers;
@@ -22,10 +25,11 @@ mod run;
 mod server;
 mod timing;
 mod tls;
-mod watches;
+mod waits;
 
 pub use self::descriptors::raise_descriptor_limit;
 pub use self::engine::redis_store;
+pub use self::examine::{Outside, examine};
 /// The messages of Envoy's rate limit service, with a client.
 pub use self::face::grpc::proto as envoy;
 pub use self::face::resp::parse as resp;

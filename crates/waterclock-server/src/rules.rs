@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use waterclock_config::{EntryConfig, Pattern, RuleConfig, Then};
+use waterclock::{Cost, Limit, Policy};
+use waterclock_config::{EntryConfig, Pattern, RuleCharge, RuleConfig, Then};
 
 use crate::engine::{ActivePolicy, Key, TIER};
 
@@ -44,6 +45,10 @@ impl Rules {
 pub struct Rule {
     /// What it does.
     pub effect: Effect,
+    /// How its policy is charged.
+    pub charge: RuleCharge,
+    /// What a hit is; `None` is a request.
+    unit: Option<Box<str>>,
     /// The entries that form the key; `None` is all of them.
     key: Option<Vec<Box<str>>>,
     name: Option<Box<str>>,
@@ -69,6 +74,8 @@ impl Rule {
                 Then::Unlimited => Effect::Admit,
                 Then::Refuse => Effect::Refuse,
             },
+            charge: spec.charge,
+            unit: spec.unit.as_deref().map(Into::into),
             key: spec.key.as_deref().map(boxed),
             name: spec.name.as_deref().map(Into::into),
             replaces: boxed(&spec.replaces),
@@ -84,6 +91,22 @@ impl Rule {
     /// The names of rules that do not apply where this one does.
     pub fn replaces(&self) -> impl Iterator<Item = &str> {
         self.replaces.iter().map(|name| &**name)
+    }
+
+    /// So many hits as the policy counts them. Units that they are not are 0, requests too.
+    pub(crate) fn cost(&self, policy: &ActivePolicy, hits: u64) -> Cost {
+        let policy = policy.scope().policy();
+        match &self.unit {
+            Some(hit) if policy.counts_several() => {
+                policy.one_of_each().map(|unit, _| if *unit == **hit { hits } else { 0 })
+            }
+            _ => policy.requests(hits),
+        }
+    }
+
+    /// Whether a limit counts what a hit is. Where the rule names no unit, any limit may be the one that is shown.
+    pub(crate) fn is_of(&self, policy: &Policy, limit: &Limit) -> bool {
+        !policy.counts_several() || self.unit.as_deref().is_none_or(|unit| unit == limit.unit())
     }
 
     /// The key of a descriptor that this rule matches.
@@ -191,6 +214,8 @@ mod tests {
                 descriptor: descriptor.iter().map(entry).collect(),
                 key: None,
                 then: Then::Unlimited,
+                charge: RuleCharge::default(),
+                unit: None,
                 name: Some((*name).to_owned()),
                 replaces: Vec::new(),
             };

@@ -91,6 +91,7 @@ impl Running {
             others.spawn(keep_reloading(in_force, path, (files, contents), reloads));
         }
         others.spawn(log_store_state(Arc::clone(&server)));
+        others.spawn(keep_learning(Arc::clone(&server)));
         others.spawn(halve_refusals(Arc::clone(&server)));
         if config.store.snapshot.is_some() {
             let every = config.store.snapshot_every.duration();
@@ -159,6 +160,10 @@ fn log_too_many(nodes: Option<u64>) {
         ),
         None => info!("no more servers share the store than `nodes` says"),
     }
+}
+
+async fn keep_learning(server: Arc<Server>) {
+    server.engine.keep_learning().await;
 }
 
 async fn halve_refusals(server: Arc<Server>) {

@@ -17,12 +17,13 @@ use crate::buffers::Buffers;
 use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
+use crate::lasting::{Kind, Lasting};
 use crate::observe::{Face, Ticks};
 use crate::off_workers::off_workers;
 use crate::reload::Reloads;
 use crate::requests::Requests;
 use crate::timing::{Patience, Timing};
-use crate::watches::Watches;
+use crate::waits::Waits;
 use waterclock_config::{Config, Invalid, ServerConfig};
 
 /// The phases of stopping.
@@ -62,7 +63,8 @@ pub struct Server {
     authenticate_within: Duration,
     requests: Requests,
     live: Arc<Semaphore>,
-    watches: Watches,
+    watches: Lasting,
+    waits: Waits,
     ticks: Ticks,
     phase: watch::Sender<Phase>,
     /// The same, for those that must not wait for a lock to know.
@@ -118,7 +120,8 @@ impl Server {
             identity: ArcSwap::from_pointee(identity),
             guesses: Guesses::default(),
             live: Arc::new(Semaphore::new(timing.room.live)),
-            watches: Watches::new(timing.room.watches),
+            watches: Lasting::new(Kind::Watch, timing.room.watches, usize::MAX),
+            waits: Waits::new(timing.room.waits),
             ticks: Ticks::new(timing.live_every),
             phase: watch::Sender::new(Phase::Serving),
             is_draining: AtomicBool::new(false),
@@ -239,8 +242,13 @@ impl Server {
     }
 
     /// The places for health watches of gRPC.
-    pub(crate) fn watches(&self) -> &Watches {
+    pub(crate) fn watches(&self) -> &Lasting {
         &self.watches
+    }
+
+    /// The bounds of callers in line.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// The clock of the live feeds.

@@ -43,11 +43,13 @@ pub struct Room {
     pub live: usize,
     /// Health watches of gRPC.
     pub watches: usize,
+    /// Callers in line.
+    pub waits: usize,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { requests: 4_096, live: 64, watches: 1_024 }
+        Room { requests: 4_096, live: 64, watches: 1_024, waits: 8_192 }
     }
 }
 

@@ -35,6 +35,7 @@ pub mod guide {
 mod header_style;
 #[cfg(all(test, shuttle))]
 mod interleavings;
+mod jitter;
 mod keyed;
 mod limiter;
 mod memory;
@@ -52,22 +53,24 @@ pub use clock::TscClock;
 pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
 pub use fallback::{Fallback, FallbackBuilder, Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
+pub use jitter::Jitter;
 pub use keyed::{KeyedLimiter, KeyedLimiterBuilder};
 pub use limiter::Limiter;
 pub use memory::{MemoryStore, PolicyHandle, RestoreError, Restored, Saved};
 pub use places::{KeyUsage, OnFull};
 pub use reservation::Reservation;
-pub use scope::{Action, Origin, Resolution, Scope, Subject};
+pub use scope::{Action, Origin, Resolution, Scope, Subject, UnknownTier};
 pub use store::{
-    Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeyOverride,
-    MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, Migration, OnExpiry, Override,
-    OverridePage, Reserved, Settled, Settlement, Source, Store, StoreError, Unfit, Verb,
+    Answer, Applied, BadReservation, Charge, Detail, DynStore, Failure, Hold, KeptChange,
+    KeptChanges, KeyOverride, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
+    Migration, OnExpiry, Override, OverridePage, Reserved, Settled, Settlement, Source, Store,
+    StoreError, Unfit, Verb,
 };
 pub use wait::{Wait, WaitError};
 pub use waterclock_core::{
     Algorithm, Align, Calendar, CalendarUnit, Concurrency, Cost, CostError, Decimal, DecimalError,
     Decision, DecisionParts, ErrorRate, EvenSlots, Factor, FactorError, FixedWindow, Gcra,
-    LeakyBucket, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS, MAX_LOG, MAX_PERIOD,
-    MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota, RollingWindow, Rollout,
-    Share, SlidingWindow, Timestamp,
+    LeakyBucket, LegacyBucket, LegacyLimit, Limit, LimitDecision, LimitError, LimitSet, MAX_LIMITS,
+    MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota,
+    RollingWindow, Rollout, Share, SlidingWindow, Timestamp,
 };

@@ -5,20 +5,20 @@ use std::process::ExitCode;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use http::{Method, StatusCode};
+use http::Method;
 use hyper::body::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use waterclock_rehearse::terminal::{grouped, visible};
 
-use super::block_on;
+use super::ask::{ask, read};
 use crate::output::Failure;
-use crate::server::{Access, Connection, NoAnswer, Response, Server, ServerAddress};
+use crate::server::{Access, Server, ServerAddress};
 
 /// Show how many keys each policy has in a server's memory, and what it is guaranteed.
 ///
 /// --purge forgets all keys of one policy: they start fresh. It needs a token with the role admin. The keys of
-/// CL.THROTTLE are those of the policy cl.throttle.
+/// CL.THROTTLE are those of the policy @throttle.
 #[derive(clap::Args)]
 pub(crate) struct Keys {
     /// The server's HTTP address; https://… for TLS
@@ -72,7 +72,7 @@ impl Keys {
                 (Method::DELETE, format!("/v1/policies/{policy}/keys"))
             }
         };
-        let body = ask(&server, method, &path)?;
+        let body = ask(&server, method, &path, Bytes::new())?;
         let mut out = std::io::stdout().lock();
         if self.json {
             writeln!(out, "{}", body.trim())?;
@@ -84,31 +84,6 @@ impl Keys {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn ask(server: &Server, method: Method, path: &str) -> Result<String, Failure> {
-    let asked = async {
-        let question = format!("{method} {path}");
-        let answer: Result<Response, NoAnswer> = async {
-            let mut connection = Connection::open(server).await?;
-            let response = connection.ask(method, path, Bytes::new()).await?;
-            match response.status {
-                StatusCode::OK => Ok(response),
-                _ => Err(NoAnswer::of(&response, &question)),
-            }
-        }
-        .await;
-        match answer {
-            Ok(response) => Ok(String::from_utf8_lossy(&response.body).into_owned()),
-            Err(no_answer) => Err(server.explain(&no_answer).await),
-        }
-    };
-    Ok(block_on(asked)??)
-}
-
-fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, Failure> {
-    serde_json::from_str(body)
-        .map_err(|error| format!("the server's answer cannot be read: {error}").into())
 }
 
 fn lines(usage: &Usage) -> Vec<String> {

@@ -65,8 +65,17 @@ fn pages() -> io::Result<Vec<Page>> {
     whole.build();
     // `help` is no subject of its own.
     let whole = whole.mut_subcommand("help", |help| help.hide(true));
-    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    std::iter::once(whole.clone()).chain(commands).map(page).collect()
+    let mut commands = vec![whole.clone()];
+    for command in whole.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let command = match command.has_subcommands() {
+            true => command.clone().mut_subcommand("help", |help| help.hide(true)),
+            false => command.clone(),
+        };
+        let parts = command.get_subcommands().filter(|part| !part.is_hide_set()).cloned();
+        commands.extend(parts.collect::<Vec<_>>());
+        commands.push(command);
+    }
+    commands.into_iter().map(page).collect()
 }
 
 fn page(command: Command) -> io::Result<Page> {

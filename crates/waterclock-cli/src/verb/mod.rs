@@ -1,5 +1,6 @@
 //! One file per verb.
 
+mod ask;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -8,6 +9,8 @@ pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod keys;
 pub(crate) mod man;
+pub(crate) mod overrides;
+pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod serve;

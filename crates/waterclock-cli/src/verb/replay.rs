@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use waterclock::Decision;
+use waterclock::Answer;
 use waterclock_config::{Address, PolicyConfig, not_an_address};
 use waterclock_rehearse::replay::{Replayed, through_memory, through_redis, write_line};
 use waterclock_rehearse::report::{Ledger, Reader, Report};
@@ -85,8 +85,8 @@ impl Replay {
         let input = Input::open(self.trace.as_deref())?;
         let trace = self.reading.open(input, &[policy], &[policy])?;
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        let replayed = replay(store, policy, trace, |event, resolved, decision| {
-            write_line(&mut out, event, resolved, decision)
+        let replayed = replay(store, policy, trace, |event, resolved, answer| {
+            write_line(&mut out, event, resolved, answer)
         })?;
         out.flush()?;
         replayed.notes.iter().for_each(|note| warn(note));
@@ -100,8 +100,8 @@ impl Replay {
         let input = open_with_progress(self.trace.as_deref())?;
         let trace = self.reading.open(input, &[policy], &[policy])?;
         let mut ledger = Ledger::new(policy.policy());
-        let replayed = replay(store, policy, trace, |event, resolved, decision| {
-            ledger.count(event, resolved, decision);
+        let replayed = replay(store, policy, trace, |event, resolved, answer| {
+            ledger.count(event, resolved, &answer.decision);
             Ok(())
         })?;
         let source = match &self.trace {
@@ -131,7 +131,7 @@ fn replay(
     store: &Address,
     policy: &Arc<PolicyConfig>,
     trace: Trace,
-    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
+    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Answer) -> io::Result<()>,
 ) -> Result<Replayed, Failure> {
     let mut replayed = match store {
         Address::Memory => through_memory(policy, trace, observe)?,

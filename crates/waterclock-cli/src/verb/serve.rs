@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use waterclock_config::{Config, quoted};
 use waterclock_server::observe::Face;
-use waterclock_server::{Listeners, Running, Timing, raise_descriptor_limit};
+use waterclock_server::{Listeners, Outside, Running, Timing, examine, raise_descriptor_limit};
 
 use crate::output::Failure;
 
@@ -58,11 +58,8 @@ impl Serve {
     }
 
     async fn serve(&self, config: Config) -> Result<(), Failure> {
+        examine(&config, Outside::Needed)?;
         let listeners = Listeners::bind(&config.server.listen()?).await?;
-        if listeners.bound().is_empty() {
-            let nothing = "every listener is turned off; give `http`, `grpc` or `resp` an address";
-            return Err(nothing.into());
-        }
         let banner = Banner::new(&config, &listeners);
         let cannot = |error| format!("cannot listen for signals: {error}");
         let mut end = signal(SignalKind::terminate()).map_err(cannot)?;

@@ -9,14 +9,18 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 use waterclock_config::english::{budgets, describe, describe_rule, warnings};
-use waterclock_config::{Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleConfig, Then};
+use waterclock_config::{
+    Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, Then,
+};
+use waterclock_server::{Outside, examine};
 
+use super::block_on;
 use crate::configuration::load;
 use crate::output::{Failure, described, print_json, warn};
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
 ///
-/// Exit code 0 if the file is valid, 2 if it is not.
+/// What `serve` would refuse is refused here, with line and column. Exit code 0 if the file is valid, 2 if it is not.
 #[derive(clap::Args)]
 pub(crate) struct Validate {
     /// The configuration [default: ./waterclock.toml]
@@ -24,6 +28,10 @@ pub(crate) struct Validate {
     /// The same as FILE, as in the other commands
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     config: Option<PathBuf>,
+    /// Also demand that the environment variables and files are there which the configuration names: secrets,
+    /// certificates, the directory of the snapshot. Otherwise they are warnings, because the server may run elsewhere
+    #[arg(long)]
+    check_files: bool,
     /// Print the normalised policies and the rules as JSON
     #[arg(long)]
     json: bool,
@@ -32,7 +40,10 @@ pub(crate) struct Validate {
 impl Validate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let config = load(self.file.as_deref().or(self.config.as_deref()))?;
-        let warnings = warnings(&config);
+        let outside = if self.check_files { Outside::Needed } else { Outside::Elsewhere };
+        let not_checked = block_on(async { examine(&config, outside) })??;
+        let mut warnings = warnings(&config);
+        warnings.extend(not_checked);
         if self.json {
             print_json(&Account::new(&config, &warnings))?;
         } else {
@@ -100,6 +111,8 @@ struct Policy<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    jitter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     on_store_error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_full: Option<&'static str>,
@@ -130,6 +143,7 @@ impl<'a> Policy<'a> {
             numbers: serde_json::to_value(PolicyJson::from(config)).unwrap_or_default(),
             key: &config.key,
             headers: Some(config.headers.name()).filter(|headers| *headers != "retry-after"),
+            jitter: (!config.jitter.is_none()).then(|| config.jitter.to_string()),
             on_store_error: Some(config.serving.on_store_error.name())
                 .filter(|then| *then != "local"),
             on_full: Some(config.serving.on_full.name()).filter(|then| *then != "evict"),
@@ -156,6 +170,10 @@ struct Rule<'a> {
     unlimited: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refuse: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charge: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -191,6 +209,8 @@ impl<'a> Rule<'a> {
             key: policy.map(|policy| budgets(rule, policy, policies)),
             unlimited: rule.then == Then::Unlimited,
             refuse: rule.then == Then::Refuse,
+            charge: (rule.charge != RuleCharge::Check).then(|| rule.charge.name()),
+            unit: rule.unit.as_deref(),
             name: rule.name.as_deref(),
             replaces: &rule.replaces,
         }

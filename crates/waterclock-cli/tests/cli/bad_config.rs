@@ -32,9 +32,62 @@ limits = 3
 => 2:10: `limits` must be an array; found 3
 policies = 3
 => 1:12: `policies` must be a table; found 3
-[policies.Login]
+[policies."log in"]
 limits = ["1/s"]
-=> 1:11: the name of a policy must be 1 to 64 of a-z, 0-9, `_` and `-`; found "Login"
+=> 1:11: the name of a policy must be 1 to 64 of A-Z, a-z, 0-9, `_`, `.`, `/`, `:` and `-`, and not `.` or `..`; found "log in"
+[policies."@throttle"]
+limits = ["1/s"]
+=> 1:11: the name of a policy must be 1 to 64 of A-Z, a-z, 0-9, `_`, `.`, `/`, `:` and `-`, and not `.` or `..`; found "@throttle"
+[policies.".."]
+limits = ["1/s"]
+=> 1:11: the name of a policy must be 1 to 64 of A-Z, a-z, 0-9, `_`, `.`, `/`, `:` and `-`, and not `.` or `..`; found ".."
+[policies."api.v1"]
+limits = ["1/s"]
+[policies.api]
+limits = [{ name = "v1.gcra", algorithm = "gcra", limit = 1, per = "1s" }]
+=> 3:11: limit `v1.gcra` of policy `api` and a limit of policy `api.v1` are both `api.v1.gcra` in response headers; rename one of them
+[policies.p]
+limits = ["1/s"]
+tiers = { "a@b" = { factor = 1 } }
+=> 3:11: the name of a tier must not contain `@`; found "a@b"
+[policies.p]
+limits = ["1/s"]
+default_tier = "free"
+=> 3:16: `default_tier` needs `tiers` to choose from; found "free"
+[policies.p]
+limits = ["1/s"]
+tiers = { free = { factor = 2 }, pro = { factor = 0.5 } }
+default_tier = "fre"
+=> 4:16: `default_tier` must be one of `tiers`, `free` or `pro`; found "fre"; did you mean `free`?
+[defaults]
+limits = ["1/s"]
+=> 2:1: unknown key `limits` in `[defaults]`
+[defaults]
+header = "ietf"
+[policies.p]
+limits = ["1/s"]
+=> 2:1: unknown key `header` in `[defaults]`; did you mean `headers`?
+[defaults]
+headers = "iet"
+[policies.p]
+limits = ["1/s"]
+[policies.q]
+limits = ["1/s"]
+=> 2:11: `headers` must be `none`, `retry-after`, `ietf`, `draft-10`, `draft-03`, `github` or `legacy`; found "iet"; did you mean `ietf`?
+[defaults]
+mode = "uniform"
+[policies.p]
+limits = ["1/s"]
+=> 4:11: `gcra` cannot be used with mode = "count-refusals" ("uniform"); only `fixed-window`, `sliding-window` and `rolling-window` count refused attempts
+[defaults]
+tiers = { pro = { factor = 0.5 } }
+default_tier = "free"
+=> 3:16: `default_tier` must be one of `tiers`, `pro`; found "free"
+[defaults]
+tiers = { huge = { factor = 0.000000001 } }
+[policies.p]
+limits = ["65536/h rolling-window"]
+=> 2:29: policy `p`: limit `rolling-window` cannot be scaled by 0.000000001: an exact rolling window holds at most 65536 units; give `buckets` to bound its memory
 [policies.p]
 mode = "nary"
 => 1:1: policy `p` needs `limits`, such as ["10/s"]
@@ -57,6 +110,10 @@ mode = "uniform"
 limits = ["1/s"]
 rollout = "101%"
 => 3:11: `rollout` must be from "0%" to "100%" with at most two decimals; found "101%"
+[policies.p]
+limits = ["1/s"]
+jitter = 10
+=> 3:10: `jitter` must be from "0%" to "100%" with at most two decimals; found 10
 [policies.p]
 limits = ["1/s"]
 tiers = { a = { factor = -1 } }
@@ -149,7 +206,7 @@ const LIMITS: &str = r#"
 { algorithm = "rolling-window", limit = 1, per = "1s", capasity = 3 }
 => 2:66: unknown key `capasity` in a `rolling-window` limit, which takes `limit`, `per` and `buckets`
 { algorithm = "leaky-bucket", burst = 3 }
-=> 2:41: unknown key `burst` in a `leaky-bucket` limit; did you mean `capacity`?
+=> 2:41: unknown key `burst` in a `leaky-bucket` limit; did you mean `capacity` (= burst + 1 in redis-cell and other systems that do not count the first request)?
 { algorithm = "gcra", limit = 1, per = "1s", buckets = 3 }
 => 2:56: `buckets` does not belong to `gcra`, which takes `limit`, `per`, `capacity` and `overdraft`
 { algorithm = "quota", limit = 1, per = "1s", overdraft = true }

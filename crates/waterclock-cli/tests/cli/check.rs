@@ -71,6 +71,7 @@ fn the_decision_as_json() {
     let expected = json!({
         "key": "alice", "cost": 2, "allowed": true, "granted": 2, "limit": 5, "remaining": 3,
         "retry_after_us": 0, "next_unit_us": 3_600_000_000u64, "reset_after_us": 3_600_000_000u64, "refused_by": [],
+        "next_same_us": 0,
         "policy": "p", "source": "authoritative",
         "limits": [
             { "name": "burst", "allowed": true, "limit": 10, "remaining": 8, "retry_after_us": 0,

@@ -60,8 +60,22 @@ max = 3, duration = nan
 => `duration` must be a finite number of at most 18 digits; found nan
 max = 3, duration = 1000, limit = 3
 => `limit` does not belong to `legacy`, which takes `max`, `duration`, `min_interval`, `size`, `drip_rate` and `drip_size`
-max = 3, duration = 1000, minInterval = 3
-=> unknown key `minInterval` in a `legacy` limit; did you mean `min_interval`?
+max = 3, duration = 1000, minIntervall = 3
+=> unknown key `minIntervall` in a `legacy` limit; did you mean `min_interval`?
+max = 3, duration = 1000, minInterval = 3, min_interval = 3
+=> `minInterval` is `min_interval`; remove one of them
+max = 3, duration = 1000, minInterval = -1
+=> `minInterval` must not be negative; found -1
+size = 1, dripRate = 0.9
+=> `dripRate` must be at least 1; found 0.9
+size = 1, dripSize = inf
+=> `dripSize` must be a finite number of at most 18 digits; found inf
+size = 1, type = "window"
+=> `type` must be `bucket`; found "window"
+size = 1, name = "a", key = "b"
+=> `key` is the limit's `name` here; remove one of them
+type = "bucket"
+=> a `legacy` limit needs `size`, such as 10
 size = 0.5
 => `size` must be at least 1; found 0.5
 size = 0
@@ -93,6 +107,41 @@ fn wrong() {
             .run(&["validate"]);
         assert_eq!(run.code, Some(2), "{numbers}");
         assert!(run.stderr.trim_end().ends_with(expected), "{numbers}: {}", run.stderr);
+    }
+}
+
+/// Definitions exactly as they stand in Misskey and Sharkey, without `algorithm`.
+#[test]
+fn as_they_stand() {
+    let gap = |bucket: Value, gap_us: u64| with_gap(bucket, gap_us);
+    for (definition, expected) in [
+        ("{ duration = 3600000, max = 300 }", bucket(300, 1, 12_000_000)),
+        ("{ max = 10, duration = 1000, minInterval = 200 }", gap(bucket(10, 2, 200_000), 200_000)),
+        ("{ minInterval = 250 }", bucket(1, 1, 250_000)),
+        ("{ type = \"bucket\", size = 10 }", bucket(10, 1, 1_000_000)),
+        ("{ type = \"bucket\", size = 10, dripRate = 100, dripSize = 2 }", bucket(10, 2, 100_000)),
+        ("{ size = 2.2, dripRate = 99.5, dripSize = 1.01 }", bucket(3, 2, 100_000)),
+        // Half up to milliseconds, and at least one.
+        ("{ minInterval = 0.4 }", bucket(1, 1, 1_000)),
+        ("{ minInterval = 0.00004 }", bucket(1, 1, 1_000)),
+        ("{ minInterval = 1.4999999 }", bucket(1, 1, 1_000)),
+        ("{ minInterval = 1.5 }", bucket(1, 1, 2_000)),
+        ("{ max = 10, duration = 1000, minInterval = 0.4 }", gap(bucket(10, 1, 100_000), 1_000)),
+    ] {
+        let named = definition.replace('{', "{ key = \"old\",");
+        let run = Place::with_limits(&named).run(&["validate", "--json"]);
+        assert_eq!(run.code, Some(0), "{definition}: {}", run.stderr);
+        assert_eq!(run.json()["policies"]["p"]["limits"], json!([expected]), "{definition}");
+        // Without a name, it is called after what it is.
+        let run = Place::with_limits(definition).run(&["validate", "--json"]);
+        assert_eq!(run.json()["policies"]["p"]["limits"][0]["name"], "legacy");
+    }
+    // A limit of ours that forgets its algorithm is not one of these.
+    for limit in
+        ["{ limit = 5, duration = \"1s\" }", "{ min_interval = 5 }", "{ size = 5, per = \"1s\" }"]
+    {
+        let run = Place::with_limits(limit).run(&["validate"]);
+        assert!(run.stderr.contains("needs `algorithm`"), "{limit}: {}", run.stderr);
     }
 }
 

@@ -1,11 +1,13 @@
 //! The command line from outside: the real binary, real files, real exit codes.
 
+mod agree;
 mod bad_config;
 mod bad_trace;
 mod bench;
 mod check;
 mod check_server;
 mod colour;
+mod defaults;
 mod diff;
 mod explain;
 mod holders_and_errors;
@@ -15,7 +17,9 @@ mod keys;
 mod legacy;
 mod logs;
 mod manual;
+mod overrides;
 mod particular;
+mod policy;
 mod random_trace;
 mod redis_check;
 mod redis_errors;
@@ -38,3 +42,4 @@ mod units;
 mod validate;
 mod without_store;
 mod words;
+mod words_of_others;

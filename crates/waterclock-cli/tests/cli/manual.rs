@@ -83,8 +83,11 @@ fn it_knows_every_command_and_invents_no_flag() {
     for command in commands() {
         assert!(PAGE.contains(&format!("\n## waterclock {command}\n")), "{command}");
     }
-    let help: String =
+    let mut help: String =
         commands().iter().map(|command| Place::new().run(&[command, "--help"]).stdout).collect();
+    for part in ["set", "get", "list", "import", "clear"] {
+        help += &Place::new().run(&["override", part, "--help"]).stdout;
+    }
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
     // Flags of cargo are none of ours.
     for line in PAGE.lines().filter(|line| !line.contains("cargo ")) {

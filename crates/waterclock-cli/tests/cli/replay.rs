@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use waterclock_conformance::real::RedisServer;
+
 use crate::support::Place;
 
 /// Every millisecond from 0 to 30 000 inclusive, shifted by `start_us`.
@@ -36,7 +38,7 @@ fn the_line_is_the_documented_one() {
     assert_eq!(
         run.stdout,
         "{\"t_us\":1500000,\"key\":\"alice\",\"cost\":1,\"allowed\":true,\"granted\":1,\"limit\":5,\"remaining\":4,\
-         \"retry_after_us\":0,\"next_unit_us\":200000,\"reset_after_us\":200000,\"refused_by\":[]}\n"
+         \"retry_after_us\":0,\"next_unit_us\":200000,\"reset_after_us\":200000,\"refused_by\":[],\"next_same_us\":0}\n"
     );
 }
 
@@ -97,13 +99,37 @@ fn modes_and_shadow() {
     assert_eq!(lines[1]["allowed"], true);
 }
 
+/// In both stores: when the same cost passes next, and the counter where refusals are counted.
+#[test]
+fn the_next_of_the_same_cost_and_the_counter() {
+    let config = "[policies.p]\nmode = \"uniform\"\nlimits = [\"4/10s rolling-window\", \
+                  { name = \"slow\", algorithm = \"fixed-window\", limit = 14, per = \"1m\" }]\n";
+    let trace = "{\"t_us\":0,\"cost\":2}\n{\"t_us\":1000000,\"cost\":2}\n{\"t_us\":2000000,\"cost\":3}\n\
+                 {\"t_us\":2000000,\"cost\":4}\n{\"t_us\":3000000,\"cost\":5,\"op\":\"peek\"}\n";
+    let place = Place::with_config(config).file("trace.jsonl", trace);
+    let here = place.run(&["replay", "trace.jsonl", "--format", "jsonl"]);
+    let lines: Vec<Value> =
+        here.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let all =
+        |field: &str| -> Vec<Value> { lines.iter().map(|line| line[field].clone()).collect() };
+    let seconds = |all: [u64; 4]| all.map(|s| json!(s * 1_000_000)).to_vec();
+    // The first fits twice; later ones wait for the rolling window, and the last for the fixed one.
+    assert_eq!(all("next_same_us")[..4], seconds([0, 9, 10, 58]), "{}", here.stderr);
+    assert_eq!(all("next_same_us")[4], Value::Null, "never");
+    // The least of 4 and 14 minus what was recorded, down to minus the limit.
+    assert_eq!(all("counter"), [2, 0, -3, -4, -4].map(|n| json!(n)).to_vec());
+    let redis = RedisServer::start();
+    let there = place.run(&["replay", "trace.jsonl", "--format", "jsonl", "--store", &redis.url()]);
+    assert_eq!(there.stdout, here.stdout, "{}", there.stderr);
+}
+
 #[test]
 fn a_policy_without_limits_admits_everything() {
     let place = Place::with_limits("{ algorithm = \"legacy\", max = 5 }");
     let line = place.replay("{\"t_us\":0,\"key\":\"k\",\"cost\":9}").remove(0);
     let expected = json!({
         "t_us": 0, "key": "k", "cost": 9, "allowed": true, "granted": 9, "limit": null, "remaining": null,
-        "retry_after_us": 0, "next_unit_us": null, "reset_after_us": 0, "refused_by": []
+        "retry_after_us": 0, "next_unit_us": null, "reset_after_us": 0, "refused_by": [], "next_same_us": 0
     });
     assert_eq!(line, expected);
 }

@@ -26,7 +26,7 @@ fn a_policy_of_several_units_counts_requests_too() {
     );
     assert_eq!(
         run.stderr.trim_end(),
-        "waterclock.toml:3:1: Envoy counts requests, and `llm` counts several other units; add a limit of requests, or name another policy"
+        "waterclock.toml:3:1: `llm` counts several units, none of them requests; set `unit` to the one that Envoy's hits are"
     );
 }
 
@@ -103,6 +103,55 @@ fn mistakes() {
         "[[rules]]\ndomain = \"d\"\ndescriptor = [{{ key = \"a\", value = \"{long}\" }}]\npolicy = \"login\""
     ));
     assert!(run.stderr.contains("`value` must be at most 1024 bytes long; found 1025"));
+}
+
+#[test]
+fn charges_that_cannot_work() {
+    let policies = "[policies.llm]\nlimits = [\"9/s\", { name = \"t\", algorithm = \"gcra\", limit = 9, per = \"1s\", unit = \"tokens\" }]\n\
+                    [policies.calm]\nlimits = [{ algorithm = \"min-interval\", every = \"1s\" }]\n\
+                    [policies.count]\nmode = \"uniform\"\nlimits = [\"9/s rolling-window\"]\n";
+    // Its third line is the tenth.
+    let validate = |rest: &str| {
+        let rule = format!("[[rules]]\ndomain = \"d\"\ndescriptor = [{{ key = \"a\" }}]\n{rest}\n");
+        Place::with_config(&format!("{policies}{rule}")).run(&["validate"])
+    };
+    for (rest, expected) in [
+        (
+            "policy = \"llm\"\ncharge = \"debt\"",
+            "12:10: `charge` must be `check`, `debit` or `count`; found \"debt\"; did you mean `debit`?",
+        ),
+        (
+            "unlimited = true\ncharge = \"debit\"",
+            "12:10: `charge` goes with `policy`; this rule has none",
+        ),
+        ("refuse = true\nunit = \"tokens\"", "12:8: `unit` goes with `policy`; this rule has none"),
+        (
+            "policy = \"llm\"\nunit = \"token\"",
+            "12:8: `unit` names `token`, and policy `llm` counts `requests` and `tokens`; did you mean `tokens`?",
+        ),
+        (
+            "policy = \"llm\"\ncharge = \"count\"",
+            "12:10: `charge` is \"count\", which counts refused requests, too; set `mode = \"uniform\"` in policy `llm`",
+        ),
+        (
+            "policy = \"calm\"\ncharge = \"debit\"",
+            "12:10: `charge` is \"debit\", and policy `calm` has no limit that a debit changes; gaps, slots, error rates and concurrency count events",
+        ),
+    ] {
+        let run = validate(rest);
+        let first = run.stderr.lines().next().unwrap_or_default();
+        assert_eq!(run.code, Some(2), "{rest}\n{}", run.stderr);
+        assert_eq!(first.strip_prefix("waterclock.toml:").unwrap_or(first), expected, "{rest}");
+    }
+    let debit = validate("policy = \"llm\"\ncharge = \"debit\"\nunit = \"tokens\"").ok();
+    let sentence = "one budget for each a. Hits are tokens. Hits are charged whatever is left, into debt if necessary.";
+    assert!(debit.stdout.contains(sentence), "{}", debit.stdout);
+    let count = validate("policy = \"count\"\ncharge = \"count\"").ok();
+    assert!(
+        count.stdout.contains("Each is counted on its own, refused or not."),
+        "{}",
+        count.stdout
+    );
 }
 
 #[test]

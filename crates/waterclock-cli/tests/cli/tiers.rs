@@ -118,9 +118,14 @@ fn check_takes_a_tier() {
     assert_eq!(check(&["--tier", "same"]), (Some(0), json!(10), json!(true), quiet()));
     let staff = (Some(0), Value::Null, json!(true), quiet());
     assert_eq!(check(&["--cost", "9999", "--tier", "staff"]), staff);
-    let (code, limit, _, stderr) = check(&["--tier", "prow"]);
-    assert_eq!((code, limit), (Some(0), json!(10)));
-    assert_eq!(stderr, "warning: policy `p` has no tier `prow`; did you mean `pro`?\n");
+    let unknown = place.run(&["check", "p", "k", "--tier", "prow"]);
+    unknown
+        .fails("--tier: policy `p` has no tier \"prow\"; it has `new`, `pro`, `same` and `staff`");
+    let place = file(&format!("{TIERS}\ndefault_tier = \"new\""));
+    assert_eq!(place.run(&["check", "p", "k", "--json", "--tier", "prow"]).json()["limit"], 3);
+    assert_eq!(place.run(&["check", "p", "k", "--json"]).json()["limit"], 10);
+    let plain = file("").run(&["check", "p", "k", "--tier", "pro"]);
+    plain.fails("--tier: policy `p` has no tiers; found \"pro\"");
 }
 
 /// `alice` drew 6 986 of 10 000 for `login`, and `bob` 3 740.
@@ -140,7 +145,7 @@ fn check_knows_which_keys_are_enrolled() {
 const TRACE: &str = r#"{"t_us":0,"key":"a","cost":8}
 {"t_us":1,"key":"a","cost":3}
 {"t_us":2,"key":"a","cost":3,"tier":"pro"}
-{"t_us":3,"key":"a","cost":1,"tier":"nobody"}
+{"t_us":3,"key":"a","cost":1}
 {"t_us":4,"key":"a","cost":100,"tier":"staff"}
 {"t_us":5,"key":"a","cost":9,"tier":"pro","op":"peek"}
 {"t_us":6,"key":"a","cost":5,"tier":"pro","op":"refund"}
@@ -168,6 +173,71 @@ fn replay_takes_tiers_of_events() {
         (json!(true), json!(0)),
     ];
     assert_eq!(said, expected);
+}
+
+#[test]
+fn replay_of_an_unknown_tier() {
+    let trace = "{\"t_us\":0,\"tier\":\"pro\"}\n{\"t_us\":1,\"tier\":\"gold\"}\n";
+    let replay = |rest: &str, arguments: &[&str], input: &str| {
+        let all: Vec<&str> =
+            ["replay", "--format", "jsonl"].iter().chain(arguments).copied().collect();
+        file(rest).run_with_input(&all, input)
+    };
+    let run = replay(TIERS, &[], trace);
+    assert_eq!((run.code, run.lines().len()), (Some(2), 1), "{}", run.stderr);
+    run.warns(":2:1: policy `p` has no tier \"gold\"; it has `new`, `pro`, `same` and `staff`");
+    let with_default = format!("{TIERS}\ndefault_tier = \"new\"");
+    let run = replay(&with_default, &[], trace).ok();
+    assert_eq!(run.lines()[1]["limit"], 3);
+    replay("", &[], trace).fails(":1:1: policy `p` has no tiers; found \"pro\"");
+    // A line of a log is skipped, as others that cannot be decided.
+    let log = "{\"ts\":1,\"plan\":\"pro\"}\n{\"ts\":2,\"plan\":\"gold\"}\n{\"ts\":3}\n";
+    let logs = ["--input", "jsonl", "--tier", "plan", "--key", "\"k\""];
+    let run = replay(TIERS, &logs, log);
+    assert_eq!((run.code, run.lines().len()), (Some(0), 2), "{}", run.stderr);
+    run.warns("policy `p` has no tier \"gold\"");
+    assert_eq!(replay(&with_default, &logs, log).ok().lines()[1]["limit"], 3);
+}
+
+/// What is compared may have other tiers: one of the two must know it.
+#[test]
+fn diff_of_policies_with_other_tiers() {
+    let diff = |tier: &str| {
+        let trace = format!("{{\"t_us\":0,\"tier\":\"{tier}\"}}\n");
+        let old = "[policies.p]\nlimits = [\"10/s\"]\n";
+        let place = file(TIERS).file("old.toml", old).file("trace", &trace);
+        place.run(&["diff", "old.toml", "waterclock.toml", "--trace", "trace"])
+    };
+    assert_eq!((diff("pro").code, &*diff("pro").stderr), (Some(1), ""), "there are differences");
+    diff("gold").warns("policy `p` has no tier \"gold\"");
+}
+
+#[test]
+fn events_and_checks_have_factors() {
+    let trace = r#"{"t_us":0,"key":"a","cost":12,"factor":0.5}
+{"t_us":1,"key":"a","cost":9,"factor":"0.25","tier":"pro"}
+{"t_us":2,"key":"a"}
+{"t_us":3,"key":"a","cost":1000,"factor":0}
+{"t_us":4,"key":"b","cost":4,"factor":3}
+"#;
+    let run = file(TIERS).run_with_input(&["replay", "--format", "jsonl"], trace);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let said: Vec<Value> = run
+        .lines()
+        .iter()
+        .map(|line| json!([line["allowed"], line["limit"], line["remaining"]]))
+        .collect();
+    let expected =
+        json!([[true, 20, 8], [true, 80, 59], [false, 10, 0], [true, null, null], [true, 4, 0]]);
+    assert_eq!(Value::from(said), expected);
+    let bad = "{\"t_us\":0,\"factor\":-1}\n";
+    let run = file(TIERS).run_with_input(&["replay", "--format", "jsonl"], bad);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("a factor must not be negative"), "{}", run.stderr);
+    let run = file(TIERS).run(&["check", "p", "k", "--cost", "15", "--factor", "0.5"]).ok();
+    assert!(run.stdout.starts_with("allowed; 5 left"), "{}", run.stdout);
+    let run = file(TIERS).run(&["check", "p", "k", "--factor", "-1"]);
+    assert_eq!((run.code, run.stderr.contains("--factor: ")), (Some(2), true), "{}", run.stderr);
 }
 
 #[test]

@@ -28,17 +28,17 @@ const TRACE: &str = concat!(
 );
 
 const DECIDED: &str = concat!(
-    r#"{"t_us":0,"key":"a","cost":{"requests":1,"tokens":800},"allowed":true,"granted":{"requests":1,"tokens":800},"limit":3,"remaining":2,"retry_after_us":0,"next_unit_us":3600000000,"reset_after_us":3600000000,"refused_by":[]}"#,
+    r#"{"t_us":0,"key":"a","cost":{"requests":1,"tokens":800},"allowed":true,"granted":{"requests":1,"tokens":800},"limit":3,"remaining":2,"retry_after_us":0,"next_unit_us":3600000000,"reset_after_us":3600000000,"refused_by":[],"next_same_us":3600000000}"#,
     "\n",
-    r#"{"t_us":1,"key":"a","cost":{"requests":1,"tokens":300},"allowed":false,"granted":{"requests":0,"tokens":0},"limit":3,"remaining":2,"retry_after_us":3599999999,"next_unit_us":3599999999,"reset_after_us":3599999999,"refused_by":["tokens"]}"#,
+    r#"{"t_us":1,"key":"a","cost":{"requests":1,"tokens":300},"allowed":false,"granted":{"requests":0,"tokens":0},"limit":3,"remaining":2,"retry_after_us":3599999999,"next_unit_us":3599999999,"reset_after_us":3599999999,"refused_by":["tokens"],"next_same_us":3599999999}"#,
     "\n",
-    r#"{"t_us":2,"key":"a","cost":{"requests":1,"tokens":0},"allowed":true,"granted":{"requests":1,"tokens":0},"limit":3,"remaining":1,"retry_after_us":0,"next_unit_us":3599999998,"reset_after_us":3599999998,"refused_by":[]}"#,
+    r#"{"t_us":2,"key":"a","cost":{"requests":1,"tokens":0},"allowed":true,"granted":{"requests":1,"tokens":0},"limit":3,"remaining":1,"retry_after_us":0,"next_unit_us":3599999998,"reset_after_us":3599999998,"refused_by":[],"next_same_us":0}"#,
     "\n",
-    r#"{"t_us":3,"key":"a","cost":{"requests":0,"tokens":100},"allowed":true,"granted":{"requests":0,"tokens":100},"limit":3,"remaining":1,"retry_after_us":0,"next_unit_us":3599999997,"reset_after_us":3599999997,"refused_by":[],"op":"refund"}"#,
+    r#"{"t_us":3,"key":"a","cost":{"requests":0,"tokens":100},"allowed":true,"granted":{"requests":0,"tokens":100},"limit":3,"remaining":1,"retry_after_us":0,"next_unit_us":3599999997,"reset_after_us":3599999997,"refused_by":[],"next_same_us":0,"op":"refund"}"#,
     "\n",
-    r#"{"t_us":4,"key":"a","cost":{"requests":1,"tokens":300},"allowed":true,"granted":{"requests":1,"tokens":300},"limit":3,"remaining":0,"retry_after_us":0,"next_unit_us":3599999996,"reset_after_us":3599999996,"refused_by":[]}"#,
+    r#"{"t_us":4,"key":"a","cost":{"requests":1,"tokens":300},"allowed":true,"granted":{"requests":1,"tokens":300},"limit":3,"remaining":0,"retry_after_us":0,"next_unit_us":3599999996,"reset_after_us":3599999996,"refused_by":[],"next_same_us":3599999996}"#,
     "\n",
-    r#"{"t_us":5,"key":"a","cost":{"requests":1,"tokens":0},"allowed":false,"granted":{"requests":0,"tokens":0},"limit":3,"remaining":0,"retry_after_us":3599999995,"next_unit_us":3599999995,"reset_after_us":3599999995,"refused_by":["requests"]}"#,
+    r#"{"t_us":5,"key":"a","cost":{"requests":1,"tokens":0},"allowed":false,"granted":{"requests":0,"tokens":0},"limit":3,"remaining":0,"retry_after_us":3599999995,"next_unit_us":3599999995,"reset_after_us":3599999995,"refused_by":["requests"],"next_same_us":3599999995}"#,
     "\n",
 );
 

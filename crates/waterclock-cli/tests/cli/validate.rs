@@ -56,6 +56,7 @@ overrides = { zoe = ["4/s"], alice = [{ name = "own", algorithm = "fixed-window"
 limits = ["9/s"]
 [policies.bob]
 local_for = "30s"
+jitter = "12.5%"
 limits = ["9/s"]
 [[rules]]
 domain = "edge"
@@ -99,7 +100,9 @@ refuse = true
     );
     assert!(zed["overrides"]["zoe"]["limits"][0].is_object());
     assert_eq!(json["policies"]["bob"]["local_for_us"], json!(30_000_000));
+    assert_eq!(json["policies"]["bob"]["jitter"], json!("12.5%"));
     let text = place.run(&["validate"]).stdout;
+    assert!(text.contains("Retry-After is spread upwards by up to 12.5%."), "{text}");
     let sentence = "While the store is unreachable, each node serves its share for 30 s; then every check is an error.";
     assert!(text.contains(sentence), "{text}");
     let abe = &json["policies"]["abe"];

@@ -3,7 +3,7 @@
 use waterclock::{HeaderStyle, Limit, Mode, OnFull, OnStoreError};
 
 use super::limit::{bound, in_words, sentence};
-use crate::{Pattern, PolicyConfig, RuleConfig, Then, TierConfig, percent};
+use crate::{Pattern, PolicyConfig, RuleCharge, RuleConfig, Then, TierConfig, percent};
 
 /// A paragraph: what the policy does, then each limit with its bound.
 #[must_use]
@@ -16,6 +16,9 @@ pub fn describe(policy: &PolicyConfig) -> String {
         lines.push(format!("    bound: {}.", bound(limit)));
     }
     lines.extend(policy.tiers.iter().flat_map(of_tier));
+    lines.extend(
+        policy.scope.default_tier().map(|tier| format!("  unknown tiers: as tier {tier}.")),
+    );
     lines.extend(of_keys(policy));
     lines.join("\n")
 }
@@ -80,6 +83,9 @@ fn opening(policy: &PolicyConfig) -> String {
         HeaderStyle::Legacy => " Responses carry legacy X-RateLimit headers.",
         _ => "",
     });
+    if !policy.jitter.is_none() {
+        opening.push_str(&format!(" Retry-After is spread upwards by up to {}.", policy.jitter));
+    }
     opening.push_str(match policy.serving.on_store_error {
         OnStoreError::Allow => " While the store is unreachable, everything is admitted.",
         OnStoreError::Deny => " While the store is unreachable, every check is an error.",
@@ -139,7 +145,13 @@ pub fn describe_rule(rule: &RuleConfig, policies: &[PolicyConfig]) -> String {
         let names = rule.replaces.join(" and ");
         format!(" If it matches, {names} does not apply.")
     };
-    format!("{descriptors} {what}{name}{replaces}")
+    let unit = rule.unit.as_ref().map_or_else(String::new, |unit| format!(" Hits are {unit}."));
+    let charge = match rule.charge {
+        RuleCharge::Check => "",
+        RuleCharge::Debit => " Hits are charged whatever is left, into debt if necessary.",
+        RuleCharge::Count => " Each is counted on its own, refused or not.",
+    };
+    format!("{descriptors} {what}{unit}{charge}{name}{replaces}")
 }
 
 fn one_for_each(names: &[&str]) -> String {

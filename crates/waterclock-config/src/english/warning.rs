@@ -1,9 +1,9 @@
 //! Warnings about valid configurations that may not do what their author expects.
 
-use waterclock::{Limit, Mode};
+use waterclock::{Limit, Mode, OnFull};
 
 use super::limit::surprise;
-use crate::{Config, PolicyConfig};
+use crate::{Address, Config, PolicyConfig};
 
 /// One sentence each, with the policy and the limit it is about.
 #[must_use]
@@ -13,7 +13,23 @@ pub fn warnings(config: &Config) -> Vec<String> {
         warnings.push("the file has no policies: there is nothing to limit".to_owned());
     }
     warnings.extend(config.policies.iter().flat_map(about_policy));
+    if let Ok(Address::Redis(_)) = config.store.address() {
+        warnings.extend(without_effect_on_redis(config));
+    }
     warnings
+}
+
+/// Settings of `memory:`.
+fn without_effect_on_redis(config: &Config) -> impl Iterator<Item = String> {
+    let snapshot = config.store.snapshot.as_ref();
+    let snapshot =
+        snapshot.map(|_| "`snapshot` has no effect: Redis keeps the state of keys".to_owned());
+    let keeps_all =
+        config.policies.iter().filter(|policy| policy.serving.on_full == OnFull::Refuse);
+    let on_full = keeps_all.map(|policy| {
+        format!("policy `{}`: `on_full` has no effect: Redis makes room for keys", policy.name())
+    });
+    snapshot.into_iter().chain(on_full)
 }
 
 fn about_policy(policy: &PolicyConfig) -> Vec<String> {

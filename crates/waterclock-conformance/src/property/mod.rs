@@ -46,6 +46,7 @@ pub fn all<S: Subject>() -> Vec<Property<S>> {
     vec![
         property("P1 honour", numbers::honour as fn(&S, &Case, &[Answer]) -> PropertyResult),
         property("P2 tight", numbers::tight),
+        property("next same", numbers::next_same),
         property("P3 remaining", numbers::remaining),
         property("P4 reset", numbers::reset),
         property("P5 expiry invisible", same_answers::sweeps),

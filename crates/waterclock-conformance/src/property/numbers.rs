@@ -37,6 +37,28 @@ fn at_retry<S: Subject>(
     ))
 }
 
+/// Admitted, and again after `next_same`: the same cost at that instant is admitted, one tick earlier it is not.
+pub(super) fn next_same<S: Subject>(
+    subject: &S,
+    case: &Case,
+    answers: &[Answer],
+) -> PropertyResult {
+    let is_admitted =
+        |i: usize| answers[i].allowed && answers[i].next_same_ns.is_some_and(|wait| wait < 1 << 61);
+    let Some(i) = pick(case, is_admitted) else { return Ok(false) };
+    let (event, wait) = (case.trace[i], answers[i].next_same_ns.unwrap_or(0));
+    let wait = wait.next_multiple_of(S::TICK_NS);
+    let allowed_at =
+        |at_ns| last(subject, &case.spec, &then(case, i, check(at_ns, event.cost))).allowed;
+    if !allowed_at(event.at_ns + wait) {
+        return Err(format!("call {i} ({event:?}) was admitted, and {wait} ns later is not"));
+    }
+    if wait > 0 && allowed_at(event.at_ns + wait - S::TICK_NS) {
+        return Err(format!("call {i} ({event:?}) is admitted again before {wait} ns are over"));
+    }
+    Ok(true)
+}
+
 /// Refused, with a wait that a clock can express and a search can find.
 fn ends(answer: &Answer) -> bool {
     !answer.allowed && answer.retry_after_ns.is_some_and(|retry| retry > 0 && retry < 1 << 61)

@@ -145,9 +145,13 @@ pub(super) fn agrees<S: Subject>(_: &S, case: &Case, answers: &[Answer]) -> Prop
 
 /// Waits beyond the last representable instant: model and core give up at different points.
 fn is_too_far(answer: &Answer) -> bool {
-    let own = [answer.retry_after_ns, answer.next_unit_ns, Some(answer.reset_after_ns)];
+    let waits = [answer.retry_after_ns, answer.next_unit_ns, answer.next_same_ns];
     let limits = answer.limits.iter().map(|limit| Some(limit.reset_after_ns));
-    own.into_iter().chain(limits).any(|wait| wait >= Some(1 << 62))
+    waits
+        .into_iter()
+        .chain([Some(answer.reset_after_ns)])
+        .chain(limits)
+        .any(|wait| wait >= Some(1 << 62))
 }
 
 /// A leaky bucket that drips one by one is GCRA with T = every.

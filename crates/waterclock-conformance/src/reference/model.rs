@@ -132,6 +132,7 @@ impl Model {
             refused_by,
             shadow_refused_by,
             counter: self.counter(),
+            next_same_ns: if cost == 0 { Some(0) } else { self.live().retry(cost) },
             limits,
         }
     }
@@ -157,6 +158,7 @@ fn in_shadow(answer: Answer, cost: Units) -> Answer {
         allowed: true,
         granted: narrow(cost),
         retry_after_ns: Some(0),
+        next_same_ns: Some(0),
         refused_by: Vec::new(),
         shadow_refused_by,
         ..answer

@@ -112,7 +112,7 @@ impl MeterSet<'_> {
         self.meters.iter().filter_map(|meter| meter.limit()).min()
     }
 
-    fn retry(&self, cost: Units) -> Option<u64> {
+    pub(super) fn retry(&self, cost: Units) -> Option<u64> {
         let possible = self.meters.iter().all(|meter| meter.ever_admits(cost));
         possible.then(|| self.wait(|meter, at| meter.admits(at, cost)))
     }

@@ -175,6 +175,8 @@ pub struct Answer {
     pub shadow_refused_by: Vec<usize>,
     /// Count-refusals mode only: the smallest signed `limit − used`.
     pub counter: Option<i64>,
+    /// The wait until the same cost is admitted next, after this call; none is never.
+    pub next_same_ns: Option<u64>,
     /// Each limit's own numbers.
     pub limits: Vec<LimitAnswer>,
 }

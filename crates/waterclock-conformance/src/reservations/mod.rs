@@ -76,7 +76,7 @@ async fn action(store: &impl Store, action: Action) -> Response {
                     Response::Reserved {
                         held: reserved.id.map(|_| decided.decision.granted()),
                         expires_in_ns: reserved.expires_in.as_nanos().try_into().unwrap_or(0),
-                        answer: Some(answer(&decided.decision, &decided.limits)),
+                        answer: Some(answer(decided)),
                     }
                 }
                 Err(StoreError::BadReservation(_)) => Response::Conflict,
@@ -96,7 +96,7 @@ async fn apply(store: &impl Store, verb: Verb, cost: u64) -> Response {
         Err(StoreError::Unfit(_)) if verb == Verb::Check => return Response::ReserveInstead,
         Err(error) => panic!("{error}"),
     };
-    Response::Answered(answer(&answers[0].decision, &answers[0].limits))
+    Response::Answered(answer(&answers[0]))
 }
 
 async fn settle(store: &impl Store, id: &str, with: Settlement<'_>) -> Response {

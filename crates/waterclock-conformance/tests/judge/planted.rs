@@ -100,6 +100,20 @@ fn retry_time_too_late() {
 }
 
 #[test]
+fn next_same_too_early_or_too_late() {
+    caught(Family::Several, "next same", |spec, trace, _| {
+        with_answers(spec, trace, |answer| {
+            answer.next_same_ns = answer.next_same_ns.map(|wait| wait.saturating_sub(1));
+        })
+    });
+    caught(Family::Quota, "next same", |spec, trace, _| {
+        with_answers(spec, trace, |answer| {
+            answer.next_same_ns = answer.next_same_ns.map(|wait| wait + 1);
+        })
+    });
+}
+
+#[test]
 fn boundary_that_does_not_admit() {
     caught(Family::FixedFirst, "P1", |spec, trace, _| {
         let first = trace.first().map_or(0, |event| event.at_ns);

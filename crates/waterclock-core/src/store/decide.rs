@@ -65,6 +65,15 @@ pub trait Decide: super::Sealed {
         verdict: Verdict,
     ) -> impl Iterator<Item = LimitDecision> + 'a;
 
+    /// How long until the same cost is admitted next, from the state after the verdict was recorded; `None` for never.
+    /// Zero if it would be admitted at once, and always for a policy in shadow. After a refusal it is the decision's
+    /// `retry_after`.
+    ///
+    /// A breaker that is closed admits at once; one that just admitted its probe, when the probe counts as lost. Places of
+    /// a concurrency limit are free again when their leases end.
+    #[must_use]
+    fn next_same(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Option<Duration>;
+
     /// Charges units that were used already, whatever there is room for: shadow limits too, and
     /// into debt if need be. Debts are bounded: gcra and leaky buckets owe at most what returns within
     /// 40 years, or 100 with overdraft, counters at most 2^53 − 1 units.
@@ -269,6 +278,13 @@ impl Decide for Policy {
         })
     }
 
+    fn next_same(&self, view: View<'_>, now: Timestamp, cost: &Cost) -> Option<Duration> {
+        if self.is_shadow() {
+            return Some(Duration::ZERO);
+        }
+        ends(self.wait_for(view, now.as_nanos(), cost)).map(Duration::from_nanos)
+    }
+
     fn debit(&self, state: &mut State<'_>, now: Timestamp, cost: &Cost) {
         for (start, limit) in self.parts() {
             let units = cost.of(limit.unit());
@@ -395,8 +411,13 @@ impl Policy {
             *decision = decision.in_shadow(cost);
             return;
         }
+        decision.retry = self.wait_for(view, at, cost);
+    }
+
+    /// How long until all limits that can refuse admit this cost at once.
+    fn wait_for(&self, view: View<'_>, at: u64, cost: &Cost) -> u64 {
         let wait = |at| self.longest(view, |limit, part| wait(limit, part, at, cost));
-        decision.retry = fixed_point(at, self.recurs(), wait);
+        fixed_point(at, self.recurs(), wait)
     }
 
     /// The limits that can refuse, with their state.

@@ -6,8 +6,8 @@ mod x_ratelimit;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-pub use waterclock::HeaderStyle;
 use waterclock::{Answer, Limit, LimitDecision, Policy};
+pub use waterclock::{HeaderStyle, Jitter};
 
 const RETRY_AFTER: &str = "retry-after";
 
@@ -21,13 +21,15 @@ impl HeaderFields {
     /// The fields for a check of one charge.
     #[must_use]
     pub fn new(style: HeaderStyle, policy: &Policy, answer: &Answer) -> Self {
-        Self::for_check([StyledAnswer { style, name: policy.name(), policy, answer }])
+        let (name, jitter) = (policy.name(), Jitter::NONE);
+        Self::for_check([StyledAnswer { style, name, policy, answer, jitter }])
     }
 
     /// The fields for a check of one or more charges, each in its own policy's style.
     ///
     /// Lists are joined, in the order of the charges. If two styles share a name (`draft-03`, `github` and `legacy`
-    /// do), the value of `draft-03` is used, and of `github` before `legacy`. There is one `Retry-After`: the longest wait.
+    /// do), the value of `draft-03` is used, and of `github` before `legacy`. There is one `Retry-After`: the longest wait,
+    /// each made longer by its own jitter.
     #[must_use]
     pub fn for_check<'a, I>(answers: I) -> Self
     where
@@ -35,6 +37,9 @@ impl HeaderFields {
         I::IntoIter: Clone,
     {
         let answers = answers.into_iter();
+        // One draw for all fields of the response, so that they say the same.
+        let has_jitter = answers.clone().any(|answer| !answer.jitter.is_none());
+        let drawn = if has_jitter { fastrand::u32(..) } else { 0 };
         let in_style = |style| {
             answers.clone().filter(move |answer| answer.style == style && !answer.is_hidden())
         };
@@ -42,10 +47,11 @@ impl HeaderFields {
         let is_ietf = |style| matches!(style, HeaderStyle::Ietf | HeaderStyle::Draft10);
         let shown = answers.clone().filter(|answer| !answer.is_hidden());
         ietf::write(shown.filter(|answer| is_ietf(answer.style)), &mut fields);
-        x_ratelimit::write_legacy(in_style(HeaderStyle::Legacy), &mut fields);
+        x_ratelimit::write_legacy(in_style(HeaderStyle::Legacy), drawn, &mut fields);
         x_ratelimit::write_github(in_style(HeaderStyle::GitHub), &mut fields);
         x_ratelimit::write_draft_03(in_style(HeaderStyle::Draft03), &mut fields);
-        if let Some(wait) = disclosed_wait(answers) {
+        let shown = answers.filter(|answer| !answer.is_hidden());
+        if let Some(wait) = longest_wait(shown, drawn) {
             fields.set(RETRY_AFTER, seconds_up(wait).max(1).to_string());
         }
         fields
@@ -123,6 +129,8 @@ pub struct StyledAnswer<'a> {
     pub policy: &'a Policy,
     /// What it answered.
     pub answer: &'a Answer,
+    /// By how much the advised wait is spread.
+    pub jitter: Jitter,
 }
 
 impl<'a> StyledAnswer<'a> {
@@ -153,14 +161,18 @@ impl<'a> StyledAnswer<'a> {
 pub(crate) fn disclosed_wait<'a>(
     answers: impl Iterator<Item = StyledAnswer<'a>>,
 ) -> Option<Duration> {
-    longest_wait(answers.filter(|answer| !answer.is_hidden()))
+    longest_wait(answers.filter(|answer| !answer.is_hidden()), 0)
 }
 
-/// The longest wait of the refused answers; `None` if none was refused or one of them can never pass.
-fn longest_wait<'a>(answers: impl Iterator<Item = StyledAnswer<'a>>) -> Option<Duration> {
+/// The longest wait of the refused answers, spread as it was drawn; `None` if none was refused or one of them can never
+/// pass.
+fn longest_wait<'a>(
+    answers: impl Iterator<Item = StyledAnswer<'a>>,
+    drawn: u32,
+) -> Option<Duration> {
     answers
         .filter(StyledAnswer::is_refused)
-        .map(|answer| answer.wait())
+        .map(|answer| Some(answer.jitter.spread(answer.wait()?, drawn)))
         .try_fold(None, |longest: Option<Duration>, wait| Some(longest.max(Some(wait?))))
         .flatten()
 }

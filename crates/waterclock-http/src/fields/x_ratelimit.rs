@@ -82,9 +82,10 @@ fn limit_list(tightest: &Limit, limits: &[(&Limit, &LimitDecision)]) -> Option<S
     Some(list)
 }
 
-/// `X-RateLimit-Remaining`, `-Clear` and, when refused, `-Reset`, in seconds with three decimals.
+/// `X-RateLimit-Remaining`, `-Clear` and, when refused, `-Reset`, the wait, in seconds with three decimals.
 pub(super) fn write_legacy<'a>(
     answers: impl Iterator<Item = StyledAnswer<'a>> + Clone,
+    drawn: u32,
     fields: &mut HeaderFields,
 ) {
     let decisions = answers.clone().map(|answer| &answer.answer.decision);
@@ -94,7 +95,7 @@ pub(super) fn write_legacy<'a>(
     if let Some(full_in) = decisions.map(|decision| decision.reset_after()).max() {
         fields.set(CLEAR, millis_up(full_in));
     }
-    if let Some(wait) = longest_wait(answers) {
+    if let Some(wait) = longest_wait(answers, drawn) {
         fields.set(RESET, millis_up(wait));
     }
 }

@@ -152,6 +152,9 @@ fn verify(rule: &Rule) -> Result<(), BuildError> {
     if let Some(tier) = rule.scope.tiers().find(|tier| !same_names(tier, rule.policy())) {
         return Err(BuildError::Tier { policy: policy(), tier: tier.name().to_owned() });
     }
+    if let Some(tier) = rule.scope.default_tier().filter(|name| rule.scope.tier(name).is_none()) {
+        return Err(BuildError::DefaultTier { policy: policy(), tier: tier.to_owned() });
+    }
     if rule.policies().any(|policy| policy.counts_several()) {
         return Err(BuildError::SeveralUnits(policy()));
     }
@@ -217,6 +220,13 @@ pub enum BuildError {
         /// The tier's policy.
         tier: String,
     },
+    /// The default tier is none of the policy's tiers.
+    DefaultTier {
+        /// The policy.
+        policy: String,
+        /// The name of the tier.
+        tier: String,
+    },
     /// The policy counts several units, but a rule has one cost.
     SeveralUnits(String),
     /// Two different policies have this name.
@@ -259,6 +269,10 @@ impl fmt::Display for BuildError {
                 f,
                 "policy `{tier}` is a tier of `{policy}`, but its limits have other names, so what was spent \
                  cannot be carried over; give them the same names, or no limits at all"
+            ),
+            Self::DefaultTier { policy, tier } => write!(
+                f,
+                "the default tier of policy `{policy}` is `{tier}`, which is none of its tiers; add it with `.tier(…)`"
             ),
             Self::SeveralUnits(policy) => write!(
                 f,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterclock::{Action, Answer, Policy};
 
 use super::Match;
-use crate::fields::{HeaderFields, HeaderStyle, StyledAnswer, disclosed_wait};
+use crate::fields::{HeaderFields, HeaderStyle, Jitter, StyledAnswer, disclosed_wait};
 
 /// The decisions about a request: an extension of every request that is admitted, for its handler, and of
 /// every response that refuses one, for outer layers.
@@ -30,30 +30,41 @@ pub struct Checked(Arc<[Charged]>);
 pub struct Charged {
     /// The rule's policy, by whose name clients know it.
     pub(crate) base: Arc<Policy>,
-    /// The policy whose numbers decided: the variant for the request's tier or key, if there is one.
+    /// The policy whose numbers decided: the variant for the request's tier or key, or by its
+    /// factor, if there is one.
     pub policy: Arc<Policy>,
     /// What the request costs.
     pub cost: u64,
     /// The style in which clients see it.
     pub headers: HeaderStyle,
+    /// By how much clients see the advised wait spread.
+    pub jitter: Jitter,
     /// The decision, with each limit's own numbers.
     pub answer: Answer,
 }
 
 impl Charged {
     pub(super) fn new(found: Match<'_>, mut answer: Answer) -> Self {
-        let Match { rule, policy, cost, action, .. } = found;
+        let Match { rule, mut policy, cost, action, .. } = found;
         let mut headers = rule.headers;
-        if action == Action::Shadow {
+        let mut is_shadow = action == Action::Shadow;
+        if let Some(applied) = &answer.applied {
+            policy = Arc::clone(&applied.policy);
+            // An override of the key is enforced, whatever the rollout says.
+            is_shadow &= !applied.is_override;
+        }
+        if is_shadow {
             answer.decision = answer.decision.in_shadow(&cost.into());
             headers = HeaderStyle::None;
         }
-        Self { base: Arc::clone(rule.policy()), policy, cost, headers, answer }
+        let (base, jitter) = (Arc::clone(rule.policy()), rule.jitter);
+        Self { base, policy, cost, headers, jitter, answer }
     }
 
     fn styled(&self) -> StyledAnswer<'_> {
         let (style, name) = (self.headers, self.name());
-        StyledAnswer { style, name, policy: &self.policy, answer: &self.answer }
+        let (policy, answer, jitter) = (&*self.policy, &self.answer, self.jitter);
+        StyledAnswer { style, name, policy, answer, jitter }
     }
 
     /// The name of the rule's policy, whatever the tier.
@@ -105,7 +116,7 @@ impl Checked {
         self.iter().any(Charged::is_refused)
     }
 
-    /// How long the client should wait, as far as it may know: the exact value of `Retry-After`.
+    /// How long the client should wait, as far as it may know: the exact value of `Retry-After`, without jitter.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         disclosed_wait(self.iter().map(Charged::styled))

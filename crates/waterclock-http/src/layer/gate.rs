@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use tokio::runtime::Handle;
 use waterclock::{
-    Action, Answer, Charge, Failure, MonotonicClock, Policy, Store, StoreError, Verb,
+    Action, Answer, Charge, Factor, Failure, MonotonicClock, Policy, Store, StoreError, Verb,
 };
 
 use super::settle::{Due, OnEnd};
@@ -71,13 +71,15 @@ pub(crate) struct Match<'r> {
     pub(crate) key: Vec<u8>,
     pub(crate) cost: u64,
     pub(crate) action: Action,
+    /// By which the policy's limits are scaled.
+    pub(crate) factor: Option<Factor>,
     /// The answer, where it takes no store.
     pub(crate) fixed: Option<Answer>,
 }
 
 impl Match<'_> {
     fn charge(&self) -> Charge<'_> {
-        Charge::new(self.policy.name(), &self.key, self.cost)
+        Charge::new(self.policy.name(), &self.key, self.cost).with_factor(self.factor)
     }
 
     /// Whether its units are reserved until the response has ended.
@@ -163,14 +165,18 @@ impl<S: Store + 'static> Gate<S> {
                 // Builders make sure that there is one.
                 None => Ok(FoundKey::default()),
             };
-            match key {
-                Ok(key) => {
-                    let found = rule.resolve(key, parts);
+            let key = match key {
+                Ok(key) => key,
+                Err(_) if rule.is_trial() => continue,
+                Err(error) => return self.refuse(parts, Reason::Key(&error)),
+            };
+            match rule.resolve(key, parts) {
+                Ok(found) => {
                     let is_enforced = found.action == Action::Enforce;
                     if is_enforced { &mut enforced } else { &mut others }.push(found);
                 }
                 Err(_) if rule.is_trial() => {}
-                Err(error) => return self.refuse(parts, Reason::Key(&error)),
+                Err(error) => return self.refuse(parts, Reason::Tier(&error)),
             }
         }
         if enforced.is_empty() && others.is_empty() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::sleep;
 use waterclock::{
-    Answer, Charge, Clock, Cost, Hold, MonotonicClock, OnExpiry, Outcome, Policy, Settlement,
-    Store, StoreError, Timestamp, Verb,
+    Answer, Charge, Clock, Cost, Factor, Hold, MonotonicClock, OnExpiry, Outcome, Policy,
+    Settlement, Store, StoreError, Timestamp, Verb,
 };
 
 use super::gate::{Gate, Match};
@@ -46,6 +46,7 @@ struct Reservation {
 struct ReservedCharge {
     policy: Arc<Policy>,
     key: Vec<u8>,
+    factor: Option<Factor>,
     units: u64,
     /// `None`: it costs what was reserved.
     settle: Option<Settle>,
@@ -65,6 +66,7 @@ impl Due {
             let charges = matches.iter().zip(answers).map(|(found, answer)| ReservedCharge {
                 policy: Arc::clone(&found.policy),
                 key: found.key.clone(),
+                factor: found.factor,
                 units: found.cost.min(answer.decision.granted()),
                 settle: found.rule.settle.clone(),
             });
@@ -90,7 +92,7 @@ impl Reservation {
     fn excess(&self, used: &[u64]) -> Vec<Charge<'_>> {
         let excess = self.charges.iter().zip(used).map(|(charge, used)| {
             let cost = used.saturating_sub(charge.units);
-            Charge::new(charge.policy.name(), &charge.key, cost)
+            Charge::new(charge.policy.name(), &charge.key, cost).with_factor(charge.factor)
         });
         excess.filter(|charge| !charge.cost.is_zero()).collect()
     }

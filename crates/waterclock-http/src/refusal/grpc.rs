@@ -23,7 +23,7 @@ const UNAVAILABLE: u32 = 14;
 pub(super) fn response(refusal: &Refusal<'_>) -> Response<Bytes> {
     let (code, wait) = match refusal.reason {
         Reason::Limited(checked) => (RESOURCE_EXHAUSTED, checked.retry_after()),
-        Reason::Key(_) => (INVALID_ARGUMENT, None),
+        Reason::Key(_) | Reason::Tier(_) => (INVALID_ARGUMENT, None),
         Reason::Store(_) => (UNAVAILABLE, None),
     };
     let message = refusal.message();

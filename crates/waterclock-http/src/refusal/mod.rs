@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Response, StatusCode};
-use waterclock::StoreError;
+use waterclock::{StoreError, UnknownTier};
 
 use crate::key::KeyError;
 use crate::layer::{Charged, Checked};
@@ -25,6 +25,8 @@ pub enum Reason<'a> {
     Limited(&'a Checked),
     /// It has no key.
     Key(&'a KeyError),
+    /// Its tier is not known, and the rule has no default tier.
+    Tier(&'a UnknownTier),
     /// The store failed, and the policy does not admit requests without an answer.
     Store(&'a StoreError),
 }
@@ -53,12 +55,12 @@ impl<'a> Refusal<'a> {
         self.reason
     }
 
-    /// 429 for a limit, 400 for a key that is missing or too long, 503 for a store that failed.
+    /// 429 for a limit, 400 for a key that is missing or too long and for an unknown tier, 503 for a store that failed.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason {
             Reason::Limited(_) => StatusCode::TOO_MANY_REQUESTS,
-            Reason::Key(_) => StatusCode::BAD_REQUEST,
+            Reason::Key(_) | Reason::Tier(_) => StatusCode::BAD_REQUEST,
             Reason::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -75,6 +77,8 @@ impl<'a> Refusal<'a> {
                 None => "too many requests".to_owned(),
             },
             Reason::Key(error) => error.to_string(),
+            // The names of the other tiers may be none of the client's business.
+            Reason::Tier(error) => format!("unknown tier {:?}", error.tier()),
             Reason::Store(error) => match error.failure() {
                 Some(kind) => format!("the limits cannot be checked now ({})", kind.name()),
                 None => "the limits cannot be checked".to_owned(),
@@ -125,7 +129,7 @@ impl<'a> Refusal<'a> {
 fn problem_json(refusal: &Refusal<'_>) -> String {
     let (kind, title) = match refusal.reason {
         Reason::Limited(_) => (QUOTA_EXCEEDED, "The request exceeds a limit"),
-        Reason::Key(_) => ("about:blank", "Bad Request"),
+        Reason::Key(_) | Reason::Tier(_) => ("about:blank", "Bad Request"),
         Reason::Store(_) => ("about:blank", "Service Unavailable"),
     };
     let (status, detail) = (refusal.status().as_u16(), refusal.message());

@@ -1,7 +1,9 @@
 //! A running waterclock server as a store.
 
 mod builder;
+mod define;
 mod known;
+mod overrides;
 mod reply;
 mod request;
 mod server;
@@ -11,8 +13,8 @@ use std::time::Duration;
 
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use waterclock::{
-    Answer, Charge, Cost, Failure, Fallback, Hold, Policy, Reserved, Serving, Settled, Settlement,
-    Store, StoreError, Verb,
+    Answer, Charge, Cost, Failure, Fallback, Hold, KeyOverride, OverridePage, Policy, Reserved,
+    Serving, Settled, Settlement, Store, StoreError, Verb,
 };
 
 pub use builder::RemoteStoreBuilder;
@@ -30,8 +32,11 @@ use server::Server;
 /// # Ok(()) }
 /// ```
 ///
-/// Policies are configured on the server; [`set_policy`](Store::set_policy) adds none. A definition of your own for one
+/// Policies are configured on the server, or defined by [`define_policy`](RemoteStore::define_policy);
+/// [`set_policy`](Store::set_policy) adds none. A definition of your own for one
 /// of them is used for header fields and while the server is unreachable; its limits have the names of the server's.
+///
+/// Overrides of single keys are the server's: reading them needs a token with the role `read`, changing them `admin`.
 ///
 /// While the server is unreachable, [`OnStoreError`](waterclock::OnStoreError) decides, as [`Fallback`] describes; reservations fail.
 ///
@@ -90,6 +95,31 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for RemoteStore<C> {
     async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {
         self.refresh_unless_held(&policy).await?;
         self.store.set_policy_as(policy, serving).await
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        self.store.set_override(policy, new).await
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        self.store.clear_override(policy, key).await
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        self.store.override_of(policy, key).await
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        self.store.overrides(policy, after, count).await
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

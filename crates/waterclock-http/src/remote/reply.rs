@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Deserializer};
 use waterclock::{
-    Answer, BadReservation, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision,
+    Answer, Applied, BadReservation, Charge, Cost, Decision, DecisionParts, Failure, LimitDecision,
     LimitSet, Policy, Settled, Source, StoreError,
 };
 
@@ -82,7 +82,7 @@ impl Reply {
         let status = self.status.as_u16();
         let problem = self.problem();
         let why = problem.as_ref().map_or("no reason given", |problem| &*problem.detail);
-        let unfit = || StoreError::unfit(format!("{base} rejects the call: {why}"));
+        let unfit = || self.rejection(base);
         match (self.status, &problem) {
             (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => {
                 let reason = format!("{base} rejects the token ({status}): {why}");
@@ -113,6 +113,13 @@ impl Reply {
             (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, Some(_)) => unfit(),
             _ => StoreError::failed(Failure::BadReply, format!("{base} answers {status}: {why}")),
         }
+    }
+
+    /// The call itself is wrong.
+    pub(super) fn rejection(&self, base: &str) -> StoreError {
+        let problem = self.problem();
+        let why = problem.as_ref().map_or("no reason given", |problem| &*problem.detail);
+        StoreError::unfit(format!("{base} rejects the call: {why}"))
     }
 
     /// The same for a reservation, which may itself be wrong.
@@ -166,6 +173,11 @@ struct ReadDecision<'a> {
     refused_by: Vec<String>,
     #[serde(default)]
     shadow_refused_by: Vec<String>,
+    /// Absent from older servers, and then taken for 0.
+    #[serde(default = "at_once")]
+    next_same_us: Option<u64>,
+    #[serde(default)]
+    counter: Option<i64>,
     #[serde(borrow)]
     source: Cow<'a, str>,
     #[serde(borrow)]
@@ -195,6 +207,10 @@ struct Numbers {
     reset_after_us: u64,
 }
 
+fn at_once() -> Option<u64> {
+    Some(0)
+}
+
 fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Option::deserialize(deserializer)
 }
@@ -206,6 +222,10 @@ impl ReadDecision<'_> {
         if self.policy != charge.policy || self.cost != charge.cost {
             return Err("the answer is to another question".to_owned());
         }
+        // By the call's factor, limits have the same names and other numbers.
+        let scaled = charge.factor.and_then(|factor| policy.scaled(policy.name(), factor).ok());
+        let scaled = scaled.map(Arc::new);
+        let policy = scaled.as_deref().unwrap_or(policy);
         let granted = self.granted.most();
         if granted > total {
             return Err("more is granted than was requested".to_owned());
@@ -222,7 +242,7 @@ impl ReadDecision<'_> {
             retry_after,
             next_unit,
             reset_after,
-            counter: None,
+            counter: self.counter,
             refused_by: limits_of(policy, &self.refused_by),
             shadow_refused_by: limits_of(policy, &self.shadow_refused_by),
         });
@@ -230,7 +250,10 @@ impl ReadDecision<'_> {
             let read = self.limits.iter().find(|read| read.name == limit.name());
             read.map_or(UNLIMITED, |read| read.numbers.decision())
         };
-        Ok(Answer::new(decision, policy.limits().iter().map(own).collect()).with_source(source))
+        let answer = Answer::new(decision, policy.limits().iter().map(own).collect());
+        let next_same = self.next_same_us.map(Duration::from_micros);
+        let applied = scaled.map(|policy| Applied::new(policy, false));
+        Ok(answer.with_source(source).with_next_same(next_same).with_applied(applied))
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use waterclock::{Charge, Cost, Detail, Hold, OnExpiry, Outcome, Settlement, StoreError, Verb};
 
 /// What stands before the bytes of a key that is not UTF-8, in hexadecimal.
-const BYTES: &str = "bytes:";
+pub(super) const BYTES: &str = "bytes:";
 
 /// One request to the server.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Call {
         Self { method: Method::GET, path: "/v1/policies".to_owned(), body: Vec::new() }
     }
 
-    fn post(path: String, body: Vec<u8>) -> Self {
+    pub(super) fn post(path: String, body: Vec<u8>) -> Self {
         Self { method: Method::POST, path, body }
     }
 }
@@ -92,11 +92,14 @@ pub(super) fn resettable(charge: &Charge<'_>) -> Result<(), StoreError> {
 /// The call that resets a key, which administrators may do.
 fn reset_call(charge: &Charge<'_>) -> Result<Call, StoreError> {
     resettable(charge)?;
-    let key = key_text(charge.key);
-    let policy = utf8_percent_encode(charge.policy, NON_ALPHANUMERIC);
-    let key = utf8_percent_encode(&key, NON_ALPHANUMERIC);
-    let path = format!("/v1/policies/{policy}/keys/{key}");
+    let path = key_path(charge.policy, charge.key);
     Ok(Call { method: Method::DELETE, path, body: Vec::new() })
+}
+
+pub(super) fn key_path(policy: &str, key: &[u8]) -> String {
+    let key = key_text(key);
+    let key = utf8_percent_encode(&key, NON_ALPHANUMERIC);
+    format!("/v1/policies/{}/keys/{key}", utf8_percent_encode(policy, NON_ALPHANUMERIC))
 }
 
 #[derive(Serialize)]
@@ -104,6 +107,9 @@ struct ChargeBody<'a> {
     policy: &'a str,
     key: Cow<'a, str>,
     cost: Cost,
+    /// As text, which keeps every digit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    factor: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -143,19 +149,21 @@ fn body_of(charges: &[Charge<'_>], options: Options<'_>) -> Result<Vec<u8>, Stor
     serde_json::to_vec(&Body { charges, options }).map_err(unwritable)
 }
 
-fn unwritable(error: serde_json::Error) -> StoreError {
+pub(super) fn unwritable(error: serde_json::Error) -> StoreError {
     StoreError::unfit(
         Detail::from(format!("the charges cannot be written: {error}")).caused_by(error),
     )
 }
 
 fn charge_body<'a>(charge: &Charge<'a>) -> ChargeBody<'a> {
-    ChargeBody { policy: charge.policy, key: key_text(charge.key), cost: charge.cost.clone() }
+    let factor = charge.factor.map(|factor| factor.to_string());
+    let (key, cost) = (key_text(charge.key), charge.cost.clone());
+    ChargeBody { policy: charge.policy, key, cost, factor }
 }
 
 /// The text of a key. Two keys never have the same: a key that is sent as it is does not begin with `bytes:`, and
 /// every other one does.
-fn key_text(key: &[u8]) -> Cow<'_, str> {
+pub(super) fn key_text(key: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(key) {
         Ok(text) if !text.starts_with(BYTES) => Cow::Borrowed(text),
         _ => {
@@ -186,6 +194,10 @@ mod tests {
         let body = String::from_utf8_lossy(&calls[0].body);
         let both = r#"{"checks":[{"policy":"a/b","key":"k","cost":2},{"policy":"a/b","key":"bytes:ff","cost":2}],"atomic":true}"#;
         assert_eq!((&*body, &*calls[0].path), (both, "/v1/refund"));
+        let scaled = charge(b"k").with_factor("0.25".parse().ok());
+        let calls = super::calls(Verb::Peek, &[scaled]).unwrap();
+        let body = String::from_utf8_lossy(&calls[0].body);
+        assert_eq!(body, r#"{"policy":"a/b","key":"k","cost":2,"factor":"0.25"}"#);
     }
 
     #[test]

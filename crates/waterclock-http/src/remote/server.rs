@@ -15,12 +15,15 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use waterclock::store::check_reserved_costs;
 use waterclock::{
-    Answer, BadReservation, Charge, Failure, Hold, Policy, Reserved, Settled, Settlement, Store,
-    StoreError, Verb,
+    Answer, BadReservation, Charge, Failure, Hold, KeyOverride, OverridePage, Policy, Reserved,
+    Settled, Settlement, Store, StoreError, Verb,
 };
 
 use super::builder::RemoteStoreBuilder;
 use super::known::KnownPolicies;
+use super::overrides::{
+    clear_override_call, overrides_call, read_override_call, set_override_call,
+};
 use super::reply::{self, Reply};
 use super::request::{Call, calls, reserve_call, resettable, settle_call};
 use waterclock_config::DescribedPolicies;
@@ -29,7 +32,7 @@ use waterclock_config::DescribedPolicies;
 const IDLE: Duration = Duration::from_secs(30);
 /// The longest body that is read.
 const MOST_BYTES: usize = 8 * 1_024 * 1_024;
-/// How long the list of policies may take.
+/// How long the list of policies may take, or a call of an administrator.
 const PATIENT: Duration = Duration::from_secs(5);
 
 /// A pool of connections to one server, and the policies that it has.
@@ -79,6 +82,15 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
             _ if is_ours => Err(reply.error(&self.base, &[])),
             status => Err(self.not_a_server(&format!("status {}", status.as_u16()))),
         }
+    }
+
+    /// A call that changes policies, within the time for those.
+    pub(super) async fn ask(&self, call: Call) -> Result<Reply, StoreError> {
+        let late = || {
+            let reason = format!("{} does not answer within 5 s", self.base);
+            StoreError::failed(Failure::Timeout, reason)
+        };
+        timeout(PATIENT, self.send(call)).await.unwrap_or_else(|_| Err(late()))
     }
 
     fn not_a_server(&self, answers: &str) -> StoreError {
@@ -172,6 +184,11 @@ impl<C: Connect + Clone + Send + Sync + 'static> Server<C> {
         Ok((priced, policies))
     }
 
+    /// A call that no client waits for.
+    async fn administer(&self, call: Call) -> Result<Reply, StoreError> {
+        self.within(PATIENT, self.send(call)).await
+    }
+
     async fn send(&self, call: Call) -> Result<Reply, StoreError> {
         let Call { method, path, body } = call;
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
@@ -248,6 +265,50 @@ impl<C: Connect + Clone + Send + Sync + 'static> Store for Server<C> {
             }
         };
         self.within(self.deadline, asked).await
+    }
+
+    async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {
+        let reply = self.administer(set_override_call(policy, new)?).await?;
+        match reply.status {
+            StatusCode::OK => Ok(()),
+            _ => Err(reply.administration_error(&self.base, policy)),
+        }
+    }
+
+    async fn clear_override(&self, policy: &str, key: &[u8]) -> Result<bool, StoreError> {
+        let reply = self.administer(clear_override_call(policy, key)?).await?;
+        match reply.status {
+            StatusCode::OK => Ok(reply.cleared(&self.base)? > 0),
+            _ => Err(reply.administration_error(&self.base, policy)),
+        }
+    }
+
+    async fn override_of(
+        &self,
+        policy: &str,
+        key: &[u8],
+    ) -> Result<Option<KeyOverride>, StoreError> {
+        let known = self.policies.find(policy)?;
+        let reply = self.administer(read_override_call(policy, key)?).await?;
+        match reply.status {
+            StatusCode::OK => reply.override_of(&self.base, key, &known).map(Some),
+            StatusCode::NOT_FOUND if reply.problem().is_some() => Ok(None),
+            _ => Err(reply.administration_error(&self.base, policy)),
+        }
+    }
+
+    async fn overrides(
+        &self,
+        policy: &str,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<OverridePage, StoreError> {
+        let known = self.policies.find(policy)?;
+        let reply = self.administer(overrides_call(policy, after, count)).await?;
+        match reply.status {
+            StatusCode::OK => reply.overrides(&self.base, &known),
+            _ => Err(reply.administration_error(&self.base, policy)),
+        }
     }
 
     async fn probe(&self) -> Result<Vec<String>, StoreError> {

@@ -7,7 +7,7 @@ use waterclock::{
     Charge, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Mode, Policy, Quota,
     RollingWindow, SlidingWindow, Verb,
 };
-use waterclock_http::{HeaderFields, HeaderStyle, StyledAnswer};
+use waterclock_http::{HeaderFields, HeaderStyle, Jitter, StyledAnswer};
 
 use crate::scene::{Scene, fields, lines};
 
@@ -296,6 +296,41 @@ fn retry_after_is_never_before_the_next_unit() {
     assert_eq!(fields(HeaderStyle::RetryAfter, &policy, &refused), ["retry-after: 1"]);
 }
 
+/// Only advice to come back is spread, and only upwards.
+#[test]
+fn jitter_spreads_the_wait_upwards() {
+    let policy = one(Gcra::new(1, seconds(100)).unwrap());
+    let scene = Scene::new(&[&policy]);
+    let admitted = scene.check(&policy, 1);
+    let refused = scene.check(&policy, 1);
+    for style in HeaderStyle::ALL.iter().copied().filter(|style| *style != HeaderStyle::None) {
+        let with = |answer, percent| {
+            let (name, jitter) = (policy.name(), Jitter::percent(percent));
+            let answer = StyledAnswer { style, name, policy: &policy, answer, jitter };
+            HeaderFields::for_check([answer])
+        };
+        assert_eq!(with(&refused, 0), HeaderFields::new(style, &policy, &refused), "{style}");
+        assert_eq!(with(&admitted, 50), HeaderFields::new(style, &policy, &admitted), "{style}");
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let fields = with(&refused, 20);
+            let wait: u64 = fields.get("retry-after").unwrap().parse().unwrap();
+            assert!((100..=120).contains(&wait), "{style}: {wait}");
+            seen.insert(wait);
+            let exact = HeaderFields::new(style, &policy, &refused);
+            for (name, value) in fields.iter().filter(|(name, _)| *name != "retry-after") {
+                if style == HeaderStyle::Legacy && name == "x-ratelimit-reset" {
+                    let millis: u64 = value.replace('.', "").parse().unwrap();
+                    assert_eq!(millis.div_ceil(1_000), wait, "both say the same");
+                } else if style != HeaderStyle::GitHub {
+                    assert_eq!(exact.get(name), Some(value), "{style} {name}");
+                }
+            }
+        }
+        assert!(seen.len() > 5, "{style}: {seen:?}");
+    }
+}
+
 #[test]
 fn shadows_are_not_mentioned() {
     let strict = Limit::per_minute(1).with_name("strict");
@@ -356,6 +391,7 @@ fn several_charges_share_one_response() {
                 name: policies[i].name(),
                 policy: policies[i],
                 answer: &answers[i],
+                jitter: Jitter::NONE,
             })
             .collect();
         lines(&HeaderFields::for_check(charges))

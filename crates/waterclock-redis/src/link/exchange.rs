@@ -10,7 +10,7 @@ use super::error::{CallError, sending_error, server_error};
 use super::queue::Pending;
 use super::{Delivery, Link, LinkSettings, Request, TraceTime};
 use crate::keyspace::{RecordKey, Tag};
-use crate::script::{Algorithms, Kind, NODES, SHORT, Script};
+use crate::script::{Algorithms, KEPT, Kind, NODES, SHORT, Script};
 
 /// How often scripts are sent again to a server that does not keep them.
 const TRIES: u32 = 3;
@@ -217,9 +217,10 @@ impl Request {
         matches!(self, Self::Check { kind: Kind::Marked, .. })
     }
 
-    /// Whether it counts nodes, which a user need not be permitted to.
-    pub(super) fn counts_nodes(&self) -> bool {
-        matches!(self, Self::Script { script, .. } if std::ptr::eq(*script, &*NODES))
+    /// Whether a user need not be permitted to: to count nodes, or to keep policies.
+    pub(super) fn is_optional(&self) -> bool {
+        let is = |one: &Script| matches!(self, Self::Script { script, .. } if std::ptr::eq(*script, one));
+        is(&NODES) || is(&KEPT)
     }
 
     pub(super) fn script(&self) -> &'static Script {

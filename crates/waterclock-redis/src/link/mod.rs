@@ -190,7 +190,7 @@ impl Link {
             Some(reply) => reply,
             None => self.send_together(request.clone(), delivery, by).await,
         };
-        let is_optional = |error: &&CallError| request.counts_nodes() && error.is_forbidden();
+        let is_optional = |error: &&CallError| request.is_optional() && error.is_forbidden();
         self.report(permit, reply.as_ref().err().filter(|error| !is_optional(error)));
         reply
     }

@@ -26,11 +26,11 @@ use crate::call::{
 };
 use crate::direct::{Direct, spread};
 use crate::due::{KEEP, RELEASE};
-use crate::kept::WrittenBy;
 use crate::keyspace::{DueId, RecordKey};
 use crate::link::Request;
 use crate::overrides::{OVERRIDE_ROUNDS, changed, is_changed};
 use crate::policies::Entry;
+use crate::prefix::WrittenBy;
 use crate::script::{Kind, LOOK};
 use crate::shape::putting;
 use crate::slots::some;

@@ -8,8 +8,8 @@ use waterclock::{Cost, Settled, StoreError, Timestamp};
 use waterclock_core::store::ReservedUnits;
 
 use crate::call::{KeyCharge, foreign};
-use crate::kept::{Parts, WrittenBy};
 use crate::keyspace::{KEY_LETTERS, TAG_DIGITS, Tag};
+use crate::prefix::{Parts, WrittenBy};
 use crate::shape::{NUMBER, put};
 
 /// What a script writes for a limit that holds nothing.

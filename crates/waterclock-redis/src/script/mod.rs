@@ -39,9 +39,9 @@ pub(crate) static REPLACE: LazyLock<Script> = fixed!("now.lua", "replace.lua");
 /// What was charged stands, and is not given back when its time is over.
 pub(crate) static CONFIRM: LazyLock<Script> = fixed!("now.lua", "confirm.lua");
 /// Another override before a record, or none.
-pub(crate) static KEEP: LazyLock<Script> = fixed!("now.lua", "keep.lua");
+pub(crate) static PUT_OVERRIDE: LazyLock<Script> = fixed!("now.lua", "put_override.lua");
 /// The overrides before records.
-pub(crate) static KEPT: LazyLock<Script> = fixed!("now.lua", "kept.lua");
+pub(crate) static OVERRIDDEN: LazyLock<Script> = fixed!("now.lua", "overridden.lua");
 /// Which keys have an override.
 pub(crate) static LISTED: LazyLock<Script> = fixed!("now.lua", "listed.lua");
 /// Takes a key off that list.
@@ -52,6 +52,8 @@ pub(crate) static RESET: LazyLock<Script> = fixed!("now.lua", "reset.lua");
 pub(crate) static REGISTER: LazyLock<Script> = fixed!("register.lua");
 /// How many nodes are alive.
 pub(crate) static NODES: LazyLock<Script> = fixed!("nodes.lua");
+/// Policies that are kept as text.
+pub(crate) static KEPT: LazyLock<Script> = fixed!("kept.lua");
 /// A definition of a policy, by its tag.
 pub(crate) static DEFINITION: LazyLock<Script> = fixed!("definition.lua");
 

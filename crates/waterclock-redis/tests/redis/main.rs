@@ -12,6 +12,7 @@ mod fallback;
 mod faults;
 mod four_processes;
 mod guide;
+mod kept;
 mod kinds;
 mod lease;
 mod long_logs;

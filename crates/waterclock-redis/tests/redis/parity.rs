@@ -84,7 +84,7 @@ async fn run(store: &RedisStore, name: &str, spec: &PolicySpec, trace: &[Event])
         let charge = Charge::new(name, b"alice", event.cost);
         let given = store.apply_at(Timestamp::from_nanos(latest), verb, &[charge]).await;
         let given = given.unwrap_or_else(|error| panic!("{error}: {spec:?} {trace:?}"));
-        answers.push(answer(&given[0].decision, &given[0].limits));
+        answers.push(answer(&given[0]));
     }
     answers
 }

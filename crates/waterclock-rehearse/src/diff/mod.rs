@@ -114,14 +114,14 @@ impl Comparison {
             };
             is_empty = false;
             let before = event.under(1);
-            let (old_decision, new_decision) = (old_stage.play(&before)?, new_stage.play(&event)?);
+            let (old_answer, new_answer) = (old_stage.play(&before)?, new_stage.play(&event)?);
             if event.op != Op::Check {
                 continue;
             }
             let checked =
                 |key, (resolved, decision)| Checked { resolved, t_us: event.t_us, key, decision };
-            let before = checked(&before.key, (&old_decision.0, &old_decision.1));
-            let after = checked(&event.key, (&new_decision.0, &new_decision.1));
+            let before = checked(&before.key, (&old_answer.0, &old_answer.1.decision));
+            let after = checked(&event.key, (&new_answer.0, &new_answer.1.decision));
             was.add(&before);
             is.add(&after);
             changes.add(&before, &after);

@@ -6,7 +6,7 @@ pub use self::redis::through_redis;
 
 use std::io::{self, Write};
 
-use waterclock::Decision;
+use waterclock::Answer;
 use waterclock_config::{DecisionLine, PolicyConfig};
 
 use crate::Error;
@@ -27,12 +27,12 @@ pub struct Replayed {
     pub warnings: Vec<String>,
 }
 
-/// Replays a trace through a store in memory. Every event is observed with the policy that applied and the decision
+/// Replays a trace through a store in memory. Every event is observed with the policy that applied and the answer
 /// for the client.
 pub fn through_memory(
     policy: &PolicyConfig,
     mut trace: Trace,
-    mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
+    mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Answer) -> io::Result<()>,
 ) -> Result<Replayed, Error> {
     let stage = Stage::new(policy)?;
     let mut is_empty = true;
@@ -40,8 +40,8 @@ pub fn through_memory(
         match trace.next_event() {
             Ok(Some(event)) => {
                 is_empty = false;
-                let (resolved, decision) = stage.play(&event)?;
-                observe(&event, &resolved, &decision)?;
+                let (resolved, answer) = stage.play(&event)?;
+                observe(&event, &resolved, &answer)?;
             }
             Ok(None) => break None,
             Err(error) => break Some(error),
@@ -56,9 +56,9 @@ pub fn write_line(
     out: &mut impl Write,
     event: &Event<'_>,
     resolved: &Resolved<'_>,
-    decision: &Decision,
+    answer: &Answer,
 ) -> io::Result<()> {
-    let line = DecisionLine::new(resolved.policy(), &event.key, resolved.cost(), decision)
+    let line = DecisionLine::new(resolved.policy(), &*event.key, resolved.cost(), answer)
         .of_event(event.t_us, event.op.name_in_answer());
     serde_json::to_writer(&mut *out, &line)?;
     out.write_all(b"\n")

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use waterclock::{Decision, Policy, Store, StoreError, Timestamp};
+use waterclock::{Answer, Policy, Store, StoreError, Timestamp};
 use waterclock_config::PolicyConfig;
 use waterclock_redis::RedisStore;
 
@@ -33,7 +33,7 @@ pub async fn through_redis<I: Future<Output = ()>>(
     url: &str,
     policy: &Arc<PolicyConfig>,
     trace: Trace,
-    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
+    observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Answer) -> io::Result<()>,
     interrupt: impl Fn() -> I,
 ) -> Result<Replayed, Error> {
     let stage = RedisStage::new(url, policy).await.map_err(|error| Error::store(url, error))?;
@@ -75,7 +75,7 @@ impl<'a> RedisStage<'a> {
     async fn play(
         &self,
         mut ahead: EventsAhead,
-        mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Decision) -> io::Result<()>,
+        mut observe: impl FnMut(&Event<'_>, &Resolved<'_>, &Answer) -> io::Result<()>,
         mut interrupted: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Replayed, Error> {
         let mut is_empty = true;
@@ -92,11 +92,11 @@ impl<'a> RedisStage<'a> {
                 break None;
             }
             let window = Window::new(next);
-            let (decisions, failure) = window.decide(&self.store, &self.policy).await;
-            for (event, decision) in window.events.iter().zip(&decisions) {
+            let (answers, failure) = window.decide(&self.store, &self.policy).await;
+            for (event, answer) in window.events.iter().zip(answers) {
                 is_empty = false;
                 let resolved = resolve_event(&self.policy, event)?;
-                observe(event, &resolved, &resolved.report(*decision))?;
+                observe(event, &resolved, &resolved.report(answer))?;
             }
             if let Some(error) = failure.map(|error| Error::store(self.url, error)).or(window.error)
             {
@@ -184,26 +184,26 @@ impl Window {
         Window { events, error }
     }
 
-    /// The decisions in the order of the events, up to the first that the store failed to make.
+    /// The answers in the order of the events, up to the first that the store failed to make.
     ///
     /// Different keys are decided at once; the events of one key wait for each other.
     async fn decide(
         &self,
         store: &RedisStore,
         policy: &Arc<PolicyConfig>,
-    ) -> (Vec<Decision>, Option<StoreError>) {
+    ) -> (Vec<Answer>, Option<StoreError>) {
         let mut under_way = JoinSet::new();
         for places in self.by_key() {
             under_way.spawn(follow(store.clone(), Arc::clone(policy), self.events.clone(), places));
         }
-        let mut decisions = vec![None; self.events.len()];
+        let mut answers = vec![None; self.events.len()];
         let mut trouble = None;
         while let Some(done) = under_way.join_next().await {
             let (decided, failed) = done.unwrap_or_else(|gone| (Vec::new(), Some(lost(&gone))));
-            decided.into_iter().for_each(|(place, decision)| decisions[place] = Some(decision));
+            decided.into_iter().for_each(|(place, answer)| answers[place] = Some(answer));
             trouble = trouble.or(failed);
         }
-        (decisions.into_iter().map_while(|decision| decision).collect(), trouble)
+        (answers.into_iter().map_while(|answer| answer).collect(), trouble)
     }
 
     /// The places of each key's events, in their order.
@@ -222,11 +222,11 @@ async fn follow(
     policy: Arc<PolicyConfig>,
     events: Arc<[Event<'static>]>,
     places: Vec<usize>,
-) -> (Vec<(usize, Decision)>, Option<StoreError>) {
+) -> (Vec<(usize, Answer)>, Option<StoreError>) {
     let mut decided = Vec::with_capacity(places.len());
     for place in places {
         match decide(&store, &policy, &events[place]).await {
-            Ok(decision) => decided.push((place, decision)),
+            Ok(answer) => decided.push((place, answer)),
             Err(error) => return (decided, Some(error)),
         }
     }
@@ -237,11 +237,11 @@ async fn decide(
     store: &RedisStore,
     policy: &PolicyConfig,
     event: &Event<'static>,
-) -> Result<Decision, StoreError> {
+) -> Result<Answer, StoreError> {
     let (resolved, now) = (resolve_event(policy, event)?, Timestamp::from_micros(event.t_us));
     let gives_back = event.op.gives_back();
-    if !gives_back && let Some(decision) = resolved.decision() {
-        return Ok(decision);
+    if !gives_back && let Some(answer) = resolved.answer() {
+        return Ok(answer);
     }
     let charge = charge(policy, &resolved, event);
     if gives_back && !resolved.resolution().is_usual() {
@@ -250,7 +250,7 @@ async fn decide(
         return Box::pin(decide(store, policy, &peek)).await;
     }
     let answers = store.apply_at(now, event.verb(), &[charge]).await?;
-    answers.into_iter().next().map(|answer| answer.decision).ok_or_else(no_answer)
+    answers.into_iter().next().ok_or_else(no_answer)
 }
 
 /// The error of a task that ended without an answer.

@@ -140,6 +140,9 @@ impl Ledger {
             Some(_) if resolution.origin == Origin::Tier => {
                 self.give_up_sample("tiers have other numbers of the same limits");
             }
+            Some(_) if resolution.factor.is_some() => {
+                self.give_up_sample("factors give the same limits other numbers");
+            }
             Some(sample) => match resolved.cost().plain() {
                 Some(units) => sample.add(key, t_us, units),
                 None => self.give_up_sample("the policy counts several units"),

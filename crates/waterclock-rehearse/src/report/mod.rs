@@ -105,8 +105,8 @@ mod tests {
         let mut ledger = Ledger::new(policy.policy());
         for t_us in 0..checks {
             let event = Event::check(t_us, "k");
-            let (resolved, decision) = stage.play(&event).unwrap();
-            ledger.count(&event, &resolved, &decision);
+            let (resolved, answer) = stage.play(&event).unwrap();
+            ledger.count(&event, &resolved, &answer.decision);
         }
         Report::new(&policy, "a test", ledger, Vec::new(), reader).smallest.len()
     }

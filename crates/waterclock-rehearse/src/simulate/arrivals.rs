@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use fastrand::Rng;
-use waterclock::Cost;
+use waterclock::{Cost, Factor};
 
 /// The most requests that are simulated.
 pub(super) const MOST: usize = 5_000_000;
@@ -56,6 +56,7 @@ pub(super) struct Arrival {
     pub(super) cost: Option<Cost>,
     /// An index into the names of tiers.
     pub(super) tier: Option<usize>,
+    pub(super) factor: Option<Factor>,
 }
 
 /// Arrivals to be made up.
@@ -84,7 +85,12 @@ impl Arrivals {
         times.sort_by(f64::total_cmp);
         let popular = Popularity::new(self.keys);
         let mut arrival = |seconds: f64| {
-            let arrival = Arrival { t_us: micros(seconds), cost: self.cost.clone(), tier: None };
+            let arrival = Arrival {
+                t_us: micros(seconds),
+                cost: self.cost.clone(),
+                tier: None,
+                factor: None,
+            };
             (arrival, popular.draw(&mut random))
         };
         times.into_iter().map(&mut arrival).unzip()

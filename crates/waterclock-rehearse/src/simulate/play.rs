@@ -29,7 +29,7 @@ pub(super) struct Played {
     pub(super) largest_cost: u64,
     /// The unit of the first limit, which `units` and `most` count.
     pub(super) unit: Box<str>,
-    /// Whether a tier applied.
+    /// Whether a tier or a factor applied.
     pub(super) has_tiers: bool,
     /// How many requests were repeated after a refusal.
     pub(super) retries: u64,
@@ -88,21 +88,23 @@ impl Play<'_> {
             while let Some(sample) = samples.next_if(|sample| *sample <= t_us) {
                 played.sample(&stage, self.callers.watched_name(), sample)?;
             }
-            let Arrival { cost, tier, .. } = arrivals[place].clone();
+            let Arrival { cost, tier, factor, .. } = arrivals[place].clone();
             let key = self.callers.places[place];
             let tier = tier.map(|tier| Cow::Borrowed(&*self.tiers[tier]));
-            let event = Event { tier, cost, ..Event::check(t_us, &*self.callers.names[key]) };
-            let (resolved, decision) = stage.play(&event)?;
+            let event =
+                Event { tier, factor, cost, ..Event::check(t_us, &*self.callers.names[key]) };
+            let (resolved, answer) = stage.play(&event)?;
             let checked =
-                Checked { resolved: &resolved, t_us, key: &event.key, decision: &decision };
-            played.has_tiers |= resolved.resolution().origin == Origin::Tier;
+                Checked { resolved: &resolved, t_us, key: &event.key, decision: &answer.decision };
+            let resolution = resolved.resolution();
+            played.has_tiers |= resolution.origin == Origin::Tier || resolution.factor.is_some();
             played.add(&checked, key, attempt);
             if !checked.is_refused() {
                 continue;
             }
             let may_return = attempt < self.retries && played.requests < MOST as u64;
             let returns_us =
-                decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
+                answer.decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
             match returns_us.filter(|returns_us| may_return && *returns_us < self.until_us) {
                 Some(returns_us) => back.push(Reverse((returns_us, place, attempt + 1))),
                 None => played.given_up += 1,
@@ -164,7 +166,7 @@ impl Played {
     /// Samples what is left to a key, as a share of its limit.
     fn sample(&mut self, stage: &Stage<'_>, key: &str, t_us: u64) -> Result<(), StoreError> {
         let peek = Event { op: Op::Peek, ..Event::check(t_us, key) };
-        let (_, peek) = stage.play(&peek)?;
+        let peek = stage.play(&peek)?.1.decision;
         let level = match (peek.remaining(), peek.limit()) {
             (Some(remaining), Some(limit)) if limit > 0 => remaining as f64 / limit as f64,
             // Without a number, all or nothing.

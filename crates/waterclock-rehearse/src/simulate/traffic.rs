@@ -130,7 +130,8 @@ impl Traffic {
                 places.push(names.place(&event.under(way).key));
             }
             let tier = event.tier.as_deref().map(|tier| tiers.place(tier));
-            arrivals.push(Arrival { t_us: event.t_us, cost: event.cost.clone(), tier });
+            let (cost, factor) = (event.cost.clone(), event.factor);
+            arrivals.push(Arrival { t_us: event.t_us, cost, tier, factor });
             if arrivals.len() > MOST {
                 return Err(format!(
                     "at most {MOST} requests can be simulated; `waterclock replay` takes any number"

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use waterclock::{Cost, CostError, Outcome, Policy, Verb};
+use waterclock::{Cost, CostError, Factor, Outcome, Policy, Scope, UnknownTier, Verb};
 
 /// What happens, to which key, and when.
 pub struct Event<'a> {
@@ -16,6 +16,8 @@ pub struct Event<'a> {
     pub op: Op,
     /// The tier that the request names.
     pub tier: Option<Cow<'a, str>>,
+    /// How much stricter the limits are for the request.
+    pub factor: Option<Factor>,
     /// The keys of the same line for the policies after the first, where each forms its own.
     pub(crate) other_keys: Cow<'a, [String]>,
 }
@@ -25,7 +27,7 @@ impl<'a> Event<'a> {
     #[must_use]
     pub fn check(t_us: u64, key: impl Into<Cow<'a, str>>) -> Event<'a> {
         let (key, other_keys) = (key.into(), Cow::Borrowed(&[][..]));
-        Event { t_us, key, cost: None, op: Op::Check, tier: None, other_keys }
+        Event { t_us, key, cost: None, op: Op::Check, tier: None, factor: None, other_keys }
     }
 }
 
@@ -91,6 +93,20 @@ pub(super) fn misunderstood<'p>(
     let is_counted = |unit: &str| policies.clone().any(|policy| policy.counts(unit));
     let (unknown, _) = cost.units().find(|(unit, _)| !is_counted(unit))?;
     verb.price(policies.next()?, Some(&Cost::of_units([(unknown, 0)]))).err()
+}
+
+/// What is wrong with a tier: the only policy does not know it, or none of several that have tiers.
+pub(super) fn unknown_tier<'s>(
+    scopes: impl ExactSizeIterator<Item = &'s Scope> + Clone,
+    tier: Option<&str>,
+) -> Option<UnknownTier> {
+    let tier = tier?;
+    let is_alone = scopes.len() == 1;
+    let mut errors = Vec::new();
+    for scope in scopes.filter(|scope| is_alone || scope.has_tiers()) {
+        errors.push(scope.known_tier(tier).err()?);
+    }
+    errors.into_iter().next()
 }
 
 /// What an event asks.

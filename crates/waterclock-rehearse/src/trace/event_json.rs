@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use waterclock::{Cost, Outcome, Timestamp};
-use waterclock_config::did_you_mean;
+use waterclock_config::{FactorJson, did_you_mean};
 
 use super::event::{Event, Op};
 use crate::terminal::shown;
 
-const KEYS: [&str; 6] = ["t_us", "key", "cost", "op", "outcome", "tier"];
+const KEYS: [&str; 7] = ["t_us", "key", "cost", "op", "outcome", "tier", "factor"];
 const OPS: [&str; 5] = ["check", "peek", "refund", "report", "reset"];
 /// The keys whose values are whole numbers.
 pub(super) const WHOLE: [&str; 2] = ["t_us", "cost"];
@@ -35,7 +35,7 @@ impl<'de> Visitor<'de> for EventVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event<'de>, A::Error> {
         let (mut t_us, mut key, mut cost) = (None, None, None);
-        let (mut op, mut outcome, mut tier) = (None, None, None);
+        let (mut op, mut outcome, mut tier, mut factor) = (None, None, None, None);
         while let Some(name) = map.next_key_seed(Word { what: "key", known: &KEYS })? {
             let is_twin = match name {
                 "t_us" => {
@@ -44,6 +44,10 @@ impl<'de> Visitor<'de> for EventVisitor {
                 "cost" => cost.replace(map.next_value_seed(Units(name))?).is_some(),
                 "key" => key.replace(map.next_value_seed(Text("key"))?).is_some(),
                 "tier" => tier.replace(map.next_value_seed(Text("tier"))?).is_some(),
+                "factor" => {
+                    let read = map.next_value::<FactorJson>()?.factor();
+                    factor.replace(read.map_err(A::Error::custom)?).is_some()
+                }
                 "op" => {
                     op.replace(map.next_value_seed(Word { what: "op", known: &OPS })?).is_some()
                 }
@@ -74,6 +78,7 @@ impl<'de> Visitor<'de> for EventVisitor {
             cost,
             op,
             tier,
+            factor,
             other_keys: Cow::Borrowed(&[]),
         })
     }

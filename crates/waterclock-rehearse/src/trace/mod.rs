@@ -10,8 +10,6 @@ pub use self::event::{Event, Op};
 pub use self::lines::Input;
 pub use self::log::TimeUnit;
 
-use std::sync::Arc;
-
 use waterclock::{Cost, MAX_UNITS};
 use waterclock_config::PolicyConfig;
 
@@ -89,7 +87,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 
 impl Reading {
     /// Opens an input for policies. Each policy forms its own key of a line, unless [`key`](Self::key) is set.
-    /// Costs must make sense to all policies in `counted_by`.
+    /// Costs and tiers must make sense to the policies in `counted_by`.
     pub fn open(
         &self,
         input: Input,
@@ -98,8 +96,8 @@ impl Reading {
     ) -> Result<Trace, Error> {
         self.refuse_flags_without_effect(!self.cost.is_empty())?;
         let source = if self.format == Format::Trace {
-            let policies = counted_by.iter().map(|policy| Arc::clone(policy.policy())).collect();
-            Source::Own(OwnTrace::new(input, policies))
+            let scopes = counted_by.iter().map(|policy| policy.scope.clone()).collect();
+            Source::Own(OwnTrace::new(input, scopes))
         } else {
             self.open_log(input, policies, counted_by)?.map_or(Source::Empty, Source::Log)
         };

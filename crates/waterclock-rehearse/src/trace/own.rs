@@ -1,11 +1,9 @@
 //! Waterclock's own traces: events as JSON lines, in the order of time.
 
-use std::sync::Arc;
-
-use waterclock::Policy;
+use waterclock::{Policy, Scope};
 use waterclock_config::cannot_read;
 
-use super::event::{Event, Op, misunderstood};
+use super::event::{Event, Op, misunderstood, unknown_tier};
 use super::event_json::{WHOLE, must_be_whole};
 use super::lines::{Input, Lines};
 use crate::Error;
@@ -16,13 +14,13 @@ pub(super) struct OwnTrace {
     lines: Lines,
     latest_us: u64,
     /// The policies that the events are for.
-    policies: Vec<Arc<Policy>>,
+    scopes: Vec<Scope>,
 }
 
 impl OwnTrace {
-    /// Reports need a first policy that takes them, and costs must make sense to all policies.
-    pub(super) fn new(input: Input, policies: Vec<Arc<Policy>>) -> OwnTrace {
-        OwnTrace { lines: Lines::new(input), latest_us: 0, policies }
+    /// Reports need a first policy that takes them, and costs and tiers must make sense to the policies.
+    pub(super) fn new(input: Input, scopes: Vec<Scope>) -> OwnTrace {
+        OwnTrace { lines: Lines::new(input), latest_us: 0, scopes }
     }
 
     /// The next event.
@@ -41,14 +39,14 @@ impl OwnTrace {
             let column = error.column().max(1);
             format!("{name}:{number}:{column}: {}{hint}", problem(line, &error))
         })?;
-        if let Some(error) = misunderstood(
-            self.policies.iter().map(|policy| &**policy),
-            event.verb(),
-            event.cost.as_ref(),
-        ) {
+        let policies = self.scopes.iter().map(|scope| -> &Policy { scope.policy() });
+        if let Some(error) = misunderstood(policies.clone(), event.verb(), event.cost.as_ref()) {
             return Err(format!("{name}:{number}:1: {error}").into());
         }
-        let takes_reports = self.policies.first().is_some_and(|policy| policy.takes_reports());
+        if let Some(error) = unknown_tier(self.scopes.iter(), event.tier.as_deref()) {
+            return Err(format!("{name}:{number}:1: {error}").into());
+        }
+        let takes_reports = policies.clone().next().is_some_and(Policy::takes_reports);
         if matches!(event.op, Op::Report(_)) && !takes_reports {
             return Err(format!(
                 "{name}:{number}:1: `report` needs a policy with an error-rate limit"

@@ -21,6 +21,7 @@ use tokio::time::sleep;
 use waterclock_http::{AddressKey, ClientIp};
 
 use self::silence::{List, Silence};
+use crate::lasting::Counts;
 use crate::observe::Face;
 
 const FACES: usize = Face::ALL.len();
@@ -93,8 +94,8 @@ struct Neighbours {
 pub(crate) struct Origin {
     /// Bytes being received by each face: of strangers, and of known clients.
     pub(crate) received: [[AtomicUsize; 2]; FACES],
-    /// Open health watches.
-    pub(crate) watches: AtomicUsize,
+    /// Health watches, and callers in line.
+    pub(crate) lasting: Counts,
 }
 
 /// The client of a connection: a stranger, or known.
@@ -109,9 +110,10 @@ pub(crate) struct Guest {
     last: AtomicU64,
     /// The event under which it is in each [`List`]; changed with the table locked.
     listed: [AtomicU64; 2],
-    /// Calls of gRPC's health and reflection that are open, and those of them that are watches.
+    /// Calls of gRPC's health and reflection that are open.
     pub(crate) aside: AtomicUsize,
-    pub(crate) watches: AtomicUsize,
+    /// Health watches, and callers in line.
+    pub(crate) lasting: Counts,
     /// `None` for trusted proxies, whose clients are many.
     address: Option<(AddressKey, Arc<Origin>)>,
     closing: Mutex<Option<Reason>>,
@@ -155,7 +157,7 @@ impl Connections {
             last: AtomicU64::new(event),
             listed: [AtomicU64::new(event), AtomicU64::new(event)],
             aside: AtomicUsize::new(0),
-            watches: AtomicUsize::new(0),
+            lasting: Counts::default(),
             address: origin,
             closing: Mutex::default(),
             close: Notify::new(),
@@ -267,7 +269,7 @@ impl Guest {
     }
 
     /// Waits until the connection must make room, or has sent no request within this time, as a stranger. One that
-    /// watches the server's health may be silent.
+    /// watches the server's health or waits in line may be silent.
     pub(crate) async fn must_close(&self, within: Duration) -> Reason {
         let late = async {
             loop {
@@ -275,8 +277,7 @@ impl Guest {
                 if self.is_known() {
                     return std::future::pending().await;
                 }
-                let watches = self.watches.load(Ordering::Relaxed) > 0;
-                if !self.is_active.swap(false, Ordering::Relaxed) && !watches {
+                if !self.is_active.swap(false, Ordering::Relaxed) && !self.lasting.any() {
                     return;
                 }
             }

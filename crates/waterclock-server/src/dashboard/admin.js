@@ -1,24 +1,33 @@
-// Administration: a single key is inspected, reset, refunded, blocked, exempted, limited; a policy's keys are purged.
+// Administration: a single key is inspected, reset, refunded, blocked, exempted, limited, scaled; a policy's keys are
+// purged.
 
 import { request, unreachable, problem } from "./api.js";
 import { by, keyText, setText } from "./dom.js";
 import { costOf, duration } from "./format.js";
 import { isBlocked, showLevels } from "./levels.js";
+import { overrideText, showOverrides } from "./overrides.js";
 import { subject } from "./subject.js";
 
 const limits = () => by("custom").value.split(",").map((text) => text.trim()).filter(Boolean);
+
+// A rule, and for how long it applies.
+function override(rule) {
+  const expires = by("expires").value.trim();
+  return expires ? { ...rule, expires_in: expires } : rule;
+}
 
 const ACTIONS = {
   inspect: ["GET", "", () => undefined, "Inspected"],
   reset: ["DELETE", "", () => undefined, "Reset"],
   grant: ["POST", "/grant", () => ({ cost: costOf(by("grant").value) }), "Refunded units to"],
-  block: ["PUT", "/override", () => ({ block: true }), "Blocked"],
-  exempt: ["PUT", "/override", () => ({ exempt: true }), "Exempted"],
-  limits: ["PUT", "/override", () => ({ limits: limits() }), "Set a custom limit for"],
+  block: ["PUT", "/override", () => override({ block: true }), "Blocked"],
+  exempt: ["PUT", "/override", () => override({ exempt: true }), "Exempted"],
+  limits: ["PUT", "/override", () => override({ limits: limits() }), "Set a custom limit for"],
+  factor: ["PUT", "/override", () => override({ factor: by("factor").value.trim() }), "Set a factor for"],
   clear: ["DELETE", "/override", () => undefined, "Cleared the override of"],
 };
 
-const EXCEPTIONS = { block: "It is blocked.", exempt: "It is exempt.", override: "It has a custom limit." };
+const EXCEPTIONS = { block: "It is blocked.", exempt: "It is exempt.", override: "It has an override." };
 
 // The key as the server writes it. Only the server knows how several fields form one key.
 async function keyOf(about) {
@@ -38,11 +47,13 @@ async function perform(action) {
   const response = await request(method, url, body());
   if (!response.ok) throw new Error(problem(response));
   showLevels(response.json, about);
-  const { remaining, limit, exception, reset_after_us: reset } = response.json;
+  const { remaining, limit, exception, override: kept, reset_after_us: reset } = response.json;
   // Limits without units have no `limit`.
   const of = limit === null ? "" : ` of ${limit}`;
   const left = remaining === null || isBlocked(response.json) ? "" : ` It has ${remaining}${of} left${reset ? `, full again in ${duration(reset)}` : ""}.`;
   by("admin-result").replaceChildren(`${done} `, keyText(key), `.${left}${exception ? ` ${EXCEPTIONS[exception]}` : ""}`);
+  setText(by("override"), kept ? `Override: ${overrideText(kept)}` : "");
+  await showOverrides();
 }
 
 // Forgets every key of the policy, whose name must have been typed: there is no way back.
@@ -57,6 +68,7 @@ async function purge() {
 
 async function show(action) {
   setText(by("admin-result"), "…");
+  setText(by("override"), "");
   try {
     await action();
   } catch (error) {
@@ -72,4 +84,6 @@ export function startAdministration() {
     await show(() => perform(action));
   });
   by("purge-keys").addEventListener("click", () => show(purge));
+  by("overrides").addEventListener("toggle", showOverrides);
+  by("policy").addEventListener("change", showOverrides);
 }

@@ -8,6 +8,7 @@ import { follow } from "./dashboard/feed.js";
 import { History, isSameRun } from "./dashboard/history.js";
 import { clearOverview, notice, showPolicies, showRates, showRefused, showStale, showState } from "./dashboard/overview.js";
 import { clearLevels } from "./dashboard/levels.js";
+import { clearOverrides } from "./dashboard/overrides.js";
 import { clearPlayground, showCurl, startPlayground } from "./dashboard/playground.js";
 import { choose, clearPolicies, loadPolicies, valuesOf } from "./dashboard/subject.js";
 
@@ -54,7 +55,8 @@ function clear() {
   clearPolicies();
   clearPlayground();
   clearLevels();
-  by("admin-result").replaceChildren();
+  for (const id of ["admin-result", "override"]) by(id).replaceChildren();
+  clearOverrides();
   by("links").hidden = true;
   showCurl();
 }

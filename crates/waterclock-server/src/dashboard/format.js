@@ -35,15 +35,18 @@ export const clock = (us) => new Date(us / 1e3).toLocaleString();
 
 const PERIODS = { 1e6: "s", 60e6: "min", 3600e6: "h", 86400e6: "d" };
 const period = (us) => PERIODS[us] ?? duration(us);
+// Of a time in text or in microseconds: "1h" is "h".
+const span = (text, us) => text?.replace(/^1(?=[a-z]+$)/, "") ?? period(us);
 
 // A limit of `/v1/policies`, such as "burst: 30/min, capacity 5". Goes by the fields that are there.
-export function limitText({ name, algorithm, limit, per, per_us, capacity, drip = 1, every_us, threshold, lease_us, unit, shadow }) {
+// Those of overrides have their times as text.
+export function limitText({ name, algorithm, limit, per, per_us, capacity, drip = 1, every, every_us, threshold, lease, lease_us, unit, shadow }) {
   const units = unit ? ` ${unit}` : "";
   const size = capacity === undefined || capacity === limit ? "" : `, capacity ${count(capacity)}`;
-  const text = threshold !== undefined ? `${threshold} errors in ${duration(per_us)}`
-    : lease_us !== undefined ? `${count(limit)}${units} at once`
-    : limit !== undefined ? `${count(limit)}${units}/${per ?? period(per_us)}${size}`
-    : `${count(drip)}${units}/${period(every_us)}${size}`;
+  const text = threshold !== undefined ? `${threshold} errors in ${per ?? duration(per_us)}`
+    : (lease ?? lease_us) !== undefined ? `${count(limit)}${units} at once`
+    : limit !== undefined ? `${count(limit)}${units}/${span(per, per_us)}${size}`
+    : `${count(drip)}${units}/${span(every, every_us)}${size}`;
   return `${name === algorithm ? "" : `${name}: `}${text}${shadow ? " (shadow)" : ""}`;
 }
 

@@ -9,10 +9,11 @@ use futures_util::future::join_all;
 use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
-    Action, Answer, Charge, Clock, Cost, CostError, Decision, Factor, LimitDecision, Origin,
-    Override, Policy, StoreError, Subject, Verb,
+    Action, Charge, Clock, Cost, CostError, Decision, Factor, MemoryStore, Mode, Origin, Override,
+    Policy, StoreError, Subject, TscClock, UnknownTier, Verb,
 };
 
+use super::reservation::UNLIMITED;
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
 use crate::observe::Face;
 
@@ -27,7 +28,7 @@ pub struct Check<'a> {
     pub key: Key<'a>,
     /// How much, as the policy counts it; 0 is a peek.
     pub cost: Cost,
-    /// The tier that the caller names. Tiers the policy does not have are ignored.
+    /// A tier that the policy knows.
     pub tier: Option<Cow<'a, str>>,
     /// How much stricter the limits are for this call.
     pub factor: Option<Factor>,
@@ -48,10 +49,20 @@ impl<'a> Check<'a> {
     }
 
     /// The same for a caller of a tier.
+    ///
+    /// # Errors
+    ///
+    /// The policy knows neither this tier nor a default tier.
+    pub fn with_tier(self, tier: Option<Cow<'a, str>>) -> Result<Check<'a>, UnknownTier> {
+        let tier = tier.map(|name| known_tier(self.policy, name)).transpose()?;
+        Ok(Check { tier, ..self })
+    }
+
+    /// The same where an error would admit the request: a tier that is not known is the default tier, or none.
     #[must_use]
-    pub fn with_tier(mut self, tier: Option<Cow<'a, str>>) -> Check<'a> {
-        self.tier = tier;
-        self
+    pub fn with_tier_or_none(self, tier: Option<Cow<'a, str>>) -> Check<'a> {
+        let tier = tier.and_then(|name| known_tier(self.policy, name).ok());
+        Check { tier, ..self }
     }
 
     /// The same with limits that are stricter or looser by a factor.
@@ -65,6 +76,11 @@ impl<'a> Check<'a> {
     fn subject(&self) -> Subject<'_> {
         self.key.subject().with_tier(self.tier.as_deref()).with_factor(self.factor)
     }
+}
+
+fn known_tier<'a>(policy: &ActivePolicy, name: Cow<'a, str>) -> Result<Cow<'a, str>, UnknownTier> {
+    let known = policy.scope().known_tier(&name)?;
+    Ok(if known == name { name } else { Cow::Owned(known.to_owned()) })
 }
 
 /// The protocol that checks, and its deadline.
@@ -136,23 +152,24 @@ impl Engine {
     /// Decides about each check on its own, whatever becomes of the others.
     pub async fn apply_each(
         &self,
-        face: Face,
+        caller: impl Into<Caller>,
         verb: Verb,
         checks: &[Check<'_>],
     ) -> Vec<Result<Reply, StoreError>> {
+        let caller = caller.into();
         let started = self.metrics.clock().now();
         let one = async |check: &Check<'_>| {
-            if let Some(reply) = self.reply_now(face, verb, check) {
+            if let Some(reply) = self.reply_now(caller.face, verb, check) {
                 return Ok(reply);
             }
-            let replies = Box::pin(self.decide(face.into(), verb, std::slice::from_ref(check)));
+            let replies = Box::pin(self.decide(caller, verb, std::slice::from_ref(check)));
             replies.await?.into_iter().next().ok_or_else(missing_answer)
         };
         let mut replies = Vec::with_capacity(checks.len());
         for some in checks.chunks(MAX_CONCURRENT) {
             replies.extend(join_all(some.iter().map(one)).await);
         }
-        self.metrics.decided(face, started);
+        self.metrics.decided(caller.face, started);
         replies
     }
 
@@ -168,12 +185,8 @@ impl Engine {
         key: &Key<'_>,
         cost: u64,
     ) -> Option<Decision> {
-        let store = self.memory.as_ref()?;
-        if store.has_override(policy.name(), key.bytes()) {
-            return None;
-        }
-        let resolution = policy.scope().resolve(&key.subject());
-        if resolution.action != Action::Enforce || !resolution.is_usual() {
+        let store = self.usual_memory(policy, key)?;
+        if verb == Verb::Check && self.lines.holds_up(policy.name(), key.bytes()) {
             return None;
         }
         let decision = match verb {
@@ -184,24 +197,43 @@ impl Engine {
         // If the store does not know the policy, `apply` returns the error.
         let decision = decision.ok()?;
         if verb == Verb::Check {
-            let outcome = Outcome::of(resolution.policy, &decision);
+            let outcome = Outcome::of(policy.scope().policy(), &decision);
             self.count(face, policy, key.bytes(), outcome);
         }
         Some(decision)
     }
 
-    /// The same as a whole reply, for a policy of one limit: its numbers are the decision's.
-    fn reply_now(&self, face: Face, verb: Verb, check: &Check<'_>) -> Option<Reply> {
-        let policy = check.policy.scope().policy();
-        let is_plain = check.rate.is_none()
-            && check.factor.is_none()
-            && check.tier.as_deref().and_then(|tier| check.policy.scope().tier(tier)).is_none();
-        if !is_plain || !has_one_live_limit(policy) {
+    /// The memory store, if there is one and it decides about this key by the policy as it is.
+    #[inline]
+    fn usual_memory(&self, policy: &ActivePolicy, key: &Key<'_>) -> Option<&MemoryStore<TscClock>> {
+        let store = self.memory.as_ref()?;
+        if store.has_override(policy.name(), key.bytes()) {
             return None;
         }
-        let cost = check.cost.plain()?;
-        let decision = self.decide_now(face, verb, check.policy, &check.key, cost)?;
-        Some(Reply::new(Arc::clone(policy), answer_of_only_limit(decision)))
+        let resolution = policy.scope().resolve(&key.subject());
+        (resolution.action == Action::Enforce && resolution.is_usual()).then_some(store)
+    }
+
+    /// The same as a whole reply.
+    fn reply_now(&self, face: Face, verb: Verb, check: &Check<'_>) -> Option<Reply> {
+        let Check { policy, key, cost, .. } = check;
+        let is_plain = check.rate.is_none()
+            && check.factor.is_none()
+            && check.tier.as_deref().and_then(|tier| policy.scope().tier(tier)).is_none();
+        let (cost, store) = (cost.plain()?, self.usual_memory(policy, key).filter(|_| is_plain)?);
+        if verb == Verb::Check && self.lines.holds_up(policy.name(), key.bytes()) {
+            return None;
+        }
+        let answer = match verb {
+            Verb::Check => store.check_in_full(policy.name(), key.bytes(), cost),
+            Verb::Peek => store.peek_in_full(policy.name(), key.bytes(), cost),
+            _ => return None,
+        };
+        let reply = Reply::new(Arc::clone(policy.scope().policy()), answer.ok()?);
+        if verb == Verb::Check {
+            self.count(face, policy, key.bytes(), reply.outcome());
+        }
+        Some(reply)
     }
 
     async fn decide(
@@ -215,7 +247,7 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.charge(caller.deadline, verb, checks).await;
+        let mut replies = self.charge_in_turn(caller.deadline, verb, checks).await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
             let is_usual =
                 |check: &Check<'_>| check.policy.scope().resolve(&check.subject()).is_usual();
@@ -264,6 +296,11 @@ impl Engine {
                 if let Route::Store(terms) = route {
                     charges.push(terms.charge(check));
                 }
+            }
+            if verb == Verb::Check && checks.len() > 1 && is_one_partial(&charges, &routes) {
+                // The store takes them for one charge, and would grant a part of it.
+                self.set_up_unlimited().await?;
+                charges.push(Charge::new(UNLIMITED, charges[0].key, 1));
             }
             if charges.is_empty() {
                 break (routes, verb, is_blocked, Vec::new());
@@ -358,66 +395,12 @@ pub(crate) fn missing_answer() -> StoreError {
     StoreError::failed(waterclock::Failure::BadReply, "fewer answers than charges")
 }
 
-/// Decisions of shadow limits stand beside the policy's decision, so only a live limit has all its numbers in it.
-fn has_one_live_limit(policy: &Policy) -> bool {
-    matches!(policy.limits(), [only] if !only.is_shadow()) && !policy.is_shadow()
-}
-
-fn answer_of_only_limit(decision: Decision) -> Answer {
-    let limit = LimitDecision {
-        allowed: decision.is_allowed(),
-        limit: decision.limit(),
-        remaining: decision.remaining(),
-        retry_after: decision.retry_after(),
-        next_unit: decision.next_unit(),
-        reset_after: decision.reset_after(),
+/// Whether all charges are of one key, whose policy grants in part.
+fn is_one_partial(charges: &[Charge<'_>], routes: &[Route]) -> bool {
+    let grants_in_part = |route: &Route| matches!(route, Route::Store(terms) if terms.policy.mode() == Mode::Partial);
+    let is_one = |all: &[Charge<'_>]| {
+        let first = all.first().map(|charge| (charge.policy, charge.key));
+        all.iter().all(|charge| Some((charge.policy, charge.key)) == first)
     };
-    Answer::new(decision, vec![limit])
-}
-
-#[cfg(test)]
-mod tests {
-    use waterclock::{ManualClock, MemoryStore, Store};
-    use waterclock_config::Config;
-
-    use super::*;
-
-    const POLICIES: &str = r#"
-policies.gcra.limits = [{ algorithm = "gcra", limit = 3, per = "1s", capacity = 5 }]
-policies.gap.limits = [{ algorithm = "gcra", limit = 30, per = "1s", min_interval = "70ms" }]
-policies.debt.limits = [{ algorithm = "gcra", limit = 3, per = "1s", overdraft = true }]
-policies.leaky.limits = [{ algorithm = "leaky-bucket", capacity = 7, drip = 3, every = "300ms" }]
-policies.fixed.limits = [{ algorithm = "fixed-window", limit = 4, per = "1s" }]
-policies.sliding.limits = ["4/s sliding-window"]
-policies.rolling.limits = ["4/s rolling-window"]
-policies.quota.limits = ["4/s quota"]
-policies.even.limits = ["4/s even-slots"]
-policies.rest.limits = [{ algorithm = "min-interval", every = "90ms" }]
-policies.nary = { mode = "nary", limits = ["4/s"] }
-policies.uniform = { mode = "uniform", limits = ["4/s rolling-window"] }
-"#;
-
-    /// The reply built from a lone decision is the store's own answer, number by number.
-    #[tokio::test]
-    async fn a_lone_decision_has_the_numbers_of_the_whole_answer() {
-        let config = Config::read("test", POLICIES).unwrap();
-        let clock = ManualClock::default();
-        let (short, long) =
-            (MemoryStore::new(100, clock.clone()), MemoryStore::new(100, clock.clone()));
-        for spec in &config.policies {
-            assert!(has_one_live_limit(spec.policy()));
-            short.set_policy(Policy::clone(spec.policy())).await.unwrap();
-            long.set_policy(Policy::clone(spec.policy())).await.unwrap();
-        }
-        let mut random = fastrand::Rng::with_seed(4);
-        for _ in 0..20_000 {
-            clock.advance(Duration::from_micros(random.u64(..50_000)));
-            let name = config.policies[random.usize(..config.policies.len())].name();
-            let cost = random.u64(..6);
-            let decision = now_or_never(short.check_n(name, b"k", cost)).unwrap().unwrap();
-            let charge = Charge::new(name, b"k", cost);
-            let answers = long.apply(Verb::Check, &[charge]).await.unwrap();
-            assert_eq!(answer_of_only_limit(decision), answers[0], "{name} {cost}");
-        }
-    }
+    routes.iter().any(grants_in_part) && is_one(charges)
 }

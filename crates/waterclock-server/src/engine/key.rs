@@ -65,6 +65,11 @@ impl<'a> Key<'a> {
         Ok(Key { bytes, listed_as: None, address })
     }
 
+    /// The same key, which borrows nothing.
+    pub(super) fn into_owned(self) -> Key<'static> {
+        Key { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
+    }
+
     /// The key as the store knows it.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

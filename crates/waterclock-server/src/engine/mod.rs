@@ -1,7 +1,9 @@
 //! The engine behind every face: policies by name, keys, overrides, one store.
 
 mod check;
+mod kept;
 mod key;
+mod line;
 mod overrides;
 mod plan;
 mod policy;
@@ -11,8 +13,10 @@ mod shadow;
 mod snapshot;
 mod store;
 mod throttle;
+mod wait;
 
 pub use self::check::{Caller, Check};
+pub use self::kept::{Kept, KeptError};
 pub use self::key::{BadKey, Key, MAX_KEY};
 pub use self::plan::{Plan, UnknownPolicy};
 pub use self::policy::{ActivePolicy, Rate, TIER};
@@ -22,7 +26,10 @@ pub use self::store::redis_store;
 pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
+pub(crate) use self::line::{LineBounds, LineFull, Place};
+pub(crate) use self::snapshot::examine_snapshot;
 pub(crate) use self::store::{StoreNodes, certificate_authority};
+pub(crate) use self::wait::{Attempt, PendingCheck};
 
 use std::sync::Arc;
 
@@ -33,6 +40,8 @@ use waterclock::store::ReservationIds;
 use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
+use self::kept::KeptState;
+use self::line::Lines;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
 use crate::observe::{Face, Metrics, Refused, Tally, Totals};
@@ -47,6 +56,9 @@ pub struct Engine {
     /// How many servers share the store, as the configuration says.
     nodes: u64,
     plan: ArcSwap<Plan>,
+    /// What is known of the policies that the store keeps.
+    kept: KeptState,
+    lines: Arc<Lines>,
     throttle: Throttle,
     /// Whether the store has the policy of charges that nothing limits.
     unlimited: tokio::sync::OnceCell<()>,
@@ -88,6 +100,8 @@ impl Engine {
             snapshot,
             nodes: config.store.nodes,
             plan: ArcSwap::from_pointee(Plan::empty()),
+            kept: KeptState::default(),
+            lines: Arc::default(),
             throttle: Throttle::new(config.server.max_throttle_period, |family| {
                 metrics.tally(family)
             }),
@@ -100,6 +114,10 @@ impl Engine {
         };
         store::probe(&engine.store).await?;
         engine.activate(plan).await?;
+        if let (Some(memory), Some(snapshot)) = (&engine.memory, &engine.snapshot) {
+            snapshot.restore_kept(memory);
+        }
+        engine.load_kept().await;
         let invalid = |error: waterclock::StoreError| Invalid::from(error.to_string());
         // In memory, a policy has its share of places from when it is first used, or before its keys are restored.
         if engine.memory.is_none() || engine.snapshot.is_some() {
@@ -191,7 +209,8 @@ impl Engine {
         for active in plan.policies() {
             let (policy, name) = (active.scope().policy(), active.name());
             let reserved = reservations.get(name).copied().unwrap_or_default();
-            self.metrics.set_policy(policy, self.keys_of(name), reserved);
+            let waiting = self.lines.count(name);
+            self.metrics.set_policy(policy, self.keys_of(name), reserved, waiting);
         }
         if let Some(memory) = self.memory() {
             self.metrics.set_evictions(memory.overflowed(), memory.evicted());

@@ -11,7 +11,9 @@ impl Engine {
         policy: &ActivePolicy,
         new: &KeyOverride,
     ) -> Result<(), StoreError> {
-        self.timed(self.store.set_override(policy.name(), new)).await
+        let set = self.timed(self.store.set_override(policy.name(), new)).await;
+        self.lines.nudge(policy.name(), &new.key);
+        set
     }
 
     /// Clears the override of a key; whether it had one.
@@ -20,7 +22,18 @@ impl Engine {
         policy: &ActivePolicy,
         key: &Key<'_>,
     ) -> Result<bool, StoreError> {
-        self.timed(self.store.clear_override(policy.name(), key.bytes())).await
+        self.clear_override_of(policy, key.bytes()).await
+    }
+
+    /// The same for a key as the store knows it.
+    pub(crate) async fn clear_override_of(
+        &self,
+        policy: &ActivePolicy,
+        key: &[u8],
+    ) -> Result<bool, StoreError> {
+        let cleared = self.timed(self.store.clear_override(policy.name(), key)).await;
+        self.lines.nudge(policy.name(), key);
+        cleared
     }
 
     /// The override of a key, if it has one.
@@ -48,20 +61,19 @@ impl Engine {
     }
 
     /// Which kind of override applies to a key, of the store or of the configuration: `block`, `exempt` or
-    /// `override`.
-    pub async fn override_kind(
-        &self,
+    /// `override`. `kept` is the one of the store.
+    pub(crate) fn override_kind(
         policy: &ActivePolicy,
         key: &Key<'_>,
-    ) -> Result<Option<&'static str>, StoreError> {
-        let kept = self.override_of(policy, key).await?;
+        kept: Option<&KeyOverride>,
+    ) -> Option<&'static str> {
         let resolution = policy.scope().resolve(&key.subject());
-        Ok(match (resolution.action, kept.map(|kept| kept.rule)) {
+        match (resolution.action, kept.map(|kept| &kept.rule)) {
             (Action::Block, _) | (_, Some(Override::Block)) => Some("block"),
             (Action::Exempt, _) | (_, Some(Override::Exempt)) => Some("exempt"),
             (_, Some(_)) => Some("override"),
             _ if resolution.origin == Origin::Key => Some("override"),
             _ => None,
-        })
+        }
     }
 }

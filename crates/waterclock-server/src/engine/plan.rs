@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
+use waterclock::StoreError;
 use waterclock_config::{Config, Invalid, did_you_mean};
 
+use super::kept::KeptPolicies;
 use super::{ActivePolicy, Engine};
 use crate::observe::Metrics;
 use crate::off_workers::off_workers;
@@ -18,13 +20,16 @@ const MAX_COMPARED: usize = 1_000;
 
 /// Everything that a reload replaces, whole.
 pub struct Plan {
-    policies: HashMap<Box<str>, Arc<ActivePolicy>>,
-    rules: Rules,
+    /// The policies of the file.
+    file: Arc<HashMap<Box<str>, Arc<ActivePolicy>>>,
+    /// The policies that the store keeps, those included that a policy of the file hides.
+    kept: Arc<KeptPolicies>,
+    rules: Arc<Rules>,
 }
 
 impl Plan {
     pub(super) fn empty() -> Plan {
-        Plan { policies: HashMap::new(), rules: Rules::default() }
+        Plan { file: Arc::default(), kept: Arc::default(), rules: Arc::default() }
     }
 
     pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
@@ -34,29 +39,61 @@ impl Plan {
             policies.insert(policy.name().into(), Arc::new(active));
         }
         let rules = Rules::new(&config.rules, |name| policies.get(name).cloned());
-        Ok(Plan { policies, rules })
+        Ok(Plan { file: Arc::new(policies), rules: Arc::new(rules), ..Plan::empty() })
+    }
+
+    /// The same with other policies that the store keeps.
+    pub(super) fn with_kept(&self, kept: KeptPolicies) -> Plan {
+        let (file, rules) = (Arc::clone(&self.file), Arc::clone(&self.rules));
+        Plan { file, kept: Arc::new(kept), rules }
+    }
+
+    /// The policies that the store keeps.
+    pub(super) fn kept(&self) -> &KeptPolicies {
+        &self.kept
     }
 
     /// The policy of this name.
     #[must_use]
+    #[inline]
     pub fn policy(&self, name: &str) -> Option<&Arc<ActivePolicy>> {
-        self.policies.get(name)
+        self.file.get(name).or_else(|| self.kept.get(name)?.active.as_ref())
+    }
+
+    /// Whether the file has a policy of this name.
+    #[must_use]
+    pub fn is_of_file(&self, name: &str) -> bool {
+        self.file.contains_key(name)
+    }
+
+    /// What the store keeps under this name, in force or not.
+    #[must_use]
+    pub fn kept_text(&self, name: &str) -> Option<&str> {
+        self.kept.get(name).map(|kept| &*kept.text)
     }
 
     /// The policy of this name, or an error that suggests another.
     pub fn find(&self, name: &str) -> Result<&Arc<ActivePolicy>, UnknownPolicy> {
         self.policy(name).ok_or_else(|| {
             let name: String = name.chars().take(64).collect();
-            let names = self.policies.keys().map(|name| &**name);
-            let is_short = self.policies.len() <= MAX_COMPARED;
-            let hint = if is_short { did_you_mean(&name, names) } else { String::new() };
+            let hint = self.hint(&name);
             UnknownPolicy { name, hint }
         })
     }
 
+    /// Which policy was probably meant by a name; empty if there are too many to compare.
+    #[must_use]
+    pub fn hint(&self, name: &str) -> String {
+        let is_short = self.file.len() + self.kept.len() <= MAX_COMPARED;
+        let names = self.policies().map(|policy| policy.name());
+        if is_short { did_you_mean(name, names) } else { String::new() }
+    }
+
     /// All policies, in no particular order.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<ActivePolicy>> {
-        self.policies.values()
+        let kept = self.kept.values().filter_map(|kept| kept.active.as_ref());
+        let is_hidden = |policy: &&Arc<ActivePolicy>| self.is_of_file(policy.name());
+        self.file.values().chain(kept.filter(move |policy| !is_hidden(policy)))
     }
 
     /// Which descriptors get which policy.
@@ -87,11 +124,19 @@ impl Engine {
         Plan::new(config, &self.metrics)
     }
 
-    /// Replaces the configuration, whole or not at all. What was spent stays spent.
+    /// Replaces the configuration, whole or not at all. What was spent stays spent, and policies that the store keeps
+    /// stay.
+    pub(crate) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
+        let _one_at_a_time = self.kept.version.lock().await;
+        let plan = Plan { kept: Arc::clone(&self.plan().kept), ..plan };
+        self.replace(plan).await.map_err(|(_, error)| Invalid::from(error.to_string()))
+    }
+
+    /// Replaces the plan, whole or not at all: then the error is that of the policy that the store cannot run.
     ///
     /// Gives the store the policies that changed, swaps the plan, then removes what is gone: no request is sent to
     /// a policy that the store does not know.
-    pub(crate) async fn activate(&self, plan: Plan) -> Result<(), Invalid> {
+    pub(super) async fn replace(&self, plan: Plan) -> Result<(), (Box<str>, StoreError)> {
         let (before, plan) = (self.plan.load_full(), Arc::new(plan));
         let changes = {
             let (before, plan) = (Arc::clone(&before), Arc::clone(&plan));
@@ -102,7 +147,7 @@ impl Engine {
             yield_now().await;
             if let Err(error) = self.set_policy(policy).await {
                 self.roll_back(&before, &changes.changed[..=done]).await;
-                return Err(Invalid::from(error.to_string()));
+                return Err((policy.name().into(), error));
             }
         }
         self.plan.store(plan);
@@ -116,7 +161,12 @@ impl Engine {
             yield_now().await;
             self.refused.forget(old.name());
             self.remove_policy(old.name()).await;
+            // Those of the file are as many as an operator chose; these may come and go.
+            if !before.is_of_file(old.name()) {
+                self.metrics.forget_policy(old.name());
+            }
         }
+        self.lines.nudge_all(None);
         drop_later(before, changes);
         Ok(())
     }
@@ -142,7 +192,8 @@ struct Changes {
 impl Changes {
     fn between(before: &Plan, plan: &Plan) -> Changes {
         let decides_like_before = |policy: &Arc<ActivePolicy>| {
-            before.policy(policy.name()).is_some_and(|old| old.decides_like(policy))
+            let old = before.policy(policy.name());
+            old.is_some_and(|old| Arc::ptr_eq(old, policy) || old.decides_like(policy))
         };
         let is_gone = |old: &Arc<ActivePolicy>| plan.policy(old.name()).is_none();
         Changes {

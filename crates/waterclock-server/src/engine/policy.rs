@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use waterclock::{
-    Detail, DynStore, HeaderStyle, Limit, Migration, Policy, Scope, Store, StoreError,
+    Detail, DynStore, HeaderStyle, Jitter, Limit, Migration, Policy, Scope, Store, StoreError,
 };
 use waterclock_config::PolicyConfig;
 
@@ -64,6 +64,12 @@ impl ActivePolicy {
     #[must_use]
     pub fn headers(&self) -> HeaderStyle {
         self.config.headers
+    }
+
+    /// By how much `Retry-After` is spread.
+    #[must_use]
+    pub fn jitter(&self) -> Jitter {
+        self.config.jitter
     }
 
     /// The fields that form the key; none if the caller passes the key itself.

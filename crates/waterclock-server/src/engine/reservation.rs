@@ -22,8 +22,8 @@ use super::check::{Route, Terms as RouteTerms, Variants};
 use super::{Check, Engine, Outcome, Reply, missing_answer};
 use crate::observe::Face;
 
-/// The policy of charges that nothing limits. Names in files have no dot.
-const UNLIMITED: &str = "held.unlimited";
+/// The policy of charges that nothing limits. Names in files have no `@`.
+pub(super) const UNLIMITED: &str = "@unlimited";
 /// What ids begin with of which nothing is held. The number of charges follows.
 const EXEMPT: &str = "exempt:";
 /// How many charges such an id may stand for: more than any protocol takes.
@@ -94,6 +94,16 @@ impl Engine {
             return Err(BadReservation::Other(detail.into()).into());
         }
         let started = self.metrics.clock().now();
+        // One with an id may be a repetition, which has its units already.
+        if terms.id.is_none()
+            && self.may_overtake(Verb::Check, checks)
+            && let Some(replies) = self.refuse_overtaking(None, checks).await?
+        {
+            for (check, reply) in checks.iter().zip(&replies) {
+                self.count(face, check.policy, check.key.bytes(), reply.outcome());
+            }
+            return Ok(Holding { replies, reservation: None });
+        }
         let mut holding = self.hold(terms, checks, Variants::Apply).await;
         if let Err(StoreError::UnknownPolicy(_)) = holding {
             // An override or a tier was removed in between.
@@ -113,7 +123,10 @@ impl Engine {
         if let Some(charges) = exempt_charges(id) {
             return settle_exempt(id, charges, with);
         }
-        self.timed(self.store.settle(id, with)).await
+        let settled = self.timed(self.store.settle(id, with)).await;
+        // Units may have been given back, of which keys only the store knows.
+        self.lines.nudge_all(None);
+        settled
     }
 
     async fn hold(

@@ -21,35 +21,51 @@ pub(crate) struct SnapshotFile {
     lock: Mutex<Option<File>>,
 }
 
+/// What is wrong with a path, as far as that is known without writing. Completes "`snapshot` …".
+pub(crate) fn examine_snapshot(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            return Err(format!("{} is not a file; choose another name", path.display()));
+        }
+        Ok(_) => {
+            let cannot_read = |error| format!("{} cannot be read: {error}", path.display());
+            File::open(path).map_err(cannot_read)?;
+        }
+        Err(_) => {}
+    }
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = fs::read_dir(directory.unwrap_or(Path::new(".")));
+    match directory {
+        // One that cannot be read may still be written to.
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+            Err(cannot_write(path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    let lock = beside(path, ".lock");
+    let (path, lock) = (path.display(), lock.display());
+    format!("{path}: cannot write {lock} beside it: {error}; choose another path")
+}
+
 impl SnapshotFile {
     /// Takes a path that can be written to and that no other server uses.
     pub(crate) fn open(path: &Path) -> Result<SnapshotFile, Invalid> {
-        let refused = |why: String| Invalid::from(format!("`snapshot` {}{why}", path.display()));
-        match fs::metadata(path) {
-            Ok(found) if !found.is_file() => {
-                return Err(refused(" is not a file; choose another name".to_owned()));
-            }
-            Ok(_) => {
-                let readable = File::open(path);
-                readable.map_err(|error| refused(format!(" cannot be read: {error}")))?;
-            }
-            Err(_) => {}
-        }
-        let lock = beside(path, ".lock");
+        let refused = |why: String| Invalid::from(format!("`snapshot` {why}"));
+        examine_snapshot(path).map_err(refused)?;
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
             .mode(OWNER_ONLY)
-            .open(&lock)
-            .map_err(|error| {
-                let lock = lock.display();
-                refused(format!(": cannot write {lock} beside it: {error}; choose another path"))
-            })?;
+            .open(beside(path, ".lock"))
+            .map_err(|error| refused(cannot_write(path, &error)))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let why = " is in use by another server; give each server its own file";
-                return Err(refused(why.to_owned()));
+                let why = "is in use by another server; give each server its own file";
+                return Err(refused(format!("{} {why}", path.display())));
             }
             // Some network file systems have no locks.
             Err(TryLockError::Error(error)) => {
@@ -99,6 +115,14 @@ impl SnapshotFile {
         out.get_ref().sync_all()?;
         fs::rename(&new, &self.path)?;
         Ok(saved.keys)
+    }
+
+    /// Restores the policies that the last run kept, which are needed before the keys. Errors are those of
+    /// [`restore`](Self::restore), which logs them.
+    pub(crate) fn restore_kept<C: Clock>(&self, store: &MemoryStore<C>) {
+        if let Ok(mut file) = File::open(&self.path) {
+            _ = store.restore_kept_policies(&mut file);
+        }
     }
 
     /// Restores the snapshot of the last run. An unreadable one is renamed and logged: a server that does not start

@@ -17,8 +17,8 @@ use super::{Engine, Outcome, missing_answer};
 use crate::observe::{Face, Tally, Totals};
 use crate::off_workers::off_workers;
 
-/// The name of all these policies in metrics. Names in files have no dot.
-const FAMILY: &str = "cl.throttle";
+/// The name of all these policies in metrics. Names in files have no `@`.
+const FAMILY: &str = "@throttle";
 
 /// The name of every variant's limit: only limits of one name share what was spent.
 const LIMIT: &str = "gcra";

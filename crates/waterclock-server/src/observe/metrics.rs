@@ -36,6 +36,7 @@ pub struct Metrics {
     store_nodes: Family<Labels<1>, Gauge>,
     keys: Family<Labels<1>, Gauge>,
     reservations: Family<Labels<1>, Gauge>,
+    waiting: Family<Labels<1>, Gauge>,
     limits: Family<Labels<2>, Gauge>,
     overflowed: Counter,
     forgotten: Counter,
@@ -86,6 +87,7 @@ impl Default for Metrics {
         let store_nodes = registered(to, "store_nodes", "Servers that share the store");
         let keys = registered(to, "keys", "Keys remembered in memory");
         let reservations = registered(to, "reservations", "Reservations not settled yet");
+        let waiting = registered(to, "waiting", "Callers in line");
         let limits = registered(to, "policy_limit", "The most a fresh key can admit at once");
         let evictions: Family<Labels<1>, Counter> =
             registered(to, "evictions", "Charges of keys that found no place of their own");
@@ -131,6 +133,7 @@ impl Default for Metrics {
             store_nodes,
             keys,
             reservations,
+            waiting,
             limits,
             overflowed: of_reason("full"),
             forgotten: of_reason("half-used"),
@@ -166,6 +169,11 @@ impl Metrics {
     /// The counters of a policy; the same ones whenever it is asked for by name.
     pub(crate) fn tally(&self, policy: &str) -> Tally {
         self.decisions.tally(policy)
+    }
+
+    /// Forgets the counters of a policy that is gone.
+    pub(crate) fn forget_policy(&self, policy: &str) {
+        self.decisions.forget(policy);
     }
 
     /// Decisions of all policies since the start, those that are gone included.
@@ -215,15 +223,23 @@ impl Metrics {
     pub(crate) fn clear_policies(&self) {
         self.keys.clear();
         self.reservations.clear();
+        self.waiting.clear();
         self.limits.clear();
     }
 
     /// Sets the gauges of a policy.
-    pub(crate) fn set_policy(&self, policy: &Policy, keys: usize, reservations: usize) {
+    pub(crate) fn set_policy(
+        &self,
+        policy: &Policy,
+        keys: usize,
+        reservations: usize,
+        waiting: usize,
+    ) {
         let of_policy = [("policy", policy.name().to_owned())];
         let gauge = |number| i64::try_from(number).unwrap_or(i64::MAX);
         self.keys.get_or_create(&of_policy).set(gauge(keys));
         self.reservations.get_or_create(&of_policy).set(gauge(reservations));
+        self.waiting.get_or_create(&of_policy).set(gauge(waiting));
         for limit in policy.limits() {
             let Some(most) = limit.max_cost() else { continue };
             let [policy] = of_policy.clone();

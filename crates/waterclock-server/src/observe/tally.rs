@@ -15,11 +15,13 @@ use crate::engine::Outcome;
 
 const OUTCOMES: [&str; 4] = ["allow", "deny", "shadow_deny", "error"];
 
-/// The counters of every policy that was ever in force: what was decided stays decided when a policy goes. There may be
+/// The counters of every policy that was ever in a file: what was decided stays decided when a policy goes. There may be
 /// policies by the thousand, so labels are made only when they are written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decisions {
     tallies: Arc<Mutex<HashMap<Box<str>, Tally>>>,
+    /// Of policies that are forgotten.
+    gone: Arc<Mutex<Totals>>,
 }
 
 impl Decisions {
@@ -28,8 +30,14 @@ impl Decisions {
         self.tallies.lock().entry(policy.into()).or_default().clone()
     }
 
+    /// Forgets the counters of a policy; its decisions stay in the totals.
+    pub(super) fn forget(&self, policy: &str) {
+        let forgotten = self.tallies.lock().remove(policy);
+        forgotten.iter().for_each(|tally| self.gone.lock().add(tally.totals()));
+    }
+
     pub(super) fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
+        let mut totals = *self.gone.lock();
         self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
         totals
     }

@@ -20,6 +20,7 @@ use waterclock_config::{Config, Invalid, Micros};
 use self::files::Watch;
 use self::status::Reloaded;
 use crate::engine::Plan;
+use crate::examine::examine_policies;
 use crate::observe::Face;
 use crate::off_workers::off_workers;
 use crate::server::{Identity, Server};
@@ -149,6 +150,7 @@ impl InForce {
         for (face, address) in &self.bound {
             config.server.may_listen(&format!("`{}`", face.name()), *address)?;
         }
+        examine_policies(config)?;
         Ok(Prepared {
             identity: Identity::new(config)?,
             certificates: self.certificates.prepare(config)?,

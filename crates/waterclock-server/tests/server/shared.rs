@@ -158,6 +158,7 @@ async fn tiers_share_a_budget_between_servers() {
     let (one, two) = (AtWork::serving(&file("100%")).await, AtWork::serving(&file("50%")).await);
     let (mut one, mut two) = (one.http().await, two.http().await);
     let body = |key: &str, tier: &str, cost: u64| {
+        let tier = Some(tier).filter(|tier| !tier.is_empty());
         serde_json::json!({ "policy": "login", "key": key, "tier": tier, "cost": cost }).to_string()
     };
     let first = one.post("/v1/check", &body("bob", "pro", 8)).await;

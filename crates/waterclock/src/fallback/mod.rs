@@ -22,8 +22,8 @@ use waterclock_core::{Cost, Policy};
 
 use crate::clock::{Clock, MonotonicClock};
 use crate::store::{
-    Answer, Charge, Failure, Hold, KeyOverride, OverridePage, Reserved, Settled, Settlement,
-    Source, Store, StoreError, Verb,
+    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved,
+    Settled, Settlement, Source, Store, StoreError, Verb,
 };
 pub use breaker::{Breaker, Permit};
 pub use builder::FallbackBuilder;
@@ -412,6 +412,18 @@ impl<S: Store + 'static> Store for Fallback<S> {
 
     async fn settle(&self, id: &str, with: Settlement<'_>) -> Result<Settled, StoreError> {
         self.call(Caller::patient(None), |store| store.settle(id, with)).await
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.shared.store.keep_policy(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.shared.store.drop_kept_policy(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.shared.store.kept_policies(since).await
     }
 
     /// Fails while the store is unreachable: nothing else can be charged in its place.

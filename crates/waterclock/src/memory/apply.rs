@@ -5,14 +5,41 @@ use std::collections::BTreeMap;
 use waterclock_core::store::Verdict;
 use waterclock_core::{Cost, Policy, Timestamp};
 
-use super::{Shared, unknown};
+use super::{MemoryStore, Shared, unknown};
 use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
 use crate::store::{retry_together, withhold_unless_all_admit};
 use crate::sync::Arc;
 use crate::table::{Key, Locked, PolicyRef, Shard, Standing, Table, Variant};
 
+impl<C: Clock> MemoryStore<C> {
+    /// Decides about one key and charges it, and answers as [`Store::apply`](crate::Store::apply) does.
+    pub fn check_in_full(&self, policy: &str, key: &[u8], cost: u64) -> Result<Answer, StoreError> {
+        self.shared.answer_one(Verb::Check, policy, key, cost)
+    }
+
+    /// The same, but charges nothing.
+    pub fn peek_in_full(&self, policy: &str, key: &[u8], cost: u64) -> Result<Answer, StoreError> {
+        self.shared.answer_one(Verb::Peek, policy, key, cost)
+    }
+}
+
 impl<C: Clock> Shared<C> {
+    /// A check or a peek of one key, in full: what `apply` answers, without its lists.
+    fn answer_one(
+        &self,
+        verb: Verb,
+        policy: &str,
+        key: &[u8],
+        cost: u64,
+    ) -> Result<Answer, StoreError> {
+        let members = self.members();
+        let member = members.get(policy).ok_or_else(|| unknown(policy))?;
+        member.takes(cost)?;
+        let (key, now, _) = self.find(member, key);
+        member.table.answer(key, now, &cost.into(), verb)?.ok_or_else(|| unknown(policy))
+    }
+
     pub(super) fn apply(
         &self,
         verb: Verb,

@@ -3,6 +3,7 @@
 mod apply;
 mod handle;
 mod hasher;
+mod kept;
 mod overrides;
 mod policies;
 mod reservation;
@@ -19,12 +20,15 @@ use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
 use crate::store::{Answer, Charge, Store, StoreError, Verb};
-use crate::store::{Hold, KeyOverride, OverridePage, Reserved, Settled, Settlement};
+use crate::store::{
+    Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved, Settled, Settlement,
+};
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
 use crate::table::{Key, Shards, Table, Variant};
 use apply::Spot;
 pub use handle::PolicyHandle;
 use hasher::Hasher;
+use kept::Kept;
 use reservation::Book;
 pub use snapshot::{RestoreError, Restored, Saved};
 pub(crate) use snapshot::{push_bytes, push_text};
@@ -95,6 +99,8 @@ struct Shared<C> {
     places: Arc<Places>,
     hasher: Hasher,
     clock: C,
+    /// Policies that are kept as text.
+    kept: Mutex<Kept>,
     book: Mutex<Book>,
     /// When the next reservation expires that is to be released, in nanoseconds; the largest number if there
     /// is none.
@@ -122,6 +128,7 @@ impl<C: Clock> MemoryStore<C> {
             places: Arc::new(Places::new(max_keys, DEFAULT_MAX_BYTES)),
             hasher: Hasher::default(),
             clock,
+            kept: Mutex::new(Kept::default()),
             book: Mutex::new(Book::new((max_keys / KEYS_PER_RESERVATION).max(LEAST_RESERVATIONS))),
             next_release: AtomicU64::new(u64::MAX),
         };
@@ -381,6 +388,18 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn remove_variants(&self, of: &str, names: &[&str]) -> Result<(), StoreError> {
         self.shared.remove_variants(of, names)
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        lock(&self.shared.kept).keep(name, text)
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        Ok(lock(&self.shared.kept).remove(name))
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        Ok(lock(&self.shared.kept).changes(since))
     }
 
     async fn reserve(&self, hold: &Hold<'_>) -> Result<Reserved, StoreError> {

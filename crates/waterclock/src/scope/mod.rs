@@ -4,6 +4,7 @@ mod key_list;
 mod resolution;
 #[cfg(test)]
 mod tests;
+mod unknown_tier;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use waterclock_core::{Factor, Policy, Rollout};
 
 use self::key_list::KeyList;
 pub use self::resolution::{Action, Origin, Resolution};
+pub use self::unknown_tier::UnknownTier;
 
 /// A policy with its tiers, its rollout, and the keys it treats differently.
 ///
@@ -26,11 +28,14 @@ pub use self::resolution::{Action, Origin, Resolution};
 /// | 3. limits of this key | `overrides` | [`Action::Enforce`] with those limits |
 /// | 4. numbers of this call | [`Subject::has_own_numbers`] | [`Origin::Call`], enforced or in shadow |
 /// | 5. factor of this call | [`Subject::with_factor`] | the limits of the tier or the policy by that factor; [`Action::Unlimited`] if it is 0 |
-/// | 6. tier | `tiers`; an unknown tier is ignored | its limits, enforced or in shadow; [`Action::Unlimited`] if it has none |
+/// | 6. tier | `tiers`; for unknown ones the default tier | its limits, enforced or in shadow; [`Action::Unlimited`] if it has none |
 /// | 7. the policy | | enforced or in shadow |
 ///
 /// "Enforced or in shadow" is the rollout's choice: keys that are not enrolled are decided about in shadow. The
 /// rollout does not concern rows 1 to 3.
+///
+/// A tier that the scope does not know gets the [default tier](Self::with_default_tier), or the policy itself. Callers that
+/// can answer with an error ask [`known_tier`](Self::known_tier) first.
 ///
 /// ```
 /// use waterclock::{Action, Limit, Policy, Scope, Subject};
@@ -55,6 +60,7 @@ pub struct Scope {
     tier_factors: HashMap<Box<str>, Factor>,
     /// The policy without limits.
     unlimited: Arc<Policy>,
+    default_tier: Option<Box<str>>,
     exempt: KeyList,
     block: KeyList,
     overrides: HashMap<Box<[u8]>, Arc<Policy>>,
@@ -84,6 +90,7 @@ impl Scope {
             rollout: Rollout::EVERYBODY,
             tiers: HashMap::new(),
             tier_factors: HashMap::new(),
+            default_tier: None,
             exempt: KeyList::default(),
             block: KeyList::default(),
             overrides: HashMap::new(),
@@ -110,6 +117,13 @@ impl Scope {
     #[must_use]
     pub fn with_tier_factor(mut self, name: &str, factor: Factor) -> Self {
         self.tier_factors.insert(name.into(), factor);
+        self
+    }
+
+    /// The tier of requests that name one which the scope does not know. Requests without a tier stay without one.
+    #[must_use]
+    pub fn with_default_tier(mut self, name: &str) -> Self {
+        self.default_tier = Some(name.into());
         self
     }
 
@@ -150,6 +164,26 @@ impl Scope {
     #[must_use]
     pub fn tier(&self, name: &str) -> Option<&Arc<Policy>> {
         self.tiers.get(name)
+    }
+
+    /// The tier of requests that name an unknown one.
+    #[must_use]
+    pub fn default_tier(&self) -> Option<&str> {
+        self.default_tier.as_deref()
+    }
+
+    /// The tier that applies to a request which names one: that tier, or the default tier if it is unknown.
+    ///
+    /// # Errors
+    ///
+    /// The tier is unknown, and there is no default tier.
+    pub fn known_tier<'a>(&'a self, name: &'a str) -> Result<&'a str, UnknownTier> {
+        if self.tiers.contains_key(name) {
+            return Ok(name);
+        }
+        self.default_tier().ok_or_else(|| {
+            UnknownTier::new(self.policy.name(), name, self.tiers.keys().map(|name| &**name))
+        })
     }
 
     /// Whether requests can name a tier.
@@ -215,7 +249,7 @@ impl Scope {
         if subject.has_own_numbers {
             return Resolution { origin: Origin::Call, ..self.resolve_base(subject.key) };
         }
-        match subject.tier.and_then(|tier| self.tiers.get(tier)) {
+        match subject.tier.and_then(|tier| self.tier_or_default(tier)) {
             Some(policy) if policy.name() == self.policy.name() => self.resolve_base(subject.key),
             Some(policy) if policy.limits().is_empty() => {
                 Resolution { policy, action: Action::Unlimited, origin: Origin::Tier, factor: None }
@@ -234,6 +268,10 @@ impl Scope {
         }
     }
 
+    fn tier_or_default(&self, name: &str) -> Option<&Arc<Policy>> {
+        self.tiers.get(name).or_else(|| self.tiers.get(self.default_tier()?))
+    }
+
     /// What a refund or a reset of a key applies to: the policy itself, whatever lists, overrides and tiers say.
     #[must_use]
     #[inline]
@@ -246,6 +284,7 @@ impl Scope {
     fn resolve_factor(&self, subject: &Subject<'_>) -> Resolution<'_> {
         let (base, factor) = (self.resolve_base(subject.key), subject.factor);
         let tier = subject.tier.filter(|_| !subject.skips_variants);
+        let tier = tier.and_then(|tier| self.known_tier(tier).ok());
         let both = match tier.and_then(|tier| self.tier_factors.get(tier)) {
             Some(of_tier) => factor.and_then(|factor| of_tier.times(factor).ok()),
             None => None,

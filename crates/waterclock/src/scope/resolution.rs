@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use waterclock_core::{Cost, Decision, Factor, Policy};
+use waterclock_core::{Cost, Factor, Policy};
 
 use crate::store::Answer;
 
@@ -68,8 +68,9 @@ impl Resolution<'_> {
         }
     }
 
-    /// The store's decision as reported to the caller: the same, or in shadow.
-    pub fn report(&self, decision: Decision, cost: &Cost) -> Decision {
-        if self.action == Action::Shadow { decision.in_shadow(cost) } else { decision }
+    /// The store's answer as reported to the caller: the same, or in shadow.
+    #[must_use]
+    pub fn report(&self, answer: Answer, cost: &Cost) -> Answer {
+        if self.action == Action::Shadow { answer.in_shadow(cost) } else { answer }
     }
 }

@@ -113,3 +113,27 @@ fn answers_without_a_store() {
     assert!(answer(Subject::new(b"alice").with_tier(Some("staff"))).unwrap().limits.is_empty());
     assert_eq!(answer(Subject::new(b"alice")), None);
 }
+
+#[test]
+fn an_unknown_tier_is_an_error_or_the_default() {
+    let plain = Scope::new(policy("p", 10));
+    let error = plain.known_tier("pro").unwrap_err();
+    assert_eq!(error.to_string(), "policy `p` has no tiers; found \"pro\"");
+    let scope = scope();
+    assert_eq!(scope.known_tier("pro").unwrap(), "pro");
+    let error = scope.known_tier("gold").unwrap_err();
+    assert_eq!((error.policy(), error.tier()), ("p", "gold"));
+    let known = "policy `p` has no tier \"gold\"; it has `pro`, `same` and `staff`";
+    assert_eq!(error.to_string(), known);
+    let many =
+        (0..20).fold(plain, |scope, tier| scope.with_tier(&format!("t{tier:02}"), policy("p", 10)));
+    let error = many.known_tier("gold").unwrap_err().to_string();
+    assert!(error.ends_with("`t06`, `t07` and 12 more"), "{error}");
+    let scope = scope.with_default_tier("pro");
+    assert_eq!(scope.known_tier("gold").unwrap(), "pro");
+    let resolved =
+        |tier| scope.resolve(&Subject::new(b"alice").with_tier(tier)).policy.name().to_owned();
+    assert_eq!(resolved(Some("gold")), "p@pro");
+    assert_eq!(resolved(Some("same")), "p");
+    assert_eq!(resolved(None), "p", "a request without a tier stays without one");
+}

@@ -1,6 +1,8 @@
 //! Charges and answers: what a store is asked, and what it returns.
 
-use waterclock_core::store::{Decide as _, Logs, State, View};
+use std::time::Duration;
+
+use waterclock_core::store::{Decide as _, Logs, State, Verdict, View};
 use waterclock_core::{
     Cost, CostError, Decision, Factor, LimitDecision, Outcome, Policy, Timestamp,
 };
@@ -115,7 +117,7 @@ impl Verb {
 }
 
 /// The answer to one charge.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer {
     /// The decision of the policy as a whole.
@@ -126,6 +128,8 @@ pub struct Answer {
     pub source: Source,
     /// The limits that decided, if they are not those of the policy that the charge names.
     pub applied: Option<Applied>,
+    /// Of a decision that allows.
+    next_same: Option<Duration>,
 }
 
 /// Limits that decided instead of those of the policy that a charge names: by the charge's factor, or by an
@@ -148,16 +152,57 @@ impl Applied {
 }
 
 impl Answer {
-    /// The answer of the store that holds the state.
+    /// The answer of the store that holds the state. The same cost passes again at once, unless
+    /// [`with_next_same`](Self::with_next_same) says otherwise.
     #[must_use]
     pub fn new(decision: Decision, limits: Vec<LimitDecision>) -> Self {
-        Self { decision, limits, source: Source::Authoritative, applied: None }
+        let (source, next_same) = (Source::Authoritative, Some(Duration::ZERO));
+        Self { decision, limits, source, applied: None, next_same }
     }
 
     /// The same by these limits.
     #[must_use]
     pub fn with_applied(self, applied: Option<Applied>) -> Self {
         Self { applied, ..self }
+    }
+
+    /// For stores: everything there is to say about a verdict, from the state after it was recorded.
+    #[must_use]
+    pub fn of(
+        policy: &Policy,
+        view: View<'_>,
+        now: Timestamp,
+        cost: &Cost,
+        verdict: Verdict,
+    ) -> Self {
+        let decision = policy.answer(view, now, cost, verdict);
+        let limits = policy.each(view, now, cost, verdict).collect();
+        // A refusal has its wait already.
+        let same = match decision.is_allowed() {
+            true => policy.next_same(view, now, cost),
+            false => None,
+        };
+        Self::new(decision, limits).with_next_same(same)
+    }
+
+    /// How long until the same cost passes next if nothing else happens, counted from this decision: zero if it would
+    /// pass again at once, `None` if it never will. Of a refusal, its `retry_after`.
+    #[must_use]
+    pub fn next_same(&self) -> Option<Duration> {
+        if self.decision.is_allowed() { self.next_same } else { self.decision.retry_after() }
+    }
+
+    /// The same with another wait after an admission.
+    #[must_use]
+    pub fn with_next_same(self, next_same: Option<Duration>) -> Self {
+        Self { next_same, ..self }
+    }
+
+    /// The same answer in shadow: allowed, now and next time.
+    #[must_use]
+    pub fn in_shadow(self, cost: &Cost) -> Self {
+        let decision = self.decision.in_shadow(cost);
+        Self { decision, next_same: Some(Duration::ZERO), ..self }
     }
 
     /// The same from this source.
@@ -187,9 +232,15 @@ impl Answer {
         let (words, logs) = (vec![0; policy.words()], Logs::new());
         let (view, now) = (View::new(&words, &logs), Timestamp::ZERO);
         let verdict = policy.judge(view, now, cost);
-        let decision = policy.answer(view, now, cost, verdict);
-        let limits = policy.each(view, now, cost, verdict).collect();
-        Self::new(decision, limits).with_source(Source::Policy)
+        Self::of(policy, view, now, cost, verdict).with_source(Source::Policy)
+    }
+}
+
+/// Two answers are the same if they say the same.
+impl PartialEq for Answer {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |a: &Self| (a.decision, a.source, a.next_same());
+        said(self) == said(other) && self.limits == other.limits && self.applied == other.applied
     }
 }
 

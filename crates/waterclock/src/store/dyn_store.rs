@@ -8,8 +8,8 @@ use std::time::Duration;
 use waterclock_core::{Cost, Policy};
 
 use super::{
-    Answer, Charge, Failure, Hold, KeyOverride, Migration, OverridePage, Reserved, Settled,
-    Settlement, Store, StoreError, Verb, now_or_never,
+    Answer, Charge, Failure, Hold, KeptChange, KeptChanges, KeyOverride, Migration, OverridePage,
+    Reserved, Settled, Settlement, Store, StoreError, Verb, now_or_never,
 };
 use crate::fallback::Serving;
 
@@ -72,6 +72,9 @@ trait Erased: Send + Sync {
     fn answers_at_once(&self) -> bool;
     fn reserve<'a>(&'a self, hold: &'a Hold<'a>) -> Boxed<'a, Reserved>;
     fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled>;
+    fn keep_policy<'a>(&'a self, name: &'a str, text: &'a str) -> Boxed<'a, KeptChange>;
+    fn drop_kept_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, KeptChange>;
+    fn kept_policies(&self, since: u64) -> Boxed<'_, KeptChanges>;
     fn set_policy_as(&self, policy: Policy, serving: Serving) -> Boxed<'_, ()>;
     fn apply_within<'a>(
         &'a self,
@@ -163,6 +166,18 @@ impl<S: Store> Erased for S {
 
     fn settle<'a>(&'a self, id: &'a str, with: Settlement<'a>) -> Boxed<'a, Settled> {
         Box::pin(Store::settle(self, id, with))
+    }
+
+    fn keep_policy<'a>(&'a self, name: &'a str, text: &'a str) -> Boxed<'a, KeptChange> {
+        Box::pin(Store::keep_policy(self, name, text))
+    }
+
+    fn drop_kept_policy<'a>(&'a self, name: &'a str) -> Boxed<'a, KeptChange> {
+        Box::pin(Store::drop_kept_policy(self, name))
+    }
+
+    fn kept_policies(&self, since: u64) -> Boxed<'_, KeptChanges> {
+        Box::pin(Store::kept_policies(self, since))
     }
 
     fn set_policy_as(&self, policy: Policy, serving: Serving) -> Boxed<'_, ()> {
@@ -273,6 +288,18 @@ impl Store for DynStore {
             Some(settled) => settled,
             None => self.0.settle(id, with).await,
         }
+    }
+
+    async fn keep_policy(&self, name: &str, text: &str) -> Result<KeptChange, StoreError> {
+        self.0.keep_policy(name, text).await
+    }
+
+    async fn drop_kept_policy(&self, name: &str) -> Result<KeptChange, StoreError> {
+        self.0.drop_kept_policy(name).await
+    }
+
+    async fn kept_policies(&self, since: u64) -> Result<KeptChanges, StoreError> {
+        self.0.kept_policies(since).await
     }
 
     async fn set_policy_as(&self, policy: Policy, serving: Serving) -> Result<(), StoreError> {

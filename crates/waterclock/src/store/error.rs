@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use waterclock_core::{CostError, PolicyError};
 
-use super::{BadReservation, Failure};
+use super::{BadReservation, Failure, MAX_KEPT_BYTES, MAX_KEPT_POLICIES};
 
 /// Why a store did not decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum StoreError {
     BadReservation(BadReservation),
     /// The policy does not count these units.
     BadCost(CostError),
+    /// There is no room to [keep](super::Store::keep_policy) this policy.
+    KeptFull(String),
     /// The store's settings are invalid.
     Settings(Detail),
     /// The store did not answer, or not with a valid answer.
@@ -119,6 +121,12 @@ impl fmt::Display for StoreError {
             Self::Unfit(unfit) => unfit.fmt(f),
             Self::BadReservation(bad) => bad.fmt(f),
             Self::BadCost(error) => error.fmt(f),
+            Self::KeptFull(name) => write!(
+                f,
+                "there is no room to keep policy `{name}`: a store keeps at most {MAX_KEPT_POLICIES} policies of \
+                 {} MiB together; delete some",
+                MAX_KEPT_BYTES >> 20
+            ),
             Self::Settings(detail) => detail.fmt(f),
             Self::Failed { kind, reason, .. } | Self::Denied { kind, reason } => {
                 write!(f, "the store failed ({}): {reason}", kind.name())

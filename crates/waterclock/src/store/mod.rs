@@ -8,6 +8,7 @@ mod charge;
 mod dyn_store;
 mod error;
 mod failure;
+mod kept;
 mod key_override;
 mod reservation;
 mod together;
@@ -20,6 +21,9 @@ pub use charge::{Answer, Applied, Charge, Source, Verb};
 pub use dyn_store::DynStore;
 pub use error::{Detail, StoreError, Unfit};
 pub use failure::Failure;
+pub use kept::{
+    KeptChange, KeptChanges, MAX_KEPT_BYTES, MAX_KEPT_POLICIES, MAX_KEPT_TEXT, check_kept,
+};
 pub use key_override::{BadOverride, KeyOverride, Override, OverridePage, tier_variant};
 pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
@@ -36,6 +40,8 @@ use crate::fallback::Serving;
 
 /// The most policies of a store outside this process that may share their keys by [units](Migration::Units).
 pub const MAX_SHARING: usize = 450;
+
+const KEEPS_NONE: &str = "this store keeps no policies for other servers";
 
 /// Where state lives: in this process, or elsewhere.
 ///
@@ -232,6 +238,58 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
         _ = (id, with);
         async { Err(StoreError::Unfit(Unfit::NoReservations)) }
+    }
+
+    /// Keeps the text of a policy beside the state, for all servers that share the store and for the next run. It is
+    /// not read: [`set_policy`](Self::set_policy) what it means. The same text again changes nothing.
+    ///
+    /// ```
+    /// use waterclock::{MemoryStore, Store};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = MemoryStore::default();
+    /// let kept = store.keep_policy("login", r#"{"limits":["5/m"]}"#).await?;
+    /// assert!(!kept.existed);
+    /// assert!(!store.keep_policy("login", r#"{"limits":["5/m"]}"#).await?.is_change());
+    ///
+    /// // Another server, or this one after a restart, asks for what changed since the version it knows.
+    /// let found = store.kept_policies(0).await?;
+    /// assert_eq!(found.changes[0].0, "login");
+    /// assert!(store.kept_policies(found.version).await?.changes.is_empty());
+    /// # Ok::<(), waterclock::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::KeptFull`] if [`MAX_KEPT_POLICIES`] are kept or their texts would exceed [`MAX_KEPT_BYTES`];
+    /// [`StoreError::Unfit`] for a name or a text that is empty or too long.
+    fn keep_policy(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> impl Future<Output = Result<KeptChange, StoreError>> + Send {
+        _ = (name, text);
+        async { Err(StoreError::unfit(KEEPS_NONE)) }
+    }
+
+    /// Keeps the text of a policy no longer. What was set by it stays until [`remove_policy`](Self::remove_policy).
+    fn drop_kept_policy(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<KeptChange, StoreError>> + Send {
+        _ = name;
+        async { Err(StoreError::unfit(KEEPS_NONE)) }
+    }
+
+    /// Which policies were kept or dropped since a version, 0 for all that are kept. If nothing changed, that costs a
+    /// shared store one small read.
+    fn kept_policies(
+        &self,
+        since: u64,
+    ) -> impl Future<Output = Result<KeptChanges, StoreError>> + Send {
+        _ = since;
+        async { Err(StoreError::unfit(KEEPS_NONE)) }
     }
 
     /// As [`set_policy`](Self::set_policy), with how to serve it. A store takes of that what concerns it.

@@ -22,7 +22,7 @@ use waterclock_core::{Cost, Decision, Factor, Outcome, Policy, Timestamp};
 
 use crate::places::{OnFull, Parts, Places};
 use crate::reservation::HeldUnder;
-use crate::store::StoreError;
+use crate::store::{Answer, StoreError, Verb};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock, try_lock};
 pub(crate) use family::{Family, Key, Variant};
 pub(crate) use locked::Locked;
@@ -265,6 +265,33 @@ impl Table {
         let key = key.into();
         let (locked, now) = self.lock_at(key.fingerprint, now);
         locked.shard.peek(key, now, cost)
+    }
+
+    /// A check or a peek with all that there is to say; `None` under a member that was removed.
+    pub(crate) fn answer(
+        &self,
+        key: Key,
+        now: Timestamp,
+        cost: &Cost,
+        verb: Verb,
+    ) -> Result<Option<Answer>, StoreError> {
+        let charges = verb == Verb::Check;
+        if charges {
+            self.make_room_for(key.fingerprint, now);
+        }
+        let (mut locked, now) = self.lock_at(key.fingerprint, now);
+        if key.under != Variant::BASE && !locked.shard.has(key.under) {
+            return Ok(None);
+        }
+        let policy = locked.shard.policy(key.under);
+        if charges && !cost.is_zero() && policy.reserves_only() {
+            return Err(StoreError::reserves_only(policy.name()));
+        }
+        let verdict = locked.shard.judge(key, now, cost);
+        if charges {
+            locked.record(key, now, cost, verdict);
+        }
+        Ok(Some(locked.shard.answer_in_full(key, now, cost, verdict)))
     }
 
     pub(crate) fn debit(&self, fingerprint: u64, now: Timestamp, cost: u64) {

@@ -75,12 +75,8 @@ impl Shard {
         cost: &Cost,
         verdict: Verdict,
     ) -> Answer {
-        self.read(key, now, |policy, view| {
-            let decision = policy.answer(view, now, cost, verdict);
-            let limits = policy.each(view, now, cost, verdict).collect();
-            Answer::new(decision, limits)
-        })
-        .with_applied(self.applied(key, now))
+        self.read(key, now, |policy, view| Answer::of(policy, view, now, cost, verdict))
+            .with_applied(self.applied(key, now))
     }
 
     /// Charges the key, or the overflow entry if the key has no place.

@@ -9,6 +9,7 @@ mod full;
 mod growing;
 mod handle;
 mod held_at_once;
+mod kept;
 mod limiter;
 mod logs;
 mod overrides;

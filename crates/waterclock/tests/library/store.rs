@@ -1,8 +1,10 @@
 //! The seam: several charges, all or nothing.
 
+use std::time::Duration;
+
 use waterclock::{
-    Answer, Charge, FixedWindow, Limit, ManualClock, MemoryStore, Mode, Policy, Store, StoreError,
-    Verb,
+    Answer, Charge, Concurrency, EvenSlots, FixedWindow, Gcra, Limit, ManualClock, MemoryStore,
+    Mode, Policy, Quota, RollingWindow, SlidingWindow, Store, StoreError, Verb,
 };
 
 async fn store() -> MemoryStore<ManualClock> {
@@ -43,6 +45,62 @@ async fn all_are_charged_or_none_is() {
     assert!(answers[1].decision.refused_by().is_empty(), "global did not refuse");
     let answers = store.apply(Verb::Check, &both("bob")).await.unwrap();
     assert_eq!((left(&answers[0]), left(&answers[1])), (1, 0));
+}
+
+/// The short way for one key answers, charges and fails as `apply` does.
+#[tokio::test]
+async fn one_key_in_full_is_what_apply_says() {
+    let clock = ManualClock::default();
+    let second = Duration::from_secs(1);
+    let stores = [MemoryStore::new(1_000, clock.clone()), MemoryStore::new(1_000, clock.clone())];
+    let gcra = || Limit::from(Gcra::new(3, second).unwrap().with_capacity(5));
+    let several = [
+        gcra().with_min_interval(second / 14).unwrap(),
+        SlidingWindow::new(9, 3 * second).unwrap().into(),
+        Limit::from(FixedWindow::new(2, second).unwrap()).with_shadow(true),
+    ];
+    let policies = [
+        Policy::new("gcra", [gcra()]).unwrap(),
+        Policy::new("several", several).unwrap(),
+        Policy::new("quota", [Quota::new(4, second).unwrap()]).unwrap(),
+        Policy::new("slots", [EvenSlots::new(4, second).unwrap()]).unwrap(),
+        Policy::new("rolling", [RollingWindow::new(4, second).unwrap()])
+            .unwrap()
+            .with_mode(Mode::CountRefusals)
+            .unwrap(),
+        Policy::new("part", [gcra()]).unwrap().with_mode(Mode::Partial).unwrap(),
+        Policy::new("shadow", [gcra()]).unwrap().with_shadow(true),
+        Policy::new("held", [Concurrency::new(2, second).unwrap()]).unwrap(),
+    ];
+    for policy in &policies {
+        for store in &stores {
+            store.set_policy(policy.clone()).await.unwrap();
+        }
+    }
+    let mut random = fastrand::Rng::with_seed(4);
+    let mut waits = 0;
+    for _ in 0..20_000 {
+        clock.advance(Duration::from_micros(random.u64(..50_000)));
+        let name = policies[random.usize(..policies.len())].name();
+        let (key, cost) = (random.choice(["a", "b", "c"]).unwrap(), random.u64(..6));
+        let (verb, short) = match random.u8(..3) {
+            0 => (Verb::Peek, stores[0].peek_in_full(name, key.as_bytes(), cost)),
+            _ => (Verb::Check, stores[0].check_in_full(name, key.as_bytes(), cost)),
+        };
+        match (short, stores[1].apply(verb, &[charge(name, key, cost)]).await) {
+            (Ok(short), Ok(long)) => {
+                assert_eq!(short, long[0], "{verb:?} {name} {cost}");
+                let is_allowed = short.decision.is_allowed();
+                waits += u32::from(is_allowed && short.next_same() > Some(Duration::ZERO));
+            }
+            (short, long) => {
+                assert_eq!(short.unwrap_err().to_string(), long.unwrap_err().to_string());
+            }
+        }
+    }
+    assert!(waits > 500, "{waits}");
+    let unknown = stores[0].check_in_full("unknown", b"a", 1).unwrap_err();
+    assert!(matches!(unknown, StoreError::UnknownPolicy(_)), "{unknown}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use hyper::body::Bytes;
 use serde::Deserialize;
 use serde_json::json;
-use waterclock::{Answer, Cost, Policy};
+use waterclock::{Answer, Cost, Factor, Policy};
 use waterclock_config::{Micros, micros_up};
 use waterclock_rehearse::terminal::{BAD, GOOD, styled, visible};
 
@@ -103,6 +103,7 @@ pub(super) struct Question<'a> {
     pub(super) key: &'a str,
     pub(super) cost: Option<Cost>,
     pub(super) tier: Option<&'a str>,
+    pub(super) factor: Option<Factor>,
 }
 
 /// The server's answer, unchanged and parsed.
@@ -133,6 +134,9 @@ impl Question<'_> {
         }
         if let Some(tier) = self.tier {
             question["tier"] = tier.into();
+        }
+        if let Some(factor) = self.factor {
+            question["factor"] = factor.to_string().into();
         }
         let mut connection = Connection::open(server).await?;
         let response =

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waterclock::{
-    Answer, Charge, Clock, Cost, CostError, MonotonicClock, Policy, Source, Store, StoreError, Verb,
+    Answer, Charge, Clock, Cost, CostError, Factor, FactorError, MonotonicClock, Policy, Source,
+    Store, StoreError, Verb,
 };
-use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig, did_you_mean};
+use waterclock_config::{Address, DecisionLine, PolicyConfig, StoreConfig};
 use waterclock_core::store::{Decide as _, Logs, State};
 use waterclock_redis::RedisStoreBuilder;
 use waterclock_rehearse::{Error, register_variants, resolve, warning_about};
@@ -42,6 +43,9 @@ pub(crate) struct Check {
     /// Check as a caller of this tier
     #[arg(long, value_name = "NAME")]
     tier: Option<String>,
+    /// Scale the limits for this check: 0.5 doubles what is admitted, 2 halves it, 0 disables the limits
+    #[arg(long, value_name = "DECIMAL", allow_negative_numbers = true)]
+    factor: Option<String>,
     /// The configuration [default: ./waterclock.toml]
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -71,7 +75,7 @@ impl Check {
     fn ask(&self, server: &str, cost: Option<Cost>) -> Result<ExitCode, Failure> {
         let server = Server::new(ServerAddress::parse_http(server)?, &self.access)?;
         let (policy, key, tier) = (&*self.policy, &*self.key, self.tier.as_deref());
-        let question = Question { policy, key, cost, tier };
+        let question = Question { policy, key, cost, tier, factor: self.factor()? };
         let answer = question.ask(&server)?;
         if self.json {
             code_after(writeln!(std::io::stdout(), "{}", answer.json), &answer.summary)
@@ -85,21 +89,28 @@ impl Check {
         let mut config = load(self.config.as_deref())?;
         let chosen = config.choose(Some(&self.policy))?;
         warning_about(&chosen).iter().for_each(|warning| warn(warning));
-        self.warn_of_tier(&chosen);
         let cost = Verb::Check.price(chosen.policy(), cost.as_ref());
         let cost = cost.map_err(|error| format!("--cost: {error}"))?;
-        let resolved = resolve(&chosen, &self.key, self.tier.as_deref(), cost.clone());
-        let policy = resolved.policy();
-        let mut answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
+        if let Some(tier) = &self.tier {
+            chosen.scope.known_tier(tier).map_err(|error| format!("--tier: {error}"))?;
+        }
+        let resolved =
+            resolve(&chosen, &self.key, (self.tier.as_deref(), self.factor()?), cost.clone());
+        let (policy, factor) = (resolved.policy(), resolved.resolution().factor);
+        let scaled = factor.map(|factor| policy.scaled(policy.name(), factor)).transpose();
+        let scaled = scaled.map_err(|error| format!("--factor: {error}"))?;
+        let policy = scaled.as_ref().unwrap_or(policy);
+        let answer = match (resolved.resolution().answer(&cost), config.store.address()?) {
             (Some(answer), _) => answer,
             // A policy without limits needs no store.
             (None, Address::Redis(url)) if policy.words() > 0 => {
-                let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone());
+                let charge = Charge::new(policy.name(), self.key.as_bytes(), cost.clone())
+                    .with_factor(factor);
                 in_redis(&url, &config.store, &chosen, charge)?
             }
             (None, _) => in_memory(policy, &cost)?,
         };
-        answer.decision = resolved.report(answer.decision);
+        let answer = resolved.report(answer);
         let summary = Summary::new(policy, &answer);
         if !self.json {
             return print(&summary);
@@ -123,14 +134,9 @@ fn code_after(written: io::Result<()>, summary: &Summary) -> Result<ExitCode, Fa
 }
 
 impl Check {
-    /// A server ignores an unknown tier; here it may be a typo.
-    fn warn_of_tier(&self, policy: &PolicyConfig) {
-        if let Some(name) = self.tier.as_deref()
-            && policy.tiers.iter().all(|tier| tier.name != name)
-        {
-            let hint = did_you_mean(name, policy.tiers.iter().map(|tier| tier.name.as_str()));
-            warn(&format!("policy `{}` has no tier `{name}`{hint}", policy.name()));
-        }
+    fn factor(&self) -> Result<Option<Factor>, String> {
+        let factor = self.factor.as_deref().map(str::parse).transpose();
+        factor.map_err(|error: FactorError| format!("--factor: {error}"))
     }
 }
 
@@ -156,9 +162,7 @@ fn in_memory(policy: &Policy, cost: &Cost) -> Result<Answer, String> {
     let mut state = State::new(&mut words, &mut logs);
     let verdict = policy.judge(state.view(), now, cost);
     policy.record(&mut state, now, cost, verdict);
-    let decision = policy.answer(state.view(), now, cost, verdict);
-    let limits = policy.each(state.view(), now, cost, verdict).collect();
-    Ok(Answer::new(decision, limits))
+    Ok(Answer::of(policy, state.view(), now, cost, verdict))
 }
 
 /// A decision by a Redis store, or by what its policy falls back to.

@@ -57,7 +57,11 @@ fn to_toml(files: &[String], imported: &Imported) -> String {
     line(&mut out, "#");
     line(
         &mut out,
-        "# Windows are aligned to the clock, as Envoy's reference rate limit service counts; `gcra` and",
+        "# Windows are aligned to the clock, and every descriptor is counted alone, refused or not, as Envoy's",
+    );
+    line(
+        &mut out,
+        "# reference rate limit service does. Without `mode` and `charge`, refused requests cost nothing; `gcra` and",
     );
     line(&mut out, "# `rolling-window` do not admit twice as much around the edge of two windows.");
     for note in &imported.notes {
@@ -82,6 +86,8 @@ fn policy(out: &mut String, rule: &Imports) {
             "limits = [{{ algorithm = \"fixed-window\", limit = {requests}, per = \"{per}\", align = \"epoch\" }}]"
         ),
     );
+    line(out, "mode = \"uniform\"");
+    line(out, "headers = \"none\"");
     if *shadow {
         line(out, "shadow = true");
     }
@@ -105,7 +111,7 @@ fn rule(out: &mut String, rule: &Imports) {
         &match &rule.effect {
             Effect::Unlimited | Effect::Barrier => "unlimited = true".to_owned(),
             Effect::Refuse => "refuse = true".to_owned(),
-            Effect::Policy { name, .. } => format!("policy = \"{name}\""),
+            Effect::Policy { name, .. } => format!("policy = \"{name}\"\ncharge = \"count\""),
         },
     );
     if let Some(name) = &rule.name {

@@ -100,6 +100,9 @@ descriptors:
     let text = imported.text();
     for line in [
         "shadow = true",
+        "mode = \"uniform\"",
+        "headers = \"none\"",
+        "charge = \"count\"",
         "key = []",
         "name = \"files\"",
         "replaces = [\"files\"]",

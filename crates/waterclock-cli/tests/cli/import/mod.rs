@@ -7,7 +7,8 @@ mod random;
 
 use std::sync::Arc;
 
-use waterclock_config::Config;
+use waterclock::Mode;
+use waterclock_config::{Config, RuleCharge};
 use waterclock_server::engine::Engine;
 use waterclock_server::observe::Metrics;
 use waterclock_server::rules::{Effect, Entry};
@@ -57,10 +58,14 @@ impl Imported {
         let plan = self.engine.plan();
         let entries = descriptor.iter().map(|(key, value)| (*key, value.as_bytes()));
         let descriptor: Vec<Entry<'_>> = entries.collect();
-        match plan.rules().find(domain, &descriptor).map(|rule| &rule.effect) {
+        let rule = plan.rules().find(domain, &descriptor);
+        match rule.map(|rule| &rule.effect) {
             None | Some(Effect::Admit) => Fate::Free,
             Some(Effect::Refuse) => Fate::Refused,
             Some(Effect::Limit(served)) => {
+                // As the reference service counts.
+                assert_eq!(rule.map(|rule| rule.charge), Some(RuleCharge::Count));
+                assert_eq!(served.scope().policy().mode(), Mode::CountRefusals);
                 let limit = &served.config().limits()[0];
                 assert_eq!(limit.align().map(|align| align.name()), Some("epoch"), "{limit:?}");
                 let micros = u64::try_from(limit.period().unwrap().as_micros()).unwrap();

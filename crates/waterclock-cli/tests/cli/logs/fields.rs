@@ -77,7 +77,7 @@ fn some_lines_do_not_count() {
 
 #[test]
 fn a_tier_of_the_policy() {
-    let config = "[policies.p]\ntiers = { staff = { factor = 0 } }\nlimits = [\"1/h\"]\n";
+    let config = "[policies.p]\ntiers = { staff = { factor = 0 }, free = { factor = 1 } }\nlimits = [\"1/h\"]\n";
     let place = Place::with_config(config);
     let log = r#"{"time":1,"plan":"staff"}
 {"time":2,"plan":"staff"}

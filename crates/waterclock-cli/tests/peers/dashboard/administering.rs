@@ -105,14 +105,39 @@ fn a_reset_makes_a_key_fresh_and_overrides_apply() {
     assert!(scene.administer("exempt").ends_with("It is exempt."));
     scene.never_exhausts();
     browser.fill("#custom", "7/h, 9/d");
-    assert!(scene.administer("limits").ends_with("It has a custom limit."));
+    assert!(scene.administer("limits").ends_with("It has an override."));
     assert_eq!(scene.check(), "Allowed, 6 left.");
     assert_eq!(browser.run("return document.querySelectorAll('#levels .level').length", &[]), 2);
     browser.fill("#custom", "many");
     assert!(scene.administer("limits").contains("many"), "{}", browser.text("#admin-result"));
     let said = scene.administer("clear");
     assert!(said.starts_with("Cleared the override of"), "{said}");
-    assert!(!said.contains("It is") && !said.contains("custom limit"), "{said}");
+    assert!(!said.contains("It is") && !said.contains("override."), "{said}");
+
+    // By a factor, for some time.
+    browser.fill("#factor", "0.5");
+    browser.fill("#expires", "2d");
+    assert!(scene.administer("factor").ends_with("It has an override."));
+    browser.await_text("#override", "Override: factor 0.5, for another 2 d");
+    assert_eq!(
+        browser.run("return document.querySelector('#override-list').children.length", &[]),
+        0
+    );
+    browser.click("#overrides summary");
+    browser.await_text("#override-list", "a/b?c#d%2e factor 0.5, for another 2 d");
+    browser.fill("#expires", "soon");
+    assert!(
+        scene.administer("block").contains("`expires_in`"),
+        "{}",
+        browser.text("#admin-result")
+    );
+    browser.fill("#expires", "");
+    browser.fill("#custom", "7/h");
+    assert!(scene.administer("limits").ends_with("It has an override."));
+    browser.await_text("#override-list", "7/h");
+    scene.administer("clear");
+    browser.await_text("#override-note", "No key of rare has an override.");
+    assert_eq!(browser.text("#override"), "");
 
     // One that the file blocks.
     scene.about("rare", "mallory");

@@ -53,7 +53,7 @@ fn numbers_move_under_traffic_of_all_kinds() {
         row("slow").contains('%') && row("slow").contains("burst: 1/4 s, capacity 5")
     });
     assert!(browser.text("#policies-span").starts_with("Refused share: of the decisions"));
-    await_that("what callers make up", || row("cl.throttle").contains('%'));
+    await_that("what callers make up", || row("@throttle").contains('%'));
     let drawn = || {
         browser.run("return [...document.querySelectorAll('#chart path')].map((path) => path.getAttribute('d'))", &[])
     };

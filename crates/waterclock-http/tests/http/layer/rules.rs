@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Method, Request, StatusCode};
 use waterclock::{Concurrency, Limit, Policy, Rollout, Scope, Store};
-use waterclock_http::{ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
+use waterclock_http::{ClientIp, HeaderStyle, Jitter, Key, RateLimitLayer, Reason, Rule};
 
 use super::stage::{App, Remote, app, memory, of, policy, send};
 
@@ -42,6 +42,23 @@ async fn by_method_path_and_anything_else() {
     assert_eq!(status(ask(Method::GET, "/").header("user-agent", "bot/1")).await, 429);
     // A request that no rule is about needs no key.
     assert_eq!(status(Request::get("/")).await, 200);
+}
+
+/// A wait of nearly a thousand seconds, or up to half as long again.
+#[tokio::test]
+async fn a_wait_is_spread() {
+    let limit = waterclock::Gcra::new(1, Duration::from_secs(1_000)).expect("valid");
+    let policy = Policy::new("slow", [limit]).expect("valid");
+    let app = layered(vec![Rule::new(policy).jitter(Jitter::percent(50))]).await;
+    assert_eq!(send(&app, ask(Method::GET, "/")).await.status, StatusCode::OK);
+    let mut waits = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        let refused = send(&app, ask(Method::GET, "/")).await;
+        let wait: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((900..=1_500).contains(&wait), "{wait}");
+        waits.insert(wait);
+    }
+    assert!(waits.len() > 10, "{waits:?}");
 }
 
 #[tokio::test]
@@ -95,8 +112,10 @@ async fn tiers<S: Store + 'static>(store: S) {
     let promoted = send(&app, of("alice").header("x-role", "pro")).await;
     assert_eq!(promoted.body, "Some(3)");
     assert_eq!(promoted.header("ratelimit-policy"), Some(r#""api.burst";q=5;w=50"#));
-    // An unknown tier is ignored.
-    assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.status, 429);
+    // An unknown tier is an error.
+    let unknown = send(&app, of("alice").header("x-role", "guest")).await;
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.body.contains("unknown tier"), "{}", unknown.body);
     assert_eq!(send(&app, of("alice").header("x-role", "pro")).await.body, "Some(2)");
     // A tier without limits spends nothing and discloses nothing.
     for _ in 0..9 {
@@ -110,9 +129,70 @@ async fn tiers<S: Store + 'static>(store: S) {
 }
 
 #[tokio::test]
+async fn an_unknown_tier_gets_the_default_tier() {
+    let rule = |default: &str| {
+        Rule::new(policy("api", 2))
+            .tier("pro", policy("api-pro", 5))
+            .default_tier(default)
+            .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
+    };
+    let app = layered(vec![rule("pro")]).await;
+    assert_eq!(send(&app, of("alice").header("x-role", "guest")).await.body, "Some(4)");
+    assert_eq!(send(&app, of("bob")).await.body, "Some(1)", "without a tier");
+    let layer = RateLimitLayer::builder(memory().0).rule(rule("gold")).key(Key::header("x-user"));
+    let error = layer.build().await.err().unwrap().to_string();
+    assert!(error.contains("`gold`, which is none of its tiers"), "{error}");
+}
+
+/// Applications can answer by themselves.
+#[tokio::test]
+async fn an_unknown_tier_is_a_reason() {
+    let rule = Rule::new(policy("api", 2))
+        .tier("pro", policy("api-pro", 5))
+        .tier_of(|_| Some(Cow::Borrowed("guest")));
+    let layer = RateLimitLayer::builder(memory().0).rule(rule).key(Key::header("x-user"));
+    let layer = layer.respond(|refusal| match refusal.reason() {
+        Reason::Tier(error) => http::Response::new(error.to_string().into()),
+        _ => refusal.response(),
+    });
+    let app = app(&layer.build().await.unwrap());
+    let sentence = "policy `api` has no tier \"guest\"; it has `pro`";
+    assert_eq!(send(&app, of("alice")).await.body, sentence);
+}
+
+#[tokio::test]
 async fn tiers_share_their_keys() {
     tiers(memory().0).await;
     tiers(Remote(memory().0)).await;
+}
+
+async fn factors<S: Store + 'static>(store: S) {
+    let rule = Rule::new(policy("api", 2))
+        .tier("pro", policy("api-pro", 5))
+        .tier_of(|parts| parts.headers.get("x-role")?.to_str().ok().map(Cow::Borrowed))
+        .factor_of(|parts| parts.headers.get("x-factor")?.to_str().ok()?.parse().ok())
+        .headers(HeaderStyle::Ietf);
+    let layer = RateLimitLayer::builder(store).rule(rule).key(Key::header("x-user"));
+    let app = app(&layer.build().await.unwrap());
+    let scaled = send(&app, of("alice").header("x-factor", "0.25")).await;
+    assert_eq!(scaled.body, "Some(7)");
+    assert!(scaled.header("ratelimit-policy").unwrap().contains("q=8"));
+    // What is spent by one factor is spent by all.
+    assert_eq!(send(&app, of("alice")).await.body, "Some(0)");
+    assert_eq!(send(&app, of("alice").header("x-factor", "1")).await.status, 429);
+    assert_eq!(send(&app, of("alice").header("x-factor", "0")).await.body, "None");
+    // A tier is scaled further.
+    let both = of("bob").header("x-factor", "0.5").header("x-role", "pro");
+    assert_eq!(send(&app, both).await.body, "Some(9)");
+    // One that the limits cannot be scaled by fails the check.
+    let far = of("bob").header("x-factor", "0.000000000000000001");
+    assert_eq!(send(&app, far).await.status, 503);
+}
+
+#[tokio::test]
+async fn factors_share_their_keys() {
+    factors(memory().0).await;
+    factors(Remote(memory().0)).await;
 }
 
 #[tokio::test]

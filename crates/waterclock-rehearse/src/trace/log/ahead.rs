@@ -129,6 +129,7 @@ impl Entry {
             cost: self.cost.clone(),
             op: Op::Check,
             tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
+            factor: None,
             other_keys: Cow::Borrowed(&self.other_keys),
         }
     }

@@ -95,6 +95,8 @@ impl Reading {
         };
         let times = self.times(names)?;
         let instants = Instants::default();
+        let scopes = counted_by.iter().map(|policy| policy.scope.clone()).collect();
+        let tier = tier.map(|tier| (tier, scopes));
         Ok(Plan { condition, times, key, other_keys, cost, tier, instants, has_found_time: false })
     }
 

@@ -1,6 +1,6 @@
 //! What to make of a line: whether it counts, its time, key, cost and tier.
 
-use waterclock::{Cost, Policy, Verb};
+use waterclock::{Cost, Policy, Scope, Verb};
 use waterclock_config::{MAX_KEY, PolicyConfig};
 use waterclock_core::Decimal;
 
@@ -8,7 +8,7 @@ use super::ahead::Entry;
 use super::instant::{Instants, TimeUnit};
 use crate::Error;
 use crate::expr::{Expression, Kind, Names, Row, Value};
-use crate::trace::event::misunderstood;
+use crate::trace::event::{misunderstood, unknown_tier};
 
 /// The options of a log, ready for lines.
 pub(super) struct Plan {
@@ -19,7 +19,8 @@ pub(super) struct Plan {
     /// The keys of the policies after the first, where each forms its own.
     pub(super) other_keys: Vec<Expression>,
     pub(super) cost: Price,
-    pub(super) tier: Option<Expression>,
+    /// The tier, and what it must make sense to.
+    pub(super) tier: Option<(Expression, Vec<Scope>)>,
     pub(super) instants: Instants,
     /// Whether a line had a time: then the format is right.
     pub(super) has_found_time: bool,
@@ -45,8 +46,13 @@ impl Plan {
         }
         entry.cost = self.cost.of(row)?;
         entry.tier.clear();
-        let tier = self.tier.as_ref().map(|tier| tier.eval(row)).transpose();
-        let tier = tier.map_err(in_flag("--tier"))?.and_then(Value::into_text);
+        let mut tier = None;
+        if let Some((expression, scopes)) = &self.tier {
+            tier = expression.eval(row).map_err(in_flag("--tier"))?.into_text();
+            if let Some(error) = unknown_tier(scopes.iter(), tier.as_deref()) {
+                return Err(format!("--tier: {error}"));
+            }
+        }
         entry.has_tier = tier.is_some();
         entry.tier.push_str(tier.as_deref().unwrap_or(""));
         Ok(true)

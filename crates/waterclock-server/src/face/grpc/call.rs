@@ -15,6 +15,7 @@ use prost::Message;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
+use waterclock::Clock as _;
 
 use super::descriptors::{Failed, decide};
 use super::proto::{RateLimitRequest, RateLimitResponse};
@@ -122,7 +123,7 @@ async fn decided(
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    Ok(response(&outcomes))
+    Ok(response(&outcomes, server.engine.metrics().clock().now()))
 }
 
 async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {

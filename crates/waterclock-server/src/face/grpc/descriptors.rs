@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 use waterclock::{Source, StoreError, Verb};
+use waterclock_config::RuleCharge;
 
 use super::request::{Descriptor, Hits, LimitOverride};
 use crate::engine::{ActivePolicy, Caller, Check, Plan, Rate, Reply, TIER};
@@ -32,8 +33,8 @@ pub(super) struct Decided<'p> {
     pub(super) rule: &'p Rule,
     pub(super) policy: &'p ActivePolicy,
     pub(super) rate: Option<Rate>,
-    /// A refund is never refused; its reply is that of a peek with the same cost.
-    pub(super) is_refund: bool,
+    /// A bill or a refund; its reply is that of a peek with the same cost.
+    pub(super) never_refuses: bool,
     pub(super) reply: Reply,
 }
 
@@ -41,8 +42,10 @@ impl Decided<'_> {
     /// Whether this descriptor has refused, and not another of the same request.
     pub(super) fn has_refused(&self) -> bool {
         let answer = &self.reply.answer;
-        let by_itself = !answer.decision.refused_by().is_empty() || answer.source == Source::Policy;
-        !self.is_refund && self.reply.is_refusal() && by_itself
+        let by_itself = !answer.decision.refused_by().is_empty()
+            || answer.source == Source::Policy
+            || self.reply.is_held_up;
+        !self.never_refuses && self.reply.is_refusal() && by_itself
     }
 }
 
@@ -60,7 +63,55 @@ pub(super) enum Failed {
     TimedOut,
 }
 
-/// Decides about all descriptors, in their order. Unless all are admitted, nothing is charged and nothing refunded.
+/// What is done with some of the descriptors, in this order. Mostly one of these is all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Each alone: peeks, which can only refuse.
+    Peek,
+    /// Each alone, refused or not.
+    Count,
+    /// Bills and their refunds, whatever becomes of the others.
+    Debit,
+    GiveBack,
+    /// All of them or, if anything was refused, none.
+    Check,
+    /// Only if nothing was refused.
+    Refund,
+}
+
+impl Step {
+    const ALL: [Step; 6] =
+        [Step::Peek, Step::Count, Step::Debit, Step::GiveBack, Step::Check, Step::Refund];
+
+    fn of(rule: &Rule, hits: Hits) -> Step {
+        match (hits, rule.charge) {
+            (Hits::Peek, _) => Step::Peek,
+            (Hits::Charge(_), RuleCharge::Check) => Step::Check,
+            (Hits::Charge(_), RuleCharge::Debit) => Step::Debit,
+            (Hits::Charge(_), RuleCharge::Count) => Step::Count,
+            (Hits::Refund(_), RuleCharge::Check) => Step::Refund,
+            (Hits::Refund(_), RuleCharge::Debit | RuleCharge::Count) => Step::GiveBack,
+        }
+    }
+
+    fn verb(self, refused: bool) -> Verb {
+        match self {
+            Step::Count => Verb::Check,
+            Step::Debit => Verb::Debit,
+            Step::GiveBack => Verb::Refund,
+            Step::Check if !refused => Verb::Check,
+            Step::Refund if !refused => Verb::Refund,
+            Step::Peek | Step::Check | Step::Refund => Verb::Peek,
+        }
+    }
+
+    fn can_refuse(self) -> bool {
+        matches!(self, Step::Peek | Step::Count | Step::Check)
+    }
+}
+
+/// Decides about all descriptors, in their order. Unless all are admitted, those of rules that check are neither charged
+/// nor refunded.
 pub(super) async fn decide<'p>(
     server: &Server,
     plan: &'p Plan,
@@ -69,42 +120,41 @@ pub(super) async fn decide<'p>(
 ) -> Result<Vec<Outcome<'p>>, Failed> {
     let now = Instant::now();
     let matched = match_rules(plan, domain, descriptors);
-    // Peeks first, which can only refuse; then the charges, all or none; then the refunds. Mostly this is one call.
-    let mut batches =
-        [Verb::Peek, Verb::Check, Verb::Refund].map(|verb| (verb, Vec::new(), Vec::new()));
+    let mut steps = Step::ALL.map(|step| (step, Vec::new(), Vec::new()));
     for (at, (descriptor, matched)) in descriptors.iter().zip(&matched).enumerate() {
         if let Matched::Limited(rule, policy) = matched {
-            let (_, places, checks) = &mut batches[match descriptor.hits {
-                Hits::Peek => 0,
-                Hits::Charge(_) => 1,
-                Hits::Refund(_) => 2,
-            }];
-            places.push(at);
-            checks.push(to_check(domain, rule, policy, descriptor));
+            let wanted = Step::of(rule, descriptor.hits);
+            for (_, places, checks) in steps.iter_mut().filter(|(step, ..)| *step == wanted) {
+                places.push(at);
+                checks.push(to_check(domain, rule, policy, descriptor));
+            }
         }
     }
     let mut refused = matched.iter().any(|matched| matches!(matched, Matched::Refused(_)));
     let mut replies: Vec<Option<Reply>> = vec![None; descriptors.len()];
     let deciding = async {
-        for (mut verb, places, mut checks) in batches {
+        for (step, places, mut checks) in steps {
             if checks.is_empty() {
                 continue;
             }
-            if refused {
-                if verb == Verb::Refund {
-                    let nothing = |check: &mut Check<'_>| {
-                        check.cost = check.policy.scope().policy().requests(0);
-                    };
-                    checks.iter_mut().for_each(nothing);
-                }
-                verb = Verb::Peek;
+            if step == Step::Refund && refused {
+                let nothing = |check: &mut Check<'_>| {
+                    check.cost = check.policy.scope().policy().requests(0);
+                };
+                checks.iter_mut().for_each(nothing);
             }
             let deadline = (now + STORE_DEADLINE).saturating_duration_since(Instant::now());
             let caller = Caller { face: Face::Grpc, deadline: Some(deadline) };
-            for (at, reply) in
-                places.into_iter().zip(server.engine.apply(caller, verb, &checks).await?)
-            {
-                refused |= reply.is_refusal();
+            let verb = step.verb(refused);
+            let decided = match step {
+                Step::Peek | Step::Count => {
+                    let each = server.engine.apply_each(caller, verb, &checks).await;
+                    each.into_iter().collect::<Result<Vec<Reply>, StoreError>>()?
+                }
+                _ => server.engine.apply(caller, verb, &checks).await?,
+            };
+            for (at, reply) in places.into_iter().zip(decided) {
+                refused |= step.can_refuse() && reply.is_refusal();
                 replies[at] = Some(reply);
             }
         }
@@ -117,9 +167,9 @@ pub(super) async fn decide<'p>(
     let outcome = |((descriptor, matched), reply): ((&Descriptor<'_>, _), _)| match (matched, reply)
     {
         (Matched::Limited(rule, policy), Some(reply)) => {
-            let is_refund = matches!(descriptor.hits, Hits::Refund(_));
+            let never_refuses = !Step::of(rule, descriptor.hits).can_refuse();
             let rate = descriptor.rate();
-            Outcome::Decided(Box::new(Decided { rule, policy, rate, is_refund, reply }))
+            Outcome::Decided(Box::new(Decided { rule, policy, rate, never_refuses, reply }))
         }
         (Matched::Refused(rule), _) => Outcome::Refused(rule),
         (Matched::Unlimited | Matched::Limited(..), _) => Outcome::Unlimited,
@@ -139,14 +189,16 @@ fn to_check<'a>(
         Hits::Charge(units) | Hits::Refund(units) => units,
     };
     let tier = descriptor.entries.iter().find(|(key, _)| *key == TIER);
-    Check {
+    let check = Check {
         policy,
         key: rule.key(policy, domain, &descriptor.entries),
-        cost: policy.scope().policy().requests(units),
-        tier: tier.map(|(_, tier)| String::from_utf8_lossy(tier)),
+        cost: rule.cost(policy, units),
+        tier: None,
         factor: None,
         rate: descriptor.rate(),
-    }
+    };
+    // A proxy admits what is answered with an error.
+    check.with_tier_or_none(tier.map(|(_, tier)| String::from_utf8_lossy(tier)))
 }
 
 /// A store that fails is unavailable, whatever the failure; it never refuses.

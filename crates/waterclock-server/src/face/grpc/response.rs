@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
-use waterclock::{CalendarUnit, Limit, LimitDecision, Source};
+use waterclock::{CalendarUnit, Limit, LimitDecision, Source, Timestamp};
+use waterclock_config::RuleCharge;
 use waterclock_http::{HeaderFields, StyledAnswer};
 
 use super::descriptors::{Decided, Outcome};
@@ -12,8 +13,9 @@ use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResp
 
 const DAY: u64 = 86_400;
 
-pub(super) fn response(outcomes: &[Outcome<'_>]) -> RateLimitResponse {
-    let statuses: Vec<_> = outcomes.iter().map(status).collect();
+/// `now` is the time by which windows are aligned.
+pub(super) fn response(outcomes: &[Outcome<'_>], now: Timestamp) -> RateLimitResponse {
+    let statuses: Vec<_> = outcomes.iter().map(|outcome| status(outcome, now)).collect();
     let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
     RateLimitResponse {
         overall_code: if refused { Code::OverLimit } else { Code::Ok }.into(),
@@ -31,7 +33,7 @@ pub(super) fn refusal() -> RateLimitResponse {
 }
 
 /// The status of one descriptor.
-fn status(outcome: &Outcome<'_>) -> DescriptorStatus {
+fn status(outcome: &Outcome<'_>, now: Timestamp) -> DescriptorStatus {
     match outcome {
         Outcome::Unlimited => ok(),
         Outcome::Refused(rule) => DescriptorStatus {
@@ -43,7 +45,7 @@ fn status(outcome: &Outcome<'_>) -> DescriptorStatus {
             }),
             ..ok()
         },
-        Outcome::Decided(decided) => status_of(decided),
+        Outcome::Decided(decided) => status_of(decided, now),
     }
 }
 
@@ -56,11 +58,13 @@ fn ok() -> DescriptorStatus {
     }
 }
 
-fn status_of(decided: &Decided<'_>) -> DescriptorStatus {
+fn status_of(decided: &Decided<'_>, now: Timestamp) -> DescriptorStatus {
     let (policy, answer) = (&decided.reply.policy, &decided.reply.answer);
     let refused = decided.has_refused();
+    // The reference service shows the numbers of a limit in shadow; clients of others must not see them.
+    let is_hidden = policy.is_shadow() && !counts(decided);
     // In shadow, exempt, or admitted because the store failed: no limit applies.
-    let is_free = policy.is_shadow() || (answer.source == Source::Policy && !refused);
+    let is_free = is_hidden || (answer.source == Source::Policy && !refused);
     let Some(binding) = binding(decided).filter(|_| !is_free) else {
         let code = if refused { Code::OverLimit } else { Code::Ok };
         return DescriptorStatus { code: code.into(), ..ok() };
@@ -71,8 +75,23 @@ fn status_of(decided: &Decided<'_>) -> DescriptorStatus {
         code: if refused { Code::OverLimit } else { Code::Ok }.into(),
         current_limit: Some(current_limit(decided, binding)),
         limit_remaining: if blocked { 0 } else { clamped(limit.remaining.unwrap_or(u64::MAX)) },
-        duration_until_reset: (!blocked).then(|| whole_seconds(limit.reset_after)),
+        duration_until_reset: (!blocked).then(|| {
+            let fresh = limit.reset_after.is_zero() && counts(decided);
+            let window = policy.limits()[binding].period().filter(|_| fresh);
+            whole_seconds(window.map_or(limit.reset_after, |period| until_window_ends(period, now)))
+        }),
     }
+}
+
+/// Whether the descriptor is answered as the reference service answers it.
+fn counts(decided: &Decided<'_>) -> bool {
+    decided.rule.charge == RuleCharge::Count
+}
+
+/// For a key with nothing used: the reference service tells when the window of the clock ends all the same.
+fn until_window_ends(period: Duration, now: Timestamp) -> Duration {
+    let (period, now) = (period.as_nanos().max(1), u128::from(now.as_nanos()));
+    Duration::from_nanos(u64::try_from(period - now % period).unwrap_or(u64::MAX))
 }
 
 /// The limit that binds: the refusing one with the longest wait, else the one with the least left.
@@ -87,16 +106,21 @@ fn binding(decided: &Decided<'_>) -> Option<usize> {
         // A reload may come between the question and the answer: then the two differ in length.
         .filter(|at| *at < both && decided.has_refused());
     let left = |at: &usize| answer.limits[*at].remaining.unwrap_or(u64::MAX);
-    let live = (0..both).filter(|at| !policy.limits()[*at].is_shadow());
+    let is_asked = |limit: &Limit| !limit.is_shadow() && decided.rule.is_of(policy, limit);
+    let live = (0..both).filter(|at| is_asked(&policy.limits()[*at]));
     refusing.max_by_key(wait).or_else(|| live.min_by_key(left))
 }
 
 fn current_limit(decided: &Decided<'_>, at: usize) -> RateLimit {
     let (requests, unit) = pace(decided, at);
-    let name = decided.rule.name().map_or_else(
-        || format!("{}.{}", decided.policy.name(), decided.reply.policy.limits()[at].name()),
-        str::to_owned,
-    );
+    let name = match decided.rule.name() {
+        Some(name) => name.to_owned(),
+        None if counts(decided) => String::new(),
+        None => {
+            let limit = decided.reply.policy.limits()[at].name();
+            format!("{}.{limit}", decided.policy.name())
+        }
+    };
     RateLimit { requests_per_unit: clamped(requests), unit: unit.into(), name }
 }
 
@@ -165,13 +189,10 @@ fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
         .iter()
         .filter_map(|outcome| {
             let Outcome::Decided(decided) = outcome else { return None };
-            if decided.is_refund {
+            if decided.never_refuses {
                 return None;
             }
-            let style = decided.policy.headers();
-            let reply = &decided.reply;
-            let (policy, answer) = (&*reply.policy, &reply.answer);
-            Some(StyledAnswer { style, name: decided.policy.name(), policy, answer })
+            Some(decided.reply.styled(decided.policy))
         })
         .collect();
     let header = |(key, value): (&'static str, String)| HeaderValue {

@@ -3,23 +3,24 @@
 use axum::extract::Path;
 use axum::response::Response;
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json as value;
-use waterclock::{Cost, KeyOverride, Override, Verb};
-use waterclock_config::{PolicyJson, other_units, read_limits};
+use waterclock::{Cost, Verb};
+use waterclock_config::{DecisionLine, OverrideLine};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
-use crate::engine::{ActivePolicy, Check, Key, Plan, missing_answer};
+use crate::describe::describe_policy;
+use crate::engine::{ActivePolicy, Check, Engine, Key, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
-use waterclock_config::DecisionLine;
 
 /// Every policy in force.
 pub(super) async fn policies(access: Access<Reads>) -> Response {
     let describe_all = |server: &Server| {
         let plan = server.engine.plan();
-        let mut policies: Vec<_> = plan.policies().map(|policy| describe(policy)).collect();
+        let mut policies: Vec<_> =
+            plan.policies().map(|policy| describe_policy(&plan, policy)).collect();
         policies.sort_by_key(|policy| policy["name"].to_string());
         json(StatusCode::OK, &value!({ "policies": policies }))
     };
@@ -32,29 +33,15 @@ pub(super) async fn policy(
     path: PathOf<String>,
 ) -> Result<Response, Problem> {
     let Path(name) = path?;
-    let plan = access.server.engine.plan();
+    let plan = access.server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
-    Ok(json(StatusCode::OK, &describe(policy)))
-}
-
-fn describe(policy: &ActivePolicy) -> serde_json::Value {
-    let config = policy.config();
-    let mut description = value!(PolicyJson::from(config));
-    description["name"] = value!(config.name());
-    description["key"] = value!(config.key);
-    description["headers"] = value!(config.headers.name());
-    description["on_store_error"] = value!(config.serving.on_store_error.name());
-    if let Some(local_for) = config.serving.local_for {
-        description["local_for_us"] = value!(local_for.as_micros());
-    }
-    description["on_full"] = value!(config.serving.on_full.name());
-    description
+    Ok(json(StatusCode::OK, &describe_policy(&plan, policy)))
 }
 
 /// The policy and the key that a path names.
-type PolicyAndKey = (String, String);
+pub(super) type PolicyAndKey = (String, String);
 
-fn find<'a>(
+pub(super) fn find<'a>(
     plan: &'a Plan,
     (policy, key): &'a PolicyAndKey,
 ) -> Result<(&'a ActivePolicy, Key<'a>), Problem> {
@@ -101,73 +88,33 @@ async fn apply_to_key<N: Needs>(
     verb: Verb,
     cost: Option<&Cost>,
 ) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
     let Path(path) = path?;
+    let plan = call.server.engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     answer(&call.server, Check::new(policy, key, verb, cost)?, verb).await
 }
 
-async fn answer(server: &Server, check: Check<'_>, verb: Verb) -> Result<Response, Problem> {
+/// What a key has left, and what applies to it.
+#[derive(Serialize)]
+struct KeyState<'a> {
+    #[serde(flatten)]
+    decision: DecisionLine<'a>,
+    exception: Option<&'static str>,
+    /// The override that the store keeps.
+    #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
+    kept: Option<OverrideLine<'a>>,
+}
+
+/// Applies a verb to one key, and shows what is left and which kind of override applies.
+pub(super) async fn answer(
+    server: &Server,
+    check: Check<'_>,
+    verb: Verb,
+) -> Result<Response, Problem> {
     let replies = server.engine.apply(Face::Http, verb, std::slice::from_ref(&check)).await?;
     let reply = replies.first().ok_or_else(missing_answer)?;
-    let Check { policy, key, cost, .. } = &check;
-    let text = String::from_utf8_lossy(key.bytes());
-    let line = DecisionLine::in_full(policy.name(), &reply.policy, &text, cost, &reply.answer);
-    let mut body = value!(line);
-    body["exception"] = value!(server.engine.override_kind(policy, key).await?);
-    Ok(json(StatusCode::OK, &body))
-}
-
-/// An override as it is sent: one of the three.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an object with one of the three")]
-struct OverrideBody {
-    #[serde(default)]
-    block: bool,
-    #[serde(default)]
-    exempt: bool,
-    limits: Option<Vec<serde_json::Value>>,
-}
-
-const OVERRIDE_BODY: &str =
-    "the body must be {\"block\": true}, {\"exempt\": true} or {\"limits\": [\"100/s\", …]}";
-
-/// Blocks or exempts a key, or gives it its own limits, until that is cleared.
-pub(super) async fn set_override(
-    path: PathOf<PolicyAndKey>,
-    call: Call<Administers>,
-) -> Result<Response, Problem> {
-    let body: OverrideBody = serde_json::from_slice(&call.body)
-        .map_err(|error| Problem::bad("body", format!("{OVERRIDE_BODY}: {error}")))?;
-    let engine = &call.server.engine;
-    let plan = engine.plan();
-    let Path(path) = path?;
-    let (policy, key) = find(&plan, &path)?;
-    let new = match body {
-        OverrideBody { block: true, exempt: false, limits: None } => Override::Block,
-        OverrideBody { block: false, exempt: true, limits: None } => Override::Exempt,
-        OverrideBody { block: false, exempt: false, limits: Some(limits) } => {
-            let limits = read_limits(&limits, policy.config().policy().mode())
-                .map_err(|invalid| Problem::bad("limits", invalid.to_string()))?;
-            match other_units(&limits, policy.config().limits()) {
-                Some(reason) => return Err(Problem::bad("limits", reason)),
-                None => Override::Limits(limits.into()),
-            }
-        }
-        _ => return Err(Problem::bad("body", OVERRIDE_BODY)),
-    };
-    engine.set_override(policy, &KeyOverride::new(key.bytes(), new)).await?;
-    answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await
-}
-
-/// Clears the override of a key.
-pub(super) async fn clear_override(
-    path: PathOf<PolicyAndKey>,
-    call: Call<Administers>,
-) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
-    let Path(path) = path?;
-    let (policy, key) = find(&plan, &path)?;
-    call.server.engine.clear_override(policy, &key).await?;
-    answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await
+    let kept = server.engine.override_of(check.policy, &check.key).await?;
+    let exception = Engine::override_kind(check.policy, &check.key, kept.as_ref());
+    let kept = kept.as_ref().map(|kept| OverrideLine::new(kept).without_key());
+    Ok(json(StatusCode::OK, &KeyState { decision: reply.line(&check), exception, kept }))
 }

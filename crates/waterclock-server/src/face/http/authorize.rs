@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use waterclock::{Cost, CostError, Verb};
-use waterclock_config::did_you_mean;
+use waterclock::{Cost, CostError, Factor, FactorError, Verb};
 
 use super::check::write_headers;
 use super::problem::Problem;
+use super::query::Query;
 use super::request::{Call, Proxies, peer_of};
 use crate::engine::{ActivePolicy, Check, Key, TIER};
 use crate::observe::Face;
@@ -20,7 +20,7 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let headers = &call.parts.headers;
     let (client, is_trusted) = call.server.client(peer_of(&call.parts), headers);
     let query = Query::read(call.parts.uri.query().unwrap_or_default());
-    query.allow_only(&["policy", "key", "tier", "cost", "deny_status"])?;
+    query.allow_only(&["policy", "key", "tier", "factor", "cost", "deny_status"])?;
     let name = query.get("policy").ok_or_else(|| {
         Problem::bad("policy", "`policy` is missing; send /v1/authorize?policy=NAME")
     })?;
@@ -28,7 +28,10 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let cost = query.get("cost").map(|text| text.parse()).transpose();
     let cost: Option<Cost> =
         cost.map_err(|error: CostError| Problem::bad("cost", error.to_string()))?;
-    let plan = call.server.engine.plan();
+    let factor = query.get("factor").map(|text| text.parse()).transpose();
+    let factor: Option<Factor> =
+        factor.map_err(|error: FactorError| Problem::bad("factor", error.to_string()))?;
+    let plan = call.server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
     let given = query.get("key");
     let key = match &given {
@@ -36,7 +39,9 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
         None => key_of_request(policy, client, is_trusted, headers)?,
     };
     let tier = tier_of_request(&query, is_trusted, headers);
-    let checks = [Check::new(policy, key, Verb::Check, cost.as_ref())?.with_tier(tier)];
+    let tier = tier.filter(|_| query.get(TIER).is_some() || policy.has_tiers());
+    let check = Check::new(policy, key, Verb::Check, cost.as_ref())?;
+    let checks = [check.with_tier(tier)?.with_factor(factor)];
     let replies = call.server.engine.apply(Face::Http, Verb::Check, &checks).await?;
     let refused = replies.iter().any(|reply| reply.is_refusal());
     let mut response = Response::new(Body::empty());
@@ -63,6 +68,7 @@ fn tier_of_request<'q>(
     headers: &'q HeaderMap,
 ) -> Option<Cow<'q, str>> {
     let header = || headers.get("x-waterclock-tier").filter(|_| is_trusted)?.to_str().ok();
+    let header = || header().filter(|tier| !tier.is_empty());
     query.get(TIER).or_else(|| header().map(Cow::Borrowed))
 }
 
@@ -91,31 +97,4 @@ fn key_of_request(
         let problem = Problem::from(bad);
         if is_trusted { problem } else { problem.because("the peer is not in `trusted_proxies`") }
     })
-}
-
-/// The parameters of a URL, decoded.
-struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-impl<'a> Query<'a> {
-    fn read(query: &'a str) -> Query<'a> {
-        Query(form_urlencoded::parse(query.as_bytes()).collect())
-    }
-
-    fn get(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(&**value))
-    }
-
-    /// Rejects unknown parameters, and parameters that are given twice.
-    fn allow_only(&self, known: &[&'static str]) -> Result<(), Problem> {
-        for (at, (name, _)) in self.0.iter().enumerate() {
-            if !known.contains(&&**name) {
-                let hint = did_you_mean(name, known.iter().copied());
-                return Err(Problem::bad(&**name, format!("unknown parameter `{name}`{hint}")));
-            }
-            if self.0[..at].iter().any(|(before, _)| before == name) {
-                return Err(Problem::bad(&**name, format!("`{name}` is given twice")));
-            }
-        }
-        Ok(())
-    }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use waterclock::Cost;
 
 use super::problem::Problem;
-use waterclock_config::did_you_mean;
+use waterclock_config::{FactorJson, did_you_mean};
 
 /// Checks in one body.
 const MAX_CHECKS: usize = 1_024;
@@ -20,6 +20,7 @@ pub(super) enum Verbs {
     Decide,
     Reserve,
     Report,
+    Wait,
 }
 
 impl Verbs {
@@ -29,6 +30,7 @@ impl Verbs {
             Verbs::Decide => &[],
             Verbs::Reserve => &["ttl", "id", "on_expiry"],
             Verbs::Report => &["outcome"],
+            Verbs::Wait => &["within"],
         }
     }
 }
@@ -54,6 +56,11 @@ impl<'a> Charges<'a> {
             Charges::Several { charges, .. } => charges,
         }
     }
+
+    /// The name of each charge's policy.
+    pub(super) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.as_slice().iter().map(|charge| &*charge.policy.0)
+    }
 }
 
 /// What some verbs take beside the charges.
@@ -63,13 +70,16 @@ pub(super) struct Options<'a> {
     pub(super) id: Option<Text<'a>>,
     pub(super) on_expiry: Option<Text<'a>>,
     pub(super) outcome: Option<Text<'a>>,
+    pub(super) within: Option<Text<'a>>,
 }
 
 impl Options<'_> {
     /// Whether these verbs take all that is given.
     fn fits(&self, verbs: Verbs) -> bool {
         let holds = self.ttl.is_some() || self.id.is_some() || self.on_expiry.is_some();
-        (!holds || verbs == Verbs::Reserve) && (self.outcome.is_none() || verbs == Verbs::Report)
+        (!holds || verbs == Verbs::Reserve)
+            && (self.outcome.is_none() || verbs == Verbs::Report)
+            && (self.within.is_none() || verbs == Verbs::Wait)
     }
 }
 
@@ -86,6 +96,7 @@ pub(super) struct Charge<'a> {
     /// Options a key; fields have one of their own.
     #[serde(borrow)]
     pub(super) tier: Option<Text<'a>>,
+    pub(super) factor: Option<FactorJson>,
     #[serde(default, deserialize_with = "present")]
     pub(super) cost: Option<Cost>,
 }
@@ -102,6 +113,7 @@ struct Body<'a> {
     fields: Option<Fields<'a>>,
     #[serde(borrow)]
     tier: Option<Text<'a>>,
+    factor: Option<FactorJson>,
     #[serde(default, deserialize_with = "present")]
     cost: Option<Cost>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -116,6 +128,8 @@ struct Body<'a> {
     on_expiry: Option<Text<'a>>,
     #[serde(borrow)]
     outcome: Option<Text<'a>>,
+    #[serde(borrow)]
+    within: Option<Text<'a>>,
 }
 
 /// Tells `null`, which is wrong, from a field that is left out.
@@ -128,19 +142,24 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 impl<'a> Body<'a> {
     /// `None` if it has both one charge and several, or neither.
     fn into_checks(self) -> Option<CheckBody<'a>> {
-        let Body { policy, key, fields, tier, cost, checks, atomic, .. } = self;
+        let Body { policy, key, fields, tier, factor, cost, checks, atomic, .. } = self;
         let options = Options {
             ttl: self.ttl,
             id: self.id,
             on_expiry: self.on_expiry,
             outcome: self.outcome,
+            within: self.within,
         };
         let charges = match (policy, checks) {
             (Some(policy), None) if atomic.is_none() => {
-                Charges::One(Charge { policy, key, fields, tier, cost })
+                Charges::One(Charge { policy, key, fields, tier, factor, cost })
             }
             (None, Some(charges))
-                if key.is_none() && fields.is_none() && tier.is_none() && cost.is_none() =>
+                if key.is_none()
+                    && fields.is_none()
+                    && tier.is_none()
+                    && factor.is_none()
+                    && cost.is_none() =>
             {
                 Charges::Several { charges, atomic: atomic.unwrap_or(true) }
             }
@@ -260,7 +279,7 @@ fn explain(body: &[u8], verbs: Verbs) -> Problem {
 }
 
 fn explain_charge(charge: &Value, before: &str, options: &[&str]) -> Problem {
-    const KNOWN: [&str; 5] = ["policy", "key", "fields", "tier", "cost"];
+    const KNOWN: [&str; 6] = ["policy", "key", "fields", "tier", "factor", "cost"];
     let Value::Object(charge) = charge else {
         let name = before.trim_end_matches('.');
         return Problem::bad(name, format!("`{name}` must be an object with `policy` and `key`"));
@@ -363,9 +382,10 @@ mod tests {
             (Verbs::Reserve, r#"{"policy":"p","key":"k","ttl":"1s","id":"i","on_expiry":"keep"}"#),
             (Verbs::Reserve, r#"{"checks":[{"policy":"p","key":"k"}],"ttl":"1s"}"#),
             (Verbs::Report, r#"{"policy":"p","key":"k","outcome":"ok"}"#),
+            (Verbs::Wait, r#"{"policy":"p","key":"k","within":"1s"}"#),
         ] {
             assert!(CheckBody::read(body.as_bytes(), verbs).is_ok(), "{body}");
-            for other in [Verbs::Decide, Verbs::Reserve, Verbs::Report] {
+            for other in [Verbs::Decide, Verbs::Reserve, Verbs::Report, Verbs::Wait] {
                 assert_eq!(CheckBody::read(body.as_bytes(), other).is_ok(), other == verbs);
             }
         }

@@ -6,25 +6,26 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use waterclock::{Cost, Outcome, Verb};
-use waterclock_http::{HeaderFields, StyledAnswer};
+use waterclock_http::HeaderFields;
 
 use super::body::{Charge, Charges, CheckBody, Verbs};
 use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
 use super::request::{Call, Checks};
 use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
-use waterclock_config::DecisionLine;
+use waterclock_config::{DecisionLine, FactorJson};
 
 /// Check, peek or refund.
 pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
     let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    decide(&call, &call.server.engine.plan(), verb, &body.charges).await
+    let plan = call.server.engine.plan_knowing(body.charges.policies()).await;
+    decide(&call, &plan, verb, &body.charges).await
 }
 
 /// An outcome for error-rate limits, or a cost that is known only now.
 pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Report)?;
-    let plan = call.server.engine.plan();
+    let plan = call.server.engine.plan_knowing(charges.policies()).await;
     let verb = match options.outcome.as_ref().map(|word| &*word.0) {
         Some("ok") => Verb::Report(Outcome::Ok),
         Some("error") => Verb::Report(Outcome::Error),
@@ -104,13 +105,18 @@ fn to_check<'a>(plan: &'a Plan, verb: Verb, charge: &'a Charge<'_>) -> Result<Ch
         (Some(_), Some(_)) => {
             return Err(Problem::bad("key", "send `key` or `fields`, not both"));
         }
-        (None, None) => {
-            return Err(Problem::bad("key", "`key` is missing; send `key` or `fields`"));
-        }
+        // Without key fields, all callers that send no key share one.
+        (None, None) if policy.config().key.is_empty() => policy.key(b"")?,
+        (None, None) => policy.key_of_fields(|_| None)?,
     };
-    let in_fields = || charge.fields.as_ref().and_then(|fields| fields.get(TIER));
+    // Fields describe the request, not the policy: one without tiers does not look at them.
+    let fields = charge.fields.as_ref().filter(|_| policy.has_tiers());
+    let in_fields = || fields.and_then(|fields| fields.get(TIER));
     let tier = charge.tier.as_ref().map(|tier| Cow::Borrowed(&*tier.0)).or_else(in_fields);
-    Ok(Check::new(policy, key, verb, charge.cost.as_ref())?.with_tier(tier))
+    let factor = charge.factor.map(FactorJson::factor).transpose();
+    let factor = factor.map_err(|error| Problem::bad("factor", error.to_string()))?;
+    let check = Check::new(policy, key, verb, charge.cost.as_ref())?;
+    Ok(check.with_tier(tier)?.with_factor(factor))
 }
 
 /// One decision, or several that were made together.
@@ -129,7 +135,7 @@ impl<'a> Decisions<'a> {
         allowed: bool,
         is_one: bool,
     ) -> Decisions<'a> {
-        let mut decisions = checks.iter().zip(replies).map(|(check, reply)| decision(check, reply));
+        let mut decisions = checks.iter().zip(replies).map(|(check, reply)| reply.line(check));
         match decisions.next() {
             Some(only) if is_one => Decisions::One(only),
             first => Decisions::Several {
@@ -138,11 +144,6 @@ impl<'a> Decisions<'a> {
             },
         }
     }
-}
-
-fn decision<'a>(check: &'a Check<'_>, reply: &'a Reply) -> DecisionLine<'a> {
-    let key = std::str::from_utf8(check.key.bytes()).unwrap_or_default();
-    DecisionLine::in_full(check.policy.name(), &reply.policy, key, &check.cost, &reply.answer)
 }
 
 /// Decisions that were made independently. A check that failed has an error in its place.
@@ -154,6 +155,7 @@ struct EachDecision<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "errors are rare")]
 enum DecisionOrError<'a> {
     Decision(DecisionLine<'a>),
     Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
@@ -166,7 +168,7 @@ async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Respo
     let mut decisions = Vec::with_capacity(checks.len());
     for (check, reply) in checks.iter().zip(&replies) {
         decisions.push(match reply {
-            Ok(reply) => DecisionOrError::Decision(decision(check, reply)),
+            Ok(reply) => DecisionOrError::Decision(reply.line(check)),
             Err(error) => DecisionOrError::Error {
                 policy: check.policy.name(),
                 cost: &check.cost,
@@ -180,12 +182,7 @@ async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Respo
 
 /// Writes the header fields of each policy in its style.
 pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &mut HeaderMap) {
-    let styled = checks.iter().zip(replies).map(|(check, reply)| StyledAnswer {
-        style: check.policy.headers(),
-        name: check.policy.name(),
-        policy: &reply.policy,
-        answer: &reply.answer,
-    });
+    let styled = checks.iter().zip(replies).map(|(check, reply)| reply.styled(check.policy));
     HeaderFields::for_check(styled).write_to(headers);
 }
 

@@ -101,6 +101,7 @@ pub(super) async fn purge(
     // There may be a million of them.
     let purged = off_workers(move || memory.purge(&policy)).await;
     let keys = purged.ok_or_else(|| Problem::not_found(format!("policy `{name}` has no keys")))?;
+    engine.lines().nudge_all(Some(&name));
     tracing::warn!(policy = name, keys, "an administrator purged the keys of a policy");
     Ok(json(StatusCode::OK, &value!({ "policy": name, "purged": keys })))
 }

@@ -7,10 +7,14 @@ mod check;
 mod connection;
 mod keys;
 mod live;
+mod overrides;
 mod pages;
+mod policies;
 mod problem;
+mod query;
 mod request;
 mod reserve;
+mod wait;
 
 pub(crate) use self::connection::serve;
 
@@ -32,6 +36,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/peek", post(|call| check::apply(Verb::Peek, call)))
         .route("/v1/refund", post(|call| check::apply(Verb::Refund, call)))
         .route("/v1/report", post(check::report))
+        .route("/v1/wait", post(wait::wait))
         .route("/v1/reserve", post(reserve::reserve))
         .route("/v1/reservations/{id}/commit", post(reserve::commit))
         .route("/v1/reservations/{id}", delete(reserve::cancel))
@@ -39,15 +44,19 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/config", get(pages::config))
         .route("/v1/live", get(live::live))
         .route("/v1/policies", get(admin::policies))
-        .route("/v1/policies/{policy}", get(admin::policy))
+        .route(
+            "/v1/policies/{policy}",
+            get(admin::policy).put(policies::put).delete(policies::delete),
+        )
         .route("/v1/keys", get(keys::usage))
         .route("/v1/policies/{policy}/keys", delete(keys::purge))
         .route("/v1/policies/{policy}/keys/{key}", get(admin::read).delete(admin::reset))
         .route("/v1/policies/{policy}/keys/{key}/grant", post(admin::grant))
         .route(
             "/v1/policies/{policy}/keys/{key}/override",
-            put(admin::set_override).delete(admin::clear_override),
+            put(overrides::set).get(overrides::read).delete(overrides::clear),
         )
+        .route("/v1/policies/{policy}/overrides", get(overrides::list).post(overrides::load))
         .route("/healthz", get(pages::healthz))
         .route("/readyz", get(pages::readyz))
         .route("/metrics", get(pages::metrics))

@@ -69,7 +69,7 @@ macro_rules! script {
 }
 
 /// Path, kind and content of each file.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 16] = [
     ("/", HTML, include_str!("../../dashboard/index.html")),
     ("/dashboard.css", CSS, include_str!("../../dashboard/dashboard.css")),
     ("/dashboard.js", SCRIPT, include_str!("../../dashboard/dashboard.js")),
@@ -82,6 +82,7 @@ const FILES: [(&str, &str, &str); 15] = [
     script!("format.js"),
     script!("history.js"),
     script!("levels.js"),
+    script!("overrides.js"),
     script!("overview.js"),
     script!("playground.js"),
     script!("subject.js"),

@@ -6,9 +6,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json as value};
-use waterclock::{CostError, Failure, StoreError};
+use waterclock::store::Unfit;
+use waterclock::{CostError, Failure, PolicyError, StoreError, UnknownTier};
+use waterclock_config::BadField;
 
-use crate::engine::{BadKey, UnknownPolicy};
+use crate::engine::{BadKey, TIER, UnknownPolicy};
 
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -34,6 +36,11 @@ impl Problem {
 
     pub(super) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// One sentence.
+    pub(super) fn into_detail(self) -> String {
+        self.detail
     }
 
     /// The same, about one of several checks.
@@ -64,9 +71,21 @@ impl From<PathRejection> for Problem {
     }
 }
 
+impl From<BadField> for Problem {
+    fn from(bad: BadField) -> Problem {
+        Problem::bad(bad.field, bad.reason)
+    }
+}
+
 impl From<CostError> for Problem {
     fn from(error: CostError) -> Problem {
         Problem::bad("cost", error.to_string())
+    }
+}
+
+impl From<UnknownTier> for Problem {
+    fn from(unknown: UnknownTier) -> Problem {
+        Problem::bad(TIER, unknown.to_string())
     }
 }
 
@@ -87,7 +106,13 @@ impl From<StoreError> for Problem {
                 // Clients see by it that this server is healthy and that the policy refuses while the store fails.
                 Problem { failure: Some(*kind), ..problem.retry_after(1) }
             }
+            StoreError::KeptFull(_) => {
+                Problem::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string())
+            }
             StoreError::BadCost(_) => Problem::bad("cost", error.to_string()),
+            StoreError::Unfit(Unfit::Policy(PolicyError::NotScalable { .. })) => {
+                Problem::bad("factor", error.to_string())
+            }
             _ => Problem::bad("policy", error.to_string()),
         }
     }

@@ -19,12 +19,15 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use crate::access::{Attempt, Role, bearer_of};
 use crate::buffers::Hold;
+use crate::connections::Guest;
 use crate::observe::Face;
 use crate::pace::Pace;
 use crate::server::Server;
 
 /// The longest body, in bytes.
 const MAX_BODY: usize = 64 * 1_024;
+/// The longest list of overrides, in bytes: what one address can send at once in any case.
+pub(super) const MAX_LIST: usize = 1_024 * 1_024;
 
 /// What a handler needs of its caller.
 pub(super) trait Needs: Send + Sync + 'static {
@@ -32,6 +35,8 @@ pub(super) trait Needs: Send + Sync + 'static {
     const ROLE: Role;
     /// Whether the caller is a proxy, which passes on what browsers say about its own pages.
     const IS_PROXY: bool = false;
+    /// The longest body, in bytes.
+    const MAX_BODY: usize = MAX_BODY;
 }
 
 /// May check.
@@ -42,6 +47,8 @@ pub(super) struct Proxies;
 pub(super) struct Reads;
 /// May change overrides and reset keys.
 pub(super) struct Administers;
+/// May change many overrides at once.
+pub(super) struct Loads;
 
 impl Needs for Checks {
     const ROLE: Role = Role::Check;
@@ -58,6 +65,11 @@ impl Needs for Reads {
 
 impl Needs for Administers {
     const ROLE: Role = Role::Admin;
+}
+
+impl Needs for Loads {
+    const ROLE: Role = Role::Admin;
+    const MAX_BODY: usize = MAX_LIST;
 }
 
 /// A request that was let in, with its whole body and one of the places for requests being decided.
@@ -83,7 +95,7 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
         let mut hold = server.buffers().hold(Face::Http, origin);
         let body = match parts.method {
             Method::POST | Method::PUT => {
-                read_body(server, &parts.headers, body, &mut hold).await?
+                read_body(server, N::MAX_BODY, &parts.headers, body, &mut hold).await?
             }
             _ => Bytes::new(),
         };
@@ -97,6 +109,13 @@ impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
         })?;
         let server = Arc::clone(server);
         Ok(Call { server, parts, body, _place: place, _body: hold, _needs: PhantomData })
+    }
+}
+
+impl<N> Call<N> {
+    /// What is left of a request that waits: its place among requests is free again, and so are the bytes of its body.
+    pub(super) fn into_waiting(self) -> (Arc<Server>, Parts) {
+        (self.server, self.parts)
     }
 }
 
@@ -135,11 +154,7 @@ async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Resu
     if server.is_open() && !N::IS_PROXY {
         reject_other_sites(parts, N::ROLE)?;
     }
-    let Some(pace) = pace_of(parts) else {
-        let detail = "the request came over no connection";
-        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail));
-    };
-    let (guest, headers) = (pace.guest(), &parts.headers);
+    let (guest, headers) = (guest_of(parts)?, &parts.headers);
     let let_in = server.authorize((Face::Http, N::ROLE), guest, headers, body).await;
     let_in.map_err(|attempt| {
         let role = N::ROLE.name();
@@ -166,6 +181,14 @@ pub(super) fn peer_of(parts: &Parts) -> IpAddr {
     pace_of(parts).map_or(nowhere, |pace| pace.guest().peer.ip())
 }
 
+/// Whose connection a request came over.
+pub(super) fn guest_of(parts: &Parts) -> Result<&Arc<Guest>, Problem> {
+    pace_of(parts).map(|pace| pace.guest()).ok_or_else(|| {
+        let detail = "the request came over no connection";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    })
+}
+
 fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
     parts.extensions.get()
 }
@@ -173,19 +196,17 @@ fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
 /// Reads a body whole, within some time.
 async fn read_body(
     server: &Server,
+    most: usize,
     headers: &HeaderMap,
     body: Body,
     hold: &mut Hold,
 ) -> Result<Bytes, Problem> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced
-        .and_then(|length| length.parse().ok())
-        .is_some_and(|length: usize| length > MAX_BODY)
-    {
-        return Err(too_large());
+    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > most) {
+        return Err(too_large(most));
     }
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long");
-    let mut read = std::pin::pin!(collect(server, body, hold));
+    let mut read = std::pin::pin!(collect(server, most, body, hold));
     // Mostly the body came with the head, and no timer is needed.
     match poll!(read.as_mut()) {
         Poll::Ready(read) => read,
@@ -193,20 +214,25 @@ async fn read_body(
     }
 }
 
-fn too_large() -> Problem {
-    let detail = format!("the body must be at most {MAX_BODY} bytes long");
+fn too_large(most: usize) -> Problem {
+    let detail = format!("the body must be at most {most} bytes long");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }
 
 /// Puts the pieces of a body together. Each is taken from the budget when it arrives, whatever length is announced.
-async fn collect(server: &Server, mut body: Body, hold: &mut Hold) -> Result<Bytes, Problem> {
+async fn collect(
+    server: &Server,
+    most: usize,
+    mut body: Body,
+    hold: &mut Hold,
+) -> Result<Bytes, Problem> {
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Problem::bad("body", "the body is incomplete"))?;
         let Ok(piece) = frame.into_data() else { continue };
-        if whole.len() + joined.len() + piece.len() > MAX_BODY {
-            return Err(too_large());
+        if whole.len() + joined.len() + piece.len() > most {
+            return Err(too_large(most));
         }
         if !hold.grow(piece.len(), true) {
             server.engine.metrics().count_receive_refused(Face::Http);

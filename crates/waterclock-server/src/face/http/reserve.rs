@@ -27,7 +27,7 @@ pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Reserve)?;
     let terms = terms(&options)?;
     let engine = &call.server.engine;
-    let plan = engine.plan();
+    let plan = engine.plan_knowing(charges.policies()).await;
     if let Charges::Several { atomic: false, .. } = charges {
         let detail = "a reservation holds all of its charges or none; leave `atomic` out";
         return Err(Problem::bad("atomic", detail));

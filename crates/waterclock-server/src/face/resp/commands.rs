@@ -5,10 +5,11 @@ use std::pin::Pin;
 
 use waterclock::{StoreError, Verb};
 
-use super::parse::Command;
+use super::parse::{Command, MANY};
+use super::rl::InLine;
 use super::session::{Permission, Session};
 use super::write::Replies;
-use super::{cell, rl, session};
+use super::{cell, checks, overrides, policy, rl, session};
 use crate::Server;
 use crate::engine::Plan;
 
@@ -18,6 +19,7 @@ pub(super) enum Name {
     ClThrottle,
     Del,
     RlCheck,
+    RlChecks,
     RlPeek,
     RlRefund,
     RlReset,
@@ -25,6 +27,9 @@ pub(super) enum Name {
     RlCommit,
     RlCancel,
     RlReport,
+    RlPolicy,
+    RlWait,
+    RlOverride,
     Ping,
     Echo,
     Hello,
@@ -64,14 +69,18 @@ const ANY: usize = usize::MAX;
 /// The most frequent first. `cl.throttle` checks its number of arguments itself, with redis-cell's error.
 pub(super) const COMMANDS: &[Spec] = &[
     Spec::new("cl.throttle", Name::ClThrottle, 1, ANY).keys(1, 1),
-    Spec::new("rl.check", Name::RlCheck, 3, 7).keys(2, 2),
-    Spec::new("rl.peek", Name::RlPeek, 3, 7).keys(2, 2),
+    Spec::new("rl.check", Name::RlCheck, 3, 9).keys(2, 2),
+    Spec::new("rl.peek", Name::RlPeek, 3, 9).keys(2, 2),
+    Spec::new(MANY, Name::RlChecks, 5, ANY),
     Spec::new("rl.refund", Name::RlRefund, 4, 4).keys(2, 2),
     Spec::new("rl.reset", Name::RlReset, 3, 3).keys(2, 2),
-    Spec::new("rl.reserve", Name::RlReserve, 5, 7).keys(2, 2),
+    Spec::new("rl.reserve", Name::RlReserve, 5, 9).keys(2, 2),
     Spec::new("rl.commit", Name::RlCommit, 3, 3),
     Spec::new("rl.cancel", Name::RlCancel, 2, 2),
     Spec::new("rl.report", Name::RlReport, 4, 4).keys(2, 2),
+    Spec::new("rl.policy", Name::RlPolicy, 3, 4),
+    Spec::new("rl.wait", Name::RlWait, 5, 10).keys(2, 2),
+    Spec::new("rl.override", Name::RlOverride, 4, 7).keys(2, 2),
     Spec::new("del", Name::Del, 2, ANY).keys(1, -1),
     Spec::new("ping", Name::Ping, 1, 2),
     Spec::new("echo", Name::Echo, 2, 2),
@@ -104,6 +113,8 @@ pub(super) enum Next<'t> {
     Decided,
     /// The reply needs the store.
     Wait(Pending<'t>),
+    /// The reply may take long, and nothing else of the connection runs meanwhile.
+    Line(InLine),
     /// The reply is written, and the connection closes.
     Close,
 }
@@ -112,6 +123,8 @@ pub(super) enum Next<'t> {
 pub(super) struct Pending<'t> {
     /// Whether the command must not run at the same time as those around it.
     pub(super) runs_alone: bool,
+    /// Whether the commands that follow need another plan.
+    pub(super) changes_plan: bool,
     pub(super) reply: PendingReply<'t>,
 }
 
@@ -125,13 +138,20 @@ impl<'t> Next<'t> {
         reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
     ) -> Next<'t> {
         let runs_alone = !matches!(verb, Verb::Check | Verb::Peek);
-        Next::Wait(Pending { runs_alone, reply: Box::pin(reply) })
+        Next::Wait(Pending { runs_alone, changes_plan: false, reply: Box::pin(reply) })
     }
 
     pub(super) fn wait_alone(
         reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
     ) -> Next<'t> {
-        Next::Wait(Pending { runs_alone: true, reply: Box::pin(reply) })
+        Next::Wait(Pending { runs_alone: true, changes_plan: false, reply: Box::pin(reply) })
+    }
+
+    /// Changes policies.
+    pub(super) fn change_plan(
+        reply: impl Future<Output = Result<Replies, StoreError>> + Send + 't,
+    ) -> Next<'t> {
+        Next::Wait(Pending { runs_alone: true, changes_plan: true, reply: Box::pin(reply) })
     }
 }
 
@@ -141,11 +161,13 @@ pub(super) struct ErrorReply {
     pub(super) text: Cow<'static, str>,
     /// Whether the connection closes.
     pub(super) closes: bool,
+    /// A policy that is not known: another server may have it.
+    pub(super) unknown_policy: Option<String>,
 }
 
 impl<T: Into<Cow<'static, str>>> From<T> for ErrorReply {
     fn from(text: T) -> ErrorReply {
-        ErrorReply { text: text.into(), closes: false }
+        ErrorReply { text: text.into(), closes: false, unknown_policy: None }
     }
 }
 
@@ -163,7 +185,7 @@ pub(super) fn dispatch<'t>(
     let Some(spec) = find(name) else {
         return Err(match session.permission {
             Permission::None => "NOAUTH Authentication required.".into(),
-            Permission::Read | Permission::Check => unknown(command).into(),
+            _ => unknown(command).into(),
         });
     };
     permit(spec, session.permission, overloaded)?;
@@ -175,6 +197,7 @@ pub(super) fn dispatch<'t>(
         Name::ClThrottle => return cell::throttle(engine, session, command, replies),
         Name::RlCheck => return rl::decide(engine, plan, Verb::Check, command, replies),
         Name::RlPeek => return rl::decide(engine, plan, Verb::Peek, command, replies),
+        Name::RlChecks => return checks::decide(engine, plan, session, command, replies),
         Name::RlRefund => return rl::decide(engine, plan, Verb::Refund, command, replies),
         Name::RlReset => return rl::decide(engine, plan, Verb::Reset, command, replies),
         Name::Del => return cell::del(engine, command, replies),
@@ -182,6 +205,9 @@ pub(super) fn dispatch<'t>(
         Name::RlCommit => return rl::commit(engine, command, replies),
         Name::RlCancel => return rl::cancel(engine, command, replies),
         Name::RlReport => return rl::report(engine, plan, command, replies),
+        Name::RlPolicy => return policy::policy(server, session, plan, command, replies),
+        Name::RlWait => return rl::wait(plan, command),
+        Name::RlOverride => return overrides::run(engine, plan, command, replies),
         Name::Ping => session::ping(command, replies),
         Name::Echo => replies.bulk(command.get(1).unwrap_or_default()),
         Name::Hello => session::hello(server, session, command, replies)?,
@@ -211,20 +237,26 @@ fn permit(spec: &Spec, permission: Permission, overloaded: bool) -> Result<(), &
         Name::ClThrottle
         | Name::Del
         | Name::RlCheck
+        | Name::RlChecks
         | Name::RlRefund
         | Name::RlReset
         | Name::RlReserve
         | Name::RlCommit
         | Name::RlCancel
-        | Name::RlReport => Permission::Check,
+        | Name::RlReport
+        | Name::RlWait => Permission::Check,
+        Name::RlOverride => Permission::Admin,
         _ => Permission::Read,
     };
     let decides = needs == Permission::Check || spec.id == Name::RlPeek;
     match permission {
         Permission::None => Err("NOAUTH Authentication required."),
-        Permission::Read if needs == Permission::Check => {
-            Err("NOPERM this token has no permission to run this command; it needs the role check")
-        }
+        _ if permission < needs => Err(match needs {
+            Permission::Admin => {
+                "NOPERM no permission to run this command; it needs a token with the role admin"
+            }
+            _ => "NOPERM this token has no permission to run this command; it needs the role check",
+        }),
         _ if decides && overloaded => Err("BUSY the server is overloaded; try again"),
         _ => Ok(()),
     }

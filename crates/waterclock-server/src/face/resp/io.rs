@@ -73,6 +73,19 @@ impl ReceiveBuffer {
         Some(&mut self.bytes[self.to..])
     }
 
+    /// Receives until the client has closed its side. Never ends if the buffer is full: it does not grow here.
+    pub(super) async fn until_end<S: AsyncRead + Unpin>(&mut self, stream: &mut S) {
+        self.bytes.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        while self.to < self.bytes.len() {
+            match stream.read(&mut self.bytes[self.to..]).await {
+                Ok(len @ 1..) => self.to += len,
+                Ok(0) | Err(_) => return,
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// So many bytes were written into the free space.
     pub(super) fn received(&mut self, len: usize) {
         self.to = (self.to + len).min(self.bytes.len());

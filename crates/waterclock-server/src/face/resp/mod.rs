@@ -5,9 +5,12 @@
 //! the order of the commands either way.
 
 mod cell;
+mod checks;
 mod commands;
 mod io;
+mod overrides;
 pub mod parse;
+mod policy;
 mod rl;
 mod session;
 mod write;
@@ -21,6 +24,7 @@ use waterclock::{Clock, Timestamp};
 use self::commands::{Next, PendingReply, dispatch};
 use self::io::{ReceiveBuffer, Waited, Waits, close, send};
 use self::parse::{Fault, Parser};
+use self::rl::InLine;
 use self::session::{Permission, Session};
 use self::write::Replies;
 use crate::Server;
@@ -35,9 +39,9 @@ const KEPT_REPLIES: usize = 16 * 1024;
 
 /// Serves one connection until either side ends it.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
-    server: &Server,
+    server: &Arc<Server>,
     mut stream: S,
-    guest: &Guest,
+    guest: &Arc<Guest>,
 ) {
     let patience = server.patience();
     let clock = server.engine.metrics().clock();
@@ -52,12 +56,19 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             return;
         }
         connection.replies.clear(KEPT_REPLIES);
+        connection.session.many.release();
         match end {
             // Every command that was received is answered.
             End::Wait if connection.must_close(server) => return close(&mut stream, server).await,
             End::More => {
                 // A client that never stops sending shares the thread with the others.
                 tokio::task::yield_now().await;
+                continue;
+            }
+            End::Line => {
+                if !connection.wait_in_line(&mut stream, server, guest).await {
+                    return;
+                }
                 continue;
             }
             End::Close => return close(&mut stream, server).await,
@@ -103,6 +114,8 @@ enum End {
     More,
     /// Every complete command was run.
     Wait,
+    /// The last command waits in line; others that were received wait for it.
+    Line,
     /// The connection closes.
     Close,
     /// The connection closes at once, without a farewell.
@@ -116,6 +129,8 @@ struct Connection {
     waits: Waits,
     session: Session,
     parser: Parser,
+    /// The command that waits in line.
+    in_line: Option<InLine>,
     /// Since when a command is incomplete.
     incomplete_since: Option<Timestamp>,
     /// When this client was first served while the server drains.
@@ -129,8 +144,9 @@ impl Connection {
             received: ReceiveBuffer::new(server.buffers().hold(Face::Resp, guest.origin())),
             replies: Replies::default(),
             waits: Waits::new(server),
-            session: Session::new(server, guest.peer, now),
+            session: Session::new(server, guest, now),
             parser: Parser::default(),
+            in_line: None,
             incomplete_since: None,
             draining_since: None,
         }
@@ -154,6 +170,27 @@ impl Connection {
         let now = server.engine.metrics().clock().now();
         let since = *self.draining_since.get_or_insert(now);
         now.since(since) >= server.quiet() * BUSY
+    }
+
+    /// Waits for the command in line, and writes its reply. What the client sends meanwhile is received, as far as the
+    /// buffer has room, to see whether the client is still there: `false` if it is not.
+    async fn wait_in_line<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
+        server: &Arc<Server>,
+        guest: &Arc<Guest>,
+    ) -> bool {
+        let Some(in_line) = self.in_line.take() else { return true };
+        let waited = {
+            let waits = server.wait(Face::Resp, guest, &in_line.pending, in_line.within);
+            tokio::select! {
+                biased;
+                waited = waits => waited,
+                () = self.received.until_end(stream) => return false,
+            }
+        };
+        in_line.write(&server.engine, waited, &mut self.replies);
+        true
     }
 
     /// Runs every complete command that was received.
@@ -191,7 +228,12 @@ impl Connection {
                 Ok(Next::Replied) => {}
                 Ok(Next::Decided) => decided = true,
                 Ok(Next::Close) => break End::Close,
+                Ok(Next::Line(in_line)) => {
+                    self.in_line = Some(in_line);
+                    break End::Line;
+                }
                 Ok(Next::Wait(pending)) => {
+                    let changes_plan = pending.changes_plan;
                     if pending.runs_alone || !is_shared {
                         splice(&mut places, &mut waiting, replies).await;
                         replies.append(pending.reply.await);
@@ -202,8 +244,18 @@ impl Connection {
                     if waiting.len() >= MAX_PENDING {
                         splice(&mut places, &mut waiting, replies).await;
                     }
+                    if changes_plan {
+                        break End::More;
+                    }
                 }
                 Err(error) => {
+                    if let Some(name) = &error.unknown_policy
+                        && engine.learn(name).await
+                    {
+                        // It is run again in the next turn, which has the plan with that policy.
+                        consumed -= length;
+                        break End::More;
+                    }
                     replies.error(&error.text);
                     if error.closes {
                         break End::Close;

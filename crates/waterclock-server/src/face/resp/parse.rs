@@ -7,6 +7,12 @@ use std::fmt;
 
 /// Arguments of one command, its name included.
 pub const MOST_ARGUMENTS: usize = 64;
+/// The one command that may have more arguments: several checks at once.
+pub const MANY: &str = "rl.checks";
+/// How many checks it may have, of three arguments each.
+pub const MOST_CHECKS: usize = 1_024;
+/// Arguments of that command: its name, the number of checks, the checks and their options.
+pub const MANY_ARGUMENTS: usize = 2 + 3 * MOST_CHECKS + 6;
 /// Bytes of one argument, or of a line.
 pub const LONGEST_ARGUMENT: usize = 64 * 1024;
 /// Bytes of one command, lengths and line ends included.
@@ -19,15 +25,18 @@ const LONGEST_LENGTH: usize = 32;
 pub struct Bounds {
     /// Arguments of one command, its name included.
     pub arguments: usize,
+    /// The same for [`MANY`].
+    pub many: usize,
     /// Bytes of one argument.
     pub argument: usize,
 }
 
 impl Bounds {
     /// For authenticated clients.
-    pub const KNOWN: Bounds = Bounds { arguments: MOST_ARGUMENTS, argument: LONGEST_ARGUMENT };
+    pub const KNOWN: Bounds =
+        Bounds { arguments: MOST_ARGUMENTS, many: MANY_ARGUMENTS, argument: LONGEST_ARGUMENT };
     /// For clients that have not authenticated: enough for that.
-    pub const STRANGER: Bounds = Bounds { arguments: 10, argument: 16 * 1024 };
+    pub const STRANGER: Bounds = Bounds { arguments: 10, many: 10, argument: 16 * 1024 };
 }
 
 /// Why bytes are not a command. Nothing after them can be read either.
@@ -75,16 +84,17 @@ pub(super) struct Span {
     to: usize,
 }
 
-/// Places of arguments, as many as there may be.
+/// Places of arguments. Of those beyond the first 64 only the number is kept: they are found again by their lengths.
 #[derive(Debug)]
 pub(super) struct Spans {
     of: [Span; MOST_ARGUMENTS],
     len: usize,
+    beyond: usize,
 }
 
 impl Spans {
     fn new() -> Spans {
-        Spans { of: [Span::default(); MOST_ARGUMENTS], len: 0 }
+        Spans { of: [Span::default(); MOST_ARGUMENTS], len: 0, beyond: 0 }
     }
 
     pub(super) fn push(&mut self, from: usize, to: usize, bounds: Bounds) -> Result<(), Fault> {
@@ -112,7 +122,7 @@ impl<'b> Command<'b, '_> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.spans.len
+        self.spans.len + self.spans.beyond
     }
 
     /// Whether there is nothing to do.
@@ -121,7 +131,7 @@ impl<'b> Command<'b, '_> {
         self.len() == 0
     }
 
-    /// The argument at this place; the name is at 0.
+    /// The argument at this place, among the first 64; the name is at 0.
     #[must_use]
     #[inline]
     pub fn get(&self, at: usize) -> Option<&'b [u8]> {
@@ -131,9 +141,32 @@ impl<'b> Command<'b, '_> {
 
     /// All arguments from this place on.
     pub fn from(&self, at: usize) -> impl Iterator<Item = &'b [u8]> + use<'b, '_> {
-        let spans = self.spans.of[..self.spans.len].get(at..).unwrap_or_default();
+        let all = &self.spans.of[..self.spans.len];
         let bytes = self.bytes;
-        spans.iter().filter_map(move |span| bytes.get(span.from..span.to))
+        let beyond =
+            Beyond { bytes, at: all.last().map_or(0, |last| last.to + 2), left: self.spans.beyond };
+        let spans = all.get(at..).unwrap_or_default();
+        let first = spans.iter().filter_map(move |span| bytes.get(span.from..span.to));
+        first.chain(beyond.skip(at.saturating_sub(all.len())))
+    }
+}
+
+/// The arguments after the first 64, which were read once already.
+struct Beyond<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    left: usize,
+}
+
+impl<'b> Iterator for Beyond<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        self.left = self.left.checked_sub(1)?;
+        let (len, from) = length(self.bytes, self.at + 1, Fault::Argument).ok()??;
+        let to = from + usize::try_from(len).ok()?;
+        self.at = to + 2;
+        self.bytes.get(from..to)
     }
 }
 
@@ -170,7 +203,8 @@ impl Parser {
     #[inline]
     pub fn read(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {
         if self.whole {
-            (self.form, self.at, self.spans.len, self.whole) = (Form::Unknown, 0, 0, false);
+            (self.form, self.at, self.whole) = (Form::Unknown, 0, false);
+            (self.spans.len, self.spans.beyond) = (0, 0);
         }
         let length = self.read_on(buffer, bounds)?;
         match length {
@@ -198,7 +232,7 @@ impl Parser {
                         };
                         // As with Redis, an empty array is ignored.
                         let wanted = usize::try_from(wanted).unwrap_or(0);
-                        if wanted > bounds.arguments {
+                        if wanted > bounds.many {
                             return Err(Fault::Arguments);
                         }
                         (self.form, self.at) = (Form::Array(wanted), at);
@@ -218,7 +252,7 @@ impl Parser {
         wanted: usize,
         bounds: Bounds,
     ) -> Result<Option<usize>, Fault> {
-        while self.spans.len < wanted {
+        while self.spans.len + self.spans.beyond < wanted {
             match buffer.get(self.at) {
                 None => return Ok(None),
                 Some(b'$') => {}
@@ -240,10 +274,36 @@ impl Parser {
                 Some(b"\r\n") => {}
                 Some(_) => return Err(Fault::NoLineEnd),
             }
-            self.spans.push(from, to, bounds)?;
+            if wanted <= bounds.arguments {
+                self.spans.push(from, to, bounds)?;
+            } else {
+                self.push_of_many(buffer, from, to, bounds)?;
+            }
             self.at = to + 2;
         }
         Ok(Some(self.at))
+    }
+
+    /// An argument of a command that has more than others may have.
+    fn push_of_many(
+        &mut self,
+        buffer: &[u8],
+        from: usize,
+        to: usize,
+        bounds: Bounds,
+    ) -> Result<(), Fault> {
+        let is_name = self.spans.len == 0;
+        if is_name && !buffer[from..to].eq_ignore_ascii_case(MANY.as_bytes()) {
+            return Err(Fault::Arguments);
+        }
+        if self.spans.len + self.spans.beyond >= bounds.many {
+            return Err(Fault::Arguments);
+        }
+        if self.spans.len < MOST_ARGUMENTS {
+            return self.spans.push(from, to, bounds);
+        }
+        self.spans.beyond += 1;
+        Ok(())
     }
 
     fn read_line(&mut self, buffer: &[u8], bounds: Bounds) -> Result<Option<usize>, Fault> {

@@ -2,59 +2,73 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use waterclock::store::check_reservation_id;
 use waterclock::{
-    Cost, CostError, Decision, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL,
-    Outcome, Settlement, Verb,
+    Cost, CostError, Decision, Factor, FactorError, MAX_RESERVATION_ID, MAX_RESERVATION_TTL,
+    MIN_RESERVATION_TTL, Outcome, Settlement, Verb,
 };
-use waterclock_config::{DecisionLine, did_you_mean};
-use waterclock_http::{HeaderFields, StyledAnswer};
+use waterclock_config::DecisionLine;
+use waterclock_http::HeaderFields;
 
 use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
 use super::write::Replies;
-use crate::engine::{Check, Engine, Plan, Reply, Terms, missing_answer};
+use crate::engine::{Check, Engine, PendingCheck, Plan, Reply, Terms, missing_answer};
 use crate::observe::Face;
+use crate::waits::{MAX_WITHIN, WaitError};
 
 /// What may follow the arguments of a command, in any order.
-#[derive(Default)]
-struct Options<'t> {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Options<'t> {
     tier: Option<&'t str>,
+    factor: Option<Factor>,
     /// The reply is the whole decision, as `/v1/check` gives it.
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl<'t> Options<'t> {
-    /// Reads the arguments from this one on.
-    fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
-        let (mut options, mut at) = (Options::default(), from);
-        while let Some(word) = command.get(at) {
-            at += 1;
+    /// Reads the arguments from this one on, for every command that has options.
+    pub(super) fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
+        let (mut options, mut words) = (Options::default(), command.from(from));
+        while let Some(word) = words.next() {
             if is(Some(word), "json") {
                 options.json = true;
             } else if is(Some(word), "tier") {
-                let name = command.get(at).ok_or("ERR TIER must be followed by a tier's name")?;
+                let name = words.next().ok_or("ERR TIER must be followed by a tier's name")?;
                 let name = std::str::from_utf8(name).map_err(|_| "ERR a tier's name is UTF-8")?;
                 options.tier = Some(name);
-                at += 1;
+            } else if is(Some(word), "factor") {
+                let text = words.next().ok_or("ERR FACTOR must be followed by a decimal")?;
+                let factor: Result<Factor, FactorError> =
+                    std::str::from_utf8(text).unwrap_or_default().parse();
+                options.factor = Some(factor.map_err(|error| format!("ERR {error}"))?);
             } else {
                 let found = shown(word, 64);
-                return Err(format!("ERR unknown option '{found}'; TIER name and JSON are known"));
+                return Err(format!(
+                    "ERR unknown option '{found}'; TIER name, FACTOR decimal and JSON are known"
+                ));
             }
         }
         Ok(options)
+    }
+
+    /// The check as they want it.
+    pub(super) fn apply_to(self, check: Check<'t>) -> Result<Check<'t>, String> {
+        let check = check.with_tier(self.tier.map(Cow::Borrowed));
+        Ok(check.map_err(|error| format!("ERR {error}"))?.with_factor(self.factor))
     }
 }
 
 /// Whether an argument is the name of an option, and not a cost.
 fn is_option(argument: &[u8]) -> bool {
-    ["tier", "json"].iter().any(|word| is(Some(argument), word))
+    ["tier", "factor", "json"].iter().any(|word| is(Some(argument), word))
 }
 
-/// `RL.CHECK policy key [cost] [TIER name] [JSON]`, and the other verbs of the same form.
+/// `RL.CHECK policy key [cost] [TIER name] [FACTOR decimal] [JSON]`, and the other verbs of the same form.
 #[inline]
 pub(super) fn decide<'t>(
     engine: &'t Engine,
@@ -68,7 +82,7 @@ pub(super) fn decide<'t>(
     let options_from = 3 + usize::from(cost.is_some());
     if command.len() > options_from {
         let options = Options::read(command, options_from)?;
-        return Ok(ask(engine, verb, check, options, replies));
+        return ask(engine, verb, check, options, replies);
     }
     if let Some(units) = check.cost.plain()
         && let Some(decision) = engine.decide_now(Face::Resp, verb, check.policy, &check.key, units)
@@ -77,7 +91,7 @@ pub(super) fn decide<'t>(
         write_numbers(&check.cost, &decision, replies);
         return Ok(Next::Decided);
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// `RL.REPORT policy key ok|error`.
@@ -102,7 +116,7 @@ pub(super) fn report<'t>(
         let name = check.policy.name();
         return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
     }
-    Ok(ask(engine, verb, check, Options::default(), replies))
+    ask(engine, verb, check, Options::default(), replies)
 }
 
 /// Asks the store. The reply has six numbers: allowed, limit, remaining, milliseconds until a retry can pass,
@@ -114,20 +128,66 @@ fn ask<'t>(
     check: Check<'t>,
     options: Options<'t>,
     replies: &Replies,
-) -> Next<'t> {
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+) -> Result<Next<'t>, ErrorReply> {
+    let check = options.apply_to(check)?;
     let mut reply = replies.another();
-    Next::wait(verb, async move {
+    Ok(Next::wait(verb, async move {
         let decided = engine.apply(Face::Resp, verb, std::slice::from_ref(&check)).await?;
         let decided = decided.first().ok_or_else(missing_answer)?;
-        if options.json {
-            reply.bulk(in_json(&check, decided).as_bytes());
-        } else {
-            reply.array(NUMBERS);
-            write_numbers(&check.cost, &decided.answer.decision, &mut reply);
-        }
+        write(&check, decided, options, &mut reply);
         Ok(reply)
-    })
+    }))
+}
+
+/// Six numbers, or the decision in JSON.
+pub(super) fn write(check: &Check<'_>, decided: &Reply, options: Options<'_>, reply: &mut Replies) {
+    if options.json {
+        reply.bulk(in_json(check, decided).as_bytes());
+    } else {
+        reply.array(NUMBERS);
+        write_numbers(&check.cost, &decided.answer.decision, reply);
+    }
+}
+
+/// `RL.WAIT`: what the connection waits for.
+pub(super) struct InLine {
+    pub(super) pending: Arc<PendingCheck>,
+    pub(super) within: Duration,
+    json: bool,
+}
+
+/// `RL.WAIT policy key cost within_ms [TIER name] [JSON]`.
+pub(super) fn wait<'t>(plan: &'t Plan, command: Command<'t, '_>) -> Result<Next<'t>, ErrorReply> {
+    let cost = parse_cost(command.get(3).unwrap_or_default())?;
+    let within = parse_within(command.get(4).unwrap_or_default())?;
+    let options = Options::read(command, 5)?;
+    let check = options.apply_to(to_check(plan, Verb::Check, command, Some(&cost))?)?;
+    let pending = Arc::new(PendingCheck::new(&check));
+    Ok(Next::Line(InLine { pending, within, json: options.json }))
+}
+
+impl InLine {
+    /// Writes what came of it.
+    pub(super) fn write(
+        &self,
+        engine: &Engine,
+        waited: Result<Reply, WaitError>,
+        replies: &mut Replies,
+    ) {
+        let plan = engine.plan();
+        let decided = waited.and_then(|decided| Ok((self.pending.check(&plan)?, decided)));
+        match decided {
+            Ok((check, decided)) => {
+                let options = Options { json: self.json, ..Options::default() };
+                write(&check, &decided, options, replies);
+            }
+            Err(WaitError::NoRoom) => {
+                replies.error("BUSY too many callers wait already; try again");
+            }
+            Err(WaitError::Stopping) => replies.error("BUSY the server is stopping; try again"),
+            Err(WaitError::Store(error)) => replies.append(Err(error)),
+        }
+    }
 }
 
 /// The decision as `/v1/check` gives it, and the response header fields of the policy's style.
@@ -138,17 +198,14 @@ fn in_json(check: &Check<'_>, decided: &Reply) -> String {
         decision: DecisionLine<'a>,
         headers: BTreeMap<&'static str, String>,
     }
-    let key = String::from_utf8_lossy(check.key.bytes());
-    let (name, Reply { policy, answer, .. }) = (check.policy.name(), decided);
-    let decision = DecisionLine::in_full(name, policy, &key, &check.cost, answer);
-    let style = check.policy.headers();
-    let headers = HeaderFields::for_check([StyledAnswer { style, name, policy, answer }]);
-    let answer = Answer { decision, headers: headers.into_iter().collect() };
+    let headers = HeaderFields::for_check([decided.styled(check.policy)]);
+    let answer = Answer { decision: decided.line(check), headers: headers.into_iter().collect() };
     // Text, numbers and lists can always be written.
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// `RL.RESERVE policy key cost ttl_ms [TIER name]`. The reply has six numbers and the reservation's id, if it was made.
+/// `RL.RESERVE policy key cost ttl_ms [TIER name] [FACTOR decimal]`. The reply has six numbers and the reservation's
+/// id, if it was made.
 pub(super) fn reserve<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
@@ -162,7 +219,7 @@ pub(super) fn reserve<'t>(
         return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
     }
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
-    let check = check.with_tier(options.tier.map(Cow::Borrowed));
+    let check = options.apply_to(check)?;
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let terms = Terms { ttl, ..Terms::default() };
@@ -223,18 +280,29 @@ fn to_check<'t>(
     verb: Verb,
     command: Command<'t, '_>,
     cost: Option<&Cost>,
-) -> Result<Check<'t>, String> {
+) -> Result<Check<'t>, ErrorReply> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
+    check_of(plan, verb, name, key, cost)
+}
+
+#[inline]
+pub(super) fn check_of<'t>(
+    plan: &'t Plan,
+    verb: Verb,
+    name: &[u8],
+    key: &'t [u8],
+    cost: Option<&Cost>,
+) -> Result<Check<'t>, ErrorReply> {
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
-    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}"))
+    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}").into())
 }
 
 /// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
 #[inline]
-fn parse_cost(argument: &[u8]) -> Result<Cost, String> {
+pub(super) fn parse_cost(argument: &[u8]) -> Result<Cost, String> {
     let text = std::str::from_utf8(argument).unwrap_or_default();
     text.parse().map_err(|error: CostError| match text.contains('=') {
         true => format!("ERR {error}"),
@@ -251,6 +319,16 @@ fn parse_ttl(argument: &[u8]) -> Result<Duration, String> {
     })
 }
 
+fn parse_within(argument: &[u8]) -> Result<Duration, String> {
+    let millis = std::str::from_utf8(argument).ok().and_then(|text| text.parse().ok());
+    let within = millis.map(Duration::from_millis);
+    within.filter(|within| *within <= MAX_WITHIN).ok_or_else(|| {
+        let most = MAX_WITHIN.as_millis();
+        let found = shown(argument, 128);
+        format!("ERR within_ms must be from 0 to {most} milliseconds, not '{found}'")
+    })
+}
+
 fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
     let id = command.get(1).unwrap_or_default();
     let text = std::str::from_utf8(id).ok();
@@ -264,10 +342,10 @@ fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
 }
 
 #[cold]
-fn unknown_policy(plan: &Plan, name: &[u8]) -> String {
+pub(super) fn unknown_policy(plan: &Plan, name: &[u8]) -> ErrorReply {
     let name = shown(name, 64);
-    let hint = did_you_mean(&name, plan.policies().map(|policy| policy.name()));
-    format!("ERR there is no policy '{name}'{hint}")
+    let text = format!("ERR there is no policy '{name}'{}", plan.hint(&name));
+    ErrorReply { unknown_policy: Some(name), ..text.into() }
 }
 
 /// How many numbers tell a decision.

@@ -12,6 +12,8 @@ use super::parse::{Bounds, Command};
 use super::write::Replies;
 use crate::Server;
 use crate::access::{Attempt, Role};
+use crate::buffers::Hold;
+use crate::connections::Guest;
 use crate::engine::ThrottlePolicy;
 use crate::observe::Face;
 
@@ -22,7 +24,7 @@ const REVALIDATE_EVERY: Duration = Duration::from_secs(1);
 static NEXT_ID: AtomicI64 = AtomicI64::new(1);
 
 /// What a client may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Permission {
     /// Authenticate.
     None,
@@ -30,6 +32,18 @@ pub(super) enum Permission {
     Read,
     /// Ask for decisions.
     Check,
+    /// Change overrides.
+    Admin,
+}
+
+impl Permission {
+    /// What a token that may check may do.
+    fn of_checker(server: &Server, token: &str) -> Permission {
+        match server.revalidate(Some(token), Role::Admin) {
+            Attempt::Granted => Permission::Admin,
+            _ => Permission::Check,
+        }
+    }
 }
 
 /// What a connection remembers of its client.
@@ -44,10 +58,13 @@ pub(super) struct Session {
     pub(super) has_guessed: bool,
     /// The numbers of the last `CL.THROTTLE`: mostly the next call has the same.
     pub(super) throttle: Option<Arc<ThrottlePolicy>>,
+    /// What a command of many checks takes of the receive budget, until its reply is sent.
+    pub(super) many: Hold,
 }
 
 impl Session {
-    pub(super) fn new(server: &Server, peer: SocketAddr, now: Timestamp) -> Session {
+    pub(super) fn new(server: &Server, guest: &Guest, now: Timestamp) -> Session {
+        let peer = guest.peer;
         Session {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             peer,
@@ -57,6 +74,7 @@ impl Session {
             validated: now,
             has_guessed: false,
             throttle: None,
+            many: server.buffers().hold(Face::Resp, guest.origin()),
         }
     }
 
@@ -76,16 +94,21 @@ impl Session {
         let token = std::str::from_utf8(password).unwrap_or_default();
         let attempt = server.attempt(Face::Resp, Some(token), Role::Check, || self.peer.ip());
         self.permission = match attempt {
-            Attempt::Granted => Permission::Check,
+            Attempt::Granted => Permission::of_checker(server, token),
             Attempt::Forbidden => Permission::Read,
             Attempt::Unknown => return Err(WRONG_PASSWORD.into()),
             Attempt::Guessed => {
                 self.has_guessed = true;
-                return Err(ErrorReply { text: WRONG_PASSWORD.into(), closes: true });
+                return Err(ErrorReply { closes: true, ..WRONG_PASSWORD.into() });
             }
         };
         self.token = Some(token.to_owned());
         Ok(())
+    }
+
+    /// Whether the client's token has a role beyond those that [`Permission`] tells apart.
+    pub(super) fn has(&self, server: &Server, role: Role) -> bool {
+        server.revalidate(self.token.as_deref(), role) == Attempt::Granted
     }
 
     /// Checks the token again, because a reload may have revoked it.
@@ -100,7 +123,7 @@ impl Session {
             None => Permission::None,
             // This is no guess, so it is not limited as guesses are.
             Some(token) => match server.revalidate(Some(token), Role::Check) {
-                Attempt::Granted => Permission::Check,
+                Attempt::Granted => Permission::of_checker(server, token),
                 Attempt::Forbidden => Permission::Read,
                 _ => return self.permission = Permission::None,
             },

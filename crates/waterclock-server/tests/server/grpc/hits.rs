@@ -48,6 +48,10 @@ async fn zero_of_a_descriptor_is_a_peek() {
     assert_eq!(lone(&mut client, hits("alice", 3)).await, (Code::Ok, 0));
     // Nothing is left, so a peek refuses.
     assert_eq!(lone(&mut client, hits("alice", 0)).await, (Code::OverLimit, 0));
+    // One unit is left, and each peek asks for one.
+    assert_eq!(lone(&mut client, hits("carol", 2)).await, (Code::Ok, 1));
+    let response = about(&mut client, vec![hits("carol", 0), hits("carol", 0)]).await;
+    assert_eq!(response.statuses.iter().map(seen).collect::<Vec<_>>(), [(Code::Ok, 1); 2]);
     // A request that a peek refuses charges nothing.
     let response = about(&mut client, vec![hits("bob", 2), hits("alice", 0)]).await;
     assert_eq!(response.statuses[0].code(), Code::Ok);

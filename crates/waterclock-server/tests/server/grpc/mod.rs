@@ -3,6 +3,7 @@
 mod access;
 mod answers;
 mod bounds;
+mod charge;
 mod hits;
 mod hostile;
 mod overrides;

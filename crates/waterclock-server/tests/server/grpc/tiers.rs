@@ -38,12 +38,22 @@ async fn an_entry_picks_the_tier_and_is_no_part_of_the_key() {
     assert_eq!((limit.requests_per_unit, limit.unit()), (20, Unit::Year));
     assert_eq!(limit.name, "p.a");
     assert_eq!(response.statuses[0].limit_remaining, 18);
+    // An error would admit the request, so an unknown tier is none.
     assert_eq!(lone(&mut client, of("unheard-of")).await, (Code::Ok, 7));
     for _ in 0..30 {
         let status = about(&mut client, vec![of("staff")]).await.statuses.remove(0);
         assert_eq!((status.code(), status.current_limit), (Code::Ok, None));
     }
     assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, 6));
+}
+
+#[tokio::test]
+async fn an_unknown_tier_gets_the_default_tier() {
+    let rules = RULES.replacen("limits =", "default_tier = \"pro\"\nlimits =", 1);
+    let (_scene, mut client) = Scene::with_client(&rules).await;
+    let of = |tier| descriptor(&[("user", "u"), ("tier", tier)]);
+    assert_eq!(lone(&mut client, of("unheard-of")).await, (Code::Ok, 19));
+    assert_eq!(lone(&mut client, user("u")).await, (Code::Ok, 8));
 }
 
 /// Hits are requests, whatever else a policy counts.

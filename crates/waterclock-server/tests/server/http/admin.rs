@@ -81,6 +81,9 @@ async fn every_path_has_its_role() {
         ("DELETE", "/v1/policies/plain/keys/k", "", ["root"; 3]),
         ("POST", "/v1/policies/plain/keys/k/grant", r#"{"cost":1}"#, ["root"; 3]),
         ("PUT", "/v1/policies/plain/keys/k/override", r#"{"exempt":true}"#, ["root"; 3]),
+        ("GET", "/v1/policies/plain/keys/k/override", "", ["reader", "root", "root"]),
+        ("GET", "/v1/policies/plain/overrides", "", ["reader", "root", "root"]),
+        ("POST", "/v1/policies/plain/overrides", r#"{"key":"a","block":true}"#, ["root"; 3]),
         ("DELETE", "/v1/policies/plain/keys/k/override", "", ["root"; 3]),
     ] {
         for token in ["checker", "reader", "root"] {
@@ -115,6 +118,7 @@ async fn a_path_that_is_not_utf8() {
         ("DELETE", "/v1/policies/plain/keys/%ff"),
         ("POST", "/v1/policies/plain/keys/%ff/grant"),
         ("PUT", "/v1/policies/plain/keys/%ff/override"),
+        ("GET", "/v1/policies/plain/keys/%ff/override"),
         ("DELETE", "/v1/policies/plain/keys/%ff/override"),
         ("POST", "/v1/reservations/%ff/commit"),
         ("DELETE", "/v1/reservations/%ff"),
@@ -247,9 +251,10 @@ async fn the_list_of_policies() {
 
 #[tokio::test]
 async fn no_more_overrides_than_there_is_room_for() {
-    let (_server, mut client) = AtWork::with_client(POLICIES).await;
+    let (_server, mut client) =
+        AtWork::with_client(&format!("{POLICIES}\n[store]\nmax_overrides = 9\n")).await;
     let block = r#"{"block":true}"#;
-    for n in 0..10_000 {
+    for n in 0..9 {
         let path = format!("/v1/policies/plain/keys/{n}/override");
         assert_eq!(ask(&mut client, "root", "PUT", &path, block).await.status, 200, "{n}");
     }

@@ -84,6 +84,42 @@ async fn a_decision_in_full() {
 }
 
 #[tokio::test]
+async fn the_next_of_the_same_cost_and_the_counter() {
+    let (_server, mut client) = AtWork::with_client(
+        "[policies.bucket]\nlimits = [{ algorithm = \"gcra\", limit = 1, per = \"1h\", capacity = 4 }]\n\
+         [policies.harsh]\nmode = \"uniform\"\nlimits = [\"3/1h rolling-window\"]\n\
+         [policies.tried]\nrollout = \"0%\"\nlimits = [\"1/h\"]\n",
+    )
+    .await;
+    let mut ask = async |path: &str, policy: &str, cost: u64| {
+        let body = json!({"policy": policy, "key": "k", "cost": cost}).to_string();
+        client.post(path, &body).await.json()
+    };
+    let about = |value: &Value, hours: u64| {
+        let found = value.as_u64().unwrap();
+        assert!(found.abs_diff(hours * 3_600_000_000) < 600_000_000, "{found}");
+    };
+    // Four, of which three are taken: three more take two hours.
+    let first = ask("/v1/check", "bucket", 3).await;
+    assert_eq!((&first["allowed"], &first["retry_after_us"]), (&json!(true), &json!(0)));
+    about(&first["next_same_us"], 2);
+    assert_eq!(first.get("counter"), None);
+    assert_eq!(ask("/v1/peek", "bucket", 1).await["next_same_us"], 0);
+    let refused = ask("/v1/check", "bucket", 3).await;
+    assert_eq!(refused["next_same_us"], refused["retry_after_us"]);
+    assert_eq!(ask("/v1/check", "bucket", 5).await["next_same_us"], Value::Null);
+    about(&ask("/v1/report", "bucket", 4).await["next_same_us"], 7);
+    // Refused or not, it is counted; no further than the limit below zero.
+    for (cost, counter) in [(2, 1), (2, -1), (1, -2), (9, -3)] {
+        assert_eq!(ask("/v1/check", "harsh", cost).await["counter"], counter);
+    }
+    // Where a policy is not rolled out yet, the same passes at any time.
+    for _ in 0..2 {
+        assert_eq!(ask("/v1/check", "tried", 1).await["next_same_us"], 0);
+    }
+}
+
+#[tokio::test]
 async fn refusals_are_429_with_the_headers_of_the_policy() {
     let (_server, mut client) = AtWork::with_client(POLICIES).await;
     for policy in ["burst", "draft", "legacy", "silent", "plain"] {
@@ -373,7 +409,7 @@ async fn bad_input_names_the_field() {
         ("nonsense", 400, "body"),
         ("[1]", 400, "body"),
         ("{}", 400, "policy"),
-        (r#"{"policy":"plain"}"#, 400, "key"),
+        (r#"{"policy":"login"}"#, 400, "client_ip"),
         (r#"{"policy":"plain","key":"k","fields":{"a":"b"}}"#, 400, "key"),
         (r#"{"policy":"plain","key":"k","cost":-1}"#, 400, "cost"),
         (r#"{"policy":"plain","key":"k","cost":1e2}"#, 400, "cost"),
@@ -381,7 +417,11 @@ async fn bad_input_names_the_field() {
         (r#"{"policy":"plain","key":7}"#, 400, "key"),
         (r#"{"policy":"plain","key":"k","cots":1}"#, 400, "cots"),
         (r#"{"checks":[]}"#, 400, "checks"),
-        (r#"{"checks":[{"policy":"plain","key":"k"},{"policy":"plain"}]}"#, 400, "checks[1].key"),
+        (
+            r#"{"checks":[{"policy":"plain","key":"k"},{"policy":"login"}]}"#,
+            400,
+            "checks[1].client_ip",
+        ),
         (r#"{"policy":"plain","fields":{"user":"x"}}"#, 400, "key"),
     ] {
         let answer = client.post("/v1/check", body).await;

@@ -59,7 +59,7 @@ async fn keys_are_counted_and_purged() {
     assert_eq!(client.send("POST", "/v1/check", ROOT, &refused).await.status, 200);
     let keys = client.send("GET", "/v1/keys", ROOT, "").await.json();
     assert_eq!(keys["keys"], 6);
-    let unused = client.send("DELETE", "/v1/policies/cl.throttle/keys", ROOT, "").await;
+    let unused = client.send("DELETE", "/v1/policies/@throttle/keys", ROOT, "").await;
     assert_eq!(unused.status, 404, "it was not used yet");
     let unknown = client.send("DELETE", "/v1/policies/plan/keys", ROOT, "").await;
     assert_eq!(unknown.status, 404);

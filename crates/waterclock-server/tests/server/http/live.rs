@@ -76,7 +76,7 @@ async fn everything_at_one_instant() {
     let totals = |allow, deny, shadow_deny| serde_json::json!({ "allow": allow, "deny": deny, "shadow_deny": shadow_deny, "error": 0 });
     assert_eq!(live["totals"], totals(4, 2, 2));
     let names: Vec<_> = live["policies"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
-    assert_eq!(names, ["cl.throttle", "plain", "watched"]);
+    assert_eq!(names, ["@throttle", "plain", "watched"]);
     let plain = policy(&live, "plain");
     assert_eq!(plain["totals"], totals(2, 1, 0));
     assert_eq!((&plain["keys"], &plain["reservations"]), (&1.into(), &0.into()));
@@ -85,7 +85,7 @@ async fn everything_at_one_instant() {
         serde_json::json!([{ "name": "all", "limit": 2 }, { "name": "failures", "limit": null }])
     );
     assert_eq!(policy(&live, "watched")["totals"], totals(1, 0, 2));
-    assert_eq!(policy(&live, "cl.throttle")["totals"], totals(1, 1, 0));
+    assert_eq!(policy(&live, "@throttle")["totals"], totals(1, 1, 0));
 }
 
 #[tokio::test]

@@ -21,9 +21,13 @@ key = ["user"]
 tiers = { pro = { factor = 0.5 } }
 limits = [{ name = "yearly", algorithm = "fixed-window", limit = 10, per = "365d" }]
 
+[policies.plain]
+key = ["user"]
+limits = ["10/h"]
+
 [policies.named]
 key = ["user", "tier"]
-tiers = { pro = { factor = 0.5 } }
+tiers = { pro = { factor = 0.5 }, new = { factor = 1 } }
 limits = [{ name = "yearly", algorithm = "fixed-window", limit = 10, per = "365d" }]
 
 [policies.halved]
@@ -51,10 +55,56 @@ async fn what_is_spent_stays_spent_when_the_tier_changes() {
     assert_eq!(check(&mut client, "k", NEW, 1).await, (429, 2.into(), 0.into()));
     assert_eq!(check(&mut client, "k", PRO, 11).await, (200, 20.into(), 0.into()));
     assert_eq!(check(&mut client, "k", "", 1).await, (429, 10.into(), 0.into()));
-    // Roles come and go, and some callers have none.
-    for rest in [r#","tier":"unknown""#, r#","tier":null"#, r#","tier":"""#] {
-        assert_eq!(check(&mut client, "k", rest, 1).await, (429, 10.into(), 0.into()), "{rest}");
+    // Some callers have none.
+    assert_eq!(check(&mut client, "k", r#","tier":null"#, 1).await, (429, 10.into(), 0.into()));
+}
+
+/// Each with what is wrong and the field.
+#[tokio::test]
+async fn an_unknown_tier_is_an_error() {
+    let (_server, mut client) = AtWork::with_client(POLICIES).await;
+    let known = "policy `p` has no tier \"gold\"; it has `new`, `pro` and `staff`";
+    let none = "policy `halved` has no tiers; found \"gold\"";
+    let of_policy = |policy: &str, rest: &str| {
+        format!(r#"{{"policy":"{policy}","key":"alice","tier":"gold"{rest}}}"#)
+    };
+    for path in ["/v1/check", "/v1/peek", "/v1/refund", "/v1/reserve", "/v1/report"] {
+        let rest = if path == "/v1/refund" || path == "/v1/report" { r#","cost":1"# } else { "" };
+        for (policy, detail) in [("p", known), ("halved", none)] {
+            let answer = client.post(path, &of_policy(policy, rest)).await;
+            let said = answer.json();
+            assert_eq!((answer.status, &said["field"]), (400, &"tier".into()), "{path}");
+            assert_eq!(said["detail"], detail, "{path}");
+        }
     }
+    let several = format!(r#"{{"checks":[{{"policy":"p","key":"k"}},{}]}}"#, of_policy("p", ""));
+    let said = client.post("/v1/check", &several).await.json();
+    assert_eq!(said["field"], "checks[1].tier");
+    let empty = client.post("/v1/check", r#"{"policy":"p","key":"k","tier":""}"#).await;
+    assert_eq!(empty.status, 400);
+    let untouched = client.get("/v1/policies/p/keys/k").await.json();
+    assert_eq!(untouched["remaining"], 10, "nothing was charged: {untouched}");
+}
+
+#[tokio::test]
+async fn an_unknown_tier_gets_the_default_tier() {
+    let policies = POLICIES.replace("block =", "default_tier = \"new\"\nblock =");
+    let (_server, mut client) = AtWork::with_client(&policies).await;
+    let gold = r#","tier":"gold""#;
+    assert_eq!(check(&mut client, "k", gold, 1).await, (200, 2.into(), 1.into()));
+    // A request without a tier stays without one.
+    assert_eq!(check(&mut client, "k", "", 1).await, (200, 10.into(), 8.into()));
+    assert_eq!(check(&mut client, "k", gold, 1).await, (429, 2.into(), 0.into()));
+    let several = r#"{"checks":[{"policy":"p","key":"l","tier":"gold"}],"atomic":false}"#;
+    let said = client.post("/v1/check", several).await.json();
+    assert_eq!(said["decisions"][0]["limit"], 2, "{said}");
+    let authorize = async |query: &str| {
+        let mut client = _server.http().await;
+        client.get(&format!("/v1/authorize?policy=p&key=m&cost=3{query}")).await.status
+    };
+    assert_eq!(authorize("&tier=gold").await, 429);
+    assert_eq!(authorize("").await, 200);
+    assert_eq!(client.get("/v1/policies/p").await.json()["default_tier"], "new");
 }
 
 /// Neither does a tier without limits forget what others have spent.
@@ -82,11 +132,16 @@ async fn a_field_picks_it_too_and_is_no_part_of_the_key() {
     };
     assert_eq!(remaining("fields", r#""user":"u""#).await, 9);
     assert_eq!(remaining("fields", r#""user":"u","tier":"pro""#).await, 18);
-    assert_eq!(remaining("fields", r#""user":"u","tier":"x""#).await, 7);
+    assert_eq!(remaining("fields", r#""user":"u""#).await, 7);
     // Where the key names it, each tier has a budget.
     assert_eq!(remaining("named", r#""user":"u","tier":"pro""#).await, 19);
-    assert_eq!(remaining("named", r#""user":"u","tier":"x""#).await, 9);
+    assert_eq!(remaining("named", r#""user":"u","tier":"new""#).await, 9);
     assert_eq!(remaining("named", r#""user":"u","tier":"pro""#).await, 18);
+    // To a policy without tiers, it is a field like others.
+    assert_eq!(remaining("plain", r#""user":"u","tier":"x""#).await, 9);
+    let body = r#"{"policy":"fields","fields":{"user":"u","tier":"x"}}"#;
+    let unknown = client.post("/v1/check", body).await;
+    assert_eq!((unknown.status, &unknown.json()["field"]), (400, &"tier".into()));
 }
 
 #[tokio::test]
@@ -129,6 +184,9 @@ async fn proxies_pass_tiers_on() {
     assert_eq!(left(POLICIES, "&tier=pro", &[]).await, 200);
     assert_eq!(left(POLICIES, "", &field).await, 200);
     assert_eq!(left(&untrusting, "", &field).await, 429);
+    assert_eq!(left(POLICIES, "&tier=gold", &[]).await, 400);
+    assert_eq!(left(POLICIES, "", &["x-waterclock-tier: gold"]).await, 400);
+    assert_eq!(left(POLICIES, "", &["x-waterclock-tier: "]).await, 429, "no tier");
 }
 
 #[tokio::test]

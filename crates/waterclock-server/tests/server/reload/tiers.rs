@@ -8,7 +8,7 @@ fn file(settings: &str) -> String {
     )
 }
 
-async fn check(scene: &Scene, key: &str, tier: &str, cost: u64) -> u16 {
+async fn check(scene: &Scene, key: &str, tier: Option<&str>, cost: u64) -> u16 {
     let body = serde_json::json!({ "policy": "login", "key": key, "tier": tier, "cost": cost });
     scene.server.http().await.post("/v1/check", &body.to_string()).await.status
 }
@@ -16,22 +16,29 @@ async fn check(scene: &Scene, key: &str, tier: &str, cost: u64) -> u16 {
 #[tokio::test]
 async fn tiers_come_and_go_and_what_is_spent_stays() {
     let scene = Scene::new(&file("")).await;
-    assert_eq!(check(&scene, "k", "pro", 8).await, 200);
-    assert_eq!(check(&scene, "k", "pro", 8).await, 429);
+    let (pro, other) = (Some("pro"), Some("other"));
+    assert_eq!(check(&scene, "k", None, 8).await, 200);
+    assert_eq!(check(&scene, "k", None, 8).await, 429);
+    assert_eq!(check(&scene, "k", pro, 8).await, 400);
     scene.write("waterclock.toml", &file("tiers = { pro = { factor = 0.5 } }"));
     scene.generation(2).await;
-    assert_eq!(check(&scene, "k", "pro", 8).await, 200);
-    assert_eq!(check(&scene, "k", "pro", 5).await, 429);
+    assert_eq!(check(&scene, "k", pro, 8).await, 200);
+    assert_eq!(check(&scene, "k", pro, 5).await, 429);
     scene.write("waterclock.toml", &file("tiers = { pro = { factor = 0.25 } }"));
     scene.generation(3).await;
-    assert_eq!(check(&scene, "k", "pro", 24).await, 200);
-    assert_eq!(check(&scene, "k", "pro", 1).await, 429);
+    assert_eq!(check(&scene, "k", pro, 24).await, 200);
+    assert_eq!(check(&scene, "k", pro, 1).await, 429);
     scene.write("waterclock.toml", &file("tiers = { other = { factor = 2 } }"));
     scene.generation(4).await;
-    assert_eq!(check(&scene, "k", "pro", 1).await, 429);
-    assert_eq!(check(&scene, "fresh", "other", 5).await, 200);
-    assert_eq!(check(&scene, "fresh", "other", 1).await, 429);
-    assert_eq!(check(&scene, "fresh", "pro", 5).await, 200);
+    assert_eq!(check(&scene, "k", pro, 1).await, 400);
+    assert_eq!(check(&scene, "k", None, 1).await, 429);
+    assert_eq!(check(&scene, "fresh", other, 5).await, 200);
+    assert_eq!(check(&scene, "fresh", other, 1).await, 429);
+    let settings = "tiers = { other = { factor = 2 } }\ndefault_tier = \"other\"";
+    scene.write("waterclock.toml", &file(settings));
+    scene.generation(5).await;
+    assert_eq!(check(&scene, "fresh", pro, 1).await, 429);
+    assert_eq!(check(&scene, "fresh", None, 5).await, 200);
 }
 
 #[tokio::test]
@@ -77,7 +84,10 @@ async fn no_check_fails_in_between() {
         seen
     });
     for generation in 2..22 {
-        let tiers = ["tiers = { pro = { factor = 0.5 } }", "", "tiers = { new = { factor = 2 } }"];
+        let same = "default_tier = \"same\"\ntiers = { same = { factor = 1 }";
+        let without = format!("{same} }}");
+        let others = format!("{same}, new = {{ factor = 2 }} }}");
+        let tiers = ["tiers = { pro = { factor = 0.5 } }", &without, &others];
         let generations = usize::try_from(generation).unwrap();
         scene.write("waterclock.toml", &file(tiers[generations % 3]));
         scene.generation(generation).await;

@@ -1,12 +1,14 @@
 //! A server as the store of another process.
 
 mod access;
+mod define;
 mod denied;
 mod faults;
 mod holding;
 mod impostor;
 mod layer;
 mod outage;
+mod overrides;
 mod parity;
 mod units;
 

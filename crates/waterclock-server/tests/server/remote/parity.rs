@@ -78,13 +78,14 @@ fn assert_same(there: &Answer, here: &Answer, what: &str) {
             answer.limits.iter().map(|own| (own.allowed, own.limit, own.remaining)).collect();
         let outcome = (decision.is_allowed(), decision.granted(), decision.refused_by());
         let numbers = (decision.limit(), decision.remaining(), decision.shadow_refused_by());
-        (outcome, numbers, limits, answer.source)
+        (outcome, numbers, limits, answer.source, decision.counter())
     };
     assert_eq!(told(there), told(here), "{what}");
     let waits = |answer: &Answer| {
         let decision = &answer.decision;
         let mut waits =
             vec![decision.retry_after(), decision.next_unit(), Some(decision.reset_after())];
+        waits.push(answer.next_same());
         for own in &answer.limits {
             waits.extend([own.retry_after, own.next_unit, Some(own.reset_after)]);
         }

@@ -48,7 +48,13 @@ fn tokens_have_roles() {
     assert_eq!(client.numbers("RL.PEEK login k")[..3], [1, 5, 3]);
     assert!(matches!(client.ask(&["INFO"]), Value::Bulk(_)));
 
+    assert!(client.error("RL.OVERRIDE login k GET").starts_with("NOPERM "));
+    assert_eq!(client.ask(&["AUTH", "asker"]), Value::ok());
+    let refused = client.error("RL.OVERRIDE login k GET");
+    assert!(refused.starts_with("NOPERM ") && refused.contains("role admin"), "{refused}");
+
     assert_eq!(client.ask(&["AUTH", "any-user", "root"]), Value::ok());
+    assert_eq!(client.ask(&["RL.OVERRIDE", "login", "k", "GET"]), Value::Null);
     assert_eq!(client.numbers("RL.RESET login k")[2], 5);
     client.ask(&["RESET"]);
     assert_eq!(client.error("PING"), NOAUTH);

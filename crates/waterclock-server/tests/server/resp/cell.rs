@@ -141,7 +141,7 @@ fn decisions_are_counted_under_one_label() {
     let text = ground.metrics();
     for outcome in ["allow", "deny"] {
         let line = format!(
-            "waterclock_decisions_total{{policy=\"cl.throttle\",outcome=\"{outcome}\",face=\"resp\"}} 3"
+            "waterclock_decisions_total{{policy=\"@throttle\",outcome=\"{outcome}\",face=\"resp\"}} 3"
         );
         assert!(text.contains(&line), "{line} is not in {text}");
     }

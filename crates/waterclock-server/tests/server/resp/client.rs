@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What a server may answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Simple(String),
     Error(String),
     Integer(i64),
@@ -18,21 +18,21 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn bulk(text: &str) -> Value {
+    pub(crate) fn bulk(text: &str) -> Value {
         Value::Bulk(text.as_bytes().to_vec())
     }
 
-    pub(super) fn ok() -> Value {
+    pub(crate) fn ok() -> Value {
         Value::Simple("OK".to_owned())
     }
 }
 
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
 impl Client {
-    pub(super) fn connect(address: SocketAddr) -> Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -40,26 +40,26 @@ impl Client {
         Client { stream: BufReader::new(stream) }
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
     /// Sends what may not arrive any more.
-    pub(super) fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &TcpStream {
         self.stream.get_ref()
     }
 
-    pub(super) fn ask<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
+    pub(crate) fn ask<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> Value {
         self.send(&command(arguments));
         self.read()
     }
 
     /// The numbers that a decision is made of.
-    pub(super) fn numbers(&mut self, line: &str) -> Vec<i64> {
+    pub(crate) fn numbers(&mut self, line: &str) -> Vec<i64> {
         let words: Vec<&str> = line.split(' ').collect();
         let values = match self.ask(&words) {
             Value::Array(values) => values,
@@ -72,7 +72,7 @@ impl Client {
         values.into_iter().map(number).collect()
     }
 
-    pub(super) fn error(&mut self, line: &str) -> String {
+    pub(crate) fn error(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
         match self.ask(&words) {
             Value::Error(text) => text,
@@ -80,7 +80,7 @@ impl Client {
         }
     }
 
-    pub(super) fn read(&mut self) -> Value {
+    pub(crate) fn read(&mut self) -> Value {
         let line = self.line();
         let (kind, rest) = line.split_at(1);
         let len = || rest.parse::<usize>().unwrap();
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// Whatever comes until the server closes, in whatever state.
-    pub(super) fn rest_ignored(&mut self) {
+    pub(crate) fn rest_ignored(&mut self) {
         let mut bytes = [0; 65_536];
         let end = loop {
             match self.stream.read(&mut bytes) {
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Everything until the server closes. A reset is as good as an end.
-    pub(super) fn rest(&mut self) -> String {
+    pub(crate) fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         if let Err(error) = self.stream.read_to_end(&mut bytes) {
             let kind = error.kind();
@@ -141,7 +141,7 @@ impl Client {
 }
 
 /// As clients send it.
-pub(super) fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
+pub(crate) fn command<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {
         let argument = argument.as_ref();

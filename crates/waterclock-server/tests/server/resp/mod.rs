@@ -2,13 +2,16 @@
 
 mod access;
 mod cell;
-mod client;
+mod checks;
+pub(crate) mod client;
 mod connect;
 mod draining;
 mod ground;
 mod hold;
 mod hostile;
 mod limits;
+mod names;
+mod overrides;
 mod parser;
 mod patience;
 mod pipeline;

@@ -1,6 +1,6 @@
 //! The parser, fed with anything, in any pieces.
 
-use waterclock_server::resp::{Bounds, Fault, Parser};
+use waterclock_server::resp::{Bounds, Fault, MANY_ARGUMENTS, Parser};
 
 use super::client::command;
 
@@ -20,7 +20,8 @@ fn read(bytes: &[u8], mut piece: impl FnMut() -> usize) -> Read {
                 Ok(Some(length)) => {
                     assert!((1..=buffer.len()).contains(&length), "no progress, or too much");
                     let command = parser.command(&buffer);
-                    assert!(command.len() <= 64);
+                    let is_many = command.get(0).is_some_and(|name| name == b"RL.CHECKS");
+                    assert!(command.len() <= if is_many { MANY_ARGUMENTS } else { 64 });
                     let arguments: Vec<_> = command.from(0).map(<[u8]>::to_vec).collect();
                     assert_eq!(arguments.len(), command.len());
                     assert!(arguments.iter().all(|argument| argument.len() <= 64 * 1024));
@@ -90,4 +91,31 @@ fn what_is_sent_is_what_is_read() {
         let read = read(&command(&words), || random.usize(1..200));
         assert_eq!(read, (vec![words], None));
     }
+}
+
+/// One command may have more arguments than its parser keeps places for.
+#[test]
+fn many_arguments_of_one_command() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let words = |count: usize, name: &str| -> Vec<Vec<u8>> {
+        let rest = (1..count).map(|n| vec![b'x'; n % 9]);
+        std::iter::once(name.as_bytes().to_vec()).chain(rest).collect()
+    };
+    for count in [64, 65, 66, 2_000, MANY_ARGUMENTS] {
+        let (many, other) = (words(count, "RL.CHECKS"), words(9, "PING"));
+        let bytes = [command(&many), command(&other), command(&many)].concat();
+        for _ in 0..20 {
+            let most = random.usize(1..5_000);
+            let (commands, fault) = read(&bytes, || random.usize(1..=most));
+            assert!(fault.is_none(), "{count}: {fault:?}");
+            assert!(commands == [many.clone(), other.clone(), many.clone()], "{count}");
+        }
+    }
+    for (count, name) in [(65, "RL.CHECK"), (65, "DEL"), (MANY_ARGUMENTS + 1, "RL.CHECKS")] {
+        let (commands, fault) = read(&command(&words(count, name)), || 7);
+        assert_eq!((commands.len(), fault), (0, Some(Fault::Arguments)), "{name}");
+    }
+    let mut parser = Parser::default();
+    let many = command(&words(65, "RL.CHECKS"));
+    assert_eq!(parser.read(&many, Bounds::STRANGER), Err(Fault::Arguments));
 }

@@ -71,3 +71,26 @@ fn a_store_that_fails_is_no_refusal() {
     assert!(text.starts_with("UNAVAILABLE "), "{text}");
     assert_eq!(client.ask(&["PING"]), Value::Simple("PONG".to_owned()));
 }
+
+/// Names with slashes and dots, those that the server had itself before, and a tier that is not known.
+#[test]
+fn names_and_default_tiers() {
+    let redis = RedisServer::start();
+    let names = ["api/notes/create", "API:v2.1", "cl.throttle", "held.unlimited"];
+    let policy = |name: &&str| {
+        format!(
+            "[policies.\"{name}\"]\ntiers = {{ free = {{ factor = 2 }} }}\ndefault_tier = \"free\"\n\
+             limits = [\"4/h\"]\n"
+        )
+    };
+    let more: String = names.iter().map(policy).collect();
+    let (ground, other) = (on(&redis, &more), on(&redis, &more));
+    let (mut client, mut elsewhere) = (ground.client(), other.client());
+    assert_eq!(client.numbers("CL.THROTTLE k 4 1 3600")[..3], [0, 5, 4]);
+    for name in names {
+        assert_eq!(client.numbers(&format!("RL.CHECK {name} k"))[..3], [1, 4, 3], "{name}");
+        let gold = elsewhere.numbers(&format!("RL.CHECK {name} k TIER gold"));
+        assert_eq!(gold[..3], [1, 2, 0], "{name}");
+    }
+    assert_eq!(elsewhere.numbers("CL.THROTTLE k 4 1 3600")[..3], [0, 5, 3]);
+}

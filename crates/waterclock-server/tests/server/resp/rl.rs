@@ -62,7 +62,7 @@ fn complaints() {
     );
     for (line, name) in [
         ("RL.CHECK login", "rl.check"),
-        ("RL.PEEK login k 1 TIER a JSON more", "rl.peek"),
+        ("RL.PEEK login k 1 TIER a FACTOR 2 JSON more", "rl.peek"),
         ("RL.REFUND login k", "rl.refund"),
         ("RL.RESET login k 1", "rl.reset"),
     ] {
@@ -109,12 +109,26 @@ fn tiers_and_json() {
     assert_eq!(json["limits"][0]["name"], "hour");
     assert_eq!(json["headers"]["ratelimit-policy"], "\"p.hour\";q=4;w=3600");
     for (line, text) in [
-        ("RL.CHECK p k 1 TEIR pro", "unknown option 'TEIR'; TIER name and JSON are known"),
+        ("RL.CHECK p k 1 TEIR pro", "unknown option 'TEIR'; TIER name, FACTOR decimal and JSON"),
         ("RL.CHECK p k TIER", "TIER must be followed by a tier's name"),
+        ("RL.CHECK p k TIER gold", "policy `p` has no tier \"gold\"; it has `pro` and `staff`"),
+        ("RL.RESERVE p k 1 9000 TIER gold", "policy `p` has no tier \"gold\""),
         ("RL.RESERVE p k 1 9000 JSON", "RL.RESERVE has no JSON"),
     ] {
         assert!(client.error(line).contains(text), "{line}: {}", client.error(line));
     }
+}
+
+#[test]
+fn json_has_limit_info_for_legacy_headers() {
+    let config = "[policies.p]\nheaders = \"legacy\"\nlimits = [{ max = 2, duration = 7200000 }]\n";
+    let ground = Ground::with(config, hurried());
+    let Value::Bulk(json) = ground.client().ask(&["RL.CHECK", "p", "bob", "JSON"]) else {
+        panic!("a string")
+    };
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["limit_info"]["remaining"], 1, "{json}");
+    assert_eq!(json["limit_info"]["fullResetSec"], 3_600, "{json}");
 }
 
 #[test]

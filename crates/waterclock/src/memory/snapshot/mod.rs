@@ -11,6 +11,7 @@
 //!      overflow entry and how many keys; then that entry and those keys
 //!   3  keys of the shard before it with limits of their own: how many; and of each its fingerprint, its override,
 //!      the limits by which its state was written, and the state
+//!   4  policies that are kept as text, before all others: how many, and their names and texts
 //!   0  the end
 //! a sum over all words before it
 //! ```
@@ -21,6 +22,7 @@
 //! variants, the number of the one that it was last charged under, from 1, or 0; the words of its state;
 //! then, for each of its logs, the number of entries and the entries.
 
+mod kept;
 mod parse;
 mod restore;
 mod specials;
@@ -35,11 +37,14 @@ pub use write::Saved;
 
 /// "waterclock", as its bytes are in the file.
 const MAGIC: u64 = u64::from_le_bytes(*b"wtrclock");
+/// Without policies that are kept as text, which older programs do not know.
 const VERSION: u64 = 1;
+const VERSION_WITH_KEPT: u64 = 2;
 const END: u64 = 0;
 const POLICY: u64 = 1;
 const SHARD: u64 = 2;
 const SPECIALS: u64 = 3;
+const KEPT: u64 = 4;
 
 /// Why a snapshot was not restored; the store is as it was.
 #[derive(Debug)]

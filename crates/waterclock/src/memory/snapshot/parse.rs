@@ -3,9 +3,10 @@
 use waterclock_core::store::Persist as _;
 use waterclock_core::{Policy, Timestamp};
 
+use super::kept::SavedTexts;
 use super::specials::parse_special;
 use super::words::{Words, sum_holds};
-use super::{END, MAGIC, POLICY, RestoreError, SHARD, SPECIALS, VERSION};
+use super::{END, KEPT, MAGIC, POLICY, RestoreError, SHARD, SPECIALS, VERSION, VERSION_WITH_KEPT};
 use crate::memory::hasher::Seed;
 use crate::table::{Saved, ShardRange};
 
@@ -15,6 +16,8 @@ pub(super) struct Parsed<'a> {
     pub(super) seed: Seed,
     /// The hash of a known key, by the writer's hasher.
     pub(super) probe: u64,
+    /// Policies that are kept as text.
+    pub(super) kept: SavedTexts<'a>,
     pub(super) families: Vec<SavedFamily<'a>>,
 }
 
@@ -45,19 +48,24 @@ pub(super) struct SavedShard<'a> {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RestoreError> {
+    parse_body(open(bytes)?).ok_or(RestoreError::Damaged)
+}
+
+/// What follows the version, if the sum holds.
+pub(super) fn open(bytes: &[u8]) -> Result<Words<'_>, RestoreError> {
     let mut words = Words(bytes);
     if words.next() != Some(MAGIC) {
         return Err(RestoreError::Foreign);
     }
     match words.next() {
-        Some(VERSION) => {}
+        Some(VERSION | VERSION_WITH_KEPT) => {}
         Some(other) => return Err(RestoreError::Version(other)),
         None => return Err(RestoreError::Damaged),
     }
     if !sum_holds(bytes) {
         return Err(RestoreError::Damaged);
     }
-    parse_body(words).ok_or(RestoreError::Damaged)
+    Ok(words)
 }
 
 fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
@@ -65,6 +73,7 @@ fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
     let seed = [words.next()?, words.next()?, words.next()?, words.next()?];
     let probe = words.next()?;
     let mut families: Vec<SavedFamily<'_>> = Vec::new();
+    let mut kept = SavedTexts::new();
     loop {
         match words.next()? {
             POLICY => {
@@ -89,13 +98,14 @@ fn parse_body(mut words: Words<'_>) -> Option<Parsed<'_>> {
                     parse_special(&mut words)?;
                 }
             }
+            KEPT => kept = words.texts()?,
             END => break,
             _ => return None,
         }
     }
     // The sum is all that is left.
     words.next()?;
-    words.0.is_empty().then_some(Parsed { written_at, seed, probe, families })
+    words.0.is_empty().then_some(Parsed { written_at, seed, probe, kept, families })
 }
 
 fn parse_shard<'a>(words: &mut Words<'a>) -> Option<SavedShard<'a>> {

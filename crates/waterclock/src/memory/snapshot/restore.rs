@@ -42,6 +42,7 @@ impl<C: Clock> MemoryStore<C> {
         from.read_to_end(&mut bytes)?;
         let parsed = parse(&bytes)?;
         self.shared.hasher.adopt(parsed.seed, parsed.probe)?;
+        self.shared.keep_all(&parsed.kept);
         Ok(self.shared.put_back(parsed))
     }
 }

@@ -5,10 +5,10 @@ use waterclock_core::Policy;
 use waterclock_core::store::Persist as _;
 
 use super::words::{Summed, push_text};
-use super::{END, MAGIC, POLICY, SHARD, SPECIALS, VERSION};
+use super::{END, MAGIC, POLICY, SHARD, SPECIALS, kept};
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
-use crate::sync::Arc;
+use crate::sync::{Arc, lock};
 use crate::table::{Family, Variant};
 
 /// What was written into a snapshot.
@@ -33,9 +33,11 @@ impl<C: Clock> MemoryStore<C> {
         let shared = &*self.shared;
         let mut out = Summed::new(out);
         let mut keys = 0;
-        let mut words = vec![MAGIC, VERSION, shared.clock.now().as_nanos()];
+        let (version, kept) = kept::section(&lock(&shared.kept));
+        let mut words = vec![MAGIC, version, shared.clock.now().as_nanos()];
         words.extend(shared.hasher.seed());
         words.push(shared.hasher.probe());
+        words.extend(kept);
         out.write(&words)?;
         for table in shared.tables() {
             let mut under: Option<(Arc<Family>, HashMap<Variant, u64>)> = None;

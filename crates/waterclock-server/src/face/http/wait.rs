@@ -1,0 +1,74 @@
+//! `/v1/wait`: a check that is answered when it is admitted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use http::StatusCode;
+use waterclock::Verb;
+use waterclock_config::Micros;
+
+use super::body::{Charges, CheckBody, Options, Verbs};
+use super::check::{Decisions, refusal, to_checks, write_headers};
+use super::problem::{Problem, json};
+use super::request::{Call, Checks, guest_of};
+use crate::engine::PendingCheck;
+use crate::observe::Face;
+use crate::waits::{MAX_WITHIN, WaitError};
+
+/// Waits until the check of a body is admitted, or answers at once that it cannot be in time.
+pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
+    let (pending, within) = read(&call)?;
+    // Neither a place among requests nor the body is held while it waits.
+    let (server, parts) = call.into_waiting();
+    let guest = guest_of(&parts)?;
+    let reply = server.wait(Face::Http, guest, &pending, within).await?;
+    let plan = server.engine.plan();
+    let (checks, replies) = ([pending.check(&plan)?], [reply]);
+    let is_admitted = replies.iter().all(|reply| reply.answer.decision.is_allowed());
+    let body = Decisions::new(&checks, &replies, is_admitted, true);
+    let mut response = match is_admitted {
+        true => json(StatusCode::OK, &body),
+        false => refusal(&parts.headers, &checks, &replies, &body),
+    };
+    write_headers(&checks, &replies, response.headers_mut());
+    Ok(response)
+}
+
+fn read(call: &Call<Checks>) -> Result<(Arc<PendingCheck>, Duration), Problem> {
+    let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Wait)?;
+    if let Charges::Several { .. } = charges {
+        let detail = "a wait is for one key; send `policy` and `key` instead of `checks`";
+        return Err(Problem::bad("checks", detail));
+    }
+    let within = checked_within(&options)?;
+    let plan = call.server.engine.plan();
+    let (checks, _) = to_checks(&plan, Verb::Check, &charges)?;
+    let check = checks.first().ok_or_else(|| Problem::bad("policy", "`policy` is missing"))?;
+    Ok((Arc::new(PendingCheck::new(check)), within))
+}
+
+fn checked_within(options: &Options<'_>) -> Result<Duration, Problem> {
+    let wrong = |detail: String| Problem::bad("within", detail);
+    let text = options.within.as_ref();
+    let text =
+        text.ok_or_else(|| wrong("`within` is missing; send a duration, such as \"5s\"".into()))?;
+    let within =
+        Micros::parse_or_zero(&text.0).map_err(|half| wrong(format!("`within` {half}")))?;
+    match within.duration() {
+        within if within <= MAX_WITHIN => Ok(within),
+        _ => Err(wrong(format!("`within` must be at most \"{}s\"", MAX_WITHIN.as_secs()))),
+    }
+}
+
+impl From<WaitError> for Problem {
+    fn from(error: WaitError) -> Problem {
+        let unavailable =
+            |detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1);
+        match error {
+            WaitError::NoRoom => unavailable("too many callers wait already"),
+            WaitError::Stopping => unavailable("the server is stopping"),
+            WaitError::Store(error) => error.into(),
+        }
+    }
+}
