@@ -18,7 +18,7 @@ const LIMIT_BYTES: usize = 384;
 /// A byte of a key may be six in JSON.
 const ESCAPED: usize = 6;
 
-/// `RL.CHECKS n policy key cost … [TIER name] [JSON]`. The reply has as many elements as there are checks.
+/// `RL.CHECKS n policy key cost … [TIER name] [FACTOR decimal] [JSON]`. The reply has as many elements as there are checks.
 pub(super) fn decide<'t>(
     engine: &'t Engine,
     plan: &'t Plan,

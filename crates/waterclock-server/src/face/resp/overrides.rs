@@ -21,7 +21,7 @@ pub(super) fn run<'t>(
 ) -> Result<Next<'t>, ErrorReply> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
-        return Err(unknown_policy(plan, name).into());
+        return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
     let (word, mut reply) = (command.get(3), replies.another());

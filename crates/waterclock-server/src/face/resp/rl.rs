@@ -156,7 +156,7 @@ pub(super) struct InLine {
     json: bool,
 }
 
-/// `RL.WAIT policy key cost within_ms [TIER name] [JSON]`.
+/// `RL.WAIT policy key cost within_ms [TIER name] [FACTOR decimal] [JSON]`.
 pub(super) fn wait<'t>(plan: &'t Plan, command: Command<'t, '_>) -> Result<Next<'t>, ErrorReply> {
     let cost = parse_cost(command.get(3).unwrap_or_default())?;
     let within = parse_within(command.get(4).unwrap_or_default())?;
