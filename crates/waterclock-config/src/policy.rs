@@ -57,7 +57,8 @@ const ON_FULL: Key = Key::new(
 .default("\"evict\"");
 
 /// What policies inherit from `[defaults]`.
-pub(crate) const DEFAULTS: &[Key] = &[MODE, HEADERS, ON_STORE_ERROR, ON_FULL, TIERS, DEFAULT_TIER];
+pub(crate) const DEFAULTS: &[Key] =
+    &[MODE, HEADERS, JITTER, ON_STORE_ERROR, ON_FULL, TIERS, DEFAULT_TIER];
 
 pub(crate) const KEYS: &[Key] = &[
     Key::new(

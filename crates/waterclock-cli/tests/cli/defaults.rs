@@ -8,6 +8,7 @@ const CONFIG: &str = r#"
 [defaults]
 mode = "nary"
 headers = "ietf"
+jitter = "10%"
 on_store_error = "deny"
 on_full = "refuse"
 tiers = { free = { factor = 2 }, pro = { factor = 0.5 } }
@@ -39,9 +40,13 @@ fn policies_inherit_unless_they_say_otherwise() {
     let run = place.run(&["validate", "--json"]).ok();
     let policies = &run.json()["policies"];
     let inherits = &policies["inherits"];
-    for (key, value) in
-        [("mode", "nary"), ("headers", "ietf"), ("on_store_error", "deny"), ("on_full", "refuse")]
-    {
+    for (key, value) in [
+        ("mode", "nary"),
+        ("headers", "ietf"),
+        ("jitter", "10%"),
+        ("on_store_error", "deny"),
+        ("on_full", "refuse"),
+    ] {
         assert_eq!(inherits[key], value);
     }
     assert_eq!(inherits["default_tier"], "free");
@@ -94,7 +99,10 @@ fn the_schema_knows_them() {
     assert_eq!(defaults["additionalProperties"], false);
     let policy = &schema["properties"]["policies"]["additionalProperties"]["properties"];
     let keys: Vec<&String> = defaults["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["default_tier", "headers", "mode", "on_full", "on_store_error", "tiers"]);
+    assert_eq!(
+        keys,
+        ["default_tier", "headers", "jitter", "mode", "on_full", "on_store_error", "tiers"]
+    );
     for key in keys {
         assert_eq!(defaults["properties"][key], policy[key], "{key}");
     }

@@ -114,7 +114,7 @@ impl<C: Clock> Shared<C> {
             let fingerprint = self.fingerprint(charge.key);
             let key = Key { factor: charge.factor, ..Key::new(fingerprint, member.variant) };
             if let Some(factor) = charge.factor {
-                member.table.check_scale(member.variant, factor)?;
+                member.table.check_scale(key, factor)?;
             }
             let same = |line: &Line| {
                 line.key.fingerprint == fingerprint && Arc::ptr_eq(&line.table, &member.table)

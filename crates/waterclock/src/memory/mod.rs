@@ -219,8 +219,7 @@ impl<C: Clock> MemoryStore<C> {
     #[must_use]
     #[inline]
     pub fn has_override(&self, policy: &str, key: &[u8]) -> bool {
-        self.shared.places.overrides() > 0
-            && self.shared.override_of(policy, key).is_ok_and(|found| found.is_some())
+        self.shared.places.overrides() > 0 && self.shared.has_override(policy, key)
     }
 
     /// How many charges went to overflow entries, because no slot was free.

@@ -6,7 +6,7 @@ use super::{Member, Shared, unknown};
 use crate::clock::Clock;
 use crate::store::{Failure, KeyOverride, Override, OverridePage, StoreError, tier_variant};
 use crate::sync::Arc;
-use crate::table::{Kept, Variant};
+use crate::table::{Kept, Key, Variant};
 
 /// The longest key of which an override is kept; faces take none that is longer.
 const MAX_KEY: usize = 64 * 1024;
@@ -51,7 +51,10 @@ impl<C: Clock> Shared<C> {
         }
         let base = member.policy();
         match &new.rule {
-            Override::Factor(factor) => member.table.check_scale(Variant::BASE, *factor)?,
+            Override::Factor(factor) => {
+                let key = Key::new(self.fingerprint(&new.key), Variant::BASE);
+                member.table.check_scale(key, *factor)?;
+            }
             Override::Tier(tier) => {
                 if !self.members().contains_key(&*tier_variant(policy, tier)) {
                     return Err(StoreError::unfit(format!(
@@ -74,6 +77,14 @@ impl<C: Clock> Shared<C> {
         }
         let now = self.clock.now();
         Ok(cleared.is_some_and(|kept| now < kept.expires_at))
+    }
+
+    pub(super) fn has_override(&self, policy: &str, key: &[u8]) -> bool {
+        let members = self.members();
+        let found = members
+            .get(policy)
+            .and_then(|member| member.table.kept(self.fingerprint(key), self.clock.now()));
+        found.is_some()
     }
 
     pub(super) fn override_of(

@@ -374,10 +374,10 @@ impl Table {
         }
     }
 
-    /// Fails if the limits of a member cannot be scaled so far.
-    pub(crate) fn check_scale(&self, variant: Variant, factor: Factor) -> Result<(), StoreError> {
-        let family = Arc::clone(self.lock(0).shard.family());
-        Ok(family.check_scale(variant, factor)?)
+    /// Fails if the limits that a key is asked under cannot be scaled so far.
+    pub(crate) fn check_scale(&self, key: Key, factor: Factor) -> Result<(), StoreError> {
+        let family = Arc::clone(self.lock(key.fingerprint).shard.family());
+        Ok(family.check_scale(key.under, factor)?)
     }
 
     /// Gives a key an override, or another one; the one it had.
