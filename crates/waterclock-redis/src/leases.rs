@@ -16,6 +16,8 @@ use waterclock::{Answer, Failure, Lease, Mode, Policy, Source, StoreError, Verb}
 
 use crate::call::{Action, Call, KeyCharge};
 use crate::direct::Direct;
+use crate::keyspace::RecordKey;
+use crate::overrides::is_changed;
 use crate::state::KeyState;
 
 /// The most keys that are watched for becoming hot.
@@ -24,6 +26,13 @@ const MOST_KEYS: usize = 100_000;
 const AT_ONCE: usize = 64;
 /// How often leases that ran out are returned: about as often as they do, within these bounds.
 const SWEEPS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+impl Leases {
+    /// Drops what is held of a key whose limits are others now. It stays charged, which admits less.
+    pub(crate) fn drop_key(&self, record: &RecordKey) {
+        self.keys.lock().remove(&record.bytes);
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
@@ -154,7 +163,8 @@ impl Direct {
         }
         let refund = [KeyCharge { cost: units.into(), ..leased.key.clone() }];
         let refunded = self.run(Call::now(Verb::Refund, &refund, by)).await;
-        if refunded.is_err_and(|error| !error.may_have_charged()) {
+        // Under another override they stay charged, which admits less.
+        if refunded.is_err_and(|error| !error.may_have_charged() && !is_changed(&error)) {
             // No longer to be spent; returned later.
             (leased.left, leased.until) = (units, Instant::now());
         }

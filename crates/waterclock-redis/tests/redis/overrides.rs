@@ -402,3 +402,21 @@ async fn limits_of_keys_and_factors_decide_as_in_memory() {
 async fn and_so_they_do_in_a_cluster() {
     same_for(Cluster::start(3, 0).url(), decisions() / 20).await;
 }
+
+/// A node that learns of an override between two slots begins again, and what it has charged before is not charged twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reservation_across_slots_is_charged_once() {
+    let cluster = Cluster::start(3, 0);
+    let (one, other) = (store(&cluster.url()).await, store(&cluster.url()).await);
+    for i in 0..12 {
+        let (usual, own) = (format!("usual{i}"), format!("own{i}"));
+        set(&one, &own, limits(100)).await;
+        let charges = [Charge::new("p", usual.as_bytes(), 2), Charge::new("p", own.as_bytes(), 3)];
+        let id = other.reserve(&held(&charges)).await.unwrap().id.expect("it is held");
+        assert_eq!((left(&one, &usual).await, left(&one, &own).await), (Some(8), Some(97)));
+        other.settle(&id, Settlement::Commit(&[1.into(), 1.into()])).await.unwrap();
+        assert_eq!((left(&one, &usual).await, left(&one, &own).await), (Some(9), Some(99)));
+    }
+    // All pages of all slots.
+    assert_eq!(one.overrides("p", None, 100).await.unwrap().overrides.len(), 12);
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::timeout;
 use waterclock::Store as _;
 use waterclock::store::now_or_never;
 use waterclock::{
@@ -17,6 +18,8 @@ use super::reservation::UNLIMITED;
 use super::{ActivePolicy, Engine, Key, Outcome, Rate, Reply};
 use crate::observe::Face;
 
+/// How long the override of a key is looked up that would not need the store otherwise.
+const MAX_LOOKUP: Duration = Duration::from_millis(10);
 /// Checks of one batch that wait for the store at the same time.
 const MAX_CONCURRENT: usize = 64;
 
@@ -73,7 +76,7 @@ impl<'a> Check<'a> {
     }
 
     #[inline]
-    fn subject(&self) -> Subject<'_> {
+    pub(super) fn subject(&self) -> Subject<'_> {
         self.key.subject().with_tier(self.tier.as_deref()).with_factor(self.factor)
     }
 }
@@ -289,6 +292,9 @@ impl Engine {
             for check in checks {
                 routes.push(self.route(verb, check, variants).await?);
             }
+            if checks.len() > 1 {
+                self.enforce_overrides(checks, &mut routes).await;
+            }
             let is_blocked = verb == Verb::Check && routes.iter().any(Route::is_blocked);
             let verb = if is_blocked { Verb::Peek } else { verb };
             let mut charges = Vec::with_capacity(checks.len());
@@ -339,6 +345,18 @@ impl Engine {
         Ok(replies)
     }
 
+    /// A key with an override is enforced, so that it is part of all or nothing even where its policy is not rolled out
+    /// to it.
+    async fn enforce_overrides(&self, checks: &[Check<'_>], routes: &mut [Route]) {
+        for (check, route) in checks.iter().zip(routes) {
+            if let Route::Shadow(terms) = route
+                && let Ok(Some(_)) = self.override_of(check.policy, &check.key).await
+            {
+                *route = Route::Store(terms.clone());
+            }
+        }
+    }
+
     /// What decides about a check. [`waterclock::Scope`] knows the order of precedence.
     pub(super) async fn route(
         &self,
@@ -360,7 +378,8 @@ impl Engine {
         if matches!(resolution.action, Action::Exempt | Action::Unlimited) {
             // The store is not asked about such a key, but its override goes first. If the store fails, it is as good as
             // none.
-            let kept = self.override_of(check.policy, &check.key).await.ok().flatten();
+            let kept = self.override_of(check.policy, &check.key);
+            let kept = timeout(MAX_LOOKUP, kept).await.ok().and_then(Result::ok).flatten();
             match kept.map(|kept| kept.rule) {
                 Some(Override::Block) => resolution.action = Action::Block,
                 Some(Override::Exempt) | None => {}

@@ -125,7 +125,9 @@ impl Engine {
         }
         let settled = self.timed(self.store.settle(id, with)).await;
         // Units may have been given back, of which keys only the store knows.
-        self.lines.nudge_all(None);
+        if settled.is_ok() {
+            self.lines.nudge_all(None);
+        }
         settled
     }
 

@@ -10,7 +10,7 @@ use waterclock::{
     Answer, Charge, Clock, DynStore, Failure, MemoryStore, Migration, Policy, Store, StoreError,
     TscClock, Verb,
 };
-use waterclock_config::{Address, Invalid, StoreConfig};
+use waterclock_config::{Address, Invalid, StoreConfig, TierConfig};
 use waterclock_redis::{RedisStore, RedisStoreBuilder};
 
 use super::{ActivePolicy, Engine};
@@ -161,7 +161,10 @@ impl Engine {
     /// Removes the variants that the new configuration of a policy does not have.
     pub(super) async fn remove_old_variants(&self, old: &ActivePolicy, new: &ActivePolicy) {
         for policy in old.scope().variants() {
-            if new.scope().variants().all(|other| other.name() != policy.name()) {
+            let is_tier = |tier: &TierConfig| tier_variant(new.name(), &tier.name) == policy.name();
+            let stays = new.scope().variants().any(|other| other.name() == policy.name())
+                || new.config().tiers.iter().any(is_tier);
+            if !stays {
                 self.remove_policy(policy.name()).await;
             }
         }

@@ -247,7 +247,9 @@ impl Engine {
                 let estimate = Estimate { policy: &reply.policy, ahead, cost: &check.cost };
                 let ((all, after), apart) =
                     (estimate.parts(), estimate.apart(&reply.answer.limits));
+                let factor = check.policy.scope().resolve(&check.subject()).factor;
                 let charge = Charge::new(reply.policy.name(), check.key.bytes(), all);
+                let charge = charge.with_factor(factor);
                 let answers = self.apply_charges(deadline, Verb::Peek, &[charge]).await?;
                 let at_once = answers.first().and_then(|answer| answer.decision.retry_after());
                 at_once.map(|wait| wait.saturating_add(after).max(apart).max(own))

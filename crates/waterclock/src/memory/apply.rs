@@ -267,8 +267,15 @@ pub(super) fn withhold(
     verdicts: &mut [Verdict],
 ) {
     if lines.len() > 1 {
-        let policies: Vec<PolicyRef<'_>> =
-            lines.iter().map(|line| line.policy(shards, now)).collect();
+        // A blocked key refuses even under a policy in shadow.
+        let policy = |line: &Line| {
+            let policy = line.policy(shards, now);
+            match line.is_limited(shards, now) {
+                true => policy,
+                false => PolicyRef::Special(Arc::new(Policy::clone(&policy).with_shadow(false))),
+            }
+        };
+        let policies: Vec<PolicyRef<'_>> = lines.iter().map(policy).collect();
         let policies: Vec<&Policy> = policies.iter().map(|policy| &**policy).collect();
         withhold_unless_all_admit(&policies, verdicts);
     }

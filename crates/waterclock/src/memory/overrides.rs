@@ -23,7 +23,12 @@ impl<C: Clock> Shared<C> {
         let fingerprint = self.fingerprint(&new.key);
         let replaces = member.table.kept(fingerprint, Timestamp::ZERO).is_some();
         // Counted before: two callers at once must not keep one too many.
-        if !replaces && !self.places.take_override() {
+        let is_taken = replaces || self.places.take_override() || {
+            // Some may have expired.
+            self.tables().for_each(|table| table.sweep(self.clock.now()));
+            self.places.take_override()
+        };
+        if !is_taken {
             let max = self.places.max_overrides();
             let reason = format!(
                 "there are {max} overrides, and no room for more; clear some, or raise `max_overrides`"

@@ -37,6 +37,10 @@ impl Locked<'_> {
         }
         self.find_place(key, now);
         self.shard.record(key, now, cost, verdict);
+        if self.shard.is_special(key) {
+            // It may have left its slot.
+            self.publish_extent();
+        }
     }
 
     /// Charges what was used already: to the key, or to the shard's overflow entry.
@@ -101,7 +105,12 @@ impl Locked<'_> {
         let Table { places, parts, .. } = self.table;
         // What was free before the shard was locked may be gone, above all to other keys of the same check.
         let take = || self.table.has_log_room() && places.take(parts);
-        if take() || self.free_some(now) > 0 && take() {
+        let is_kept = self.shard.is_special(key) && self.shard.kept(key.fingerprint, now).is_some();
+        if is_kept {
+            // As many as there are overrides, which are bounded.
+            places.take_anyway(parts);
+        }
+        if is_kept || take() || self.free_some(now) > 0 && take() {
             if self.shard.is_special(key) {
                 self.shard.insert_special(key.fingerprint, now);
             } else {

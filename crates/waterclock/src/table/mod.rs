@@ -56,6 +56,8 @@ pub(crate) struct Table {
     counted_several: AtomicBool,
     /// Whether one that keeps logs has.
     kept_logs: AtomicBool,
+    /// How many overrides were ever set: they need shards, as keys do.
+    kept: AtomicUsize,
 }
 
 impl Table {
@@ -88,6 +90,7 @@ impl Table {
             counted_several: AtomicBool::new(family.base().counts_several()),
             family: Mutex::new(family),
             kept_logs: AtomicBool::new(kept_logs),
+            kept: AtomicUsize::new(0),
         }
     }
 
@@ -283,10 +286,15 @@ impl Table {
         if key.under != Variant::BASE && !locked.shard.has(key.under) {
             return Ok(None);
         }
-        let policy = locked.shard.policy(key.under);
+        let standing = locked.shard.standing(key, now);
+        if standing != Standing::Limited {
+            return Ok(Some(locked.shard.answer_standing(standing, key, now, cost)));
+        }
+        let policy = locked.shard.policy_for(key, now);
         if charges && !cost.is_zero() && policy.reserves_only() {
             return Err(StoreError::reserves_only(policy.name()));
         }
+        drop(policy);
         let verdict = locked.shard.judge(key, now, cost);
         if charges {
             locked.record(key, now, cost, verdict);
@@ -382,7 +390,17 @@ impl Table {
 
     /// Gives a key an override, or another one; the one it had.
     pub(crate) fn set_kept(&self, fingerprint: u64, kept: Kept) -> Option<Arc<Kept>> {
-        self.lock(fingerprint).shard.set_kept(fingerprint, kept)
+        if let Some(own) = &kept.own {
+            self.note_kind(own);
+        }
+        self.grow_for(self.len() + self.kept.load(Ordering::Relaxed));
+        let mut locked = self.lock(fingerprint);
+        let before = locked.shard.set_kept(fingerprint, kept);
+        locked.publish_extent();
+        if before.is_none() {
+            self.kept.fetch_add(1, Ordering::Relaxed);
+        }
+        before
     }
 
     /// Takes the override of a key away; the one it had.
@@ -413,6 +431,7 @@ impl Table {
             let kept = locked.shard.all_kept().filter(is_next);
             let mut here: Vec<_> = kept.map(|(at, kept)| (at, Arc::clone(kept))).collect();
             here.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+            here.truncate(count - found.len());
             found.extend(here);
         }
         found
@@ -584,7 +603,7 @@ fn decide(mut locked: Locked<'_>, key: Key, now: Timestamp, cost: u64) -> Decisi
     if standing != Standing::Limited {
         return locked.shard.answer_standing(standing, key, now, &cost).decision;
     }
-    if locked.shard.policy(key.under).reserves_only() {
+    if locked.shard.policy_for(key, now).reserves_only() {
         return locked.shard.refuse_check(key, now, &cost);
     }
     let verdict = locked.shard.judge(key, now, &cost);

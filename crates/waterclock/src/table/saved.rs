@@ -271,6 +271,9 @@ impl Table {
         if policy.fresh_in(saved.view(), now).is_zero() {
             return false;
         }
+        if locked.shard.is_special(key) {
+            return false;
+        }
         if locked.shard.find(fingerprint).is_none() {
             self.places.take_anyway(&self.parts);
             locked.make_place(fingerprint, now);

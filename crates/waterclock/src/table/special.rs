@@ -367,7 +367,9 @@ impl Shard {
         }
         let Rest { family, logs, specials, frees_at, gives_way_at, .. } = &mut *self.rest;
         let special = specials.0.entry(fingerprint).or_insert_with(|| Box::new(Special::new(None)));
-        family.by(&special.by).clear(&mut State::new(&mut special.words, logs));
+        if special.is_placed {
+            family.by(&special.by).clear(&mut State::new(&mut special.words, logs));
+        }
         special.words = vec![0; by.words()];
         let mut state = State::new(&mut special.words, logs);
         by.adopt(View::new(&saved.words, &saved.logs), &mut state);
@@ -382,6 +384,7 @@ impl Shard {
         if let (false, Some(at)) = (self.knows_special(fingerprint), self.find(fingerprint)) {
             self.move_out(fingerprint, at);
         }
+        self.rest.frees_at = self.rest.frees_at.min(kept.expires_at);
         let specials = &mut self.rest.specials.0;
         let special = specials.entry(fingerprint).or_insert_with(|| Box::new(Special::new(None)));
         special.kept.replace(Arc::new(kept))
@@ -431,6 +434,9 @@ impl Shard {
         for special in specials.0.values_mut() {
             if special.kept.take_if(|kept| kept.expires_at <= now).is_some() {
                 places.drop_override();
+            }
+            if let Some(kept) = &special.kept {
+                *frees_at = (*frees_at).min(kept.expires_at);
             }
             if !special.is_placed {
                 continue;

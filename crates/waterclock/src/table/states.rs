@@ -7,6 +7,7 @@ use waterclock_core::{Cost, Decision, Outcome, Policy, Timestamp};
 
 use super::family::{Key, MOST_WORDS};
 use super::shard::{Rest, Shard};
+use super::special::Standing;
 use crate::store::Answer;
 use crate::sync::Arc;
 
@@ -58,6 +59,10 @@ impl Shard {
 
     pub(super) fn peek(&self, key: Key, now: Timestamp, cost: u64) -> Decision {
         let cost = Cost::from(cost);
+        let standing = self.standing(key, now);
+        if standing != Standing::Limited {
+            return self.answer_standing(standing, key, now, &cost).decision;
+        }
         let verdict = self.judge(key, now, &cost);
         self.answer(key, now, &cost, verdict)
     }

@@ -236,3 +236,67 @@ fn keys_with_limits_of_their_own_take_places_and_give_way() {
     store.sweep();
     assert_eq!(store.len(), 0);
 }
+
+/// A policy that keeps logs: states of keys with limits of their own come back, too.
+#[test]
+fn logs_come_back_from_a_snapshot() {
+    let clock = ManualClock::default();
+    let rolling = || {
+        let window = RollingWindow::new(10, MINUTE).expect("a window");
+        Policy::new("p", [window]).expect("a policy")
+    };
+    let store = MemoryStore::new(10_000, clock.clone());
+    now(store.set_policy(rolling())).expect("it is set");
+    set(&store, "own", limits([RollingWindow::new(5, MINUTE).expect("a window")]));
+    check(&store, "own", 2, None);
+    check(&store, "by-factor", 3, factor("0.5"));
+    let mut file = Vec::new();
+    store.snapshot(&mut file).expect("it is written");
+    let again = MemoryStore::new(10_000, clock);
+    now(again.set_policy(rolling())).expect("it is set");
+    again.restore(&mut &*file).expect("it is restored");
+    assert_eq!((left(&again, "own"), left(&again, "by-factor")), (Some(3), Some(7)));
+}
+
+#[test]
+fn every_door_knows_a_blocked_key() {
+    let store = store(&ManualClock::default());
+    set(&store, "bad", Override::Block);
+    let handle = store.policy("p").expect("the policy");
+    assert!(!handle.check(b"bad", 1).is_allowed() && !handle.peek(b"bad", 1).is_allowed());
+    assert!(!now(store.peek("p", "bad")).expect("it decides").is_allowed());
+    assert!(!store.check_in_full("p", b"bad", 1).expect("it decides").decision.is_allowed());
+    assert!(!store.peek_in_full("p", b"bad", 1).expect("it decides").decision.is_allowed());
+    assert_eq!(store.len(), 0);
+}
+
+/// A policy in shadow refuses no key, but a blocked one.
+#[test]
+fn a_block_goes_before_shadow() {
+    let store = store(&ManualClock::default());
+    let shadow = Policy::new("q", [Limit::per_minute(10)]).expect("a policy").with_shadow(true);
+    now(store.set_policy(shadow)).expect("it is set");
+    now(store.set_override("q", &KeyOverride::new("bad", Override::Block))).expect("it is set");
+    let both = [Charge::new("p", b"other", 1), Charge::new("q", b"bad", 1)];
+    let answers = now(store.apply(Verb::Check, &both)).expect("it decides");
+    assert!(answers.iter().all(|answer| !answer.decision.is_allowed()));
+    assert_eq!(left(&store, "other"), Some(10));
+    let on_expiry = waterclock::OnExpiry::default();
+    let hold = waterclock::Hold { id: None, ttl: None, charges: &both, on_expiry };
+    assert_eq!(now(store.reserve(&hold)).expect("it decides").id, None);
+}
+
+#[test]
+fn expired_overrides_make_room() {
+    let clock = ManualClock::default();
+    let store = store(&clock);
+    store.set_max_overrides(10);
+    for i in 0..10 {
+        let until = KeyOverride::new(format!("k{i}"), Override::Block).expires_in(Some(MINUTE));
+        now(store.set_override("p", &until)).expect("it is set");
+    }
+    assert!(now(store.set_override("p", &KeyOverride::new("more", Override::Block))).is_err());
+    clock.advance(MINUTE);
+    set(&store, "more", Override::Block);
+    assert_eq!(store.override_count(), 1);
+}

@@ -31,8 +31,8 @@ pub(super) async fn set(
 ) -> Result<Response, Problem> {
     let body = OverrideJson::read(&call.body)?;
     let engine = &call.server.engine;
-    let plan = engine.plan();
     let Path(path) = path?;
+    let plan = engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     let (rule, expires_in) = body.rule(mode_of(policy), policy.config().limits())?;
     let new = KeyOverride::new(key.bytes(), rule).expires_in(expires_in);
@@ -45,8 +45,8 @@ pub(super) async fn read(
     path: PathOf<PolicyAndKey>,
     call: Call<Reads>,
 ) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
     let Path(path) = path?;
+    let plan = call.server.engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     match call.server.engine.override_of(policy, &key).await? {
         Some(kept) => Ok(json(StatusCode::OK, &OverrideLine::new(&kept).without_key())),
@@ -59,8 +59,8 @@ pub(super) async fn clear(
     path: PathOf<PolicyAndKey>,
     call: Call<Administers>,
 ) -> Result<Response, Problem> {
-    let plan = call.server.engine.plan();
     let Path(path) = path?;
+    let plan = call.server.engine.plan_knowing([&*path.0].into_iter()).await;
     let (policy, key) = find(&plan, &path)?;
     call.server.engine.clear_override(policy, &key).await?;
     answer(&call.server, Check::new(policy, key, Verb::Peek, None)?, Verb::Peek).await
@@ -83,8 +83,8 @@ pub(super) async fn list(path: PathOf<String>, call: Call<Reads>) -> Result<Resp
             count.ok_or_else(|| Problem::bad("count", "`count` must be from 1 to 1000"))?
         }
     };
-    let plan = call.server.engine.plan();
     let Path(name) = path?;
+    let plan = call.server.engine.plan_knowing([&*name].into_iter()).await;
     let (policy, after) = (plan.find(&name)?, query.get("after"));
     let page = call.server.engine.overrides(policy, after.as_deref(), count).await;
     let page = page.map_err(|error| match error {
@@ -112,10 +112,16 @@ struct LineError {
 /// Sets and clears overrides, one for each line. A line that fails does not stop the others.
 pub(super) async fn load(path: PathOf<String>, call: Call<Loads>) -> Result<Response, Problem> {
     let engine = &call.server.engine;
-    let plan = engine.plan();
     let Path(name) = path?;
+    let plan = engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
     let lines = lines_of(&call.body);
+    if lines.is_empty() {
+        return Err(Problem::bad(
+            "body",
+            "the list is empty; send a line of JSON for each override",
+        ));
+    }
     if lines.len() > MAX_LINES {
         let detail = format!("a list must have at most {MAX_LINES} lines; send it in parts");
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));

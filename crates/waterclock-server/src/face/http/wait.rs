@@ -18,7 +18,7 @@ use crate::waits::{MAX_WITHIN, WaitError};
 
 /// Waits until the check of a body is admitted, or answers at once that it cannot be in time.
 pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
-    let (pending, within) = read(&call)?;
+    let (pending, within) = read(&call).await?;
     // Neither a place among requests nor the body is held while it waits.
     let (server, parts) = call.into_waiting();
     let guest = guest_of(&parts)?;
@@ -35,14 +35,14 @@ pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
     Ok(response)
 }
 
-fn read(call: &Call<Checks>) -> Result<(Arc<PendingCheck>, Duration), Problem> {
+async fn read(call: &Call<Checks>) -> Result<(Arc<PendingCheck>, Duration), Problem> {
     let CheckBody { charges, options } = CheckBody::read(&call.body, Verbs::Wait)?;
     if let Charges::Several { .. } = charges {
         let detail = "a wait is for one key; send `policy` and `key` instead of `checks`";
         return Err(Problem::bad("checks", detail));
     }
     let within = checked_within(&options)?;
-    let plan = call.server.engine.plan();
+    let plan = call.server.engine.plan_knowing(charges.policies()).await;
     let (checks, _) = to_checks(&plan, Verb::Check, &charges)?;
     let check = checks.first().ok_or_else(|| Problem::bad("policy", "`policy` is missing"))?;
     Ok((Arc::new(PendingCheck::new(check)), within))

@@ -226,8 +226,11 @@ fn used_of_unlimited(used: &Cost, reserved: &Cost) -> Cost {
 fn judge(lines: &[Line], shards: &mut Shards<'_>, now: Timestamp) -> (Vec<Verdict>, bool) {
     let mut verdicts: Vec<Verdict> = lines.iter().map(|line| line.judge(shards, now)).collect();
     withhold(lines, shards, now, &mut verdicts);
-    let holds =
-        lines.iter().zip(&verdicts).all(|(line, verdict)| verdict.holds(&line.policy(shards, now)));
+    let holds = |(line, verdict): (&Line, &Verdict)| match line.is_limited(shards, now) {
+        true => verdict.holds(&line.policy(shards, now)),
+        false => verdict.admits(),
+    };
+    let holds = lines.iter().zip(&verdicts).all(holds);
     (verdicts, holds)
 }
 

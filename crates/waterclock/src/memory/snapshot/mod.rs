@@ -37,7 +37,7 @@ pub use write::Saved;
 
 /// "waterclock", as its bytes are in the file.
 const MAGIC: u64 = u64::from_le_bytes(*b"wtrclock");
-/// Without policies that are kept as text, which older programs do not know.
+/// Without policies that are kept as text and overrides, which older programs do not know.
 const VERSION: u64 = 1;
 const VERSION_WITH_KEPT: u64 = 2;
 const END: u64 = 0;

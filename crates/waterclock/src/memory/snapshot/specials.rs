@@ -75,6 +75,7 @@ impl<C: Clock> Shared<C> {
             self.places.drop_override();
         }
         let Some(by) = by else { return is_kept };
+        let by = by.clone().with_mode(base.policy().mode()).unwrap_or(by);
         state.rewind(&by, latest, now);
         base.table.put_back_special(fingerprint, Arc::new(by), &state, now) || is_kept
     }

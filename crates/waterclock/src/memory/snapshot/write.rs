@@ -5,7 +5,7 @@ use waterclock_core::Policy;
 use waterclock_core::store::Persist as _;
 
 use super::words::{Summed, push_text};
-use super::{END, MAGIC, POLICY, SHARD, SPECIALS, kept};
+use super::{END, MAGIC, POLICY, SHARD, SPECIALS, VERSION_WITH_KEPT, kept};
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
 use crate::sync::{Arc, lock};
@@ -33,7 +33,10 @@ impl<C: Clock> MemoryStore<C> {
         let shared = &*self.shared;
         let mut out = Summed::new(out);
         let mut keys = 0;
-        let (version, kept) = kept::section(&lock(&shared.kept));
+        let (mut version, kept) = kept::section(&lock(&shared.kept));
+        if shared.places.overrides() > 0 {
+            version = VERSION_WITH_KEPT;
+        }
         let mut words = vec![MAGIC, version, shared.clock.now().as_nanos()];
         words.extend(shared.hasher.seed());
         words.push(shared.hasher.probe());
