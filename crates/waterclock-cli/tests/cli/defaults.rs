@@ -69,8 +69,8 @@ fn policies_inherit_unless_they_say_otherwise() {
 fn english_has_what_was_inherited() {
     let run = Place::with_config(CONFIG).run(&["validate"]).ok();
     run.says(&[
-        "policy inherits: admits as much of a cost as fits. Responses carry IETF RateLimit headers. While the store is \
-         unreachable, every check is an error.",
+        "policy inherits: admits as much of a cost as fits. Responses carry IETF RateLimit headers. Retry-After is \
+         spread upwards by up to 10%. While the store is unreachable, every check is an error.",
         "  unknown tiers: as tier free.",
         "  tier staff: no limits",
     ]);

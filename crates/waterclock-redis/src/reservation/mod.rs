@@ -354,6 +354,12 @@ impl Direct {
                 charge.prefix.extend(by.bytes());
                 charge.entry = Arc::clone(then);
             }
+            if let (Standing::Unlimited, Some(then)) = (charge.standing, then) {
+                // Nothing limits it now: what is held is settled under the limits that it was held by.
+                charge.prefix = charge.kept_bytes().unwrap_or_default().to_vec();
+                charge.prefix.extend(key.by.iter().flat_map(WrittenBy::bytes));
+                charge.entry = Arc::clone(then);
+            }
             let policy = &charge.entry.policy;
             let held = match then {
                 Some(then) if then.policy == *policy => units.held.clone(),

@@ -300,3 +300,17 @@ fn expired_overrides_make_room() {
     set(&store, "more", Override::Block);
     assert_eq!(store.override_count(), 1);
 }
+
+#[test]
+fn what_was_held_is_settled_though_nothing_limits_it_now() {
+    let store = store(&ManualClock::default());
+    let charges = [Charge::new("p", b"a", 6)];
+    let on_expiry = waterclock::OnExpiry::default();
+    let hold = waterclock::Hold { id: None, ttl: None, charges: &charges, on_expiry };
+    let id = now(store.reserve(&hold)).expect("it decides").id.expect("it is held");
+    set(&store, "a", Override::Factor(Factor::ZERO));
+    let used = [waterclock::Cost::from(2)];
+    now(store.settle(&id, waterclock::Settlement::Commit(&used))).expect("it is settled");
+    now(store.clear_override("p", b"a")).expect("it is cleared");
+    assert_eq!(left(&store, "a"), Some(8));
+}
