@@ -16,13 +16,13 @@ use waterclock::{Limit, MemoryStore, Policy};
 use waterclock_http::{Checked, ClientIp, HeaderStyle, Key, RateLimitLayer, Rule};
 
 #[derive(Clone)]
-struct User(&'static str, &'static str);
+struct User(&'static str, Option<&'static str>);
 
 /// Stands for your user database.
 async fn authenticate(mut request: Request, next: Next) -> Result<Response, StatusCode> {
     let user = match request.headers().get("authorization").map(|value| value.as_bytes()) {
-        Some(b"Bearer alice") => User("alice", "free"),
-        Some(b"Bearer bob") => User("bob", "pro"),
+        Some(b"Bearer alice") => User("alice", None),
+        Some(b"Bearer bob") => User("bob", Some("pro")),
         _ => return Err(StatusCode::UNAUTHORIZED),
     };
     request.extensions_mut().insert(user);
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pro = free.scaled("api-pro", "0.5".parse()?)?; // Half the cost: ten a minute.
     let api = Rule::new(free)
         .tier("pro", pro)
-        .tier_of(|parts| parts.extensions.get().map(|user: &User| Cow::Borrowed(user.1)))
+        .tier_of(|parts| parts.extensions.get().and_then(|user: &User| user.1.map(Cow::Borrowed)))
         .headers(HeaderStyle::Ietf);
     let by_user =
         RateLimitLayer::builder(store).rule(api).key(Key::extension(|user: &User| user.0));
