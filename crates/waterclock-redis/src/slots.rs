@@ -42,7 +42,10 @@ impl Direct {
                 let part_keys = some(keys, &part);
                 let results = match self.run(Call { action, keys: &part_keys, ..call }).await {
                     Ok(results) => results,
-                    Err(error) if is_changed(&error) && verb == Verb::Check => {
+                    Err(error)
+                        if is_changed(&error)
+                            && matches!(verb, Verb::Check | Verb::Peek | Verb::Reset) =>
+                    {
                         // The call is made again: what it holds would be counted twice.
                         self.put_back(at, id, taken).await;
                         return Err(error);
