@@ -171,7 +171,6 @@ async fn wrong_waits_are_explained() {
         (r#"{"policy":"slow","key":"k","within":"5"}"#, "within"),
         (r#"{"policy":"slow","key":"k","within":5}"#, "within"),
         (r#"{"policy":"slow","key":"k","within":"-1s"}"#, "within"),
-        (r#"{"policy":"slow","within":"1s"}"#, "key"),
         (r#"{"checks":[{"policy":"slow","key":"k"}],"within":"1s"}"#, "checks"),
         (r#"{"policy":"slow","key":"k","within":"1s","ttl":"1s"}"#, "ttl"),
     ] {
