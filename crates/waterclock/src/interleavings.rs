@@ -175,7 +175,7 @@ fn policies_that_share_a_key_share_its_budget() {
             let mut admitted = 0;
             for i in 0..3 {
                 let under = under[usize::try_from(thread + i).unwrap_or(0) % 3];
-                let key = Key { fingerprint: KEY, under };
+                let key = Key::new(KEY, under);
                 if (thread, i) == (1, 1) {
                     // More members, while others ask.
                     let more = Arc::new(Policy::new("more", [two_words()]).expect("valid"));
