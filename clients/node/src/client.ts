@@ -1,0 +1,272 @@
+import type { Cost, Decision, Decisions, JsonObject, Question } from './decision.js';
+import { isObject, madeUpDecision, readDecision } from './decision.js';
+import { WaterclockError } from './error.js';
+import { noSettlement, Reservation } from './reservation.js';
+import type { Factor, Outcome, Transport } from './transport.js';
+
+/**
+ * What `check`, `checkAll`, `peek`, `wait` and `reserve` do when the server cannot be asked: throw the error, allow
+ * (fail open) or refuse (fail closed). A made-up decision has the `source` "unavailable".
+ */
+export type OnUnavailable = 'throw' | 'allow' | 'refuse';
+
+export interface ClientOptions {
+  /** How long a call may take, in milliseconds (1,000). */
+  readonly deadlineMs?: number | undefined;
+  /** The fail mode ("throw"). */
+  readonly onUnavailable?: OnUnavailable | undefined;
+}
+
+export interface CallOptions {
+  /** How long this call may take, in milliseconds. */
+  readonly deadlineMs?: number | undefined;
+}
+
+export interface CheckOptions extends CallOptions {
+  /** 1 if it is not given. */
+  readonly cost?: Cost | undefined;
+  /** The caller's tier; its name is one of the policy's `tiers`. */
+  readonly tier?: string | undefined;
+  /** Scales the limits for this call. */
+  readonly factor?: Factor | undefined;
+}
+
+/** One of several checks. */
+export interface Charge {
+  readonly policy: string;
+  readonly key: string;
+  readonly cost?: Cost | undefined;
+  readonly tier?: string | undefined;
+  readonly factor?: Factor | undefined;
+}
+
+export interface WaitOptions extends CheckOptions {
+  /** How long the call may wait to be admitted, in milliseconds; 60,000 at most. The deadline comes on top. */
+  readonly withinMs: number;
+}
+
+export interface RefundOptions extends CallOptions {
+  readonly cost?: Cost | undefined;
+}
+
+/** Either a result for an `error-rate` limit, or a cost that is known only afterwards. */
+export type ReportOptions = CallOptions & {
+  readonly tier?: string | undefined;
+  readonly factor?: Factor | undefined;
+} & (
+    | { readonly outcome: Outcome; readonly cost?: undefined }
+    | { readonly cost: Cost; readonly outcome?: undefined }
+  );
+
+export interface ReserveOptions extends CheckOptions {
+  /** When the reservation expires, in milliseconds (60,000); 24 hours at most. */
+  readonly ttlMs?: number | undefined;
+  /** The caller's own id, which makes the call safe to repeat. */
+  readonly id?: string | undefined;
+  /** Gives units back that are not settled in time; otherwise they stay charged. */
+  readonly onExpiry?: 'release' | undefined;
+}
+
+/** What `reserved` gives back: the value of the work, or the refusal. */
+export type Reserved<T> =
+  | { readonly reserved: true; readonly decision: Decision; readonly value: T }
+  | { readonly reserved: false; readonly decision: Decision };
+
+/** The override of a key, as the server's JSON has it. */
+export type Override = JsonObject & {
+  readonly limits?: readonly (string | JsonObject)[];
+  readonly factor?: number | string;
+  readonly tier?: string;
+  readonly block?: boolean;
+  readonly exempt?: boolean;
+  /** A duration such as `"2d"`. */
+  readonly expires_in?: string;
+};
+
+/** A policy, as the configuration file has its table. */
+export type PolicyDefinition = JsonObject & { readonly limits: readonly (string | JsonObject)[] };
+
+const DEADLINE_MS = 1_000;
+const TTL_MS = 60_000;
+
+/** The verbs of a rate limiter, over any transport. */
+export class Client implements AsyncDisposable {
+  readonly #transport: Transport;
+  readonly #deadlineMs: number;
+  readonly #onUnavailable: OnUnavailable;
+
+  constructor(transport: Transport, options: ClientOptions = {}) {
+    this.#transport = transport;
+    this.#deadlineMs = options.deadlineMs ?? DEADLINE_MS;
+    this.#onUnavailable = options.onUnavailable ?? 'throw';
+  }
+
+  /** Charges the key if its limits admit the cost. */
+  check(policy: string, key: string, options: CheckOptions = {}): Promise<Decision> {
+    const question = { ...options, policy, key };
+    return this.#decide(question, () => this.#transport.check(question, this.#deadline(options)));
+  }
+
+  /** Charges all of them, or none if any is refused. */
+  async checkAll(charges: readonly Charge[], options: CallOptions = {}): Promise<Decisions> {
+    try {
+      const answers = await this.#transport.checkAll(charges, this.#deadline(options));
+      const decisions = answers.map((answer) => readDecision(answer.body, answer.headers));
+      return { allowed: decisions.every((decision) => decision.allowed), decisions };
+    } catch (error) {
+      const allowed = this.#failMode(error);
+      return { allowed, decisions: charges.map((charge) => madeUpDecision(charge, allowed)) };
+    }
+  }
+
+  /** What a check would answer, without charging. */
+  peek(policy: string, key: string, options: CheckOptions = {}): Promise<Decision> {
+    const question = { ...options, policy, key };
+    return this.#decide(question, () => this.#transport.peek(question, this.#deadline(options)));
+  }
+
+  /** Waits in line until the cost is admitted, or answers with the refusal if that takes longer than `withinMs`. */
+  wait(policy: string, key: string, options: WaitOptions): Promise<Decision> {
+    const question = { ...options, policy, key };
+    const deadlineMs = options.withinMs + this.#deadline(options);
+    return this.#decide(question, () => this.#transport.wait(question, options.withinMs, deadlineMs));
+  }
+
+  /** Gives units back. */
+  async refund(policy: string, key: string, options: RefundOptions = {}): Promise<Decision> {
+    const answer = await this.#transport.refund({ ...options, policy, key }, this.#deadline(options));
+    return readDecision(answer.body, answer.headers);
+  }
+
+  /** Clears what the key has used. Over HTTP it needs the role `admin`, over the Redis protocol `check`. */
+  async reset(policy: string, key: string, options: CallOptions = {}): Promise<Decision> {
+    const answer = await this.#transport.reset(policy, key, this.#deadline(options));
+    return readDecision(answer.body, answer.headers);
+  }
+
+  /** Reports a result, or charges a cost that is known only afterwards, into debt if there is no room. */
+  async report(policy: string, key: string, options: ReportOptions): Promise<Decision> {
+    const question = { ...options, policy, key };
+    const answer = await this.#transport.report(question, options.outcome, this.#deadline(options));
+    return readDecision(answer.body, answer.headers);
+  }
+
+  /** Reserves an estimate, to be committed or cancelled later. Test `reserved` of what it gives. */
+  async reserve(policy: string, key: string, options: ReserveOptions = {}): Promise<Reservation> {
+    const question = { ...options, policy, key, ttlMs: options.ttlMs ?? TTL_MS };
+    const deadlineMs = this.#deadline(options);
+    try {
+      const answer = await this.#transport.reserve(question, deadlineMs);
+      return this.#readReservation(answer.body, readDecision(answer.body, answer.headers), deadlineMs);
+    } catch (error) {
+      const allowed = this.#failMode(error);
+      const decision = madeUpDecision(question, allowed);
+      return new Reservation(decision, allowed ? 'unavailable' : null, null, noSettlement);
+    }
+  }
+
+  /**
+   * Reserves, does the work, and settles: at the cost that the work commits, else at the estimate. If the work throws
+   * before it commits, the reservation is cancelled. If units cannot be reserved, the work is not done.
+   */
+  async reserved<T>(
+    policy: string,
+    key: string,
+    options: ReserveOptions,
+    work: (reservation: Reservation) => Promise<T> | T,
+  ): Promise<Reserved<T>> {
+    const reservation = await this.reserve(policy, key, options);
+    const { decision } = reservation;
+    if (!reservation.reserved) return { reserved: false, decision };
+    let value: T;
+    try {
+      value = await work(reservation);
+    } catch (error) {
+      // The error of the work matters more; a reservation that cannot be cancelled expires.
+      await reservation.cancelUnlessSettled().catch(() => {});
+      throw error;
+    }
+    await reservation[Symbol.asyncDispose]();
+    return { reserved: true, decision, value };
+  }
+
+  /** Commits a reservation by its id, for example one that another process made. */
+  commit(id: string, cost: Cost, options: CallOptions = {}): Promise<void> {
+    return this.#transport.commit(id, cost, this.#deadline(options));
+  }
+
+  /** Cancels a reservation by its id. */
+  cancel(id: string, options: CallOptions = {}): Promise<void> {
+    return this.#transport.cancel(id, this.#deadline(options));
+  }
+
+  /** Sets the override of a key. Needs the role `admin`, as all calls below do. */
+  setOverride(policy: string, key: string, override: Override, options: CallOptions = {}): Promise<void> {
+    return this.#transport.setOverride(policy, key, override, this.#deadline(options));
+  }
+
+  /** The override of a key; `null`: it has none. */
+  getOverride(policy: string, key: string, options: CallOptions = {}): Promise<JsonObject | null> {
+    return this.#transport.getOverride(policy, key, this.#deadline(options));
+  }
+
+  /** Clears the override of a key; `false`: it had none. */
+  clearOverride(policy: string, key: string, options: CallOptions = {}): Promise<boolean> {
+    return this.#transport.clearOverride(policy, key, this.#deadline(options));
+  }
+
+  /** Sets a policy at run time. The same policy again changes nothing. */
+  putPolicy(policy: string, definition: PolicyDefinition, options: CallOptions = {}): Promise<void> {
+    return this.#transport.putPolicy(policy, definition, this.#deadline(options));
+  }
+
+  /** A policy in force; `null`: there is none of the name. */
+  getPolicy(policy: string, options: CallOptions = {}): Promise<JsonObject | null> {
+    return this.#transport.getPolicy(policy, this.#deadline(options));
+  }
+
+  /** Deletes a policy that was set at run time; `false`: there was none. */
+  deletePolicy(policy: string, options: CallOptions = {}): Promise<boolean> {
+    return this.#transport.deletePolicy(policy, this.#deadline(options));
+  }
+
+  /** Ends connections. Calls that are under way fail. */
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #deadline(options: CallOptions): number {
+    return options.deadlineMs ?? this.#deadlineMs;
+  }
+
+  async #decide(question: Question, ask: () => ReturnType<Transport['check']>): Promise<Decision> {
+    try {
+      const answer = await ask();
+      return readDecision(answer.body, answer.headers);
+    } catch (error) {
+      return madeUpDecision(question, this.#failMode(error));
+    }
+  }
+
+  /** Whether to allow in place of a server that cannot be asked; other errors are thrown on. */
+  #failMode(error: unknown): boolean {
+    const isUnavailable = error instanceof WaterclockError && error.kind === 'unavailable';
+    if (!isUnavailable || this.#onUnavailable === 'throw') throw error;
+    return this.#onUnavailable === 'allow' && !error.deniedByPolicy;
+  }
+
+  #readReservation(body: JsonObject, decision: Decision, deadlineMs: number): Reservation {
+    const held = body['reservation'];
+    const settlement = {
+      commit: (id: string, cost: Cost) => this.#transport.commit(id, cost, deadlineMs),
+      cancel: (id: string) => this.#transport.cancel(id, deadlineMs),
+    };
+    if (!isObject(held)) return new Reservation(decision, null, null, settlement);
+    const expiresInMs = Math.floor(Number(held['expires_in_us']) / 1000);
+    return new Reservation(decision, String(held['id']), expiresInMs, settlement);
+  }
+}
