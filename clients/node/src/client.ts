@@ -1,3 +1,4 @@
+import { validate, validateCost, validateMilliseconds, validateName } from './arguments.js';
 import type { Cost, Decision, Decisions, JsonObject, Question } from './decision.js';
 import { isObject, madeUpDecision, readDecision } from './decision.js';
 import { WaterclockError } from './error.js';
@@ -98,6 +99,7 @@ export class Client implements AsyncDisposable {
   constructor(transport: Transport, options: ClientOptions = {}) {
     this.#transport = transport;
     this.#deadlineMs = options.deadlineMs ?? DEADLINE_MS;
+    validateMilliseconds('deadlineMs', this.#deadlineMs);
     this.#onUnavailable = options.onUnavailable ?? 'throw';
   }
 
@@ -109,6 +111,7 @@ export class Client implements AsyncDisposable {
 
   /** Charges all of them, or none if any is refused. */
   async checkAll(charges: readonly Charge[], options: CallOptions = {}): Promise<Decisions> {
+    charges.forEach(validate);
     try {
       const answers = await this.#transport.checkAll(charges, this.#deadline(options));
       const decisions = answers.map((answer) => readDecision(answer.body, answer.headers));
@@ -126,7 +129,8 @@ export class Client implements AsyncDisposable {
   }
 
   /** Waits in line until the cost is admitted, or answers with the refusal if that takes longer than `withinMs`. */
-  wait(policy: string, key: string, options: WaitOptions): Promise<Decision> {
+  async wait(policy: string, key: string, options: WaitOptions): Promise<Decision> {
+    validateMilliseconds('withinMs', options.withinMs);
     const question = { ...options, policy, key };
     const deadlineMs = options.withinMs + this.#deadline(options);
     return this.#decide(question, () => this.#transport.wait(question, options.withinMs, deadlineMs));
@@ -134,12 +138,15 @@ export class Client implements AsyncDisposable {
 
   /** Gives units back. */
   async refund(policy: string, key: string, options: RefundOptions = {}): Promise<Decision> {
-    const answer = await this.#transport.refund({ ...options, policy, key }, this.#deadline(options));
+    const question = { ...options, policy, key };
+    validate(question);
+    const answer = await this.#transport.refund(question, this.#deadline(options));
     return readDecision(answer.body, answer.headers);
   }
 
   /** Clears what the key has used. Over HTTP it needs the role `admin`, over the Redis protocol `check`. */
   async reset(policy: string, key: string, options: CallOptions = {}): Promise<Decision> {
+    validate({ policy, key });
     const answer = await this.#transport.reset(policy, key, this.#deadline(options));
     return readDecision(answer.body, answer.headers);
   }
@@ -147,6 +154,7 @@ export class Client implements AsyncDisposable {
   /** Reports a result, or charges a cost that is known only afterwards, into debt if there is no room. */
   async report(policy: string, key: string, options: ReportOptions): Promise<Decision> {
     const question = { ...options, policy, key };
+    validate(question);
     const answer = await this.#transport.report(question, options.outcome, this.#deadline(options));
     return readDecision(answer.body, answer.headers);
   }
@@ -155,6 +163,8 @@ export class Client implements AsyncDisposable {
   async reserve(policy: string, key: string, options: ReserveOptions = {}): Promise<Reservation> {
     const question = { ...options, policy, key, ttlMs: options.ttlMs ?? TTL_MS };
     const deadlineMs = this.#deadline(options);
+    validate(question);
+    validateMilliseconds('ttlMs', question.ttlMs);
     try {
       const answer = await this.#transport.reserve(question, deadlineMs);
       return this.#readReservation(answer.body, readDecision(answer.body, answer.headers), deadlineMs);
@@ -191,42 +201,51 @@ export class Client implements AsyncDisposable {
   }
 
   /** Commits a reservation by its id, for example one that another process made. */
-  commit(id: string, cost: Cost, options: CallOptions = {}): Promise<void> {
+  async commit(id: string, cost: Cost, options: CallOptions = {}): Promise<void> {
+    validateName('id', id);
+    validateCost(cost);
     return this.#transport.commit(id, cost, this.#deadline(options));
   }
 
   /** Cancels a reservation by its id. */
-  cancel(id: string, options: CallOptions = {}): Promise<void> {
+  async cancel(id: string, options: CallOptions = {}): Promise<void> {
+    validateName('id', id);
     return this.#transport.cancel(id, this.#deadline(options));
   }
 
   /** Sets the override of a key. Needs the role `admin`, as all calls below do. */
-  setOverride(policy: string, key: string, override: Override, options: CallOptions = {}): Promise<void> {
+  async setOverride(policy: string, key: string, override: Override, options: CallOptions = {}): Promise<void> {
+    validate({ policy, key });
     return this.#transport.setOverride(policy, key, override, this.#deadline(options));
   }
 
   /** The override of a key; `null`: it has none. */
-  getOverride(policy: string, key: string, options: CallOptions = {}): Promise<JsonObject | null> {
+  async getOverride(policy: string, key: string, options: CallOptions = {}): Promise<JsonObject | null> {
+    validate({ policy, key });
     return this.#transport.getOverride(policy, key, this.#deadline(options));
   }
 
-  /** Clears the override of a key; `false`: it had none. */
-  clearOverride(policy: string, key: string, options: CallOptions = {}): Promise<boolean> {
+  /** Clears the override of a key, if it has one. */
+  async clearOverride(policy: string, key: string, options: CallOptions = {}): Promise<void> {
+    validate({ policy, key });
     return this.#transport.clearOverride(policy, key, this.#deadline(options));
   }
 
   /** Sets a policy at run time. The same policy again changes nothing. */
-  putPolicy(policy: string, definition: PolicyDefinition, options: CallOptions = {}): Promise<void> {
+  async putPolicy(policy: string, definition: PolicyDefinition, options: CallOptions = {}): Promise<void> {
+    validateName('policy', policy);
     return this.#transport.putPolicy(policy, definition, this.#deadline(options));
   }
 
   /** A policy in force; `null`: there is none of the name. */
-  getPolicy(policy: string, options: CallOptions = {}): Promise<JsonObject | null> {
+  async getPolicy(policy: string, options: CallOptions = {}): Promise<JsonObject | null> {
+    validateName('policy', policy);
     return this.#transport.getPolicy(policy, this.#deadline(options));
   }
 
   /** Deletes a policy that was set at run time; `false`: there was none. */
-  deletePolicy(policy: string, options: CallOptions = {}): Promise<boolean> {
+  async deletePolicy(policy: string, options: CallOptions = {}): Promise<boolean> {
+    validateName('policy', policy);
     return this.#transport.deletePolicy(policy, this.#deadline(options));
   }
 
@@ -239,11 +258,13 @@ export class Client implements AsyncDisposable {
     return this.close();
   }
 
-  #deadline(options: CallOptions): number {
-    return options.deadlineMs ?? this.#deadlineMs;
+  #deadline({ deadlineMs = this.#deadlineMs }: CallOptions): number {
+    validateMilliseconds('deadlineMs', deadlineMs);
+    return deadlineMs;
   }
 
   async #decide(question: Question, ask: () => ReturnType<Transport['check']>): Promise<Decision> {
+    validate(question);
     try {
       const answer = await ask();
       return readDecision(answer.body, answer.headers);

@@ -41,7 +41,7 @@ export interface Transport {
   cancel(id: string, deadlineMs: number): Promise<void>;
   setOverride(policy: string, key: string, override: JsonObject, deadlineMs: number): Promise<void>;
   getOverride(policy: string, key: string, deadlineMs: number): Promise<JsonObject | null>;
-  clearOverride(policy: string, key: string, deadlineMs: number): Promise<boolean>;
+  clearOverride(policy: string, key: string, deadlineMs: number): Promise<void>;
   putPolicy(policy: string, definition: JsonObject, deadlineMs: number): Promise<void>;
   getPolicy(policy: string, deadlineMs: number): Promise<JsonObject | null>;
   deletePolicy(policy: string, deadlineMs: number): Promise<boolean>;

@@ -1,0 +1,49 @@
+import type { Cost } from './decision.js';
+import { WaterclockError } from './error.js';
+import type { Factor } from './transport.js';
+
+// JSON turns NaN into null and drops undefined, and the server would then charge the default cost or the empty key.
+// So these mistakes must not leave the client.
+
+interface Arguments {
+  readonly policy: string;
+  readonly key: string;
+  readonly cost?: Cost | undefined;
+  readonly factor?: Factor | undefined;
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Rejects what cannot be sent as it is. */
+export function validate({ policy, key, cost, factor }: Arguments): void {
+  validateName('policy', policy);
+  validateName('key', key);
+  if (cost !== undefined) validateCost(cost);
+  if (typeof factor === 'number' && !Number.isFinite(factor)) {
+    throw invalid('factor', `\`factor\` is ${factor}; give a finite number or a decimal string`);
+  }
+}
+
+export function validateName(field: string, value: unknown): void {
+  if (typeof value !== 'string') throw invalid(field, `\`${field}\` is ${String(value)}; give a string`);
+  if (LONE_SURROGATE.test(value)) throw invalid(field, `\`${field}\` has half a surrogate pair; give well-formed text`);
+}
+
+export function validateCost(cost: Cost): void {
+  const counts = typeof cost === 'object' && cost !== null ? Object.values(cost) : [cost];
+  for (const count of counts) {
+    if (!Number.isSafeInteger(count)) {
+      throw invalid('cost', `\`cost\` is ${String(count)}; give a whole number, or whole numbers by unit`);
+    }
+  }
+}
+
+export function validateMilliseconds(field: string, value: number): void {
+  if (!(value >= 0 && value <= Number.MAX_SAFE_INTEGER)) {
+    throw invalid(field, `\`${field}\` is ${String(value)}; give milliseconds, 0 or more`);
+  }
+}
+
+function invalid(field: string, message: string): WaterclockError {
+  return new WaterclockError('invalid', message, { field });
+}

@@ -1,0 +1,54 @@
+import type { JsonObject } from '../decision.js';
+import { isObject } from '../decision.js';
+import { WaterclockError, type ErrorKind } from '../error.js';
+import type { Answer } from '../transport.js';
+import { ErrorReply, type Reply } from './parse.js';
+
+/** The error that a reply describes. */
+export function readError(reply: ErrorReply, server: string): WaterclockError {
+  const code = reply.text.split(' ', 1)[0] ?? '';
+  return new WaterclockError(kindOf(code), `${server} answered ${reply.text}`, {
+    code,
+    deniedByPolicy: code === 'UNAVAILABLE',
+  });
+}
+
+/** A decision in JSON, with the header fields that it contains. */
+export function readAnswer(reply: Reply, server: string): Answer {
+  const { headers, ...body } = readJson(reply, server);
+  return { body, headers: isObject(headers) ? (headers as Record<string, string>) : {} };
+}
+
+export function readAnswers(reply: Reply, server: string): readonly Answer[] {
+  if (!Array.isArray(reply)) throw unexpected(server);
+  return reply.map((line: Reply) => readAnswer(line, server));
+}
+
+export function readJson(reply: Reply, server: string): JsonObject {
+  if (typeof reply !== 'string') throw unexpected(server);
+  try {
+    const value: unknown = JSON.parse(reply);
+    if (isObject(value)) return value;
+  } catch {
+    // Not JSON: the error below says so.
+  }
+  throw unexpected(server);
+}
+
+function kindOf(code: string): ErrorKind {
+  switch (code) {
+    case 'NOAUTH':
+    case 'WRONGPASS':
+    case 'NOPERM':
+      return 'unauthorized';
+    case 'BUSY':
+    case 'UNAVAILABLE':
+      return 'unavailable';
+    default:
+      return 'invalid';
+  }
+}
+
+function unexpected(server: string): WaterclockError {
+  return new WaterclockError('unavailable', `${server} does not answer as Waterclock does; check the URL`);
+}
