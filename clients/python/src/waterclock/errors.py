@@ -1,0 +1,38 @@
+"""What can go wrong: three kinds of error, and the refusal of a reservation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .decision import Decision
+
+
+class WaterclockError(Exception):
+    """The server gave no decision. Catch one of the three kinds, or all of them by this name."""
+
+
+class Invalid(WaterclockError):
+    """The call is wrong: bad input, an unknown policy, tier or reservation. Repeating it does not help."""
+
+
+class Unauthorized(WaterclockError):
+    """The token is missing, wrong, or lacks the role that the call needs."""
+
+
+class Unavailable(WaterclockError):
+    """The server could not be asked, or did not answer in time. The call may have been charged."""
+
+    def __init__(self, message: str, *, denied: bool = False) -> None:
+        super().__init__(message)
+        #: The server's store failed, and the policy says `on_store_error = "deny"`: the operator wants a refusal.
+        self.denied = denied
+
+
+class Refused(Exception):
+    """A reservation was refused. It is no `WaterclockError`: the server answered."""
+
+    def __init__(self, decision: Decision) -> None:
+        wait = "never" if decision.retry_after is None else f"in {decision.retry_after:.3f} s"
+        super().__init__(f"policy {decision.policy!r} refused the reservation; it can pass {wait}")
+        self.decision = decision

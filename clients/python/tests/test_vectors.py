@@ -1,0 +1,196 @@
+"""The table that all clients share, with every client of this package."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from waterclock import (
+    AsyncWaterclock,
+    Charge,
+    Decision,
+    Decisions,
+    Invalid,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    Waterclock,
+)
+
+from .server import CLIENTS, Server
+
+VECTORS = json.loads((CLIENTS / "vectors.json").read_text())
+ERRORS = {"invalid": Invalid, "unauthorized": Unauthorized, "unavailable": Unavailable}
+#: Long, for a busy machine.
+TIMEOUT = 20.0
+
+#: What a step may say besides its call, and which arguments the call takes.
+ABOUT_STEPS = {"call", "expect", "error", "repeat", "anonymous", "as"}
+ARGUMENTS = {
+    "check": {"policy", "key", "cost", "tier", "factor"},
+    "check_all": {"charges"},
+    "peek": {"policy", "key", "cost", "tier", "factor"},
+    "wait": {"policy", "key", "cost", "tier", "factor", "within_ms"},
+    "refund": {"policy", "key", "cost", "tier", "factor"},
+    "reset": {"policy", "key"},
+    "report": {"policy", "key", "cost", "tier", "factor", "outcome"},
+    "reserve": {"policy", "key", "cost", "tier", "factor", "ttl_ms", "id", "on_expiry"},
+    "commit": {"reservation", "cost"},
+    "cancel": {"reservation"},
+    "set_override": {"policy", "key", "override"},
+    "get_override": {"policy", "key"},
+    "clear_override": {"policy", "key"},
+    "put_policy": {"policy", "definition"},
+    "get_policy": {"policy"},
+    "delete_policy": {"policy"},
+}
+
+
+class SyncFace:
+    def __init__(self, url: str, token: str | None) -> None:
+        self._client = Waterclock(url, token=token, timeout=TIMEOUT)
+
+    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+        return getattr(self._client, verb)(*arguments, **options)
+
+    def settle(self, reservation: Any, verb: str, *arguments: Any) -> None:
+        getattr(reservation, verb)(*arguments)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AsyncFace:
+    def __init__(self, url: str, token: str | None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._client = AsyncWaterclock(url, token=token, timeout=TIMEOUT)
+
+    def call(self, verb: str, *arguments: Any, **options: Any) -> Any:
+        async def call() -> Any:
+            return await getattr(self._client, verb)(*arguments, **options)
+
+        return self._loop.run_until_complete(call())
+
+    def settle(self, reservation: Any, verb: str, *arguments: Any) -> None:
+        self._loop.run_until_complete(getattr(reservation, verb)(*arguments))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._client.aclose())
+        self._loop.close()
+
+
+def runs() -> list[Any]:
+    return [
+        pytest.param(case, transport, face, id=f"{transport}-{name}-{case['name'].replace(' ', '-')}")
+        for transport in ("http", "resp")
+        for name, face in (("sync", SyncFace), ("async", AsyncFace))
+        for case in VECTORS["cases"]
+        if transport in case.get("transports", ("http", "resp"))
+    ]
+
+
+@pytest.mark.parametrize(("case", "transport", "face"), runs())
+def test_case(case: Any, transport: str, face: Callable[[str, str | None], Any], fresh_server: Server) -> None:
+    assert case.keys() <= {"name", "transports", "steps"}
+    url = fresh_server.url(transport)
+    named, anonymous = face(url, VECTORS["admin_token"]), face(url, None)
+    reservations: dict[str, Any] = {}
+    try:
+        for step in case["steps"]:
+            for _ in range(step.get("repeat", 1)):
+                run(step, anonymous if step.get("anonymous") else named, reservations)
+    finally:
+        named.close()
+        anonymous.close()
+
+
+def run(step: dict[str, Any], face: Any, reservations: dict[str, Any]) -> None:
+    unknown = step.keys() - ABOUT_STEPS - ARGUMENTS[step["call"]]
+    assert not unknown, f"this suite does not know {unknown}"
+    if "error" in step:
+        with pytest.raises(ERRORS[step["error"]]):
+            ask(step, face, reservations)
+    else:
+        compare(ask(step, face, reservations), step.get("expect", {}))
+
+
+def ask(step: dict[str, Any], face: Any, reservations: dict[str, Any]) -> dict[str, Any]:
+    """Makes the call, and shows its answer as the table has it."""
+    verb = step["call"]
+    options = {name: step[name] for name in ("cost", "tier", "factor", "id", "on_expiry") if name in step}
+    if verb in ("check", "peek", "refund"):
+        return shown(face.call(verb, step["policy"], step["key"], **options))
+    if verb == "check_all":
+        answer: Decisions = face.call(verb, [Charge(**charge) for charge in step["charges"]])
+        return {"allowed": answer.allowed, "decisions": [shown(decision) for decision in answer]}
+    if verb == "wait":
+        return shown(face.call(verb, step["policy"], step["key"], within=step["within_ms"] / 1000, **options))
+    if verb == "reset":
+        return shown(face.call(verb, step["policy"], step["key"]))
+    if verb == "report":
+        return shown(face.call(verb, step["policy"], step["key"], step.get("outcome"), **options))
+    if verb == "reserve":
+        try:
+            reservation = face.call(verb, step["policy"], step["key"], ttl=step["ttl_ms"] / 1000, **options)
+        except Refused as refused:
+            return {**shown(refused.decision), "reservation": None}
+        reservations[step.get("as", "")] = reservation
+        return {**shown(reservation.decision), "reservation": True}
+    if verb in ("commit", "cancel"):
+        arguments = [step["cost"]] if verb == "commit" else []
+        face.settle(reservations[step["reservation"]], verb, *arguments)
+        return {"ok": True}
+    if verb in ("get_override", "get_policy"):
+        return {"value": face.call(verb, *(step[name] for name in ("policy", "key") if name in step))}
+    names = ("policy", "key", "override", "definition")
+    answer = face.call(verb, *(step[name] for name in names if name in step))
+    return {"ok": answer is not False}
+
+
+def shown(decision: Decision) -> dict[str, Any]:
+    def milliseconds(seconds: float | None) -> float | None:
+        return None if seconds is None else seconds * 1000
+
+    return {
+        "allowed": decision.allowed,
+        "granted": decision.granted,
+        "limit": decision.limit,
+        "remaining": decision.remaining,
+        "retry_after_ms": milliseconds(decision.retry_after),
+        "next_unit_ms": milliseconds(decision.next_unit),
+        "next_same_ms": milliseconds(decision.next_same),
+        "reset_after_ms": milliseconds(decision.reset_after),
+        "refused_by": list(decision.refused_by),
+        "source": decision.source,
+        "counter": decision.counter,
+        "policy": decision.policy,
+        "headers": decision.headers,
+        "limits": [limit.name for limit in decision.limits],
+        "limit_info": decision.limit_info,
+    }
+
+
+def compare(found: Any, expected: dict[str, Any]) -> None:
+    for name, value in expected.items():
+        assert name in found, f"this suite does not know what to expect of {name!r}"
+        actual = found[name]
+        if name == "decisions":
+            assert len(actual) == len(value)
+            for decision, expectation in zip(actual, value):
+                compare(decision, expectation)
+        elif name.endswith("_ms") and isinstance(value, list):
+            assert actual is not None and value[0] <= actual <= value[1], f"{name} is {actual}"
+        elif name in ("headers", "limit_info", "value") and isinstance(value, dict):
+            assert actual is not None, f"{name} is missing"
+            for field, pattern in value.items():
+                if isinstance(pattern, str) and pattern.startswith("~"):
+                    assert re.search(pattern[1:], actual[field]), f"{field} is {actual[field]}"
+                else:
+                    assert actual[field] == pattern
+        else:
+            assert actual == value, f"{name} is {actual!r}"
