@@ -11,7 +11,7 @@ export type ErrorKind = 'invalid' | 'unauthorized' | 'unavailable';
 
 export interface ErrorDetails {
   /** The HTTP status, where there was one. */
-  readonly status?: number | undefined;
+  readonly httpStatus?: number | undefined;
   /** The first word of an error of the Redis protocol, such as `ERR` or `BUSY`. */
   readonly code?: string | undefined;
   /** The field of the request that is wrong, where the server names it. */
@@ -25,7 +25,7 @@ export interface ErrorDetails {
 export class WaterclockError extends Error {
   override readonly name = 'WaterclockError';
   readonly kind: ErrorKind;
-  readonly status: number | undefined;
+  readonly httpStatus: number | undefined;
   readonly code: string | undefined;
   readonly field: string | undefined;
   readonly deniedByPolicy: boolean;
@@ -33,7 +33,7 @@ export class WaterclockError extends Error {
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.kind = kind;
-    this.status = details.status;
+    this.httpStatus = details.httpStatus;
     this.code = details.code;
     this.field = details.field;
     this.deniedByPolicy = details.deniedByPolicy ?? false;

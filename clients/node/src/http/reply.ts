@@ -29,7 +29,7 @@ function problem(status: number, body: JsonObject, server: string): WaterclockEr
   const { detail, field, failure } = body;
   const said = typeof detail === 'string' ? detail : 'it does not answer as Waterclock does; check the URL';
   return new WaterclockError(kindOf(status), `${server} answered ${status}: ${said}`, {
-    status,
+    httpStatus: status,
     field: typeof field === 'string' ? field : undefined,
     deniedByPolicy: status === 503 && failure !== undefined,
   });

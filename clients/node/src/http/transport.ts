@@ -255,7 +255,7 @@ function rateLimitFields(headers: Headers): HeaderFields {
 }
 
 function nullIfNotFound(error: unknown): null {
-  if (error instanceof WaterclockError && error.status === 404) return null;
+  if (error instanceof WaterclockError && error.httpStatus === 404) return null;
   throw error;
 }
 
