@@ -4,7 +4,7 @@ import type { Client } from '../client.js';
 import type { Decision } from '../decision.js';
 import { actorKey } from './key.js';
 import { chosenPolicy, type PolicyChoice } from './policy/choice.js';
-import { duration, policyName, type NumbersPolicy } from './policy/numbers.js';
+import { policyName, rollingWindow, type NumbersPolicy } from './policy/numbers.js';
 import { Policies, type Warn } from './policy/policies.js';
 
 /** The limit of an endpoint. Times are milliseconds. */
@@ -84,19 +84,18 @@ export class RateLimiterService {
     const max = maxNumbers(limitation);
     if (chosen !== undefined) {
       const numbers = max ?? min;
-      return numbers === null ? null : this.#ask(chosen, numbers, key, factor);
+      if (numbers === null) return null;
+      const decision = await this.#check(chosen, numbers, key, factor);
+      const isBrief = max === null || decision.refusedBy.includes(MIN);
+      return refusal(isBrief ? 'BRIEF_REQUEST_INTERVAL' : 'RATE_LIMIT_EXCEEDED', decision);
     }
     // One after the other: a call that comes too soon is not counted in the long window.
-    const brief = min && (await this.#ask(undefined, min, key, 1));
-    if (brief !== null) return brief;
-    return max && this.#ask(undefined, max, key, factor);
+    const brief = min && refusal('BRIEF_REQUEST_INTERVAL', await this.#check(undefined, min, key, 1));
+    return brief ?? (max && refusal('RATE_LIMIT_EXCEEDED', await this.#check(undefined, max, key, factor)));
   }
 
-  async #ask(chosen: string | undefined, numbers: NumbersPolicy, key: string, factor: number): Promise<Refusal | null> {
-    const decision = await this.#policies.under(chosen, numbers, (policy) => this.#client.check(policy, key, { factor }));
-    if (decision.allowed) return null;
-    const code = decision.refusedBy.includes(MIN) ? 'BRIEF_REQUEST_INTERVAL' : 'RATE_LIMIT_EXCEEDED';
-    return { code, info: infoOf(decision) };
+  #check(chosen: string | undefined, numbers: NumbersPolicy, key: string, factor: number): Promise<Decision> {
+    return this.#policies.under(chosen, numbers, (policy) => this.#client.check(policy, key, { factor }));
   }
 }
 
@@ -108,25 +107,23 @@ function minNumbers({ minInterval }: Limitation, factor: number): NumbersPolicy 
 }
 
 function maxNumbers({ max, duration }: Limitation): NumbersPolicy | null {
-  if (max == null || duration == null) return null;
-  return windowPolicy(MAX, max, duration, `max:${max}:${duration}`);
+  if (max == null || duration == null || duration <= 0) return null;
+  return windowPolicy(MAX, Math.ceil(max), duration, `max:${max}:${duration}`);
 }
 
 function windowPolicy(name: string, limit: number, perMs: number, numbers: string): NumbersPolicy {
   return {
     name: policyName('misskey', numbers),
-    definition: {
-      mode: 'count-refusals',
-      limits: [{ name, algorithm: 'rolling-window', limit, per: duration(perMs) }],
-    },
+    definition: { mode: 'count-refusals', limits: [rollingWindow(name, limit, perMs)] },
     rates: [{ units: limit, perMs }],
   };
 }
 
-/** A refusal that has no end is one for as long as dates can be written. */
-function infoOf(decision: Decision): LimiterInfo {
-  const resetMs = decision.retryAfterMs === null ? MAX_DATE : Date.now() + decision.retryAfterMs;
-  return { total: decision.limit ?? 0, remaining: 0, reset: Math.ceil(resetMs / 1000), resetMs };
-}
+const LAST_DATE_MS = 8_640_000_000_000_000;
 
-const MAX_DATE = 8_640_000_000_000_000;
+function refusal(code: Refusal['code'], decision: Decision): Refusal | null {
+  if (decision.allowed) return null;
+  // A key that is blocked for good may come back on the last day that a Date can have.
+  const resetMs = decision.retryAfterMs === null ? LAST_DATE_MS : Date.now() + decision.retryAfterMs;
+  return { code, info: { total: decision.limit ?? 0, remaining: 0, reset: Math.ceil(resetMs / 1000), resetMs } };
+}

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { PolicyDefinition } from '../../client.js';
+import type { JsonObject } from '../../decision.js';
 import type { Rate } from './rate.js';
 
 /** The policy that numbers in a program's code stand for. The same numbers have the same name. */
@@ -21,4 +22,14 @@ export function policyName(library: string, numbers: string): string {
 /** A duration as policies have it. Fractions of a microsecond are rounded up. */
 export function duration(ms: number): string {
   return Number.isInteger(ms) ? `${ms}ms` : `${Math.ceil(ms * 1000)}us`;
+}
+
+const MAX_LOGGED = 65_536;
+const BUCKETS = 10_000;
+
+/** A rolling window: exact, or of buckets where an exact one would need too much of the server's memory. */
+export function rollingWindow(name: string, limit: number, perMs: number, buckets?: number): JsonObject {
+  const window = { name, algorithm: 'rolling-window', limit, per: duration(perMs) };
+  if (buckets === undefined && limit <= MAX_LOGGED) return window;
+  return { ...window, buckets: buckets ?? BUCKETS };
 }

@@ -62,13 +62,13 @@ export class Policies {
     try {
       await this.#client.putPolicy(name, definition);
     } catch (error) {
-      if (!(error instanceof WaterclockError)) throw error;
+      if (!isWaterclockError(error)) throw error;
       if (error.kind === 'unavailable') return false;
       if (error.kind === 'unauthorized') {
         throw new WaterclockError(
           'unauthorized',
           `cannot register the policy \`${name}\`: ${error.message}; use a token with the role admin, or name a policy of the server by the option \`policy\``,
-          { status: error.status, code: error.code, cause: error },
+          { httpStatus: error.httpStatus, code: error.code, cause: error },
         );
       }
       if (!isOfTheFile(error)) throw error;
@@ -97,11 +97,16 @@ export class Policies {
   }
 }
 
+/** By name: a program may load the package both as ESM and as CommonJS, and have the class twice. */
+function isWaterclockError(error: unknown): error is WaterclockError {
+  return error instanceof Error && error.name === 'WaterclockError';
+}
+
 function isUnknownPolicy(error: unknown): boolean {
-  return error instanceof WaterclockError && error.kind === 'invalid' && error.message.includes('there is no policy');
+  return isWaterclockError(error) && error.kind === 'invalid' && error.message.includes('there is no policy');
 }
 
 /** The configuration file has a policy of the name, which wins. */
 function isOfTheFile(error: WaterclockError): boolean {
-  return error.status === 409 || error.message.includes('is in the configuration file');
+  return error.httpStatus === 409 || error.message.includes('is in the configuration file');
 }

@@ -1,0 +1,157 @@
+import type { Client, Override } from '../../client.js';
+import type { Decision } from '../../decision.js';
+import { boundedKey } from '../key.js';
+import { duration, policyName, type NumbersPolicy } from '../policy/numbers.js';
+import { Policies, type Warn } from '../policy/policies.js';
+
+/** A window that never ends, as far as the server can say it. */
+const FOREVER = '36500d';
+const NEVER_MS = -1;
+
+/** The points of a key after a call. */
+export interface State {
+  readonly refused: boolean;
+  /** Whether an override refuses the key, whatever it consumed. */
+  readonly blocked: boolean;
+  readonly consumed: number;
+  readonly remaining: number;
+  /** -1: never. */
+  readonly msBeforeNext: number;
+}
+
+export interface PointsOptions {
+  readonly client: Client;
+  readonly points: number;
+  /** Seconds; 0: forever. */
+  readonly duration: number;
+  readonly policy?: string | undefined;
+  readonly warn?: Warn | undefined;
+}
+
+/** Counts points on the server, in windows that begin with the first point. */
+export class Points {
+  readonly #client: Client;
+  readonly #policies: Policies;
+  readonly #policy: string | undefined;
+  readonly #numbers: NumbersPolicy;
+  readonly #points: number;
+  readonly #endless: boolean;
+
+  constructor({ client, points, duration: seconds, policy, warn }: PointsOptions) {
+    this.#client = client;
+    this.#policies = new Policies(client, warn);
+    this.#policy = policy;
+    this.#numbers = numbersOf(points, seconds);
+    this.#points = points;
+    this.#endless = seconds === 0 && policy === undefined;
+  }
+
+  async consume(key: string, points: number): Promise<State> {
+    return this.#state(key, await this.#under((policy) => this.#client.check(policy, boundedKey(key), { cost: points })));
+  }
+
+  /** Charges points even if there are too few. */
+  async charge(key: string, points: number): Promise<State> {
+    return this.#state(key, await this.#under((policy) => this.#client.report(policy, boundedKey(key), { cost: points })));
+  }
+
+  async refund(key: string, points: number): Promise<State> {
+    return this.#state(key, await this.#under((policy) => this.#client.refund(policy, boundedKey(key), { cost: points })));
+  }
+
+  /** `null`: the key has used nothing. */
+  async peek(key: string): Promise<State | null> {
+    const decision = await this.#under((policy) => this.#client.peek(policy, boundedKey(key)));
+    if (decision.allowed && decision.resetAfterMs === 0) return null;
+    return this.#state(key, decision);
+  }
+
+  /** Clears the key, and charges points in a window of its own length; 0 seconds: one that never ends. */
+  async replace(key: string, points: number, seconds: number | undefined): Promise<void> {
+    if (seconds === undefined) await this.#clearOverride(key);
+    else await this.#setOverride(key, { limits: [fixedWindow(this.#points, seconds)] }, seconds);
+    await this.#reset(key);
+    if (points > 0) await this.charge(key, points);
+  }
+
+  /** Refuses the key for some seconds, after which it is fresh; 0: forever. */
+  async block(key: string, seconds: number): Promise<void> {
+    await this.#setOverride(key, { block: true }, seconds);
+    await this.#reset(key);
+  }
+
+  /** `false`: there was nothing to clear. */
+  async clear(key: string): Promise<boolean> {
+    const wasUsed = (await this.peek(key)) !== null;
+    await this.#clearOverride(key);
+    await this.#reset(key);
+    return wasUsed;
+  }
+
+  async #state(key: string, decision: Decision): Promise<State> {
+    if (isBlocked(decision)) {
+      const msBeforeNext = await this.#blockedFor(key);
+      return { refused: true, blocked: true, consumed: this.#points + 1, remaining: 0, msBeforeNext };
+    }
+    const consumed = this.#consumed(decision);
+    return {
+      refused: !decision.allowed,
+      blocked: false,
+      consumed,
+      remaining: Math.max(this.#points - consumed, 0),
+      msBeforeNext: this.#endless ? NEVER_MS : timeOf(decision),
+    };
+  }
+
+  /** The server counts refused points, too, up to twice the limit. A policy that does not is at its end if it refuses. */
+  #consumed(decision: Decision): number {
+    if (decision.counter !== undefined) return (decision.limit ?? this.#points) - decision.counter;
+    const used = this.#points - (decision.remaining ?? this.#points);
+    return decision.allowed ? Math.min(Math.max(used, 0), this.#points) : this.#points + 1;
+  }
+
+  async #blockedFor(key: string): Promise<number> {
+    const override = await this.#under((policy) => this.#client.getOverride(policy, boundedKey(key)));
+    const left = override?.['expires_in_us'];
+    return typeof left === 'number' ? Math.ceil(left / 1000) : NEVER_MS;
+  }
+
+  #setOverride(key: string, override: Override, seconds: number): Promise<void> {
+    const expiry = seconds > 0 ? { expires_in: duration(seconds * 1000) } : {};
+    return this.#under((policy) => this.#client.setOverride(policy, boundedKey(key), { ...override, ...expiry }));
+  }
+
+  #clearOverride(key: string): Promise<boolean> {
+    return this.#under((policy) => this.#client.clearOverride(policy, boundedKey(key)));
+  }
+
+  #reset(key: string): Promise<Decision> {
+    return this.#under((policy) => this.#client.reset(policy, boundedKey(key)));
+  }
+
+  #under<T>(call: (policy: string) => Promise<T>): Promise<T> {
+    return this.#policies.under(this.#policy, this.#numbers, call);
+  }
+}
+
+function numbersOf(points: number, seconds: number): NumbersPolicy {
+  return {
+    name: policyName('rate-limiter-flexible', `${points}:${seconds}`),
+    definition: { mode: 'count-refusals', limits: [fixedWindow(points, seconds)] },
+    rates: seconds === 0 ? [] : [{ units: points, perMs: seconds * 1000 }],
+  };
+}
+
+function fixedWindow(points: number, seconds: number): { name: string; algorithm: string; limit: number; per: string } {
+  const per = seconds === 0 ? FOREVER : duration(seconds * 1000);
+  return { name: 'points', algorithm: 'fixed-window', limit: points, per };
+}
+
+/** Whether an override blocks the key: no limit refused, and there is no time to wait for. */
+function isBlocked(decision: Decision): boolean {
+  return !decision.allowed && decision.refusedBy.length === 0 && decision.retryAfterMs === null && decision.source !== 'unavailable';
+}
+
+function timeOf(decision: Decision): number {
+  return decision.allowed ? decision.resetAfterMs : (decision.retryAfterMs ?? decision.resetAfterMs);
+}
