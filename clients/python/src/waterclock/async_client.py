@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar
 
 from . import address, calls
 from .asking import BROKEN, Asking, OnUnavailable
@@ -21,7 +23,7 @@ T = TypeVar("T")
 
 
 class AsyncWaterclock:
-    """A client for asyncio. One event loop at a time uses it; with another loop it connects again.
+    """A client for asyncio. Event loops may share one; each has connections of its own.
 
     The URL says how to ask: `http://HOST:8080` and `https://HOST` by HTTP, `redis://HOST:6380` and
     `rediss://HOST:6380` by the Redis protocol.
@@ -46,7 +48,8 @@ class AsyncWaterclock:
     ) -> None:
         self._asking = Asking(address.parse(url, token, tls), timeout, on_unavailable)
         self._connections, self._pipelined, self._waiters = connections, pipelined, waiters
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ways: dict[asyncio.AbstractEventLoop, _Ways] = {}
+        self._new_loop = threading.Lock()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -153,11 +156,12 @@ class AsyncWaterclock:
         return await self._ask(calls.delete_policy(name))
 
     async def aclose(self) -> None:
-        """Closes the connections. Calls that are under way are answered."""
+        """Closes the connections of this event loop. Calls that are under way are answered."""
         self._closed = True
-        if self._loop is asyncio.get_running_loop():
-            self._calls.close()
-            self._waits.close()
+        ways = self._ways.pop(asyncio.get_running_loop(), None)
+        if ways is not None:
+            ways.calls.close()
+            ways.waits.close()
 
     async def __aenter__(self) -> AsyncWaterclock:
         return self
@@ -171,8 +175,8 @@ class AsyncWaterclock:
         asking = self._asking
         data = asking.protocol.encode(call)
         deadline = Deadline(asking.timeout + call.waits)
-        self._use_this_loop()
-        way = self._waits if call.waits else self._calls
+        ways = self._ways.get(asyncio.get_running_loop()) or self._start()
+        way = ways.waits if call.waits else ways.calls
         try:
             try:
                 reply = await way.exchange(data, deadline)
@@ -182,18 +186,27 @@ class AsyncWaterclock:
         except Unavailable as error:
             return asking.settle(call, error)
 
-    def _use_this_loop(self) -> None:
+    def _start(self) -> _Ways:
         if self._closed:
             raise RuntimeError("this AsyncWaterclock client was closed")
-        loop = asyncio.get_running_loop()
-        if loop is self._loop:
-            return
-        # Connections of another loop cannot be used here, or closed: they go with that loop.
-        self._loop = loop
         address, protocol = self._asking.address, self._asking.protocol
-        self._calls: Union[Pool, Pipeline]
+        shared: Pool | Pipeline
         if protocol.pipelines:
-            self._calls = Pipeline(address, protocol, self._pipelined)
+            shared = Pipeline(address, protocol, self._pipelined)
         else:
-            self._calls = Pool(address, protocol, self._connections)
-        self._waits = Pool(address, protocol, self._waiters)
+            shared = Pool(address, protocol, self._connections)
+        ways = _Ways(shared, Pool(address, protocol, self._waiters))
+        with self._new_loop:
+            # Connections of a loop that was closed went with it.
+            for loop in [loop for loop in self._ways if loop.is_closed()]:
+                del self._ways[loop]
+            self._ways[asyncio.get_running_loop()] = ways
+        return ways
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """The connections of one event loop."""
+
+    calls: Pool | Pipeline
+    waits: Pool

@@ -123,13 +123,15 @@ def report(charge: Charge, outcome: Literal["ok", "error"] | None) -> Call[Decis
     if outcome is not None:
         body["outcome"] = outcome
     word = _cost_word(charge.cost) if outcome is None else outcome
+    command = ("RL.REPORT", charge.policy, charge.key, word, *_options(charge), "JSON")
     return Call(
         "POST",
         "/v1/report",
         body,
-        ("RL.REPORT", charge.policy, charge.key, word, *_options(charge), "JSON"),
+        None if outcome is not None and charge.cost != 1 else command,
         _decision_from_http,
         _decision_from_resp,
+        only_http="the Redis protocol reports one outcome at a time",
     )
 
 
