@@ -121,7 +121,7 @@ export class Points {
     return this.#under((policy) => this.#client.setOverride(policy, boundedKey(key), { ...override, ...expiry }));
   }
 
-  #clearOverride(key: string): Promise<boolean> {
+  #clearOverride(key: string): Promise<void> {
     return this.#under((policy) => this.#client.clearOverride(policy, boundedKey(key)));
   }
 
