@@ -1,0 +1,3 @@
+module github.com/waterclock/waterclock/clients/go
+
+go 1.19
