@@ -3,8 +3,12 @@ import type { Client } from '../../src/client.js';
 import { startServer, type Server } from '../server.js';
 import { connect } from '../transports.js';
 
-const TOKEN = 'adapters-admin';
-process.env['ADAPTERS_TOKEN'] = TOKEN;
+const tokens = { ADMIN_TOKEN: 'adapters-admin', CHECK_TOKEN: 'adapters-check' };
+Object.assign(process.env, tokens);
+
+const AUTH = `[server]
+auth = [{ token = "\${ADMIN_TOKEN}", roles = ["admin"] }, { token = "\${CHECK_TOKEN}", roles = ["check"] }]
+`;
 
 export interface Fixture {
   readonly server: Server;
@@ -12,21 +16,23 @@ export interface Fixture {
   readonly client: Client;
   /** Over the Redis protocol, as an administrator. */
   readonly resp: Client;
+  /** Over HTTP, with the role `check` only. */
+  readonly checker: Client;
 }
 
-/** A server for one test file, with an administrator's token and the policies of `toml`. */
+/** A server for one test file, with the policies of `toml`. */
 export async function startFixture(toml = ''): Promise<Fixture> {
-  const auth = '[server]\nauth = [{ token = "${ADAPTERS_TOKEN}", roles = ["admin"] }]\n';
-  const server = await startServer(`${auth}${toml}`);
+  const server = await startServer(`${AUTH}${toml}`);
   // Long enough for a machine that is busy with other tests.
-  const options = { token: TOKEN, deadlineMs: 30_000 };
-  const client = connect('http', server, options);
-  const resp = connect('resp', server, options);
+  const deadlineMs = 30_000;
+  const client = connect('http', server, { token: tokens.ADMIN_TOKEN, deadlineMs });
+  const resp = connect('resp', server, { token: tokens.ADMIN_TOKEN, deadlineMs });
+  const checker = connect('http', server, { token: tokens.CHECK_TOKEN, deadlineMs });
   after(async () => {
-    await Promise.all([client.close(), resp.close()]);
+    await Promise.all([client.close(), resp.close(), checker.close()]);
     await server.stop();
   });
-  return { server, client, resp };
+  return { server, client, resp, checker };
 }
 
 /** The client, with the calls of one verb counted. */
