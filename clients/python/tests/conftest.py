@@ -1,10 +1,32 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from .clients import FACES, TRANSPORTS, AsyncFace, SyncFace
 from .server import Server
+
+
+@pytest.fixture(params=FACES.values(), ids=FACES)
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., SyncFace | AsyncFace]]:
+    """Makes clients, sync and then async, and closes them after the test."""
+    with ExitStack() as clients:
+
+        def connect(url: str, **options: Any) -> SyncFace | AsyncFace:
+            face: SyncFace | AsyncFace = request.param(url, **options)
+            clients.callback(face.close)
+            return face
+
+        yield connect
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
 @pytest.fixture

@@ -56,6 +56,8 @@ class Asking:
             return Unavailable(f"{self.address} answered {error}; is this the server's {kind} port?")
         if isinstance(error, ssl.SSLCertVerificationError):
             return Unavailable(f"{self.address} has a certificate that is not trusted: {error.verify_message}")
+        if isinstance(error, ConnectionRefusedError):
+            return Unavailable(f"nothing listens at {self.address}; start the server, or correct the address")
         return Unavailable(f"cannot ask {self.address}: {error}")
 
     def settle(self, call: Call[T], error: Unavailable) -> T:

@@ -2,8 +2,8 @@
 
 Importing this module registers the storages `waterclock://…` and `async+waterclock://…` and the strategy "waterclock".
 The strategy asks the server, which has one policy for each pair of numbers: "5/minute" is `limits/rolling-window/5:60s`.
-A policy that the server does not know is set at its first use, which needs a token with the role `admin`. A token with the
-roles `check` and `read` suffices if the server's file has the policies.
+A policy that the server does not know is set at its first use, which needs a token with the role `admin`; the role `check`
+suffices if the server's file has the policies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from limits.util import WindowStats
 from .async_client import AsyncWaterclock
 from .client import Waterclock
 from .decision import Decision
-from .errors import Invalid, WaterclockError
+from .errors import Invalid, Unavailable, WaterclockError
 
 _SCHEMES = {
     "waterclock": "redis",
@@ -57,8 +57,11 @@ class WaterclockStorage(limits.storage.Storage):
     def check(self) -> bool:
         try:
             self.client.get_policy("limits")
-        except WaterclockError:
+        except Unavailable:
             return False
+        except WaterclockError:
+            # It answers, and this token may not read policies.
+            pass
         return True
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> NoReturn:
@@ -94,8 +97,11 @@ class AsyncWaterclockStorage(limits.aio.storage.Storage):
     async def check(self) -> bool:
         try:
             await self.client.get_policy("limits")
-        except WaterclockError:
+        except Unavailable:
             return False
+        except WaterclockError:
+            # It answers, and this token may not read policies.
+            pass
         return True
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> NoReturn:
