@@ -32,10 +32,14 @@ export class Connection {
   #ready = false;
   #flushing = false;
   #failure: WaterclockError | undefined;
-  #active = performance.now();
+  readonly #now: () => number;
+  /** When the server last gave a sign of life, or was last asked after it had answered everything. */
+  #active: number;
 
-  constructor(address: Address, tls: ConnectionOptions | undefined) {
+  constructor(address: Address, tls: ConnectionOptions | undefined, now: () => number) {
     this.#address = address;
+    this.#now = now;
+    this.#active = now();
     const { host, port } = address;
     this.#socket = address.tls ? connectTls({ host, port, ...servername(host), ...tls }) : connectTcp({ host, port });
     this.#socket.setNoDelay(true);
@@ -48,7 +52,7 @@ export class Connection {
   /** Whether another command may be sent. */
   get usable(): boolean {
     if (this.#failure !== undefined) return false;
-    const quietMs = performance.now() - this.#active;
+    const quietMs = this.#now() - this.#active;
     return this.#ready && this.outstanding === 0 ? quietMs < IDLE_MS : quietMs < SILENCE_MS;
   }
 
@@ -64,7 +68,7 @@ export class Connection {
       return;
     }
     if (this.outstanding === 0) {
-      if (this.#ready) this.#active = performance.now();
+      if (this.#ready) this.#active = this.#now();
       this.#socket.ref();
     }
     this.#unsent.set(pending, encode(command));
@@ -105,7 +109,7 @@ export class Connection {
 
   #open(): void {
     this.#ready = true;
-    this.#active = performance.now();
+    this.#active = this.#now();
     this.#scheduleFlush();
   }
 
@@ -124,7 +128,7 @@ export class Connection {
   }
 
   #receive(chunk: Buffer): void {
-    this.#active = performance.now();
+    this.#active = this.#now();
     try {
       for (const reply of this.#parser.push(chunk)) {
         const pending = this.#sent[this.#sentHead];

@@ -12,6 +12,8 @@ export interface PoolOptions {
   readonly connections: number;
   readonly waits: number;
   readonly maxOutstanding: number;
+  /** A clock in milliseconds. */
+  readonly now: () => number;
 }
 
 /** The connections of one client: a few that all commands share, and one for each command that waits. */
@@ -40,14 +42,14 @@ export class Pool {
   /** Sends a command that may take long on a connection of its own. `command` is formed when there is one. */
   async wait(command: () => readonly string[], deadlineMs: number): Promise<Reply> {
     if (this.#closed) throw clientClosed();
-    const started = performance.now();
+    const started = this.#options.now();
     await this.#enterWaits(deadlineMs);
     try {
       if (this.#closed) throw clientClosed();
       const connection = this.#takeIdle();
       this.#waiting.add(connection);
       try {
-        const leftMs = Math.max(deadlineMs - (performance.now() - started), 0);
+        const leftMs = Math.max(deadlineMs - (this.#options.now() - started), 0);
         // Closing the connection makes the server drop the caller from its line.
         const reply = await this.#ask(connection, command(), leftMs, deadlineMs, (error) => connection.fail(error));
         this.#idle.push(connection);
@@ -95,7 +97,7 @@ export class Pool {
   }
 
   #connect(): Connection {
-    return new Connection(this.#options.address, this.#options.tls);
+    return new Connection(this.#options.address, this.#options.tls, this.#options.now);
   }
 
   /** Sends and awaits the reply. `deadlineMs` is what the caller asked for, `leftMs` what is left of it. */

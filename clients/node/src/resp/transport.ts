@@ -36,6 +36,7 @@ export class RespTransport implements Transport {
       connections: options.connections ?? 1,
       waits: options.waits ?? 64,
       maxOutstanding: options.maxOutstanding ?? 10_000,
+      now: () => performance.now(),
     });
   }
 

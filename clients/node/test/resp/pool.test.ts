@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { test } from 'node:test';
+import { WaterclockError } from '../../src/error.js';
+import { readAddress } from '../../src/resp/address.js';
+import { Pool } from '../../src/resp/pool.js';
+import { startImpostor, type Impostor } from '../impostor.js';
+
+const LONG_MS = 60_000;
+const isUnavailable = (error: unknown) => error instanceof WaterclockError && error.kind === 'unavailable';
+
+function poolFor(impostor: Impostor, options: { now?: () => number; connections?: number; token?: string } = {}): Pool {
+  const address = { ...readAddress(`redis://127.0.0.1:${impostor.port}`), token: options.token };
+  const { connections = 1, now = () => performance.now() } = options;
+  return new Pool({ address, tls: undefined, connections, waits: 2, maxOutstanding: 100, now });
+}
+
+/** Calls `answer` with every whole command, as its words. */
+function commandsOf(answer: (words: readonly string[], socket: Socket) => void): (socket: Socket, all: string) => void {
+  const seen = new WeakMap<Socket, number>();
+  return (socket, all) => {
+    // Test commands have no line ends in their words: *n, then $length and word for each.
+    const lines = all.split('\r\n').slice(0, -1);
+    let at = 0;
+    let index = 0;
+    while (at < lines.length) {
+      const count = Number(lines[at]!.slice(1));
+      const end = at + 1 + 2 * count;
+      if (end > lines.length) return;
+      const words = lines.slice(at + 1, end).filter((_, position) => position % 2 === 1);
+      if (index >= (seen.get(socket) ?? 0)) {
+        seen.set(socket, index + 1);
+        answer(words, socket);
+      }
+      index += 1;
+      at = end;
+    }
+  };
+}
+
+async function withPool(
+  answer: (words: readonly string[], socket: Socket) => void,
+  options: Parameters<typeof poolFor>[1],
+  use: (pool: Pool, impostor: Impostor) => Promise<void>,
+): Promise<void> {
+  const impostor = await startImpostor(commandsOf(answer));
+  const pool = poolFor(impostor, options);
+  try {
+    await use(pool, impostor);
+  } finally {
+    pool.close();
+    await impostor.stop();
+  }
+}
+
+test('calls of one turn are pipelined on one connection', () =>
+  withPool(
+    ([, word], socket) => socket.write(`+${word}\r\n`),
+    {},
+    async (pool, impostor) => {
+      const words = Array.from({ length: 50 }, (_, index) => `word-${index}`);
+      const replies = await Promise.all(words.map((word) => pool.command(['ECHO', word], LONG_MS)));
+      assert.deepEqual(replies, words);
+      assert.equal(impostor.received.length, 1);
+    },
+  ));
+
+test('a reply that comes after its deadline is not given to the next call', () => {
+  let held: Socket | undefined;
+  const answer = ([name]: readonly string[], socket: Socket) => {
+    if (name === 'SLOW') held = socket;
+    else held!.write('+slow\r\n+quick\r\n');
+  };
+  return withPool(answer, {}, async (pool, impostor) => {
+    await assert.rejects(pool.command(['SLOW'], 20), isUnavailable);
+    assert.equal(await pool.command(['QUICK'], LONG_MS), 'quick');
+    assert.equal(impostor.received.length, 1);
+  });
+});
+
+test('a call that is given up before the connection is ready is never sent', () => {
+  let authenticating: Socket | undefined;
+  const answer = ([name]: readonly string[], socket: Socket) => {
+    if (name === 'AUTH') authenticating = socket;
+    else socket.write('+second\r\n');
+  };
+  return withPool(answer, { token: 'secret' }, async (pool, impostor) => {
+    await assert.rejects(pool.command(['FIRST'], 50), isUnavailable);
+    const second = pool.command(['SECOND'], LONG_MS);
+    while (authenticating === undefined) await new Promise(setImmediate);
+    authenticating.write('+OK\r\n');
+    assert.equal(await second, 'second');
+    assert.doesNotMatch(impostor.received.join(), /FIRST/);
+  });
+});
+
+test('a wrong token fails every call that waits for the connection', () =>
+  withPool(
+    (_words, socket) => socket.write('-WRONGPASS the token is not known\r\n'),
+    { token: 'wrong' },
+    async (pool) => {
+      const calls = [pool.command(['A'], LONG_MS), pool.command(['B'], LONG_MS)];
+      for (const call of calls) {
+        await assert.rejects(call, (error) => error instanceof WaterclockError && error.kind === 'unauthorized');
+      }
+    },
+  ));
+
+test('a connection that the server closed is replaced by the next call', () =>
+  withPool(
+    ([word], socket) => socket.end(`+${word}\r\n`),
+    {},
+    async (pool, impostor) => {
+      assert.equal(await pool.command(['FIRST'], LONG_MS), 'FIRST');
+      // The end of the first connection may not have been noticed yet: then the call fails, and is not repeated.
+      const second = await pool.command(['SECOND'], LONG_MS).catch(() => pool.command(['SECOND'], LONG_MS));
+      assert.equal(second, 'SECOND');
+      assert.equal(impostor.received.length, 2);
+    },
+  ));
+
+test('a connection that was idle for 50 s is not used again', () => {
+  let now = 0;
+  return withPool(
+    ([word], socket) => socket.write(`+${word}\r\n`),
+    { now: () => now },
+    async (pool, impostor) => {
+      await pool.command(['A'], LONG_MS);
+      now = 49_999;
+      await pool.command(['B'], LONG_MS);
+      assert.equal(impostor.received.length, 1);
+      now += 50_000;
+      await pool.command(['C'], LONG_MS);
+      assert.equal(impostor.received.length, 2);
+    },
+  );
+});
+
+test('a connection that owes a reply is replaced after 5 s of silence', () => {
+  let now = 0;
+  const answer = ([word]: readonly string[], socket: Socket) => {
+    if (word !== 'LOST') socket.write(`+${word}\r\n`);
+  };
+  return withPool(answer, { now: () => now }, async (pool, impostor) => {
+    await assert.rejects(pool.command(['LOST'], 20), isUnavailable);
+    now = 5_000;
+    assert.equal(await pool.command(['NEXT'], LONG_MS), 'NEXT');
+    assert.equal(impostor.received.length, 2);
+  });
+});
+
+test('a wait has a connection of its own, which is used again', () => {
+  const answer = ([word]: readonly string[], socket: Socket) => socket.write(`+${word}\r\n`);
+  return withPool(answer, {}, async (pool, impostor) => {
+    assert.equal(await pool.command(['A'], LONG_MS), 'A');
+    assert.equal(await pool.wait(() => ['W1'], LONG_MS), 'W1');
+    assert.equal(await pool.wait(() => ['W2'], LONG_MS), 'W2');
+    assert.equal(impostor.received.length, 2);
+  });
+});
+
+test('a wait that is given up closes its connection, so that the server drops it from its line', async () => {
+  let closed: Promise<void> | undefined;
+  const answer = (_words: readonly string[], socket: Socket) => {
+    closed = new Promise((resolve) => socket.once('close', () => resolve()));
+  };
+  await withPool(answer, {}, async (pool) => {
+    await assert.rejects(pool.wait(() => ['W'], 50), isUnavailable);
+    await closed;
+  });
+});
