@@ -73,16 +73,7 @@ func (d respDialer) dial(ctx context.Context) (*respConnection, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection := &respConnection{
-		socket:    socket,
-		deadline:  d.deadline,
-		room:      make(chan struct{}, maxInFlight),
-		wake:      make(chan struct{}, 1),
-		gone:      make(chan struct{}),
-		idleSince: time.Now(),
-	}
-	go connection.write()
-	go connection.read()
+	connection := newRESPConnection(socket, d.deadline)
 	if d.token == "" {
 		return connection, nil
 	}
@@ -95,6 +86,20 @@ func (d respDialer) dial(ctx context.Context) (*respConnection, error) {
 		return nil, err
 	}
 	return connection, nil
+}
+
+func newRESPConnection(socket net.Conn, deadline time.Duration) *respConnection {
+	connection := &respConnection{
+		socket:    socket,
+		deadline:  deadline,
+		room:      make(chan struct{}, maxInFlight),
+		wake:      make(chan struct{}, 1),
+		gone:      make(chan struct{}),
+		idleSince: time.Now(),
+	}
+	go connection.write()
+	go connection.read()
+	return connection
 }
 
 // do sends a command and returns its reply, which may be an error reply. The

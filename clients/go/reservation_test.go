@@ -1,0 +1,105 @@
+package waterclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	waterclock "github.com/waterclock/waterclock/clients/go"
+)
+
+// work reserves 4 of 5, then does what a test wants.
+func work(ctx context.Context, client *waterclock.Client, do func(*waterclock.Reservation) error) (err error) {
+	reservation, err := client.Reserve(ctx, "burst", "alice", waterclock.Cost(4))
+	if err != nil {
+		return err
+	}
+	defer reservation.Settle(&err)
+	return do(reservation)
+}
+
+func TestSettle(t *testing.T) {
+	failure := errors.New("the work failed")
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		ctx := within(t, time.Minute)
+		for _, one := range []struct {
+			name string
+			do   func(*waterclock.Reservation) error
+			want error
+			left int64
+		}{
+			{"without a commit, the estimate stays charged", func(*waterclock.Reservation) error { return nil }, nil, 1},
+			{"a commit counts", func(r *waterclock.Reservation) error { return r.Commit(ctx, waterclock.Cost(2)) }, nil, 3},
+			{"a cancel counts", func(r *waterclock.Reservation) error { return r.Cancel(ctx) }, nil, 5},
+			{"an error cancels", func(*waterclock.Reservation) error { return failure }, failure, 5},
+			{"a commit counts in spite of an error", func(r *waterclock.Reservation) error {
+				if err := r.Commit(ctx, waterclock.Cost(2)); err != nil {
+					return err
+				}
+				return failure
+			}, failure, 3},
+			{"a commit that failed is repeated", func(r *waterclock.Reservation) error {
+				over, cancel := context.WithCancel(ctx)
+				cancel()
+				if err := r.Commit(over, waterclock.Cost(2)); err == nil {
+					t.Error("a commit succeeded with a context that is over")
+				}
+				return failure
+			}, failure, 3},
+		} {
+			t.Run(one.name, func(t *testing.T) {
+				if _, err := client.Reset(ctx, "burst", "alice"); err != nil {
+					t.Fatal(err)
+				}
+				if err := work(ctx, client, one.do); err != one.want {
+					t.Errorf("got the error %v", err)
+				}
+				expectLeft(t, client, one.left)
+			})
+		}
+	})
+}
+
+func TestSettleCancelsWhenTheFunctionPanics(t *testing.T) {
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		func() {
+			defer func() {
+				if got := recover(); got != "broken" {
+					t.Errorf("recovered %v", got)
+				}
+			}()
+			work(within(t, time.Minute), client, func(*waterclock.Reservation) error { panic("broken") })
+		}()
+		expectLeft(t, client, 5)
+	})
+}
+
+func TestARefusedReservationTellsTheDelay(t *testing.T) {
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		ctx := within(t, time.Minute)
+		limiter := client.Limiter("burst", "alice")
+		first := limiter.ReserveN(ctx, 5)
+		if !first.OK() || first.Delay() != 0 {
+			t.Fatal("the burst should be reserved")
+		}
+		second := limiter.Reserve(ctx)
+		if second.OK() || second.Delay() < 10*time.Minute || second.Delay() > 12*time.Minute {
+			t.Errorf("the second reservation: OK %v, delay %v", second.OK(), second.Delay())
+		}
+		if err := second.Cancel(ctx); err != nil {
+			t.Errorf("cancelling what was not reserved: %v", err)
+		}
+		if never := limiter.ReserveN(ctx, 6); never.OK() || never.Delay() != waterclock.InfDuration {
+			t.Errorf("more than the capacity: OK %v, delay %v", never.OK(), never.Delay())
+		}
+	})
+}
+
+func expectLeft(t *testing.T, client *waterclock.Client, want int64) {
+	t.Helper()
+	left, err := client.Keyed("burst").Remaining(within(t, time.Minute), "alice")
+	if err != nil || left != want {
+		t.Errorf("%d are left, expected %d; error %v", left, want, err)
+	}
+}
