@@ -34,7 +34,7 @@ _SCHEMES = {
     "waterclock+http": "http",
     "waterclock+https": "https",
 }
-_ALGORITHMS = ("rolling-window", "sliding-window", "fixed-window", "gcra", "quota")
+_ALGORITHMS = ("rolling-window", "sliding-window", "fixed-window", "gcra")
 #: Above this, a rolling window is no exact log; it counts by buckets, which admit less, never more.
 _MAX_LOG = 65_536
 _BUCKETS = 1_000
