@@ -18,16 +18,26 @@ export interface Server extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-export async function startServer(configuration: string): Promise<Server> {
+export function startServer(configuration: string, environment: Record<string, string> = {}): Promise<Server> {
+  return start(configuration, environment);
+}
+
+/** `waterclock serve` as it is without a configuration. */
+export function startDemonstration(): Promise<Server> {
+  return start(null, {});
+}
+
+async function start(configuration: string | null, environment: Record<string, string>): Promise<Server> {
   if (!existsSync(BINARY)) {
     throw new Error(`there is no ${BINARY}; run \`cargo build\`, or set WATERCLOCK_BIN to a waterclock`);
   }
   const folder = await mkdtemp(join(tmpdir(), 'waterclock-node-'));
-  await writeFile(join(folder, 'waterclock.toml'), configuration);
+  if (configuration !== null) await writeFile(join(folder, 'waterclock.toml'), configuration);
   const { WATERCLOCK_STORE_URL: _, ...inherited } = process.env;
-  const child = spawn(BINARY, ['serve', '-c', 'waterclock.toml'], {
+  const addresses = { WATERCLOCK_HTTP: '127.0.0.1:0', WATERCLOCK_RESP: '127.0.0.1:0', WATERCLOCK_GRPC: '' };
+  const child = spawn(BINARY, ['serve', ...(configuration === null ? [] : ['-c', 'waterclock.toml'])], {
     cwd: folder,
-    env: { ...inherited, WATERCLOCK_HTTP: '127.0.0.1:0', WATERCLOCK_RESP: '127.0.0.1:0', WATERCLOCK_GRPC: '' },
+    env: { ...inherited, ...addresses, ...environment },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const stop = async () => {
