@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from types import TracebackType
 
@@ -35,18 +34,25 @@ def free_port() -> int:
 class Server:
     """Runs until the `with` block ends."""
 
-    def __init__(self, configuration: str | None = None) -> None:
+    def __init__(
+        self, configuration: str | None = None, files: Path | None = None, **environment: str
+    ) -> None:
+        """`files` is a folder that the server needs beside its configuration."""
+        self._files, self._environment = files, environment
         self._configuration = configuration or (CLIENTS / "vectors.toml").read_text()
         self.http, self.resp = free_port(), free_port()
 
     def __enter__(self) -> Server:
         self._folder = tempfile.TemporaryDirectory(prefix="waterclock-python-")
         folder = Path(self._folder.name)
+        if self._files is not None:
+            shutil.copytree(self._files, folder, dirs_exist_ok=True)
         (folder / "waterclock.toml").write_text(self._configuration)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("WATERCLOCK_")}
         environment["WATERCLOCK_HTTP"] = f"127.0.0.1:{self.http}"
         environment["WATERCLOCK_RESP"] = f"127.0.0.1:{self.resp}"
         environment["WATERCLOCK_GRPC"] = ""
+        environment.update(self._environment)
         self._log = (folder / "log").open("w+")
         self._process = subprocess.Popen(
             [binary(), "serve", "-c", "waterclock.toml"],
@@ -80,7 +86,8 @@ class Server:
                 self._log.seek(0)
                 raise RuntimeError(f"waterclock serve did not start:\n{self._log.read()}")
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.http}/readyz", timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.resp), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.http), timeout=1).close()
                 return
-            except (OSError, urllib.error.URLError):
+            except OSError:
                 time.sleep(0.02)

@@ -208,6 +208,26 @@ def test_a_call_that_misses_its_deadline_leaves_the_others_their_replies() -> No
         asyncio.run(main(fake))
 
 
+def test_a_wait_has_a_connection_of_its_own() -> None:
+    def answer_all_but_waits(connection: Any) -> None:
+        while b"RL.WAIT" not in (asked := connection.recv(65_536)):
+            connection.sendall(b"$%d\r\n%b\r\n" % (len(DECISION), DECISION) if asked else b"")
+        silent(connection)
+
+    async def main(fake: FakeServer) -> None:
+        async with AsyncWaterclock(fake.url("resp"), timeout=20) as client:
+            assert await client.check("p", "k")
+            waiting = asyncio.create_task(client.wait("p", "k", within=20))
+            while fake.accepted < 2:
+                await asyncio.sleep(0.001)
+            assert await client.check("p", "k")
+            assert not waiting.done()
+            waiting.cancel()
+
+    with FakeServer(answer_all_but_waits) as fake:
+        asyncio.run(main(fake))
+
+
 def test_a_cancelled_call_leaves_its_reply_behind() -> None:
     replies = [b"$%d\r\n%b\r\n" % (len(body), body) for body in (DECISION, DECISION.replace(b'"p"', b'"q"'))]
 
