@@ -12,19 +12,38 @@ local function set_due(charge, due)
   charge.last_due = unpack_at('>I7', due, #due - entry_size(charge) + 1)
 end
 
+-- Undoes the charge of one limit. Where units drain in the order in which they came, other charges that may be
+-- undone move up: or their marks would claim what has drained since. (Marks of charges beyond the list's bound
+-- stay as they are.)
+local function undo_charge(charge, i, n, at, first_mark, second, gap)
+  local limit, size = charge.limits[i], entry_size(charge)
+  local moved = limit.does.undo(limit.numbers, limit.state, n, at, first_mark, second)
+  if limit.gap then interval.undo(limit.gap, limit.last, n, at, gap) end
+  if not moved or not charge.due or charge.due == '' then return end
+  local entries = {}
+  for from = 1, #charge.due, size do
+    local entry, marks = sub(charge.due, from, from + size - 1), 24 + 28 * (i - 1)
+    if sub(entry, 16, 16) ~= RELEASE then
+      local first_behind, second_behind = moved(unpack_at('>I7I7', entry, marks + 8))
+      entry = sub(entry, 1, marks + 7) .. pack('>I7I7', first_behind, second_behind) .. sub(entry, marks + 22)
+    end
+    entries[#entries + 1] = entry
+  end
+  set_due(charge, table.concat(entries))
+end
+
 -- Gives back what an entry still holds: units where they were charged, as settling would; or a charge that nobody
 -- stands by, which is undone.
 local function give_back(charge, from)
   local due, how, at, _ = charge.due, nil, nil, nil
   how, _, at, from = unpack_at('>c1BI7', due, from + 15)
-  for _, limit in ipairs(charge.limits) do
+  for i, limit in ipairs(charge.limits) do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', due, from)
     if n > 0 and how == RELEASE then
       limit.does.give_back(limit.numbers, limit.state, n, at, first_mark)
     elseif n > 0 then
-      limit.does.undo(limit.numbers, limit.state, n, at, first_mark, second)
-      if limit.gap then interval.undo(limit.gap, limit.last, n, at, gap) end
+      undo_charge(charge, i, n, at, first_mark, second, gap)
     end
   end
 end
@@ -34,14 +53,14 @@ function give_back_due(charge)
   local noted, size = charge.next_due, entry_size(charge)
   set_due(charge, charge.due or noted and call('GET', charge.due_key) or '')
   charge.due_changed = charge.translated
-  local due, from = charge.due, 1
-  if fmod(#due, size) > 0 then error(NOT_OURS) end
-  while from <= #due and now >= unpack_at('>I7', due, from) do
+  local from = 1
+  if fmod(#charge.due, size) > 0 then error(NOT_OURS) end
+  while from <= #charge.due and now >= unpack_at('>I7', charge.due, from) do
     give_back(charge, from)
     from = from + size
   end
   if from > 1 then
-    set_due(charge, sub(due, from))
+    set_due(charge, sub(charge.due, from))
     -- What is fresh now starts now.
     for _, limit in ipairs(charge.limits) do limit.does.arrive(limit.numbers, limit.state) end
   end
@@ -85,12 +104,13 @@ local function full_due(charges)
   end
 end
 
--- Takes an entry off the list; false if it is not there.
+-- Takes an entry off the list and returns it; nil if it is not there.
 local function drop_due(charge, id)
   local due, size, from = charge.due, entry_size(charge), 0
   repeat from = string.find(due, id, from + 1, true) until not from or fmod(from - 8, size) == 0
-  if from then set_due(charge, sub(due, 1, from - 8) .. sub(due, from - 7 + size)) end
-  return from
+  if not from then return end
+  set_due(charge, sub(due, 1, from - 8) .. sub(due, from - 7 + size))
+  return sub(due, from - 7, from - 8 + size)
 end
 
 -- Kept for longer than the record, which may be the next to be written by a script that does not touch this.

@@ -129,4 +129,11 @@ function gcra.undo(p, s, n, _, full, part)
   local whole, rest = span(p, n)
   if full - now < whole or (full - now == whole and part < rest) then whole, rest = full - now, part end
   lighten(p, s, whole, rest)
+  -- A charge behind it ends earlier by that.
+  return function(behind, behind_part)
+    if behind < full or behind == full and behind_part <= part then return behind, behind_part end
+    behind, behind_part = behind - whole, behind_part - rest
+    if behind_part < 0 then behind, behind_part = behind - 1, behind_part + p.den end
+    return behind, behind_part
+  end
 end

@@ -47,5 +47,12 @@ function leaky.mark(_, s) return s.charged or 0, s.level, s.anchor end
 function leaky.undo(p, s, n, _, level, anchor)
   local since = max(0, now - anchor)
   local drained = (since - fmod(since, p.every)) / p.every * p.drip
-  leaky.refund(p, s, min(n, max(0, level - drained)))
+  local left = min(n, max(0, level - drained))
+  leaky.refund(p, s, left)
+  local ends = anchor + level / p.drip * p.every
+  -- A charge behind it has fewer units before it.
+  return function(level_behind, anchor_behind)
+    local is_behind = anchor_behind + level_behind / p.drip * p.every > ends
+    return is_behind and max(0, level_behind - left) or level_behind, anchor_behind
+  end
 end

@@ -38,5 +38,12 @@ end
 function quota.mark(_, s, n) return n, s.closes, s.spent end
 -- What was lost since would have been lost without the charge, too.
 function quota.undo(p, s, n, _, closes, spent)
-  if s.closes == closes then quota.refund(p, s, min(n, max(0, spent - p.lost))) end
+  if s.closes ~= closes then return end
+  local left = min(n, max(0, spent - p.lost))
+  quota.refund(p, s, left)
+  -- A charge behind it has fewer units before it.
+  return function(closes_behind, spent_behind)
+    local is_behind = closes_behind == closes and spent_behind > spent
+    return closes_behind, is_behind and spent_behind - left or spent_behind
+  end
 end

@@ -13,17 +13,16 @@ for _, charge in ipairs(charges) do
   if not note then from = 1 end
   local tag, is_listed, limits, at
   tag, is_listed, limits, at, from = unpack_at('>c3BBI7', marks, from)
-  local is_there = is_listed == 0 or drop_due(charge, id)
+  local entry = is_listed == 1 and drop_due(charge, id)
   -- If the definition has changed since, it stays charged.
-  local undoes = tag == charge.tag and is_there
+  local undoes = tag == charge.tag and (entry or is_listed == 0)
+  -- Its own marks have moved with what was undone before it.
+  local has_marks = entry and sub(entry, 16, 16) ~= RELEASE
   for i = 1, limits do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', marks, from)
-    local limit = charge.limits[i]
-    if undoes and n > 0 then
-      limit.does.undo(limit.numbers, limit.state, n, at, first_mark, second)
-      if limit.gap then interval.undo(limit.gap, limit.last, n, at, gap) end
-    end
+    if has_marks then n, first_mark, second, gap = unpack_at('>I7I7I7I7', entry, 28 * i - 3) end
+    if undoes and n > 0 then undo_charge(charge, i, n, at, first_mark, second, gap) end
   end
   -- Behind them is noted what is held.
   from = from + 14 + 14 * limits

@@ -323,3 +323,41 @@ async fn what_is_taken_back_is_taken_back_where_it_was_charged() {
         }
     }
 }
+
+/// Charges of a fresh key that are taken back while others are under way: the first to be charged is often not the first
+/// to be taken back, and what drained meanwhile must not be given back as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_back_in_any_order_has_drained_meanwhile() {
+    const KEYS: usize = 60;
+    let cluster = Cluster::start(3, 0);
+    let gcra = Limit::per_second(UNITS).with_name("gcra").into();
+    let store = store(&cluster, vec![gcra, hourly("full", 1)]).await;
+    let refusing: Vec<String> = (0..8).map(|n| format!("full {n}")).collect();
+    for key in &refusing {
+        assert!(admits(&store, &[charge("full", key, 1)]).await);
+    }
+    for key in (0..KEYS).map(|n| format!("key {n}")) {
+        let log = Log::new();
+        let mut callers = JoinSet::new();
+        for _ in 0..8 {
+            let (refused, refusing, same) = (store.clone(), refusing.clone(), key.clone());
+            callers.spawn(async move {
+                sleep(Duration::from_micros(fastrand::u64(..4_000))).await;
+                for other in &refusing[..4] {
+                    let both = [charge("gcra", &same, 1), charge("full", other, 1)];
+                    assert!(!admits(&refused, &both).await);
+                }
+            });
+            let (store, log, key) = (store.clone(), log.clone(), key.clone());
+            callers.spawn(async move {
+                sleep(Duration::from_millis(4)).await;
+                while log.now() < Duration::from_millis(240) {
+                    log.check(&store, charge("gcra", &key, 1)).await;
+                }
+            });
+        }
+        callers.join_all().await;
+        let bound = Bound { capacity: UNITS, limit: UNITS, per: SECOND, extra: 0 };
+        over_admission(&log.calls(), &bound).unwrap_or_else(|why| panic!("{key}: {why}"));
+    }
+}
