@@ -27,6 +27,7 @@ pub use self::throttle::{ThrottleNumbers, ThrottlePolicy};
 
 pub(crate) use self::check::missing_answer;
 pub(crate) use self::line::{LineBounds, LineFull, Place};
+pub(crate) use self::reservation::Reservation;
 pub(crate) use self::snapshot::examine_snapshot;
 pub(crate) use self::store::{StoreNodes, certificate_authority};
 pub(crate) use self::wait::{Attempt, PendingCheck};

@@ -11,11 +11,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use waterclock::store::check_reserved_costs;
 use waterclock::{
     BadReservation, Charge, Clock, Cost, Factor, Hold, Limit, OnExpiry, Policy, Settled,
     Settlement, Store, StoreError, Verb,
 };
+use waterclock_config::micros_up;
 use waterclock_http::compose_key;
 
 use super::check::{Route, Terms as RouteTerms, Variants};
@@ -48,6 +50,19 @@ pub struct Holding {
     pub replies: Vec<Reply>,
     /// The id and the time left to settle; `None` if it was refused.
     pub reservation: Option<(String, Duration)>,
+}
+
+/// A reservation as protocols write it in JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct Reservation<'a> {
+    id: &'a str,
+    expires_in_us: u64,
+}
+
+impl<'a> Reservation<'a> {
+    pub(crate) fn new(id: &'a str, expires_in: Duration) -> Self {
+        Reservation { id, expires_in_us: micros_up(expires_in) }
+    }
 }
 
 /// What holds the units of one check.

@@ -17,10 +17,9 @@ use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
 use super::problem::{Problem, json};
 use super::request::{Call, Checks, PathOf};
-use crate::engine::{Check, Engine, Holding, Terms};
+use crate::engine::{Check, Engine, Holding, Reservation, Terms};
 use crate::observe::Face;
 use crate::server::Server;
-use waterclock_config::micros_up;
 
 /// Holds the charges of a body until they are settled.
 pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
@@ -37,7 +36,7 @@ pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
     let answer = Decisions::new(&checks, &replies, reservation.is_some(), is_one);
     let mut response = match &reservation {
         Some((id, expires_in)) => {
-            let reservation = Reservation { id, expires_in_us: micros_up(*expires_in) };
+            let reservation = Reservation::new(id, *expires_in);
             json(StatusCode::CREATED, &Held { answer: &answer, reservation })
         }
         None => refusal(&call.parts.headers, &checks, &replies, &answer),
@@ -96,12 +95,6 @@ struct Held<'a, T> {
     #[serde(flatten)]
     answer: &'a T,
     reservation: Reservation<'a>,
-}
-
-#[derive(Serialize)]
-struct Reservation<'a> {
-    id: &'a str,
-    expires_in_us: u64,
 }
 
 /// What was used: one cost, or one for each charge.

@@ -7,7 +7,7 @@ use waterclock_config::{Micros, OverrideJson, OverrideLine};
 
 use super::commands::{ErrorReply, Next, arity, is, shown};
 use super::parse::Command;
-use super::rl::unknown_policy;
+use super::rl::policy_and_key;
 use super::write::Replies;
 use crate::engine::{ActivePolicy, Engine, Key, Plan};
 
@@ -20,10 +20,7 @@ pub(super) fn run<'t>(
     replies: &Replies,
 ) -> Result<Next<'t>, ErrorReply> {
     let (name, key) = (command.get(1).unwrap_or_default(), command.get(2).unwrap_or_default());
-    let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
-        return Err(unknown_policy(plan, name));
-    };
-    let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
+    let (policy, key) = policy_and_key(plan, name, key)?;
     let (word, mut reply) = (command.get(3), replies.another());
     if is(word, "set") {
         let new = new_override(policy, &key, command)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use waterclock::store::check_reservation_id;
 use waterclock::{
     Cost, CostError, Decision, Factor, FactorError, MAX_RESERVATION_ID, MAX_RESERVATION_TTL,
-    MIN_RESERVATION_TTL, Outcome, Settlement, Verb,
+    MIN_RESERVATION_TTL, OnExpiry, Outcome, Settlement, Verb,
 };
 use waterclock_config::DecisionLine;
 use waterclock_http::HeaderFields;
@@ -17,7 +17,9 @@ use waterclock_http::HeaderFields;
 use super::commands::{ErrorReply, Next, is, shown};
 use super::parse::Command;
 use super::write::Replies;
-use crate::engine::{Check, Engine, PendingCheck, Plan, Reply, Terms, missing_answer};
+use crate::engine::{
+    ActivePolicy, Check, Engine, Key, PendingCheck, Plan, Reply, Reservation, Terms, missing_answer,
+};
 use crate::observe::Face;
 use crate::waits::{MAX_WITHIN, WaitError};
 
@@ -28,11 +30,23 @@ pub(super) struct Options<'t> {
     factor: Option<Factor>,
     /// The reply is the whole decision, as `/v1/check` gives it.
     pub(super) json: bool,
+    /// Of a reservation: the caller's own id, and what happens when it expires.
+    id: Option<&'t str>,
+    on_expiry: OnExpiry,
 }
 
 impl<'t> Options<'t> {
     /// Reads the arguments from this one on, for every command that has options.
     pub(super) fn read(command: Command<'t, '_>, from: usize) -> Result<Options<'t>, String> {
+        Options::read_words(command, from, false)
+    }
+
+    /// `ID` and `RELEASE` are for commands that reserve.
+    fn read_words(
+        command: Command<'t, '_>,
+        from: usize,
+        reserves: bool,
+    ) -> Result<Options<'t>, String> {
         let (mut options, mut words) = (Options::default(), command.from(from));
         while let Some(word) = words.next() {
             if is(Some(word), "json") {
@@ -46,10 +60,16 @@ impl<'t> Options<'t> {
                 let factor: Result<Factor, FactorError> =
                     std::str::from_utf8(text).unwrap_or_default().parse();
                 options.factor = Some(factor.map_err(|error| format!("ERR {error}"))?);
+            } else if reserves && is(Some(word), "id") {
+                let id = words.next().ok_or("ERR ID must be followed by the reservation's id")?;
+                options.id = Some(reservation_id(id)?);
+            } else if reserves && is(Some(word), "release") {
+                options.on_expiry = OnExpiry::Release;
             } else {
                 let found = shown(word, 64);
+                let more = if reserves { ", ID id, RELEASE" } else { "" };
                 return Err(format!(
-                    "ERR unknown option '{found}'; TIER name, FACTOR decimal and JSON are known"
+                    "ERR unknown option '{found}'; TIER name, FACTOR decimal{more} and JSON are known"
                 ));
             }
         }
@@ -77,7 +97,12 @@ pub(super) fn decide<'t>(
     command: Command<'t, '_>,
     replies: &mut Replies,
 ) -> Result<Next<'t>, ErrorReply> {
-    let cost = command.get(3).filter(|word| !is_option(word)).map(parse_cost).transpose()?;
+    let cost = command.get(3).filter(|word| match verb {
+        Verb::Refund => true,
+        Verb::Reset => false,
+        _ => !is_option(word),
+    });
+    let cost = cost.map(parse_cost).transpose()?;
     let check = to_check(plan, verb, command, cost.as_ref())?;
     let options_from = 3 + usize::from(cost.is_some());
     if command.len() > options_from {
@@ -94,29 +119,29 @@ pub(super) fn decide<'t>(
     ask(engine, verb, check, Options::default(), replies)
 }
 
-/// `RL.REPORT policy key ok|error`.
+/// `RL.REPORT policy key ok|error|cost [TIER name] [FACTOR decimal] [JSON]`.
 pub(super) fn report<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
     command: Command<'t, '_>,
     replies: &Replies,
 ) -> Result<Next<'t>, ErrorReply> {
-    let outcome = command.get(3);
-    let outcome = match (is(outcome, "ok"), is(outcome, "error")) {
-        (true, _) => Outcome::Ok,
-        (_, true) => Outcome::Error,
+    let reported = command.get(3).unwrap_or_default();
+    let (verb, cost) = match (is(Some(reported), "ok"), is(Some(reported), "error")) {
+        (true, _) => (Verb::Report(Outcome::Ok), None),
+        (_, true) => (Verb::Report(Outcome::Error), None),
+        _ if reported.iter().any(u8::is_ascii_digit) => (Verb::Debit, Some(parse_cost(reported)?)),
         _ => {
-            let found = shown(outcome.unwrap_or_default(), 128);
-            return Err(format!("ERR the outcome must be ok or error, not '{found}'").into());
+            let found = shown(reported, 128);
+            return Err(format!("ERR report ok, error or a cost, not '{found}'").into());
         }
     };
-    let verb = Verb::Report(outcome);
-    let check = to_check(plan, verb, command, None)?;
-    if !check.policy.scope().policy().takes_reports() {
+    let check = to_check(plan, verb, command, cost.as_ref())?;
+    if verb != Verb::Debit && !check.policy.scope().policy().takes_reports() {
         let name = check.policy.name();
         return Err(format!("ERR policy '{name}' has no error-rate limit to report to").into());
     }
-    ask(engine, verb, check, Options::default(), replies)
+    ask(engine, verb, check, Options::read(command, 4)?, replies)
 }
 
 /// Asks the store. The reply has six numbers: allowed, limit, remaining, milliseconds until a retry can pass,
@@ -142,7 +167,7 @@ fn ask<'t>(
 /// Six numbers, or the decision in JSON.
 pub(super) fn write(check: &Check<'_>, decided: &Reply, options: Options<'_>, reply: &mut Replies) {
     if options.json {
-        reply.bulk(in_json(check, decided).as_bytes());
+        reply.bulk(in_json(check, decided, None).as_bytes());
     } else {
         reply.array(NUMBERS);
         write_numbers(&check.cost, &decided.answer.decision, reply);
@@ -191,21 +216,23 @@ impl InLine {
 }
 
 /// The decision as `/v1/check` gives it, and the response header fields of the policy's style.
-fn in_json(check: &Check<'_>, decided: &Reply) -> String {
+fn in_json(check: &Check<'_>, decided: &Reply, reservation: Option<Reservation<'_>>) -> String {
     #[derive(Serialize)]
     struct Answer<'a> {
         #[serde(flatten)]
         decision: DecisionLine<'a>,
         headers: BTreeMap<&'static str, String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reservation: Option<Reservation<'a>>,
     }
-    let headers = HeaderFields::for_check([decided.styled(check.policy)]);
-    let answer = Answer { decision: decided.line(check), headers: headers.into_iter().collect() };
+    let headers = HeaderFields::for_check([decided.styled(check.policy)]).into_iter().collect();
+    let answer = Answer { decision: decided.line(check), headers, reservation };
     // Text, numbers and lists can always be written.
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// `RL.RESERVE policy key cost ttl_ms [TIER name] [FACTOR decimal]`. The reply has six numbers and the reservation's
-/// id, if it was made.
+/// `RL.RESERVE policy key cost ttl_ms [TIER name] [FACTOR decimal] [ID id] [RELEASE] [JSON]`. The reply has six numbers
+/// and the reservation's id, if it was made.
 pub(super) fn reserve<'t>(
     engine: &'t Engine,
     plan: &'t Plan,
@@ -214,20 +241,23 @@ pub(super) fn reserve<'t>(
 ) -> Result<Next<'t>, ErrorReply> {
     let cost = parse_cost(command.get(3).unwrap_or_default())?;
     let ttl = Some(parse_ttl(command.get(4).unwrap_or_default())?);
-    let options = Options::read(command, 5)?;
-    if options.json {
-        return Err("ERR RL.RESERVE has no JSON; POST /v1/reserve does".into());
-    }
+    let options = Options::read_words(command, 5, true)?;
     let check = to_check(plan, Verb::Check, command, Some(&cost))?;
     let check = options.apply_to(check)?;
     let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
-        let terms = Terms { ttl, ..Terms::default() };
+        let terms = Terms { id: options.id, ttl, on_expiry: options.on_expiry };
         let holding = engine.reserve(Face::Resp, terms, std::slice::from_ref(&check)).await?;
         let decided = holding.replies.first().ok_or_else(missing_answer)?;
+        let reservation = holding.reservation.as_ref();
+        if options.json {
+            let made = reservation.map(|(id, expires_in)| Reservation::new(id, *expires_in));
+            reply.bulk(in_json(&check, decided, made).as_bytes());
+            return Ok(reply);
+        }
         reply.array(NUMBERS + 1);
         write_numbers(&check.cost, &decided.answer.decision, &mut reply);
-        match &holding.reservation {
+        match reservation {
             Some((id, _)) => reply.bulk(id.as_bytes()),
             None => reply.null(),
         }
@@ -261,7 +291,8 @@ fn settle<'t>(
     cost: Option<Cost>,
     replies: &Replies,
 ) -> Result<Next<'t>, ErrorReply> {
-    let (id, mut reply) = (reservation_id(command)?, replies.another());
+    let id = reservation_id(command.get(1).unwrap_or_default())?;
+    let mut reply = replies.another();
     Ok(Next::wait_alone(async move {
         let with = match &cost {
             Some(cost) => Settlement::Commit(std::slice::from_ref(cost)),
@@ -293,11 +324,21 @@ pub(super) fn check_of<'t>(
     key: &'t [u8],
     cost: Option<&Cost>,
 ) -> Result<Check<'t>, ErrorReply> {
+    let (policy, key) = policy_and_key(plan, name, key)?;
+    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}").into())
+}
+
+#[inline]
+pub(super) fn policy_and_key<'t>(
+    plan: &'t Plan,
+    name: &[u8],
+    key: &'t [u8],
+) -> Result<(&'t ActivePolicy, Key<'t>), ErrorReply> {
     let Some(policy) = std::str::from_utf8(name).ok().and_then(|name| plan.policy(name)) else {
         return Err(unknown_policy(plan, name));
     };
     let key = policy.key(key).map_err(|error| format!("ERR {error}"))?;
-    Check::new(policy, key, verb, cost).map_err(|error| format!("ERR {error}").into())
+    Ok((policy, key))
 }
 
 /// A whole number, or `requests=1,tokens=800` for a policy that counts several units.
@@ -329,8 +370,7 @@ fn parse_within(argument: &[u8]) -> Result<Duration, String> {
     })
 }
 
-fn reservation_id<'t>(command: Command<'t, '_>) -> Result<&'t str, String> {
-    let id = command.get(1).unwrap_or_default();
+fn reservation_id(id: &[u8]) -> Result<&str, String> {
     let text = std::str::from_utf8(id).ok();
     text.filter(|id| check_reservation_id(id).is_ok()).ok_or_else(|| {
         format!(

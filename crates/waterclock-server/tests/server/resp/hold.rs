@@ -3,6 +3,7 @@
 use super::client::{Client, Value, command};
 use super::ground::{Ground, POLICIES};
 use crate::at_work::hurried;
+use waterclock_conformance::real::await_that;
 
 const MORE: &str = r#"
 [policies.slots]
@@ -156,7 +157,7 @@ fn complaints() {
         ("RL.COMMIT unknown 1", "there is no reservation `unknown`"),
         ("RL.COMMIT unknown many", "the cost must be a whole number"),
         ("RL.CANCEL unknown", "there is no reservation `unknown`"),
-        ("RL.REPORT backend k fine", "the outcome must be ok or error, not 'fine'"),
+        ("RL.REPORT backend k fine", "report ok, error or a cost, not 'fine'"),
         ("RL.REPORT login k ok", "policy 'login' has no error-rate limit"),
         ("RL.REPORT logn k ok", "there is no policy 'logn'"),
     ] {
@@ -187,4 +188,42 @@ fn a_pipeline_keeps_its_order() {
     assert!(!allowed(client.read()));
     assert_eq!(client.read(), Value::ok());
     assert!(allowed(client.read()));
+}
+
+/// The decision of a command in JSON.
+fn decision(client: &mut Client, line: &str) -> serde_json::Value {
+    let words: Vec<&str> = line.split(' ').collect();
+    let Value::Bulk(json) = client.ask(&words) else { panic!("{line}: a string") };
+    serde_json::from_slice(&json).unwrap()
+}
+
+#[test]
+fn every_verb_answers_in_json() {
+    let ground = Ground::with("[policies.p]\nlimits = [\"5/h\"]\n", hurried());
+    let mut client = ground.client();
+    let held = decision(&mut client, "RL.RESERVE p k 3 60000 RELEASE ID mine JSON");
+    assert_eq!((&held["allowed"], &held["remaining"]), (&true.into(), &2.into()), "{held}");
+    assert_eq!(held["reservation"]["id"], "mine");
+    assert!(held["reservation"]["expires_in_us"].as_u64().unwrap() <= 60_000_000, "{held}");
+    // By the caller's own id it is made once.
+    let again = decision(&mut client, "RL.RESERVE p k 3 60000 RELEASE ID mine JSON");
+    assert_eq!((&again["reservation"]["id"], &again["remaining"]), (&"mine".into(), &2.into()));
+    let refused = decision(&mut client, "RL.RESERVE p k 3 60000 JSON");
+    assert_eq!((&refused["allowed"], refused.get("reservation")), (&false.into(), None));
+    assert_eq!(decision(&mut client, "RL.REFUND p k 1 JSON")["remaining"], 3);
+    assert_eq!(decision(&mut client, "RL.RESET p k JSON")["remaining"], 5);
+    // A cost that is known only afterwards, into debt.
+    assert_eq!(client.numbers("RL.REPORT p k 7")[..3], [0, 5, 0]);
+    assert_eq!(decision(&mut client, "RL.REPORT p other 2 JSON")["remaining"], 3);
+    assert_eq!(client.error("RL.REPORT p k 7x"), "ERR the cost must be a whole number, not '7x'");
+}
+
+#[test]
+fn a_release_is_given_back_in_time() {
+    let ground = Ground::with("[policies.p]\nlimits = [\"5/h\"]\n", hurried());
+    let mut client = ground.client();
+    assert_eq!(reserve(&mut client, "RL.RESERVE p k 4 1 RELEASE").0[..3], [1, 5, 1]);
+    assert_eq!(reserve(&mut client, "RL.RESERVE p kept 4 1").0[..3], [1, 5, 1]);
+    await_that("the units are back", || client.numbers("RL.PEEK p k")[2] == 5);
+    assert_eq!(client.numbers("RL.PEEK p kept")[2], 1);
 }

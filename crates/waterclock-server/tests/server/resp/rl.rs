@@ -64,7 +64,7 @@ fn complaints() {
         ("RL.CHECK login", "rl.check"),
         ("RL.PEEK login k 1 TIER a FACTOR 2 JSON more", "rl.peek"),
         ("RL.REFUND login k", "rl.refund"),
-        ("RL.RESET login k 1", "rl.reset"),
+        ("RL.RESET login k TIER a FACTOR 2 JSON more", "rl.reset"),
     ] {
         let text = format!("ERR wrong number of arguments for '{name}' command");
         assert_eq!(client.error(line), text);
@@ -113,7 +113,15 @@ fn tiers_and_json() {
         ("RL.CHECK p k TIER", "TIER must be followed by a tier's name"),
         ("RL.CHECK p k TIER gold", "policy `p` has no tier \"gold\"; it has `pro` and `staff`"),
         ("RL.RESERVE p k 1 9000 TIER gold", "policy `p` has no tier \"gold\""),
-        ("RL.RESERVE p k 1 9000 JSON", "RL.RESERVE has no JSON"),
+        (
+            "RL.RESERVE p k 1 9000 LATER",
+            "unknown option 'LATER'; TIER name, FACTOR decimal, ID id, RELEASE and JSON",
+        ),
+        ("RL.RESERVE p k 1 9000 ID", "ID must be followed by the reservation's id"),
+        ("RL.RESERVE p k 1 9000 ID a\u{7f}b", "the id of a reservation is 1 to 128"),
+        ("RL.CHECK p k 1 RELEASE", "unknown option 'RELEASE'; TIER name, FACTOR decimal and JSON"),
+        ("RL.REFUND p k JSON", "the cost must be a whole number, not 'JSON'"),
+        ("RL.RESET p k 5", "unknown option '5'"),
     ] {
         assert!(client.error(line).contains(text), "{line}: {}", client.error(line));
     }
