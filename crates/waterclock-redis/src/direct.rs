@@ -140,7 +140,9 @@ impl Direct {
             match keys.get_mut(at) {
                 Some(key) => {
                     let first = key_of.iter().position(|key| *key == at).unwrap_or(0);
-                    one_factor(&charges[first], charge)?;
+                    if charges[first].factor != charge.factor {
+                        return Err(StoreError::two_factors(charge.policy));
+                    }
                     key.cost = key.cost.plus(&cost);
                 }
                 None => keys.push(self.key_charge(entry, record, cost, charge.factor)?),
@@ -447,17 +449,6 @@ impl Store for Direct {
         self.return_leases(true).await;
         self.leave().await;
     }
-}
-
-/// One check cannot charge a key by two factors.
-fn one_factor(one: &Charge<'_>, other: &Charge<'_>) -> Result<(), StoreError> {
-    if one.factor == other.factor {
-        return Ok(());
-    }
-    Err(StoreError::unfit(format!(
-        "one check charges a key of policy `{}` by two factors; use one of them",
-        other.policy
-    )))
 }
 
 /// Concurrency limits can only be reserved.

@@ -94,7 +94,7 @@ pub(crate) struct Places {
     max_overrides: AtomicUsize,
 }
 
-/// How many overrides a store keeps, unless it is told otherwise.
+/// How many overrides a store keeps by default.
 const DEFAULT_MAX_OVERRIDES: usize = 1_000_000;
 
 /// One table's parts of both pools.

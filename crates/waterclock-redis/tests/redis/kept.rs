@@ -79,7 +79,7 @@ async fn nodes_agree(url: &str) {
 async fn nodes_agree_on_what_is_kept() {
     let server = RedisServer::start();
     nodes_agree(&server.url()).await;
-    // No state is told by it, and it does not expire.
+    // It holds no state of keys, and does not expire.
     assert_eq!(server.command(&["PTTL", "wc{policies}"]).as_int(), -1);
 }
 

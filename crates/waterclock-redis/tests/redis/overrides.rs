@@ -6,15 +6,15 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use waterclock::{
-    Charge, Factor, FixedWindow, Gcra, Hold, KeyOverride, LeakyBucket, Limit, ManualClock,
-    MemoryStore, Migration, MinInterval, Mode, OnExpiry, Outcome, Override, Policy, Quota,
-    RollingWindow, Settlement, SlidingWindow, Store, StoreError, Timestamp, Verb,
+    Charge, Factor, Gcra, Hold, KeyOverride, Limit, ManualClock, MemoryStore, Migration, Mode,
+    OnExpiry, Outcome, Override, Policy, Settlement, Store, StoreError, Timestamp, Verb,
 };
 use waterclock_conformance::real::{Cluster, RedisServer};
 use waterclock_redis::RedisStore;
 
 use crate::parity::decisions;
 use crate::scene::{HOUR, PATIENT, SECOND, commands, keys};
+use crate::variants::draw_limit;
 
 fn policy(limit: u64) -> Policy {
     Policy::new("p", [Gcra::new(limit, 1_000 * HOUR).unwrap()]).unwrap()
@@ -244,22 +244,6 @@ async fn what_cannot_be_is_an_error_and_changes_nothing() {
     ];
     assert!(matches!(store.apply(Verb::Check, &two).await, Err(StoreError::Unfit(_))));
     assert!(keys(&server).is_empty());
-}
-
-/// A limit of some kind, with numbers of its own.
-fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
-    let n = dice.u64(1..12);
-    let per = SECOND * [1, 2, 7, 60][dice.usize(0..4)];
-    let limit: Limit = match kind {
-        0..=2 => Gcra::new(n, per).unwrap().with_capacity(dice.u64(1..12)).into(),
-        3 => LeakyBucket::new(n + 1, dice.u64(2..4), per / 4).unwrap().into(),
-        4 => FixedWindow::new(n, per).unwrap().into(),
-        5 => SlidingWindow::new(n, per).unwrap().into(),
-        6 => RollingWindow::new(n, per).unwrap().into(),
-        7 => Quota::new(n, per).unwrap().into(),
-        _ => MinInterval::new(per / 4).unwrap().into(),
-    };
-    limit.with_name(name)
 }
 
 fn draw_limits(dice: &mut Rng, mode: Mode) -> Vec<Limit> {

@@ -110,7 +110,7 @@ async fn hundreds_share_by_units_and_a_thousand_by_time() {
 }
 
 /// A limit of some kind, with numbers of its own.
-fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
+pub(crate) fn draw_limit(dice: &mut Rng, kind: u8, name: &str) -> Limit {
     let n = dice.u64(1..12);
     let per = SECOND * [1, 2, 7, 60][dice.usize(0..4)];
     let limit: Limit = match kind {

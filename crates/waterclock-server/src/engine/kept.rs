@@ -254,7 +254,7 @@ impl Engine {
         for _ in 0..MAX_PAGES {
             let page = self.store.kept_policies(known).await?;
             let is_last = !page.has_more;
-            // A server that restarted without its state, or a replica that was behind, is told what it lost.
+            // Redis restarted without its state, or a replica that was behind took over: this server writes back what is lost.
             if page.version < known && self.keep_lost().await? {
                 (known, changes) = (0, Changes::default());
                 continue;

@@ -125,10 +125,7 @@ impl<C: Clock> Shared<C> {
                     let first = line_of.iter().position(|line| *line == at).unwrap_or(0);
                     let first = &charges[first];
                     if first.policy == charge.policy {
-                        return Err(StoreError::unfit(format!(
-                            "one check charges a key of policy `{}` by two factors; use one of them",
-                            charge.policy
-                        )));
+                        return Err(StoreError::two_factors(charge.policy));
                     }
                     return Err(StoreError::two_variants(first.policy, charge.policy));
                 }

@@ -6,7 +6,7 @@ use crate::store::{
     KeptChange, KeptChanges, MAX_KEPT_BYTES, MAX_KEPT_POLICIES, StoreError, check_kept,
 };
 
-/// The policies that are kept. One process uses them, which is told all of them whenever anything changed.
+/// The policies that are kept. Only this process uses them: after a change it gets all of them.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     version: u64,

@@ -101,6 +101,14 @@ impl StoreError {
         Self::Unfit(Unfit::TwoVariants(one.to_owned(), other.to_owned()))
     }
 
+    /// For stores: one key of this policy, charged by two factors.
+    #[must_use]
+    pub fn two_factors(policy: &str) -> Self {
+        Self::unfit(format!(
+            "one check charges a key of policy `{policy}` by two factors; use one of them"
+        ))
+    }
+
     /// The kind of failure, if the store failed; `None` if the call was wrong.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {

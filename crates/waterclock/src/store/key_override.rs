@@ -197,18 +197,19 @@ fn with_given(limit: &Limit, given: &str) -> Option<Limit> {
     if units == 0 {
         let leaky =
             LeakyBucket::new(gcra.capacity(), 1, per).ok()?.with_overdraft(gcra.overdraft());
-        let leaky = Limit::from(leaky).with_name(limit.name());
-        return match limit.min_interval() {
-            Some(gap) => leaky.with_min_interval(gap).ok(),
-            None => Some(leaky),
-        };
+        return named_as(limit, leaky.into());
     }
     let same = Gcra::new(units, per).ok().filter(|same| same.unit_ns() == gcra.unit_ns())?;
     let same = same.with_capacity(gcra.capacity()).with_overdraft(gcra.overdraft());
-    let same = Limit::from(same).with_name(limit.name());
+    named_as(limit, same.into())
+}
+
+/// Another limit with the name of this one, and its gap.
+fn named_as(limit: &Limit, other: Limit) -> Option<Limit> {
+    let other = other.with_name(limit.name());
     match limit.min_interval() {
-        Some(gap) => same.with_min_interval(gap).ok(),
-        None => Some(same),
+        Some(gap) => other.with_min_interval(gap).ok(),
+        None => Some(other),
     }
 }
 
@@ -222,11 +223,7 @@ fn on_calendar(limit: &Limit, text: &str) -> Option<Limit> {
     let (unit, zone) = text.split_once('@')?;
     let unit = waterclock_core::CalendarUnit::parse(unit)?;
     let window = crate::calendar::fixed_window(limit.max_cost()?, unit, zone).ok()?;
-    let named = Limit::from(window).with_name(limit.name());
-    match limit.min_interval() {
-        Some(gap) => named.with_min_interval(gap).ok(),
-        None => Some(named),
-    }
+    named_as(limit, window.into())
 }
 
 #[cfg(not(feature = "calendar"))]

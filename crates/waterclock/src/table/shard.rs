@@ -198,15 +198,18 @@ impl Shard {
         cost: &Cost,
         verdict: Verdict,
     ) -> bool {
-        if self.is_special(key) {
-            return self.special_stays(key, now, cost, verdict);
-        }
-        // Most tables have one policy, and look nothing up for this.
-        let found = if self.is_tagged() { self.find(key.fingerprint) } else { None };
-        let Some(at) = found else { return false };
-        let family = &self.rest.family;
-        let (variant, ..) = family.written(&self.buckets.words()[self.layout.key(at)]);
-        if variant == family.find(key.under).0 {
+        let is_of_another = if self.is_special(key) {
+            self.is_special_of_another(key, now)
+        } else {
+            // Most tables have one policy, and look nothing up for this.
+            let found = if self.is_tagged() { self.find(key.fingerprint) } else { None };
+            let family = &self.rest.family;
+            found.is_some_and(|at| {
+                let (variant, ..) = family.written(&self.buckets.words()[self.layout.key(at)]);
+                variant != family.find(key.under).0
+            })
+        };
+        if !is_of_another {
             return false;
         }
         // Dropping a state that is fresh under this variant loses nothing.

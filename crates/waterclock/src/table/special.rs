@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, Verdict, View};
+use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, View};
 use waterclock_core::{Cost, Factor, Policy, Timestamp};
 
 use super::Saved;
@@ -264,21 +264,9 @@ impl Shard {
         read(&policy, seen.view())
     }
 
-    /// As [`stays_with_another`](Self::stays_with_another).
-    pub(super) fn special_stays(
-        &self,
-        key: Key,
-        now: Timestamp,
-        cost: &Cost,
-        verdict: Verdict,
-    ) -> bool {
-        if self.written_by(key.fingerprint).0 == self.asked(key, now) {
-            return false;
-        }
-        self.read_special(key, now, |policy, view| {
-            let is_lost = || verdict.grants() == 0 && !policy.fresh_in(view, now).is_zero();
-            !policy.charges(view, now, cost, verdict) || is_lost()
-        })
+    /// Whether other limits than those that are asked have written its state.
+    pub(super) fn is_special_of_another(&self, key: Key, now: Timestamp) -> bool {
+        self.written_by(key.fingerprint).0 != self.asked(key, now)
     }
 
     /// Writes the state of a key that has a place; otherwise gives back what was to write it.

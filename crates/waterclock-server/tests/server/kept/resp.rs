@@ -96,7 +96,7 @@ async fn complaints() {
     .await;
 }
 
-/// What one server is told, another decides by at once.
+/// A policy that is set on one server decides on another at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_server_knows_it_at_once() {
     let redis = RedisServer::start();

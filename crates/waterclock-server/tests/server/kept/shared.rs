@@ -13,7 +13,7 @@ fn on(url: &str) -> String {
     ))
 }
 
-/// One is told, the other serves it at once, and both do after a restart.
+/// A policy is set on one server; the other serves it at once, and both do after a restart.
 async fn servers_share(url: &str) {
     let (one, two) = (AtWork::serving(&on(url)).await, AtWork::serving(&on(url)).await);
     let (mut first, mut second) = (one.http().await, two.http().await);
