@@ -52,5 +52,5 @@ class AsyncFace:
         self._loop.close()
 
 
-FACES = {"sync": SyncFace, "async": AsyncFace}
+FACES: dict[str, type[SyncFace | AsyncFace]] = {"sync": SyncFace, "async": AsyncFace}
 TRANSPORTS = ("http", "resp")

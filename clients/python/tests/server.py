@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -21,48 +21,39 @@ def binary() -> Path:
     path = Path(os.environ.get("WATERCLOCK_BIN") or CLIENTS.parent / "target" / "debug" / "waterclock")
     if not path.is_file():
         raise FileNotFoundError(f"there is no server at {path}; build it with `cargo build`, or set WATERCLOCK_BIN")
-    return path
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    return path.resolve()
 
 
 class Server:
     """Runs until the `with` block ends."""
 
+    http: int
+    resp: int
+
     def __init__(
         self, configuration: str | None = None, files: Path | None = None, **environment: str
     ) -> None:
         """`files` is a folder that the server needs beside its configuration."""
-        self._files, self._environment = files, environment
         self._configuration = configuration or (CLIENTS / "vectors.toml").read_text()
-        self.http, self.resp = free_port(), free_port()
+        self._files, self._environment = files, environment
 
     def __enter__(self) -> Server:
-        self._folder = tempfile.TemporaryDirectory(prefix="waterclock-python-")
-        folder = Path(self._folder.name)
+        command = [str(binary()), "serve", "-c", "waterclock.toml", "--log", "json"]
+        self._temporary = tempfile.TemporaryDirectory(prefix="waterclock-python-")
+        folder = Path(self._temporary.name)
         if self._files is not None:
             shutil.copytree(self._files, folder, dirs_exist_ok=True)
         (folder / "waterclock.toml").write_text(self._configuration)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("WATERCLOCK_")}
-        environment["WATERCLOCK_HTTP"] = f"127.0.0.1:{self.http}"
-        environment["WATERCLOCK_RESP"] = f"127.0.0.1:{self.resp}"
-        environment["WATERCLOCK_GRPC"] = ""
-        environment.update(self._environment)
-        self._log = (folder / "log").open("w+")
-        self._process = subprocess.Popen(
-            [binary(), "serve", "-c", "waterclock.toml"],
-            cwd=folder,
-            env=environment,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
+        environment |= {"WATERCLOCK_HTTP": "127.0.0.1:0", "WATERCLOCK_RESP": "127.0.0.1:0", "WATERCLOCK_GRPC": ""}
+        environment |= self._environment
+        self._log = folder / "log"
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
         try:
-            self._await_ready()
+            self._read_ports()
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -73,21 +64,26 @@ class Server:
     ) -> None:
         self._process.kill()
         self._process.wait()
-        self._log.close()
-        self._folder.cleanup()
+        self._temporary.cleanup()
 
     def url(self, transport: str) -> str:
         return {"http": f"http://127.0.0.1:{self.http}", "resp": f"redis://127.0.0.1:{self.resp}"}[transport]
 
-    def _await_ready(self) -> None:
+    def _read_ports(self) -> None:
+        """The server chooses its ports and logs them when it listens."""
         give_up = time.monotonic() + _PATIENCE
         while True:
-            if self._process.poll() is not None or time.monotonic() > give_up:
-                self._log.seek(0)
-                raise RuntimeError(f"waterclock serve did not start:\n{self._log.read()}")
-            try:
-                socket.create_connection(("127.0.0.1", self.resp), timeout=1).close()
-                socket.create_connection(("127.0.0.1", self.http), timeout=1).close()
+            ended = self._process.poll() is not None
+            log = self._log.read_text()
+            ports = dict(_listening(line) for line in log.splitlines() if '"listening"' in line)
+            if ports.keys() >= {"http", "resp"}:
+                self.http, self.resp = ports["http"], ports["resp"]
                 return
-            except OSError:
-                time.sleep(0.02)
+            if ended or time.monotonic() > give_up:
+                raise RuntimeError(f"waterclock serve did not start:\n{log}")
+            time.sleep(0.01)
+
+
+def _listening(line: str) -> tuple[str, int]:
+    fields = json.loads(line)["fields"]
+    return fields["protocol"], int(fields["address"].rpartition(":")[2])

@@ -4,26 +4,16 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import django
 import pytest
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import AsyncClient, Client, override_settings
 
 from waterclock import Unavailable
 from waterclock.django import RateLimitMiddleware, async_client, client
 
+from . import django_settings  # noqa: F401
 from .clients import TIMEOUT
-from .server import CHECK_TOKEN, Server, free_port
-
-if not settings.configured:
-    settings.configure(
-        ROOT_URLCONF="tests.django_site",
-        ALLOWED_HOSTS=["*"],
-        MIDDLEWARE=["waterclock.django.RateLimitMiddleware"],
-        SECRET_KEY="for tests",
-    )
-    django.setup()
+from .server import CHECK_TOKEN, Server
 
 
 @pytest.fixture(autouse=True)
@@ -99,8 +89,8 @@ def test_an_async_view_under_wsgi(server: Server) -> None:
         assert answers == [200, 429]
 
 
-def test_unavailable() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+def test_unavailable(closed_port: int) -> None:
+    url = f"http://127.0.0.1:{closed_port}"
     for mode, status in (("allow", 200), ("refuse", 503)):
         with configured(url, ON_UNAVAILABLE=mode):
             assert Client().get("/", headers={"user": "alice"}).status_code == status

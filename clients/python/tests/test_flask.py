@@ -9,7 +9,7 @@ from waterclock import Decision, Unavailable, Waterclock
 from waterclock.flask import RateLimit
 
 from .clients import TIMEOUT
-from .server import CHECK_TOKEN, Server, free_port
+from .server import CHECK_TOKEN, Server
 
 
 def client_of(server: Server, transport: str) -> Waterclock:
@@ -87,8 +87,8 @@ def test_options(server: Server) -> None:
     assert web.get("/?skip").text == "None"
 
 
-def test_unavailable() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+def test_unavailable(closed_port: int) -> None:
+    url = f"http://127.0.0.1:{closed_port}"
     for mode, status in (("allow", 200), ("refuse", 503)):
         limit = RateLimit(Waterclock(url, on_unavailable=mode), "burst", key="alice")  # type: ignore[arg-type]
         assert application(limit).get("/").status_code == status

@@ -18,12 +18,13 @@ from fastapi import FastAPI
 from limits.errors import ConfigurationError, StorageError
 from limits.storage import MemoryStorage, storage_from_string
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 import waterclock.limits
 from waterclock import Unavailable, Waterclock
 
-from .server import ADMIN_TOKEN, Server, free_port
+from .server import ADMIN_TOKEN, Server
 
 SCHEMES = {"http": "waterclock+http", "resp": "waterclock"}
 
@@ -60,7 +61,8 @@ def test_async_strategy(server: Server, transport: str) -> None:
     async def main() -> None:
         storage = storage_from_string("async+" + uri(server, transport))
         assert isinstance(storage, waterclock.limits.AsyncWaterclockStorage)
-        limiter = limits.aio.strategies.STRATEGIES["waterclock"](storage)
+        strategies: dict[str, Any] = {**limits.aio.strategies.STRATEGIES}
+        limiter = strategies["waterclock"](storage)
         item = limits.parse("3 per 2 hour")
         who = ("aio", transport)
         assert await storage.check()
@@ -105,8 +107,8 @@ def test_wrong_options(server: Server) -> None:
             storage_from_string(uri(server, "resp", more))
 
 
-def test_unavailable() -> None:
-    nowhere = f"waterclock://127.0.0.1:{free_port()}"
+def test_unavailable(closed_port: int) -> None:
+    nowhere = f"waterclock://127.0.0.1:{closed_port}"
     item = limits.parse("5/minute")
     with pytest.raises(Unavailable):
         sync_strategy(nowhere).hit(item, "alice")
@@ -130,12 +132,12 @@ def test_slowapi(server: Server) -> None:
     )
     app = FastAPI()
     app.state.limiter = limiter
-    app.add_exception_handler(slowapi.errors.RateLimitExceeded, slowapi._rate_limit_exceeded_handler)
+    app.add_exception_handler(slowapi.errors.RateLimitExceeded, slowapi._rate_limit_exceeded_handler)  # type: ignore[arg-type]
 
     @app.get("/")
     @limiter.limit("3/hour")
     async def index(request: Request) -> Any:
-        return slowapi.extension.Response("hello")
+        return PlainTextResponse("hello")
 
     web = TestClient(app)
     answers = [web.get("/") for _ in range(4)]

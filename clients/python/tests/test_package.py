@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def test_types() -> None:
-    subprocess.run([sys.executable, "-m", "mypy", "--strict", "src"], cwd=HERE, check=True)
+    subprocess.run([sys.executable, "-m", "mypy", "--strict", "src", "tests"], cwd=HERE, check=True)
 
 
 def test_wheel_and_sdist(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from waterclock import AsyncWaterclock, Waterclock
 from waterclock.django import client as django_client
 
-from . import test_django  # noqa: F401  (configures Django)
+from . import django_settings  # noqa: F401
 from .clients import TIMEOUT
 from .server import CLIENTS, Server
 
@@ -34,7 +34,9 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """The token of the examples, and patience for a busy machine."""
     monkeypatch.setenv("TOKEN", TOKEN)
     for client in (Waterclock, AsyncWaterclock):
-        monkeypatch.setitem(client.__init__.__kwdefaults__, "timeout", TIMEOUT)
+        defaults = client.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "timeout", TIMEOUT)
 
 
 def ask_fastapi(names: dict[str, Any]) -> None:

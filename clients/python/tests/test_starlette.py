@@ -15,7 +15,7 @@ from waterclock import AsyncWaterclock, Decision, Unavailable
 from waterclock.starlette import RateLimit, RateLimited, RateLimitMiddleware
 
 from .clients import TIMEOUT
-from .server import CHECK_TOKEN, Server, free_port
+from .server import CHECK_TOKEN, Server
 
 
 def client_of(server: Server, transport: str) -> AsyncWaterclock:
@@ -74,8 +74,8 @@ def test_options(server: Server) -> None:
     assert "ratelimit" not in app.get("/", headers={"skip": "1"}).headers
 
 
-def test_unavailable() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
+def test_unavailable(closed_port: int) -> None:
+    url = f"http://127.0.0.1:{closed_port}"
     headers = {"user": "alice"}
     assert application(AsyncWaterclock(url, on_unavailable="allow")).get("/", headers=headers).status_code == 200
     response = application(AsyncWaterclock(url, on_unavailable="refuse")).get("/", headers=headers)

@@ -12,7 +12,6 @@ import pytest
 from waterclock import AsyncWaterclock, Charge, Refused, Unavailable, Waterclock
 
 from .fake_server import FakeServer, closes, says, silent
-from .server import free_port
 
 Connect = Callable[..., Any]
 
@@ -24,20 +23,21 @@ CALLS = [
 ]
 
 
-def nowhere(transport: str) -> str:
-    return f"{'http' if transport == 'http' else 'redis'}://127.0.0.1:{free_port()}"
+@pytest.fixture
+def nowhere(transport: str, closed_port: int) -> str:
+    return f"{'http' if transport == 'http' else 'redis'}://127.0.0.1:{closed_port}"
 
 
-def test_nothing_listens(connect: Connect, transport: str) -> None:
-    client = connect(nowhere(transport))
+def test_nothing_listens(connect: Connect, nowhere: str) -> None:
+    client = connect(nowhere)
     for verb, arguments, options in CALLS:
         with pytest.raises(Unavailable, match="nothing listens at .*127.0.0.1"):
             client.call(verb, *arguments, **options)
 
 
 @pytest.mark.parametrize("mode", ["allow", "refuse"])
-def test_fail_modes(connect: Connect, transport: str, mode: str) -> None:
-    client = connect(nowhere(transport), on_unavailable=mode)
+def test_fail_modes(connect: Connect, nowhere: str, mode: str) -> None:
+    client = connect(nowhere, on_unavailable=mode)
     for verb, arguments, options in CALLS:
         answer = client.call(verb, *arguments, **options)
         assert bool(answer) == (mode == "allow")
@@ -50,16 +50,16 @@ def test_fail_modes(connect: Connect, transport: str, mode: str) -> None:
             client.call(verb, *arguments)
 
 
-def test_a_reservation_that_fails_open_needs_no_server(connect: Connect) -> None:
-    client = connect(nowhere("http"), on_unavailable="allow")
+def test_a_reservation_that_fails_open_needs_no_server(connect: Connect, nowhere: str) -> None:
+    client = connect(nowhere, on_unavailable="allow")
     reservation = client.call("reserve", "p", "k", cost=5)
     assert reservation.id is None and reservation.decision.source == "unavailable"
     client.settle(reservation, "commit", 3)
     client.settle(reservation, "cancel")
 
 
-def test_a_reservation_that_fails_closed_is_refused(connect: Connect) -> None:
-    client = connect(nowhere("http"), on_unavailable="refuse")
+def test_a_reservation_that_fails_closed_is_refused(connect: Connect, nowhere: str) -> None:
+    client = connect(nowhere, on_unavailable="refuse")
     with pytest.raises(Refused) as refused:
         client.call("reserve", "p", "k", cost=5)
     assert refused.value.decision.source == "unavailable"
@@ -253,14 +253,14 @@ def test_a_cancelled_call_leaves_its_reply_behind() -> None:
         asyncio.run(main(fake))
 
 
-def test_a_closed_client_says_so() -> None:
-    client = Waterclock(nowhere("http"))
+def test_a_closed_client_says_so(nowhere: str) -> None:
+    client = Waterclock(nowhere)
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.check("p", "k")
 
     async def main() -> None:
-        client = AsyncWaterclock(nowhere("http"))
+        client = AsyncWaterclock(nowhere)
         await client.aclose()
         with pytest.raises(RuntimeError, match="closed"):
             await client.check("p", "k")

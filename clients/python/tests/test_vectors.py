@@ -91,8 +91,7 @@ def ask(step: dict[str, Any], face: Any, reservations: dict[str, Any]) -> dict[s
     if verb in ("get_override", "get_policy"):
         return {"value": face.call(verb, *(step[name] for name in ("policy", "key") if name in step))}
     names = ("policy", "key", "override", "definition")
-    answer = face.call(verb, *(step[name] for name in names if name in step))
-    return {"ok": answer is not False}
+    return {"ok": face.call(verb, *(step[name] for name in names if name in step)) is not False}
 
 
 def shown(decision: Decision) -> dict[str, Any]:
