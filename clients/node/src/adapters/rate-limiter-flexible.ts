@@ -32,14 +32,19 @@ export interface RateLimiterWaterclockOptions {
 
 type Key = string | number;
 
+interface CallOptions {
+  /** Not supported: a policy has one duration. Any other than the limiter's own is an error. */
+  readonly customDuration?: number | undefined;
+}
+
 /** The limiter's methods. `consume` rejects with a result if the points are used up, with an `Error` if it fails. */
 export interface RateLimiterWaterclock<R extends Res = Res> extends InsuranceLimiter {
   readonly points: number;
   readonly duration: number;
   readonly keyPrefix: string;
-  consume(key: Key, points?: number): Promise<R>;
-  penalty(key: Key, points?: number): Promise<R>;
-  reward(key: Key, points?: number): Promise<R>;
+  consume(key: Key, points?: number, options?: CallOptions): Promise<R>;
+  penalty(key: Key, points?: number, options?: CallOptions): Promise<R>;
+  reward(key: Key, points?: number, options?: CallOptions): Promise<R>;
   get(key: Key): Promise<R | null>;
   set(key: Key, points: number, secDuration?: number): Promise<R>;
   block(key: Key, secDuration: number): Promise<R>;
@@ -118,15 +123,21 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
       return this.#keyPrefix === '' ? String(key) : `${this.#keyPrefix}:${key}`;
     }
 
-    consume(key: Key, points = 1): Promise<R> {
+    async consume(key: Key, points = 1, options: CallOptions = {}): Promise<R> {
+      this.#rejectOtherDuration(options);
       return this.#insured('consume', [key, points], () => this.#consume(this.getKey(key), points));
     }
 
-    penalty(key: Key, points = 1): Promise<R> {
-      return this.#insured('penalty', [key, points], async () => res(await this.#store.charge(this.getKey(key), points)));
+    async penalty(key: Key, points = 1, options: CallOptions = {}): Promise<R> {
+      this.#rejectOtherDuration(options);
+      return this.#insured('penalty', [key, points], async () => {
+        const state = await this.#store.charge(this.getKey(key), points);
+        return res(state, state.consumed === points);
+      });
     }
 
-    reward(key: Key, points = 1): Promise<R> {
+    async reward(key: Key, points = 1, options: CallOptions = {}): Promise<R> {
+      this.#rejectOtherDuration(options);
       return this.#insured('reward', [key, points], async () => res(await this.#store.refund(this.getKey(key), points)));
     }
 
@@ -156,13 +167,18 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
       return this.#insured('delete', [key], () => this.#store.clear(this.getKey(key)));
     }
 
+    #rejectOtherDuration({ customDuration = this.duration }: CallOptions): void {
+      if (customDuration === this.duration) return;
+      throw new RangeError(`\`customDuration\` is ${customDuration}; make a limiter of this duration instead`);
+    }
+
     async #consume(key: string, points: number): Promise<R> {
       const state = await this.#store.consume(key, points);
       const isFirst = state.consumed === points;
       if (!state.refused) return this.#evenly(res(state, isFirst));
       if (this.#blockDuration > 0 && !state.blocked) {
         await this.#store.block(key, this.#blockDuration);
-        throw res({ ...state, msBeforeNext: this.#blockDuration * 1000 }, isFirst);
+        throw res({ ...state, msBeforeNext: this.#blockDuration * 1000 }, true);
       }
       throw res(state, isFirst);
     }

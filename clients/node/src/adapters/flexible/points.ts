@@ -4,8 +4,9 @@ import { boundedKey } from '../key.js';
 import { duration, policyName, type NumbersPolicy } from '../policy/numbers.js';
 import { Policies, type Warn } from '../policy/policies.js';
 
-/** A window that never ends, as far as the server can say it. */
+/** A window that never ends, as far as the server can say it: 100 years. */
 const FOREVER = '36500d';
+const FIFTY_YEARS_MS = 18_250 * 24 * 3_600_000;
 const NEVER_MS = -1;
 
 /** The points of a key after a call. */
@@ -35,7 +36,6 @@ export class Points {
   readonly #policy: string | undefined;
   readonly #numbers: NumbersPolicy;
   readonly #points: number;
-  readonly #endless: boolean;
 
   constructor({ client, points, duration: seconds, policy, warn }: PointsOptions) {
     this.#client = client;
@@ -43,7 +43,6 @@ export class Points {
     this.#policy = policy;
     this.#numbers = numbersOf(points, seconds);
     this.#points = points;
-    this.#endless = seconds === 0 && policy === undefined;
   }
 
   async consume(key: string, points: number): Promise<State> {
@@ -99,7 +98,7 @@ export class Points {
       blocked: false,
       consumed,
       remaining: Math.max(this.#points - consumed, 0),
-      msBeforeNext: this.#endless ? NEVER_MS : timeOf(decision),
+      msBeforeNext: timeOf(decision),
     };
   }
 
@@ -153,5 +152,6 @@ function isBlocked(decision: Decision): boolean {
 }
 
 function timeOf(decision: Decision): number {
-  return decision.allowed ? decision.resetAfterMs : (decision.retryAfterMs ?? decision.resetAfterMs);
+  const ms = decision.allowed ? decision.resetAfterMs : (decision.retryAfterMs ?? decision.resetAfterMs);
+  return ms > FIFTY_YEARS_MS ? NEVER_MS : ms;
 }
