@@ -4,9 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,15 +15,17 @@ import (
 	waterclock "github.com/waterclock/waterclock/clients/go"
 )
 
-// closing is a server that reads one request of each connection and closes it.
+// closing is a server that answers so many requests of each connection, reads
+// one more and closes the connection.
 type closing struct {
 	url      string
+	answers  int
 	requests atomic.Int64
 }
 
-func startClosing(t *testing.T, scheme string) *closing {
+func startClosing(t *testing.T, scheme string, answers int) *closing {
 	listener := listen(t)
-	server := &closing{url: scheme + "://" + listener.Addr().String()}
+	server := &closing{url: scheme + "://" + listener.Addr().String(), answers: answers}
 	go func() {
 		for {
 			connection, err := listener.Accept()
@@ -38,18 +41,63 @@ func startClosing(t *testing.T, scheme string) *closing {
 func (s *closing) serve(connection net.Conn, scheme string) {
 	defer connection.Close()
 	reader := bufio.NewReader(connection)
-	if scheme == "http" {
-		request, err := http.ReadRequest(reader)
-		if err != nil {
+	for answered := 0; ; answered++ {
+		read, answer := readRESP, "$16\r\n{\"allowed\":true}\r\n"
+		if scheme == "http" {
+			read = readHTTP
+			answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"allowed\":true}"
+		}
+		if read(reader) != nil {
 			return
 		}
 		s.requests.Add(1)
-		request.Body.Close()
-		return
+		if answered == s.answers {
+			return
+		}
+		io.WriteString(connection, answer)
 	}
-	line, err := reader.ReadString('\n')
-	if err == nil && strings.HasPrefix(line, "*") {
-		s.requests.Add(1)
+}
+
+func readHTTP(reader *bufio.Reader) error {
+	request, err := http.ReadRequest(reader)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, request.Body)
+	return err
+}
+
+func readRESP(reader *bufio.Reader) error {
+	var arguments int
+	if _, err := fmt.Fscanf(reader, "*%d\r\n", &arguments); err != nil {
+		return err
+	}
+	for i := 0; i < 2*arguments; i++ { // each has a line for its length
+		if _, err := reader.ReadString('\n'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The same on a connection that was used before: there, HTTP clients like to
+// try again.
+func TestACallOnAReusedConnectionIsNotRepeated(t *testing.T) {
+	for _, scheme := range []string{"http", "redis"} {
+		t.Run(scheme, func(t *testing.T) {
+			server := startClosing(t, scheme, 1)
+			client := newClient(t, server.url, waterclock.WithMaxConnections(1))
+			ctx := within(t, time.Minute)
+			if _, err := client.Check(ctx, "burst", "alice"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Check(ctx, "burst", "alice"); !errors.Is(err, waterclock.ErrUnavailable) {
+				t.Errorf("got the error %v", err)
+			}
+			if n := server.requests.Load(); n != 2 {
+				t.Errorf("the server got %d requests, expected 2", n)
+			}
+		})
 	}
 }
 
@@ -86,7 +134,7 @@ func TestACallThatWasSentIsNotRepeated(t *testing.T) {
 	for _, scheme := range []string{"http", "redis"} {
 		for name, call := range calls {
 			t.Run(scheme+"/"+name, func(t *testing.T) {
-				server := startClosing(t, scheme)
+				server := startClosing(t, scheme, 0)
 				err := call(within(t, time.Minute), newClient(t, server.url))
 				if !errors.Is(err, waterclock.ErrUnavailable) {
 					t.Errorf("got the error %v", err)

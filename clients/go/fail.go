@@ -3,8 +3,9 @@ package waterclock
 import "errors"
 
 // FailMode says what Check, CheckAll, Peek, Wait and Reserve do when the server
-// cannot be asked. Calls that the server rejects ([ErrInvalid],
-// [ErrUnauthorized]) fail in every mode.
+// cannot be asked, or not before the context's deadline. Calls that the server
+// rejects ([ErrInvalid], [ErrUnauthorized]) and calls that the caller cancels
+// fail in every mode.
 type FailMode int
 
 const (

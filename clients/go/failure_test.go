@@ -253,6 +253,59 @@ func TestACancelledCallIsTheCallersError(t *testing.T) {
 	}
 }
 
+// A context's deadline is a reason not to have a decision.
+func TestACallThatIsTooLateForItsContextIsUnavailable(t *testing.T) {
+	for name, url := range deadEnds(t) {
+		if !strings.HasSuffix(name, "never answers") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			ctx := within(t, 10*time.Millisecond)
+			_, err := newClient(t, url).Check(ctx, "burst", "alice")
+			if !errors.Is(err, waterclock.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got the error %v", err)
+			}
+		})
+	}
+}
+
+// Where a path would mean something else without the empty name, nothing is sent.
+func TestEmptyNamesInPaths(t *testing.T) {
+	client := newClient(t, startServer(t).HTTP, waterclock.WithToken(adminToken))
+	ctx := within(t, time.Minute)
+	_, reset := client.Reset(ctx, "burst", "")
+	_, get := client.GetPolicy(ctx, "")
+	for name, err := range map[string]error{
+		"reset":        reset,
+		"get policy":   get,
+		"set override": client.SetOverride(ctx, "burst", "", waterclock.Override{Block: true}),
+		"clear":        client.ClearOverride(ctx, "", "alice"),
+	} {
+		var failure *waterclock.Error
+		if !errors.As(err, &failure) || failure.Kind != waterclock.ErrInvalid || failure.Status != 0 {
+			t.Errorf("%s: got the error %v", name, err)
+		}
+	}
+}
+
+func TestOverTheRedisProtocolChargesShareTheirTier(t *testing.T) {
+	server := startServer(t)
+	ctx := within(t, time.Minute)
+	charges := []waterclock.Charge{
+		waterclock.NewCharge("tiered", "alice", waterclock.Tier("pro")),
+		waterclock.NewCharge("tiered", "bob"),
+	}
+	resp := newClient(t, server.RESP, waterclock.WithToken(adminToken))
+	if _, err := resp.CheckAll(ctx, charges...); !errors.Is(err, waterclock.ErrInvalid) {
+		t.Errorf("got the error %v", err)
+	}
+	http := newClient(t, server.HTTP, waterclock.WithToken(adminToken))
+	batch, err := http.CheckAll(ctx, charges...)
+	if err != nil || !batch.Allowed || batch.Decisions[0].Limit != 8 || batch.Decisions[1].Limit != 2 {
+		t.Errorf("got %+v and the error %v", batch, err)
+	}
+}
+
 func TestAClosedClientFails(t *testing.T) {
 	overBoth(t, func(t *testing.T, client *waterclock.Client) {
 		ctx := within(t, time.Minute)

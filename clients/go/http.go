@@ -162,13 +162,12 @@ func (t *httpTransport) checkAll(ctx context.Context, questions []question) (Bat
 }
 
 func (t *httpTransport) commit(ctx context.Context, id string, cost Amount) error {
-	path := "/v1/reservations/" + url.PathEscape(id) + "/commit"
-	_, err := t.post(ctx, t.calls, path, map[string]Amount{"cost": cost})
+	_, err := t.post(ctx, t.calls, reservationPath(id)+"/commit", map[string]Amount{"cost": cost})
 	return err
 }
 
 func (t *httpTransport) cancel(ctx context.Context, id string) error {
-	_, err := t.request(ctx, t.calls, http.MethodDelete, "/v1/reservations/"+url.PathEscape(id), nil)
+	_, err := t.request(ctx, t.calls, http.MethodDelete, reservationPath(id), nil)
 	return err
 }
 
@@ -191,12 +190,12 @@ func (t *httpTransport) clearOverride(ctx context.Context, policy, key string) e
 }
 
 func (t *httpTransport) putPolicy(ctx context.Context, name string, definition []byte) error {
-	_, err := t.request(ctx, t.calls, http.MethodPut, policyPath(name), definition)
+	_, err := t.policyRequest(ctx, http.MethodPut, name, definition)
 	return err
 }
 
 func (t *httpTransport) getPolicy(ctx context.Context, name string) ([]byte, error) {
-	answer, err := t.request(ctx, t.calls, http.MethodGet, policyPath(name), nil)
+	answer, err := t.policyRequest(ctx, http.MethodGet, name, nil)
 	if isNotFound(err) {
 		return nil, nil
 	}
@@ -204,7 +203,7 @@ func (t *httpTransport) getPolicy(ctx context.Context, name string) ([]byte, err
 }
 
 func (t *httpTransport) deletePolicy(ctx context.Context, name string) (bool, error) {
-	_, err := t.request(ctx, t.calls, http.MethodDelete, policyPath(name), nil)
+	_, err := t.policyRequest(ctx, http.MethodDelete, name, nil)
 	if isNotFound(err) {
 		return false, nil
 	}
@@ -212,6 +211,8 @@ func (t *httpTransport) deletePolicy(ctx context.Context, name string) (bool, er
 }
 
 func policyPath(name string) string { return "/v1/policies/" + pathSegment(name) }
+
+func reservationPath(id string) string { return "/v1/reservations/" + pathSegment(id) }
 
 // pathSegment escapes a name for a path. Proxies resolve "." and "..".
 func pathSegment(name string) string {
@@ -221,14 +222,37 @@ func pathSegment(name string) string {
 	return url.PathEscape(name)
 }
 
+// checkSegment rejects an empty name. A proxy that drops the slash behind it
+// would make the path that of all keys, or of another key.
+func checkSegment(field, name string) error {
+	if name != "" {
+		return nil
+	}
+	return &Error{Kind: ErrInvalid, Field: field, Message: "the " + field + " is empty, which a path cannot express; use the Redis protocol"}
+}
+
 func isNotFound(err error) bool {
 	var failure *Error
 	return errors.As(err, &failure) && failure.Status == http.StatusNotFound
 }
 
-// keyRequest asks about one key in the path.
+// policyRequest asks about the policy in the path.
+func (t *httpTransport) policyRequest(ctx context.Context, method, policy string, body []byte) (httpAnswer, error) {
+	if err := checkSegment("policy", policy); err != nil {
+		return httpAnswer{}, err
+	}
+	return t.request(ctx, t.calls, method, policyPath(policy), body)
+}
+
+// keyRequest asks about the key in the path.
 func (t *httpTransport) keyRequest(ctx context.Context, method, policy, key, rest string, body []byte) (httpAnswer, error) {
 	if err := checkUTF8(key); err != nil {
+		return httpAnswer{}, err
+	}
+	if err := checkSegment("key", key); err != nil {
+		return httpAnswer{}, err
+	}
+	if err := checkSegment("policy", policy); err != nil {
 		return httpAnswer{}, err
 	}
 	return t.request(ctx, t.calls, method, policyPath(policy)+"/keys/"+pathSegment(key)+rest, body)

@@ -12,23 +12,32 @@ import (
 // KeyFunc tells the key of a request.
 type KeyFunc func(*http.Request) string
 
-// KeyByRemoteAddr is the address of the connection without its port; of IPv6,
-// the /64 network, as the server counts it. Behind a proxy that is the proxy:
-// use a middleware that sets RemoteAddr from a header that only your proxy sets.
-func KeyByRemoteAddr(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// KeyByRemoteAddr is the [AddressKey] of the connection. Behind a proxy that is
+// the proxy: use a middleware that sets RemoteAddr from a header field that only
+// your proxy sets.
+func KeyByRemoteAddr(r *http.Request) string { return AddressKey(r.RemoteAddr) }
+
+// AddressKey is the key for a network address: the address without its port, and
+// of IPv6 the /64 network, as the server counts it. A text that is no address is
+// its own key.
+func AddressKey(address string) string {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		host = r.RemoteAddr
+		host = address
 	}
-	address, err := netip.ParseAddr(host)
+	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return host
+		return address
 	}
-	address = address.Unmap()
-	if network, err := address.WithZone("").Prefix(64); err == nil && address.Is6() {
-		return network.String()
+	ip = ip.Unmap()
+	if ip.Is4() {
+		return ip.String()
 	}
-	return address.String()
+	network, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return address
+	}
+	return network.String()
 }
 
 // KeyByHeader is the value of a header field, such as an API key. Requests

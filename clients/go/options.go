@@ -52,7 +52,11 @@ func WithFailMode(mode FailMode) Option { return func(s *settings) { s.failMode 
 // the fail mode turned into a decision, and those behind a plain false of
 // [Limiter.Allow] and [Keyed.Allow]. It must not block.
 func WithErrorHandler(handler func(error)) Option {
-	return func(s *settings) { s.onError = handler }
+	return func(s *settings) {
+		if handler != nil {
+			s.onError = handler
+		}
+	}
 }
 
 // WithTLSConfig is for https:// and rediss:// servers with a private

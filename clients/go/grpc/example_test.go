@@ -21,9 +21,9 @@ func Example() {
 		grpc.StreamInterceptor(waterclockgrpc.StreamServerInterceptor(client, "api", waterclockgrpc.KeyByPeer)))
 	defer server.Stop()
 
-	connection, err := grpc.Dial("127.0.0.1:50051", grpc.WithInsecure(),
-		grpc.WithUnaryInterceptor(waterclockgrpc.UnaryClientInterceptor(
-			client, "upstream", waterclockgrpc.KeyByMethod, waterclockgrpc.Wait)))
+	limit := grpc.WithUnaryInterceptor(waterclockgrpc.UnaryClientInterceptor(
+		client, "upstream", waterclockgrpc.KeyByMethod, waterclockgrpc.Wait))
+	connection, err := grpc.Dial("127.0.0.1:50051", grpc.WithInsecure(), limit)
 	if err != nil {
 		log.Fatal(err)
 	}

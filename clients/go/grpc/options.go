@@ -2,8 +2,6 @@ package waterclockgrpc
 
 import (
 	"context"
-	"net"
-	"net/http"
 
 	waterclock "github.com/waterclock/waterclock/clients/go"
 	"google.golang.org/grpc/metadata"
@@ -13,17 +11,14 @@ import (
 // KeyFunc tells the key of a call. The method is written /package.Service/Method.
 type KeyFunc func(ctx context.Context, method string) string
 
-// KeyByPeer is the address of the connection without its port; of IPv6, the /64
-// network. Behind a proxy that is the proxy.
+// KeyByPeer is the [waterclock.AddressKey] of the connection. Behind a proxy that
+// is the proxy.
 func KeyByPeer(ctx context.Context, _ string) string {
 	from, ok := peer.FromContext(ctx)
 	if !ok {
 		return ""
 	}
-	if _, _, err := net.SplitHostPort(from.Addr.String()); err != nil {
-		return from.Addr.String() // no network address, such as a Unix socket
-	}
-	return waterclock.KeyByRemoteAddr(&http.Request{RemoteAddr: from.Addr.String()})
+	return waterclock.AddressKey(from.Addr.String())
 }
 
 // KeyByMetadata is the first value of a field of the incoming metadata, such as
