@@ -33,3 +33,8 @@ pub use refusal::{Reason, Refusal};
 #[cfg(feature = "remote")]
 pub use remote::{RemoteStore, RemoteStoreBuilder};
 pub use rule::Rule;
+
+/// Tested with this crate, which has all that the page uses.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrate/governor.md")]
+struct FromGovernor;

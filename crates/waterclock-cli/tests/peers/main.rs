@@ -13,6 +13,7 @@ mod envoy;
 mod installed;
 mod kubernetes;
 mod metrics;
+mod migrate;
 mod nginx;
 mod node_clients;
 mod openapi;

@@ -10,7 +10,7 @@ use waterclock::{Failure, FixedWindow, Policy, Settlement, Store};
 use waterclock_conformance::real::{Proxy, RedisServer};
 use waterclock_redis::{OnStoreError, RedisStore, Serving};
 
-use super::{commit, hold};
+use super::{TTL_MS, commit, hold};
 use crate::scene::{DEADLINE, HOUR, PATIENT, SECOND, asking, millis, remaining, store};
 
 const LIMIT: u64 = 1_000_000;
@@ -94,7 +94,7 @@ async fn what_is_used_is_what_was_committed() {
                     }
                 };
                 // Its time runs since it was made.
-                made_before += u64::from(reserved.expires_in < millis(60_000));
+                made_before += u64::from(reserved.expires_in < millis(TTL_MS));
                 let settled = loop {
                     // Only the first to arrive counts, and the callers cannot know which that was.
                     match commit(&store, &id, fastrand::u64(0..20)).await {

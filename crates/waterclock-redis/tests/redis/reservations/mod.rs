@@ -20,8 +20,11 @@ use waterclock_redis::RedisStore;
 use crate::scene::{PATIENT, asking, still_bucket, store};
 
 /// Holds units of one key of policy `p` for a while.
+/// Longer than a busy machine takes for any test.
+const TTL_MS: u64 = 600_000;
+
 async fn hold(store: &RedisStore, id: &str, key: &str, cost: u64) -> Result<Reserved, StoreError> {
-    hold_for(store, id, &[Charge::new("p", key.as_bytes(), cost)], 60_000).await
+    hold_for(store, id, &[Charge::new("p", key.as_bytes(), cost)], TTL_MS).await
 }
 
 async fn hold_for(
