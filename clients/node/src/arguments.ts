@@ -9,22 +9,24 @@ interface Arguments {
   readonly policy: string;
   readonly key: string;
   readonly cost?: Cost | undefined;
+  readonly tier?: string | undefined;
   readonly factor?: Factor | undefined;
+  readonly id?: string | undefined;
 }
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Rejects what cannot be sent as it is. */
-export function validate({ policy, key, cost, factor }: Arguments): void {
-  validateName('policy', policy);
-  validateName('key', key);
+export function validate({ policy, key, cost, tier, factor, id }: Arguments): void {
+  validateText('policy', policy);
+  validateText('key', key);
   if (cost !== undefined) validateCost(cost);
-  if (typeof factor === 'number' && !Number.isFinite(factor)) {
-    throw invalid('factor', `\`factor\` is ${factor}; give a finite number or a decimal string`);
-  }
+  if (tier !== undefined) validateText('tier', tier);
+  if (factor !== undefined) validateFactor(factor);
+  if (id !== undefined) validateText('id', id);
 }
 
-export function validateName(field: string, value: unknown): void {
+export function validateText(field: string, value: unknown): void {
   if (typeof value !== 'string') throw invalid(field, `\`${field}\` is ${String(value)}; give a string`);
   if (LONE_SURROGATE.test(value)) throw invalid(field, `\`${field}\` has half a surrogate pair; give well-formed text`);
 }
@@ -35,6 +37,12 @@ export function validateCost(cost: Cost): void {
     if (!Number.isSafeInteger(count)) {
       throw invalid('cost', `\`cost\` is ${String(count)}; give a whole number, or whole numbers by unit`);
     }
+  }
+}
+
+function validateFactor(factor: Factor): void {
+  if (typeof factor !== 'string' && !Number.isFinite(factor)) {
+    throw invalid('factor', `\`factor\` is ${String(factor)}; give a finite number or a decimal string`);
   }
 }
 

@@ -1,4 +1,4 @@
-import { validate, validateCost, validateMilliseconds, validateName } from './arguments.js';
+import { validate, validateCost, validateMilliseconds, validateText } from './arguments.js';
 import type { Cost, Decision, Decisions, JsonObject, Question } from './decision.js';
 import { isObject, madeUpDecision, readDecision } from './decision.js';
 import { WaterclockError } from './error.js';
@@ -192,8 +192,7 @@ export class Client implements AsyncDisposable {
     try {
       value = await work(reservation);
     } catch (error) {
-      // The error of the work matters more; a reservation that cannot be cancelled expires.
-      await reservation.cancelUnlessSettled().catch(() => {});
+      await reservation.abandon();
       throw error;
     }
     await reservation[Symbol.asyncDispose]();
@@ -202,14 +201,14 @@ export class Client implements AsyncDisposable {
 
   /** Commits a reservation by its id, for example one that another process made. */
   async commit(id: string, cost: Cost, options: CallOptions = {}): Promise<void> {
-    validateName('id', id);
+    validateText('id', id);
     validateCost(cost);
     return this.#transport.commit(id, cost, this.#deadline(options));
   }
 
   /** Cancels a reservation by its id. */
   async cancel(id: string, options: CallOptions = {}): Promise<void> {
-    validateName('id', id);
+    validateText('id', id);
     return this.#transport.cancel(id, this.#deadline(options));
   }
 
@@ -233,19 +232,19 @@ export class Client implements AsyncDisposable {
 
   /** Sets a policy at run time. The same policy again changes nothing. */
   async putPolicy(policy: string, definition: PolicyDefinition, options: CallOptions = {}): Promise<void> {
-    validateName('policy', policy);
+    validateText('policy', policy);
     return this.#transport.putPolicy(policy, definition, this.#deadline(options));
   }
 
   /** A policy in force; `null`: there is none of the name. */
   async getPolicy(policy: string, options: CallOptions = {}): Promise<JsonObject | null> {
-    validateName('policy', policy);
+    validateText('policy', policy);
     return this.#transport.getPolicy(policy, this.#deadline(options));
   }
 
   /** Deletes a policy that was set at run time; `false`: there was none. */
   async deletePolicy(policy: string, options: CallOptions = {}): Promise<boolean> {
-    validateName('policy', policy);
+    validateText('policy', policy);
     return this.#transport.deletePolicy(policy, this.#deadline(options));
   }
 

@@ -3,6 +3,12 @@ import { WaterclockError } from './error.js';
 // A longer timer fires at once.
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
+/** Runs `action` when the time is up, unless the function that it gives is called before. */
+export function after(milliseconds: number, action: () => void): () => void {
+  const timer = setTimeout(action, Math.min(milliseconds, LONGEST_TIMER_MS));
+  return () => clearTimeout(timer);
+}
+
 /** A signal that aborts when the time is up. `cancel` releases its timer. */
 export interface Deadline {
   readonly signal: AbortSignal;
@@ -12,13 +18,9 @@ export interface Deadline {
 
 export function startDeadline(deadlineMs: number, server: string): Deadline {
   const controller = new AbortController();
-  const abort = () => controller.abort(deadlinePassed(deadlineMs, server));
-  const timer = setTimeout(abort, Math.min(deadlineMs, LONGEST_TIMER_MS));
-  return {
-    signal: controller.signal,
-    abort: (reason) => controller.abort(reason),
-    cancel: () => clearTimeout(timer),
-  };
+  const abort = (reason: WaterclockError) => controller.abort(reason);
+  const cancel = after(deadlineMs, () => abort(deadlinePassed(deadlineMs, server)));
+  return { signal: controller.signal, abort, cancel };
 }
 
 export function deadlinePassed(deadlineMs: number, server: string): WaterclockError {

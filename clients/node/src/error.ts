@@ -39,3 +39,24 @@ export class WaterclockError extends Error {
     this.deniedByPolicy = details.deniedByPolicy ?? false;
   }
 }
+
+/** There was no reply. */
+export function noAnswer(server: string, cause: unknown): WaterclockError {
+  return new WaterclockError(
+    'unavailable',
+    `no answer from ${server}: ${reasonOf(cause)}; check that the server runs and the address is right`,
+    { cause },
+  );
+}
+
+/** The reply is none that Waterclock gives. */
+export function notWaterclock(server: string): WaterclockError {
+  return new WaterclockError('unavailable', `${server} does not answer as Waterclock does; check the URL`);
+}
+
+/** `fetch` says only "fetch failed", and its cause why; a host with several addresses has no message but a code. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause instanceof Error) return reasonOf(error.cause);
+  return error.message || (error as Error & { code?: string }).code || error.name;
+}

@@ -55,14 +55,17 @@ export class Reservation implements AsyncDisposable {
     await this.#settlement.cancel(id);
   }
 
-  /** Commits what was reserved, unless the reservation was settled or refused. */
+  /**
+   * Commits what was reserved, unless the reservation was settled or refused. It never rejects: the work is done, and
+   * its result matters more. A reservation that cannot be reached any more expires.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#settled) await this.commit();
+    if (!this.#settled) await this.commit().catch(() => {});
   }
 
-  /** Cancels, unless the reservation was settled or refused. */
-  async cancelUnlessSettled(): Promise<void> {
-    if (!this.#settled) await this.cancel();
+  /** Cancels, unless the reservation was settled or refused. It never rejects, for the same reason. */
+  async abandon(): Promise<void> {
+    if (!this.#settled) await this.cancel().catch(() => {});
   }
 
   #held(): string {

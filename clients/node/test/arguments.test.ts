@@ -19,6 +19,8 @@ const mistakes: Record<string, (client: Client) => Promise<unknown>> = {
   'a unit whose cost is NaN': (client) => client.refund('demo', 'alice', { cost: { tokens: Number.NaN } }),
   'a cost that is null': (client) => client.checkAll([{ policy: 'demo', key: 'a', cost: null as unknown as number }]),
   'a factor that is not finite': (client) => client.check('demo', 'alice', { factor: Number.POSITIVE_INFINITY }),
+  'a tier that is null': (client) => client.check('demo', 'alice', { tier: null as unknown as string }),
+  'an id that is a number': (client) => client.reserve('demo', 'alice', { id: 7 as unknown as string }),
   'a negative time': (client) => client.wait('demo', 'alice', { withinMs: -1 }),
   'a deadline that is NaN': (client) => client.check('demo', 'alice', { deadlineMs: Number.NaN }),
 };

@@ -1,7 +1,6 @@
 import type { Cost, HeaderFields, JsonObject, Question } from '../decision.js';
-import { isObject } from '../decision.js';
 import { clientClosed, startDeadline, type Deadline } from '../deadline.js';
-import { WaterclockError } from '../error.js';
+import { noAnswer, notWaterclock, WaterclockError } from '../error.js';
 import { Gate } from '../gate.js';
 import type { Answer, Outcome, ReserveQuestion, ScaledQuestion, Transport } from '../transport.js';
 import { readReply, type Reply } from './reply.js';
@@ -188,7 +187,7 @@ export class HttpTransport implements Transport {
       text = await response.text();
     } catch (error) {
       if (error instanceof WaterclockError) throw error;
-      throw unreachable(this.#base, error);
+      throw noAnswer(this.#base, error);
     }
     return readReply(response, text, this.#base);
   }
@@ -257,18 +256,4 @@ function rateLimitFields(headers: Headers): HeaderFields {
 function nullIfNotFound(error: unknown): null {
   if (error instanceof WaterclockError && error.httpStatus === 404) return null;
   throw error;
-}
-
-function unreachable(server: string, cause: unknown): WaterclockError {
-  // `fetch` says only "fetch failed"; its cause says why.
-  const inner = isObject((cause as Error).cause) || (cause as Error).cause instanceof Error ? (cause as Error).cause : cause;
-  return new WaterclockError(
-    'unavailable',
-    `no answer from ${server}: ${(inner as Error).message}; check that the server runs and the address is right`,
-    { cause },
-  );
-}
-
-function notWaterclock(server: string): WaterclockError {
-  return new WaterclockError('unavailable', `${server} does not answer as Waterclock does; check the URL`);
 }

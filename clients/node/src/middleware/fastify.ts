@@ -17,11 +17,11 @@ export interface PluginOptions extends RateLimitOptions {
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** What is different for this route; `false`: it is not limited. */
-    rateLimit?: Partial<RateLimitOptions> | false;
+    waterclock?: Partial<RateLimitOptions> | false;
   }
   interface FastifyRequest {
     /** Set by `waterclock/fastify`: the decision about this request, if it was counted. */
-    rateLimit?: Decision | null;
+    waterclock?: Decision | null;
   }
 }
 
@@ -30,11 +30,11 @@ export function rateLimit(client: Checker, options: RateLimitOptions): onRequest
   return (request, reply) => limit(client, options, request, reply);
 }
 
-/** A plugin that limits all routes of its scope. `config.rateLimit` of a route changes its options. */
+/** A plugin that limits all routes of its scope. `config.waterclock` of a route changes its options. */
 export const waterclock: FastifyPluginCallback<PluginOptions> = (fastify, { client, hook, ...options }, done) => {
-  fastify.decorateRequest('rateLimit', null);
+  fastify.decorateRequest('waterclock', null);
   const check = async (request: FastifyRequest, reply: FastifyReply) => {
-    const ofRoute = request.routeOptions.config.rateLimit;
+    const ofRoute = request.routeOptions.config.waterclock;
     if (ofRoute === false) return undefined;
     return limit(client, { ...options, ...ofRoute }, request, reply);
   };
@@ -57,7 +57,7 @@ async function limit(
   const decision = await decide(client, options, request);
   if (decision === null) return undefined;
   reply.headers(decision.headers);
-  request.rateLimit = decision;
+  request.waterclock = decision;
   if (decision.allowed) return undefined;
   if (options.onRefused) {
     await options.onRefused(decision, request, reply);

@@ -11,16 +11,16 @@ export interface RateLimitOptions extends Rule<Context> {
 declare module 'hono' {
   interface ContextVariableMap {
     /** Set by `waterclock/hono`: the decision about this request, if it was counted. */
-    rateLimit: Decision | undefined;
+    waterclock: Decision | undefined;
   }
 }
 
-/** Hono middleware. The decision is `context.get('rateLimit')` of requests that pass. */
+/** Hono middleware. The decision is `context.get('waterclock')` of requests that pass. */
 export function rateLimit(client: Checker, options: RateLimitOptions): MiddlewareHandler {
   return async (context, next) => {
     const decision = await decide(client, options, context);
     if (decision === null) return next();
-    context.set('rateLimit', decision);
+    context.set('waterclock', decision);
     if (decision.allowed) await next();
     else context.res = await (options.onRefused ?? refuse)(decision, context);
     // Only now: a handler may have made its response without this context.

@@ -15,8 +15,10 @@ const DEFAULT_PORT = 6380;
 /** Reads `redis://127.0.0.1:6380`, `redis://:token@host` or `rediss://…`. */
 export function readAddress(text: string): Address {
   let url: URL;
+  let token: string | undefined;
   try {
     url = new URL(text);
+    token = url.password === '' ? undefined : decodeURIComponent(url.password);
   } catch (cause) {
     throw invalid('`url` is no URL', cause);
   }
@@ -27,7 +29,6 @@ export function readAddress(text: string): Address {
   if (url.hostname === '') throw invalid('`url` names no host');
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const port = url.port === '' ? DEFAULT_PORT : Number(url.port);
-  const token = url.password === '' ? undefined : decodeURIComponent(url.password);
   return { host, port, tls: url.protocol === 'rediss:', token, shown: `${url.protocol}//${url.hostname}:${port}` };
 }
 

@@ -1,8 +1,8 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
-import { WaterclockError } from '../error.js';
+import { noAnswer, type WaterclockError } from '../error.js';
 import type { Address } from './address.js';
-import { ErrorReply, Parser, type Reply } from './parse.js';
+import { ErrorReply, Parser, ProtocolError, type Reply } from './parse.js';
 import { readError } from './replies.js';
 
 /** One command on its way. */
@@ -45,8 +45,8 @@ export class Connection {
     this.#socket.setNoDelay(true);
     this.#socket.once(address.tls ? 'secureConnect' : 'connect', () => this.#authenticate());
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    this.#socket.on('error', (cause) => this.fail(this.#lost(cause.message, cause)));
-    this.#socket.once('close', () => this.fail(this.#lost('the server closed the connection')));
+    this.#socket.on('error', (cause) => this.#lose(cause));
+    this.#socket.once('close', () => this.#lose(new Error('it closed the connection')));
   }
 
   /** Whether another command may be sent. */
@@ -75,11 +75,10 @@ export class Connection {
     this.#scheduleFlush();
   }
 
-  /** Takes a command back that was not sent yet; `false`: its reply will come. */
-  withdraw(pending: Pending): boolean {
-    const withdrawn = this.#unsent.delete(pending);
+  /** Takes a command back if it was not sent yet; otherwise its reply will come and be dropped. */
+  withdraw(pending: Pending): void {
+    this.#unsent.delete(pending);
     this.#unrefIfIdle();
-    return withdrawn;
   }
 
   /** Ends the connection. Every command that has no reply fails. */
@@ -92,6 +91,10 @@ export class Connection {
     this.#sentHead = 0;
     this.#unsent.clear();
     for (const pending of failed) pending.reject(error);
+  }
+
+  #lose(cause: unknown): void {
+    this.fail(noAnswer(this.#address.shown, cause));
   }
 
   #authenticate(): void {
@@ -132,12 +135,12 @@ export class Connection {
     try {
       for (const reply of this.#parser.push(chunk)) {
         const pending = this.#sent[this.#sentHead];
-        if (pending === undefined) throw new Error('a reply that no command asked for');
+        if (pending === undefined) throw new ProtocolError('a reply that no command asked for');
         this.#sentHead += 1;
         pending.resolve(reply);
       }
     } catch (cause) {
-      this.fail(this.#lost(`it sent ${(cause as Error).message}`, cause));
+      this.#lose(cause);
       return;
     }
     this.#dropReplied();
@@ -153,14 +156,6 @@ export class Connection {
     if (this.#sentHead < 1024 && this.#sentHead < this.#sent.length) return;
     this.#sent.splice(0, this.#sentHead);
     this.#sentHead = 0;
-  }
-
-  #lost(why: string, cause?: unknown): WaterclockError {
-    return new WaterclockError(
-      'unavailable',
-      `no answer from ${this.#address.shown}: ${why}; check that the server runs and the address is right`,
-      { cause },
-    );
   }
 }
 

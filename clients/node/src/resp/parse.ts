@@ -7,7 +7,11 @@ export class ErrorReply {
 }
 
 /** The bytes are not the Redis protocol. */
-export class ProtocolError extends Error {}
+export class ProtocolError extends Error {
+  constructor(what: string) {
+    super(`it sent ${what}`);
+  }
+}
 
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 const MAX_DEPTH = 8;

@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import { clientClosed, deadlinePassed, startDeadline } from '../deadline.js';
+import { after, clientClosed, deadlinePassed, startDeadline } from '../deadline.js';
 import { WaterclockError } from '../error.js';
 import { Gate, tooManyCalls } from '../gate.js';
 import type { Address } from './address.js';
@@ -21,7 +21,7 @@ export class Pool {
   readonly #options: PoolOptions;
   readonly #shared: (Connection | undefined)[];
   readonly #waiting = new Set<Connection>();
-  #idle: Connection[] = [];
+  readonly #idle: Connection[] = [];
   readonly #waits: Gate;
   #next = 0;
   #closed = false;
@@ -35,8 +35,7 @@ export class Pool {
   /** Sends a command on a shared connection. If it is given up after it was sent, the connection goes on. */
   async command(command: readonly string[], deadlineMs: number): Promise<Reply> {
     if (this.#closed) throw clientClosed();
-    const connection = this.#pick();
-    return await this.#ask(connection, command, deadlineMs, deadlineMs, () => {});
+    return this.#ask(this.#pick(), command, deadlineMs, deadlineMs);
   }
 
   /** Sends a command that may take long on a connection of its own. `command` is formed when there is one. */
@@ -50,10 +49,13 @@ export class Pool {
       this.#waiting.add(connection);
       try {
         const leftMs = Math.max(deadlineMs - (this.#options.now() - started), 0);
-        // Closing the connection makes the server drop the caller from its line.
-        const reply = await this.#ask(connection, command(), leftMs, deadlineMs, (error) => connection.fail(error));
+        const reply = await this.#ask(connection, command(), leftMs, deadlineMs);
         this.#idle.push(connection);
         return reply;
+      } catch (error) {
+        // So the server drops the caller from its line.
+        connection.fail(error as WaterclockError);
+        throw error;
       } finally {
         this.#waiting.delete(connection);
       }
@@ -78,14 +80,16 @@ export class Pool {
 
   /** The next shared connection in turn; one that is closed, idle for too long or silent is replaced. */
   #pick(): Connection {
-    const outstanding = this.#shared.reduce((sum, connection) => sum + (connection?.outstanding ?? 0), 0);
-    if (outstanding >= this.#options.maxOutstanding) throw tooManyCalls(this.#options.maxOutstanding);
     const index = this.#next;
     this.#next = (index + 1) % this.#shared.length;
-    const current = this.#shared[index];
-    if (current?.usable) return current;
-    current?.fail(this.#replaced());
-    return (this.#shared[index] = this.#connect());
+    let connection = this.#shared[index];
+    if (!connection?.usable) {
+      connection?.fail(this.#replaced());
+      connection = this.#shared[index] = this.#connect();
+    }
+    const outstanding = this.#shared.reduce((sum, each) => sum + (each?.outstanding ?? 0), 0);
+    if (outstanding >= this.#options.maxOutstanding) throw tooManyCalls(this.#options.maxOutstanding);
+    return connection;
   }
 
   #takeIdle(): Connection {
@@ -106,25 +110,22 @@ export class Pool {
     command: readonly string[],
     leftMs: number,
     deadlineMs: number,
-    giveUp: (error: WaterclockError) => void,
   ): Promise<Reply> {
     return new Promise<Reply>((resolve, reject) => {
-      const deadline = startDeadline(leftMs, this.#options.address.shown);
+      const cancel = after(leftMs, () => {
+        connection.withdraw(pending);
+        reject(deadlinePassed(deadlineMs, this.#options.address.shown));
+      });
       const pending: Pending = {
         resolve: (reply) => {
-          deadline.cancel();
+          cancel();
           resolve(reply);
         },
         reject: (error) => {
-          deadline.cancel();
+          cancel();
           reject(error);
         },
       };
-      deadline.signal.addEventListener('abort', () => {
-        const error = deadlinePassed(deadlineMs, this.#options.address.shown);
-        reject(error);
-        if (!connection.withdraw(pending)) giveUp(error);
-      });
       connection.send(command, pending);
     });
   }

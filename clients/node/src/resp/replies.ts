@@ -1,6 +1,6 @@
 import type { JsonObject } from '../decision.js';
 import { isObject } from '../decision.js';
-import { WaterclockError, type ErrorKind } from '../error.js';
+import { notWaterclock, WaterclockError, type ErrorKind } from '../error.js';
 import type { Answer } from '../transport.js';
 import { ErrorReply, type Reply } from './parse.js';
 
@@ -20,19 +20,19 @@ export function readAnswer(reply: Reply, server: string): Answer {
 }
 
 export function readAnswers(reply: Reply, server: string): readonly Answer[] {
-  if (!Array.isArray(reply)) throw unexpected(server);
+  if (!Array.isArray(reply)) throw notWaterclock(server);
   return reply.map((line: Reply) => readAnswer(line, server));
 }
 
 export function readJson(reply: Reply, server: string): JsonObject {
-  if (typeof reply !== 'string') throw unexpected(server);
+  if (typeof reply !== 'string') throw notWaterclock(server);
   try {
     const value: unknown = JSON.parse(reply);
     if (isObject(value)) return value;
   } catch {
     // Not JSON: the error below says so.
   }
-  throw unexpected(server);
+  throw notWaterclock(server);
 }
 
 function kindOf(code: string): ErrorKind {
@@ -47,8 +47,4 @@ function kindOf(code: string): ErrorKind {
     default:
       return 'invalid';
   }
-}
-
-function unexpected(server: string): WaterclockError {
-  return new WaterclockError('unavailable', `${server} does not answer as Waterclock does; check the URL`);
 }

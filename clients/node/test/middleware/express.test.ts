@@ -48,7 +48,7 @@ test('Express: cost, tier and factor come from the request', () =>
         factor: (request) => number(request, 'x-factor'),
       }),
     );
-    app.get('/', (_request, response) => void response.json(response.locals['rateLimit'].cost));
+    app.get('/', (_request, response) => void response.json(response.locals['waterclock'].cost));
     await serve(app, async (url) => {
       await expectPassed(await get(url, 'alice', { 'x-cost': '2' }), 0);
       await expectPassed(await get(url, 'bob', { 'x-tier': 'pro' }), 3);

@@ -22,8 +22,8 @@ test('Fastify: the plugin limits all routes, and routes change its options', () 
     const app = Fastify();
     await app.register(waterclock, { client, policy: 'two', key });
     app.get('/', ok);
-    app.get('/login', { config: { rateLimit: { policy: 'one' } } }, ok);
-    app.get('/health', { config: { rateLimit: false } }, ok);
+    app.get('/login', { config: { waterclock: { policy: 'one' } } }, ok);
+    app.get('/health', { config: { waterclock: false } }, ok);
     await serve(app, async (url) => {
       await expectPassed(await get(url, 'alice'), 1);
       await expectPassed(await get(url, 'alice'), 0);
@@ -52,7 +52,7 @@ test('Fastify: the plugin of a scope leaves other routes alone', () =>
 test('Fastify: a single route, without the plugin', () =>
   withLimits(async (client) => {
     const app = Fastify();
-    app.get('/', { onRequest: rateLimit(client, { policy: 'one', key }) }, async (request) => request.rateLimit?.policy);
+    app.get('/', { onRequest: rateLimit(client, { policy: 'one', key }) }, async (request) => request.waterclock?.policy);
     await serve(app, async (url) => {
       assert.equal(await (await get(url, 'alice')).text(), 'one');
       await expectRefused(await get(url, 'alice'));

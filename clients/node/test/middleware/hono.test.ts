@@ -25,7 +25,7 @@ test('Hono: requests pass with header fields, then are refused', () =>
   withLimits(async (client) => {
     const app = new Hono();
     app.use(rateLimit(client, { policy: 'two', key, skip: (context) => context.req.path === '/health' }));
-    app.get('/', (context) => context.text(context.get('rateLimit')!.policy));
+    app.get('/', (context) => context.text(context.get('waterclock')!.policy));
     // Made without the context.
     app.get('/plain', () => new Response('ok'));
     app.get('/health', (context) => context.text('ok'));

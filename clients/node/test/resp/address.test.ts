@@ -17,7 +17,7 @@ test('addresses', () => {
   assert.equal(readAddress('redis://[::1]:1').host, '::1');
 });
 
-for (const wrong of ['', '127.0.0.1:6380', 'http://127.0.0.1:8080', 'memcached://x', 'redis://']) {
+for (const wrong of ['', '127.0.0.1:6380', 'http://127.0.0.1:8080', 'memcached://x', 'redis://', 'redis://:%@host']) {
   test(`"${wrong}" is no address`, () => {
     assert.throws(() => readAddress(wrong), (error) => error instanceof WaterclockError && error.kind === 'invalid');
   });

@@ -7,12 +7,13 @@ import { Pool } from '../../src/resp/pool.js';
 import { startImpostor, type Impostor } from '../impostor.js';
 
 const LONG_MS = 60_000;
+const MAX_OUTSTANDING = 100;
 const isUnavailable = (error: unknown) => error instanceof WaterclockError && error.kind === 'unavailable';
 
 function poolFor(impostor: Impostor, options: { now?: () => number; connections?: number; token?: string } = {}): Pool {
   const address = { ...readAddress(`redis://127.0.0.1:${impostor.port}`), token: options.token };
   const { connections = 1, now = () => performance.now() } = options;
-  return new Pool({ address, tls: undefined, connections, waits: 2, maxOutstanding: 100, now });
+  return new Pool({ address, tls: undefined, connections, waits: 2, maxOutstanding: MAX_OUTSTANDING, now });
 }
 
 /** Calls `answer` with every whole command, as its words. */
@@ -53,6 +54,11 @@ async function withPool(
   }
 }
 
+/** Gives a command up after it was sent. A busy machine may take it back before that: then once more. */
+async function untilSent(pool: Pool, command: readonly string[], wasSent: () => boolean): Promise<void> {
+  while (!wasSent()) await assert.rejects(pool.command(command, 20), isUnavailable);
+}
+
 test('calls of one turn are pipelined on one connection', () =>
   withPool(
     ([, word], socket) => socket.write(`+${word}\r\n`),
@@ -66,13 +72,13 @@ test('calls of one turn are pipelined on one connection', () =>
   ));
 
 test('a reply that comes after its deadline is not given to the next call', () => {
-  let held: Socket | undefined;
+  let slow = 0;
   const answer = ([name]: readonly string[], socket: Socket) => {
-    if (name === 'SLOW') held = socket;
-    else held!.write('+slow\r\n+quick\r\n');
+    if (name === 'SLOW') slow += 1;
+    else socket.write(`${'+slow\r\n'.repeat(slow)}+quick\r\n`);
   };
   return withPool(answer, {}, async (pool, impostor) => {
-    await assert.rejects(pool.command(['SLOW'], 20), isUnavailable);
+    await untilSent(pool, ['SLOW'], () => slow > 0);
     assert.equal(await pool.command(['QUICK'], LONG_MS), 'quick');
     assert.equal(impostor.received.length, 1);
   });
@@ -138,14 +144,31 @@ test('a connection that was idle for 50 s is not used again', () => {
 
 test('a connection that owes a reply is replaced after 5 s of silence', () => {
   let now = 0;
+  let lost = 0;
   const answer = ([word]: readonly string[], socket: Socket) => {
-    if (word !== 'LOST') socket.write(`+${word}\r\n`);
+    if (word === 'LOST') lost += 1;
+    else socket.write(`+${word}\r\n`);
   };
   return withPool(answer, { now: () => now }, async (pool, impostor) => {
-    await assert.rejects(pool.command(['LOST'], 20), isUnavailable);
+    await untilSent(pool, ['LOST'], () => lost > 0);
     now = 5_000;
     assert.equal(await pool.command(['NEXT'], LONG_MS), 'NEXT');
     assert.equal(impostor.received.length, 2);
+  });
+});
+
+test('calls that were given up do not fill a pool for ever', () => {
+  let now = 0;
+  const answer = ([word]: readonly string[], socket: Socket) => {
+    if (word !== 'LOST') socket.write(`+${word}\r\n`);
+  };
+  return withPool(answer, { now: () => now }, async (pool) => {
+    await pool.command(['CONNECT'], LONG_MS);
+    const lost = Array.from({ length: MAX_OUTSTANDING }, () => pool.command(['LOST'], 500));
+    for (const each of await Promise.allSettled(lost)) assert.equal(each.status, 'rejected');
+    await assert.rejects(pool.command(['NEXT'], LONG_MS), /calls are outstanding/);
+    now = 5_000;
+    assert.equal(await pool.command(['NEXT'], LONG_MS), 'NEXT');
   });
 });
 
@@ -164,8 +187,11 @@ test('a wait that is given up closes its connection, so that the server drops it
   const answer = (_words: readonly string[], socket: Socket) => {
     closed = new Promise((resolve) => socket.once('close', () => resolve()));
   };
-  await withPool(answer, {}, async (pool) => {
-    await assert.rejects(pool.wait(() => ['W'], 50), isUnavailable);
-    await closed;
-  });
+  // With a token, the wait is given up while the connection is authenticated; without, while it waits.
+  for (const options of [{}, { token: 'secret' }]) {
+    await withPool(answer, options, async (pool) => {
+      await assert.rejects(pool.wait(() => ['W'], 200), isUnavailable);
+      await closed;
+    });
+  }
 });
