@@ -37,7 +37,7 @@ func (u Units) text() string {
 	return strings.Join(parts, ",")
 }
 
-// requests is what an amount comes to in one number: of several units, the requests.
+// requests is the unit that stands for all where an amount is one number.
 const requests = "requests"
 
 // answeredAmount reads `cost` and `granted` of a decision: a number or a map.

@@ -65,7 +65,7 @@ type Decision struct {
 	// Source is what decided: "authoritative" is the store.
 	Source string
 	// Headers are the response header fields of the policy's style, with
-	// lower-case names.
+	// lower-case names. Over HTTP, only Check, Wait and Reserve have them.
 	Headers map[string]string
 	// Raw is the server's JSON, with fields that this package does not know.
 	Raw json.RawMessage

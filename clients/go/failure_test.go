@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,7 +183,9 @@ func TestAnswersWithoutADecision(t *testing.T) {
 	for _, answer := range answers {
 		t.Run(answer.name, func(t *testing.T) {
 			if answer.status != 0 {
+				var requests atomic.Int64
 				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					requests.Add(1)
 					w.Header().Set("Content-Type", answer.kind)
 					w.Header().Set("Location", "/elsewhere")
 					w.WriteHeader(answer.status)
@@ -190,6 +193,9 @@ func TestAnswersWithoutADecision(t *testing.T) {
 				}))
 				defer server.Close()
 				checkAnswer(t, server.URL, answer.want, answer.denied)
+				if requests.Load() != 1 {
+					t.Errorf("the server got %d requests, expected 1", requests.Load())
+				}
 			}
 			if answer.resp != "" {
 				listener := listen(t)
@@ -267,6 +273,27 @@ func TestACallThatIsTooLateForItsContextIsUnavailable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No override and no such policy are different answers.
+func TestOverridesOfAnUnknownPolicy(t *testing.T) {
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		ctx := within(t, time.Minute)
+		if override, err := client.GetOverride(ctx, "burst", "alice"); override != nil || err != nil {
+			t.Errorf("no override: got %+v and the error %v", override, err)
+		}
+		if override, err := client.GetOverride(ctx, "nobody", "alice"); !errors.Is(err, waterclock.ErrInvalid) {
+			t.Errorf("no such policy: got %+v and the error %v", override, err)
+		}
+		want := waterclock.Override{Factor: "0.5", ExpiresIn: time.Hour}
+		if err := client.SetOverride(ctx, "burst", "alice", want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := client.GetOverride(ctx, "burst", "alice")
+		if err != nil || got == nil || got.Factor != want.Factor || got.ExpiresIn <= 0 || got.ExpiresIn > time.Hour {
+			t.Errorf("got %+v and the error %v", got, err)
+		}
+	})
 }
 
 // Where a path would mean something else without the empty name, nothing is sent.

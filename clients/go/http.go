@@ -176,12 +176,20 @@ func (t *httpTransport) setOverride(ctx context.Context, policy, key string, ove
 	return err
 }
 
+// getOverride asks for the key: a 404 of its override may also mean that there
+// is no such policy.
 func (t *httpTransport) getOverride(ctx context.Context, policy, key string) ([]byte, error) {
-	answer, err := t.keyRequest(ctx, http.MethodGet, policy, key, "/override", nil)
-	if isNotFound(err) {
-		return nil, nil
+	answer, err := t.keyRequest(ctx, http.MethodGet, policy, key, "", nil)
+	if err != nil {
+		return nil, err
 	}
-	return answer.body, err
+	var read struct {
+		Override *json.RawMessage `json:"override"`
+	}
+	if err := json.Unmarshal(answer.body, &read); err != nil || read.Override == nil {
+		return nil, err
+	}
+	return *read.Override, nil
 }
 
 func (t *httpTransport) clearOverride(ctx context.Context, policy, key string) error {

@@ -36,6 +36,11 @@ func indented(code string) string {
 }
 
 func TestQuickStart(t *testing.T) {
+	client := dial()
+	defer client.Close()
+	if _, err := client.Reset(ctx, "login", "alice"); err != nil {
+		t.Fatal(err)
+	}
 	output, err := exec.Command("go", "run", "./examples/quickstart").CombinedOutput()
 	want := "true 4\ntrue 3\ntrue 2\ntrue 1\ntrue 0\nfalse 0\n"
 	if err != nil || string(output) != want {
