@@ -52,6 +52,18 @@ export function validateMilliseconds(field: string, value: number): void {
   }
 }
 
+/** Rejects a bound that would let nothing through. */
+export function validateBound(field: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 1) return value;
+  throw invalid(field, `\`${field}\` is ${String(value)}; give a whole number, 1 or more`);
+}
+
+export function validateChoice(field: string, value: unknown, choices: readonly string[]): void {
+  if (!choices.includes(value as string)) {
+    throw invalid(field, `\`${field}\` is ${String(value)}; give one of ${choices.join(', ')}`);
+  }
+}
+
 function invalid(field: string, message: string): WaterclockError {
   return new WaterclockError('invalid', message, { field });
 }

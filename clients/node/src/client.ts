@@ -1,4 +1,4 @@
-import { validate, validateCost, validateMilliseconds, validateText } from './arguments.js';
+import { validate, validateChoice, validateCost, validateMilliseconds, validateText } from './arguments.js';
 import type { Cost, Decision, Decisions, JsonObject, Question } from './decision.js';
 import { isObject, madeUpDecision, readDecision } from './decision.js';
 import { WaterclockError } from './error.js';
@@ -101,6 +101,7 @@ export class Client implements AsyncDisposable {
     this.#deadlineMs = options.deadlineMs ?? DEADLINE_MS;
     validateMilliseconds('deadlineMs', this.#deadlineMs);
     this.#onUnavailable = options.onUnavailable ?? 'throw';
+    validateChoice('onUnavailable', this.#onUnavailable, ['throw', 'allow', 'refuse']);
   }
 
   /** Charges the key if its limits admit the cost. */
@@ -155,6 +156,7 @@ export class Client implements AsyncDisposable {
   async report(policy: string, key: string, options: ReportOptions): Promise<Decision> {
     const question = { ...options, policy, key };
     validate(question);
+    if (options.cost === undefined) validateChoice('outcome', options.outcome, ['ok', 'error']);
     const answer = await this.#transport.report(question, options.outcome, this.#deadline(options));
     return readDecision(answer.body, answer.headers);
   }
@@ -282,8 +284,8 @@ export class Client implements AsyncDisposable {
   #readReservation(body: JsonObject, decision: Decision, deadlineMs: number): Reservation {
     const held = body['reservation'];
     const settlement = {
-      commit: (id: string, cost: Cost) => this.#transport.commit(id, cost, deadlineMs),
-      cancel: (id: string) => this.#transport.cancel(id, deadlineMs),
+      commit: (id: string, cost: Cost) => this.commit(id, cost, { deadlineMs }),
+      cancel: (id: string) => this.cancel(id, { deadlineMs }),
     };
     if (!isObject(held)) return new Reservation(decision, null, null, settlement);
     const expiresInMs = Math.floor(Number(held['expires_in_us']) / 1000);

@@ -21,6 +21,8 @@ const mistakes: Record<string, (client: Client) => Promise<unknown>> = {
   'a factor that is not finite': (client) => client.check('demo', 'alice', { factor: Number.POSITIVE_INFINITY }),
   'a tier that is null': (client) => client.check('demo', 'alice', { tier: null as unknown as string }),
   'an id that is a number': (client) => client.reserve('demo', 'alice', { id: 7 as unknown as string }),
+  'a report of nothing': (client) => client.report('demo', 'alice', {} as { cost: number }),
+  'an unknown outcome': (client) => client.report('demo', 'alice', { outcome: 'failed' as 'error' }),
   'a negative time': (client) => client.wait('demo', 'alice', { withinMs: -1 }),
   'a deadline that is NaN': (client) => client.check('demo', 'alice', { deadlineMs: Number.NaN }),
 };
@@ -36,6 +38,14 @@ for (const transport of transports) {
       await client.close();
       await impostor.stop();
     }
+  });
+
+  test(`options that let nothing through are not accepted over ${transport}`, () => {
+    assert.throws(() => connectToPort(transport, 1, { connections: 0 }), isInvalid);
+    assert.throws(() => connectToPort(transport, 1, { waits: Number.NaN }), isInvalid);
+    assert.throws(() => connectToPort(transport, 1, { maxOutstanding: -1 }), isInvalid);
+    assert.throws(() => connectToPort(transport, 1, { deadlineMs: -1 }), isInvalid);
+    assert.throws(() => connectToPort(transport, 1, { onUnavailable: 'open' as 'allow' }), isInvalid);
   });
 
   test(`a client that is closed sends nothing over ${transport}`, async () => {

@@ -2,17 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Client } from '../src/client.js';
 import { WaterclockError } from '../src/error.js';
-import { startServer } from './server.js';
+import { startServer, type Server } from './server.js';
 import { connect, transports } from './transports.js';
 import { configuration, table } from './vectors/table.js';
 
 for (const transport of transports) {
   describe(`reservations over ${transport}`, () => {
-    const withClient = async (use: (client: Client) => Promise<void>) => {
+    const withClient = async (use: (client: Client, server: Server) => Promise<void>) => {
       const server = await startServer(configuration);
       const client = connect(transport, server, { token: table.check_token, deadlineMs: 30_000 });
       try {
-        await use(client);
+        await use(client, server);
       } finally {
         await client.close();
         await server.stop();
@@ -80,6 +80,15 @@ for (const transport of transports) {
         await reservation.cancel();
         await reservation[Symbol.asyncDispose]();
         assert.equal(await remaining(client), 5);
+      }));
+
+    test('the result of the work is not lost with the server', () =>
+      withClient(async (client, server) => {
+        const done = await client.reserved('burst', 'alice', { cost: 4 }, async () => {
+          await server.stop();
+          return 'value';
+        });
+        assert.ok(done.reserved && done.value === 'value');
       }));
 
     test('a partial grant reserves what it grants', () =>

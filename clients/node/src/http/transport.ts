@@ -1,3 +1,4 @@
+import { validateBound } from '../arguments.js';
 import type { Cost, HeaderFields, JsonObject, Question } from '../decision.js';
 import { clientClosed, startDeadline, type Deadline } from '../deadline.js';
 import { noAnswer, notWaterclock, WaterclockError } from '../error.js';
@@ -41,9 +42,9 @@ export class HttpTransport implements Transport {
     // Called as a plain function: some runtimes reject `fetch` with another `this`.
     const given = options.fetch;
     this.#fetch = (input, init) => (given ?? fetch)(input, init);
-    const maxOutstanding = options.maxOutstanding ?? 10_000;
-    const connections = options.connections ?? 64;
-    const waits = options.waits ?? 64;
+    const maxOutstanding = validateBound('maxOutstanding', options.maxOutstanding ?? 10_000);
+    const connections = validateBound('connections', options.connections ?? 64);
+    const waits = validateBound('waits', options.waits ?? 64);
     this.#calls = new Gate(connections, Math.max(maxOutstanding - connections, 0));
     this.#waits = new Gate(waits, Math.max(maxOutstanding - waits, 0));
   }

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
+import { validateBound } from '../arguments.js';
 import type { Cost, JsonObject, Question } from '../decision.js';
 import { WaterclockError } from '../error.js';
 import type { Answer, Factor, Outcome, ReserveQuestion, ScaledQuestion, Transport } from '../transport.js';
@@ -33,9 +34,9 @@ export class RespTransport implements Transport {
     this.#pool = new Pool({
       address,
       tls: options.tls,
-      connections: options.connections ?? 1,
-      waits: options.waits ?? 64,
-      maxOutstanding: options.maxOutstanding ?? 10_000,
+      connections: validateBound('connections', options.connections ?? 1),
+      waits: validateBound('waits', options.waits ?? 64),
+      maxOutstanding: validateBound('maxOutstanding', options.maxOutstanding ?? 10_000),
       now: () => performance.now(),
     });
   }
