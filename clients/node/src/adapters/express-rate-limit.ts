@@ -56,53 +56,49 @@ export class WaterclockStore {
   }
 
   async increment(key: string): Promise<Hits> {
-    if (this.#limit === 0) return this.#hits(1, this.#windowMs);
-    return this.#hitsOf(await this.#under((policy) => this.#client.check(policy, this.#key(key))));
+    if (this.#limit === 0) return this.#hits(1, null);
+    const decision = await this.#under(key, (policy, bounded) => this.#client.check(policy, bounded));
+    return this.#hits(this.#verdict(decision), timeOf(decision));
   }
 
   async decrement(key: string): Promise<void> {
-    if (this.#limit !== 0) await this.#under((policy) => this.#client.refund(policy, this.#key(key)));
+    if (this.#limit !== 0) await this.#under(key, (policy, bounded) => this.#client.refund(policy, bounded));
   }
 
   /** `undefined`: the key has used nothing. */
   async get(key: string): Promise<Hits | undefined> {
     if (this.#limit === 0) return undefined;
-    const decision = await this.#under((policy) => this.#client.peek(policy, this.#key(key)));
+    const decision = await this.#under(key, (policy, bounded) => this.#client.peek(policy, bounded));
     if (decision.allowed && decision.resetAfterMs === 0) return undefined;
-    // A peek of an exhausted key is refused, but the hit that would be refused was not counted.
-    const hits = decision.allowed || decision.counter === undefined ? this.#hitsOf(decision).totalHits : this.#counted(decision);
-    return this.#hits(hits, timeOf(decision) ?? this.#windowMs);
+    // A refused peek is a key that has used everything, not one more hit.
+    return this.#hits(decision.allowed ? this.#verdict(decision) : counted(decision), timeOf(decision));
   }
 
   async resetKey(key: string): Promise<void> {
-    if (this.#limit !== 0) await this.#under((policy) => this.#client.reset(policy, this.#key(key)));
+    if (this.#limit !== 0) await this.#under(key, (policy, bounded) => this.#client.reset(policy, bounded));
   }
 
-  #under<T>(call: (policy: string) => Promise<T>): Promise<T> {
-    return this.#policies.under(this.#policy, numbersOf(this.#limit, this.#windowMs), call);
+  #under<T>(key: string, call: (policy: string, boundedKey: string) => Promise<T>): Promise<T> {
+    const bounded = boundedKey(`${this.prefix}${key}`);
+    return this.#policies.under(this.#policy, numbersOf(this.#limit, this.#windowMs), (policy) => call(policy, bounded));
   }
 
-  #key(key: string): string {
-    return boundedKey(`${this.prefix}${key}`);
-  }
-
-  /** The middleware compares hits with its own limit, so these are chosen to give the server's decision. */
-  #hitsOf(decision: Decision): Hits {
+  /** Hits that are above the middleware's own limit exactly if the server refused. */
+  #verdict(decision: Decision): number {
     const limit = this.#limit ?? decision.limit ?? 1;
-    const afterMs = timeOf(decision) ?? this.#windowMs;
-    if (!decision.allowed) return this.#hits(Math.max(limit + 1, this.#counted(decision)), afterMs);
+    if (!decision.allowed) return Math.max(limit + 1, counted(decision));
     const used = limit - (decision.remaining ?? limit);
-    return this.#hits(Math.min(Math.max(used, 1), limit), afterMs);
+    return Math.min(Math.max(used, 1), limit);
   }
 
-  /** Hits with refused ones, if the policy counts them. */
-  #counted(decision: Decision): number {
-    return (decision.limit ?? 0) - (decision.counter ?? 0);
+  #hits(totalHits: number, afterMs: number | null): Hits {
+    return { totalHits, resetTime: new Date(Date.now() + (afterMs ?? this.#windowMs)) };
   }
+}
 
-  #hits(totalHits: number, afterMs: number): Hits {
-    return { totalHits, resetTime: new Date(Date.now() + afterMs) };
-  }
+/** Hits so far; refused ones are among them if the policy counts them. */
+function counted(decision: Decision): number {
+  return (decision.limit ?? 0) - (decision.counter ?? 0);
 }
 
 /** When the key is fresh, or when it may retry; `null`: never, or nobody knows. */

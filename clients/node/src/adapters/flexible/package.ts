@@ -14,7 +14,7 @@ export type ResConstructor<R extends Res = Res> = new (
   isFirstInDuration?: boolean,
 ) => R;
 
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a mixin's base must take any arguments
+/** TypeScript extends a class that it does not know only if its constructor takes `any`. */
 export type AnyConstructor = new (...parameters: any[]) => object;
 
 /** What the adapter takes from the caller's `rate-limiter-flexible`, so that `instanceof` holds there. */

@@ -46,21 +46,21 @@ export class Points {
   }
 
   async consume(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under((policy) => this.#client.check(policy, boundedKey(key), { cost: points })));
+    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.check(policy, bounded, { cost: points })));
   }
 
   /** Charges points even if there are too few. */
   async charge(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under((policy) => this.#client.report(policy, boundedKey(key), { cost: points })));
+    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.report(policy, bounded, { cost: points })));
   }
 
   async refund(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under((policy) => this.#client.refund(policy, boundedKey(key), { cost: points })));
+    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.refund(policy, bounded, { cost: points })));
   }
 
   /** `null`: the key has used nothing. */
   async peek(key: string): Promise<State | null> {
-    const decision = await this.#under((policy) => this.#client.peek(policy, boundedKey(key)));
+    const decision = await this.#under(key, (policy, bounded) => this.#client.peek(policy, bounded));
     if (decision.allowed && decision.resetAfterMs === 0) return null;
     return this.#state(key, decision);
   }
@@ -110,26 +110,27 @@ export class Points {
   }
 
   async #blockedFor(key: string): Promise<number> {
-    const override = await this.#under((policy) => this.#client.getOverride(policy, boundedKey(key)));
+    const override = await this.#under(key, (policy, bounded) => this.#client.getOverride(policy, bounded));
     const left = override?.['expires_in_us'];
     return typeof left === 'number' ? Math.ceil(left / 1000) : NEVER_MS;
   }
 
   #setOverride(key: string, override: Override, seconds: number): Promise<void> {
     const expiry = seconds > 0 ? { expires_in: duration(seconds * 1000) } : {};
-    return this.#under((policy) => this.#client.setOverride(policy, boundedKey(key), { ...override, ...expiry }));
+    return this.#under(key, (policy, bounded) => this.#client.setOverride(policy, bounded, { ...override, ...expiry }));
   }
 
   #clearOverride(key: string): Promise<void> {
-    return this.#under((policy) => this.#client.clearOverride(policy, boundedKey(key)));
+    return this.#under(key, (policy, bounded) => this.#client.clearOverride(policy, bounded));
   }
 
   #reset(key: string): Promise<Decision> {
-    return this.#under((policy) => this.#client.reset(policy, boundedKey(key)));
+    return this.#under(key, (policy, bounded) => this.#client.reset(policy, bounded));
   }
 
-  #under<T>(call: (policy: string) => Promise<T>): Promise<T> {
-    return this.#policies.under(this.#policy, this.#numbers, call);
+  #under<T>(key: string, call: (policy: string, boundedKey: string) => Promise<T>): Promise<T> {
+    const bounded = boundedKey(key);
+    return this.#policies.under(this.#policy, this.#numbers, (policy) => call(policy, bounded));
   }
 }
 
