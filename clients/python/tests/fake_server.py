@@ -36,7 +36,6 @@ class FakeServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self.port: int = self._listener.getsockname()[1]
-        #: How many connections had data, or were made at all.
         self.accepted = 0
         self.answered = threading.Semaphore(0)
 

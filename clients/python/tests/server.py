@@ -30,9 +30,7 @@ class Server:
     http: int
     resp: int
 
-    def __init__(
-        self, configuration: str | None = None, files: Path | None = None, **environment: str
-    ) -> None:
+    def __init__(self, configuration: str | None = None, files: Path | None = None, **environment: str) -> None:
         """`files` is a folder that the server needs beside its configuration."""
         self._configuration = configuration or (CLIENTS / "vectors.toml").read_text()
         self._files, self._environment = files, environment
@@ -49,9 +47,7 @@ class Server:
         environment |= self._environment
         self._log = folder / "log"
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT
-            )
+            self._process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             self._read_ports()
         except BaseException:

@@ -148,6 +148,16 @@ def test_half_a_character_is_invalid(server: Server, transport: str, connect: Co
             client.call(verb, "burst", "\ud800")
 
 
+def test_a_key_is_a_text(server: Server, transport: str, connect: Connect) -> None:
+    with pytest.raises(Invalid, match="the key is 7; write a text"):
+        connect(server.url(transport), token=CHECK_TOKEN).call("check", "burst", 7)
+
+
+def test_no_charges_are_invalid(server: Server, transport: str, connect: Connect) -> None:
+    with pytest.raises(Invalid):
+        connect(server.url(transport), token=CHECK_TOKEN).call("check_all", [])
+
+
 def test_a_factor_has_no_exponent(server: Server, transport: str, connect: Connect) -> None:
     client = connect(server.url(transport), token=CHECK_TOKEN)
     assert client.call("peek", "burst", "factor", factor=1e-7).limit == 50_000_000

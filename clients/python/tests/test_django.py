@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,19 +8,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import AsyncClient, Client, override_settings
 
 from waterclock import Unavailable
-from waterclock.django import RateLimitMiddleware, async_client, client
+from waterclock.django import RateLimitMiddleware, async_client
 
 from . import django_settings  # noqa: F401
 from .clients import TIMEOUT
 from .server import CHECK_TOKEN, Server
-
-
-@pytest.fixture(autouse=True)
-def fresh_clients() -> Iterator[None]:
-    """The clients are kept for the process; each test has settings of its own."""
-    yield
-    client.cache_clear()
-    async_client.cache_clear()
 
 
 def configured(url: str, **more: Any) -> Any:
@@ -94,7 +85,6 @@ def test_unavailable(closed_port: int) -> None:
     for mode, status in (("allow", 200), ("refuse", 503)):
         with configured(url, ON_UNAVAILABLE=mode):
             assert Client().get("/", headers={"user": "alice"}).status_code == status
-        client.cache_clear()
     with configured(url), pytest.raises(Unavailable):
         Client().get("/", headers={"user": "alice"})
 

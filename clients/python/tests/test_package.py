@@ -15,6 +15,11 @@ def test_types() -> None:
     subprocess.run([sys.executable, "-m", "mypy", "--strict", "src", "tests"], cwd=HERE, check=True)
 
 
+def test_style() -> None:
+    for command in (["check"], ["format", "--check"]):
+        subprocess.run([sys.executable, "-m", "ruff", *command, "--quiet", "src", "tests"], cwd=HERE, check=True)
+
+
 def test_wheel_and_sdist(tmp_path: Path) -> None:
     # The build tools of this environment: no network is needed.
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(HERE)]

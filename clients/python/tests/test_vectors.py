@@ -122,8 +122,7 @@ def compare(found: Any, expected: dict[str, Any]) -> None:
         assert name in found, f"this suite does not know what to expect of {name!r}"
         actual = found[name]
         if name == "decisions":
-            assert len(actual) == len(value)
-            for decision, expectation in zip(actual, value):
+            for decision, expectation in zip(actual, value, strict=True):
                 compare(decision, expectation)
         elif name.endswith("_ms") and isinstance(value, list):
             assert actual is not None and value[0] <= actual <= value[1], f"{name} is {actual}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar
 
 from .address import Address
 from .calls import Call
@@ -16,7 +16,7 @@ from .resp_protocol import RespProtocol
 
 T = TypeVar("T")
 
-Protocol = Union[HttpProtocol, RespProtocol]
+Protocol = HttpProtocol | RespProtocol
 
 #: What a client does when the server cannot be asked.
 OnUnavailable = Literal["raise", "allow", "refuse"]

@@ -28,8 +28,8 @@ class AsyncWaterclock:
     The URL says how to ask: `http://HOST:8080` and `https://HOST` by HTTP, `redis://HOST:6380` and
     `rediss://HOST:6380` by the Redis protocol.
 
-    By the Redis protocol, up to `pipelined` calls share one connection; by HTTP, each takes one of `connections`. A call
-    takes at most `timeout` seconds, the wait for its place included (`wait`: `within` more, on one of `waiters`
+    By the Redis protocol, up to `pipelined` calls share one connection; by HTTP, each takes one of `connections`. A
+    call takes at most `timeout` seconds, the wait for its place included (`wait`: `within` more, on one of `waiters`
     connections). No call is sent twice. `on_unavailable` says what check, check_all, peek, wait and reserve do when
     the server cannot be asked: "raise" Unavailable, "allow" or "refuse".
     """
@@ -81,7 +81,7 @@ class AsyncWaterclock:
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Decision:
-        """Returns when the cost is admitted; refused at once if that takes longer than `within` seconds (at most 60)."""
+        """Returns when the cost is admitted; refused at once if that takes more than `within` seconds (at most 60)."""
         return await self._ask(calls.wait(Charge(policy, key, cost, tier, factor), within))
 
     async def refund(
@@ -115,7 +115,7 @@ class AsyncWaterclock:
         cost: Cost = 1,
         ttl: float | None = None,
         id: str | None = None,
-        on_expiry: Literal["charge", "release"] = "charge",
+        on_expiry: Literal["keep", "release"] = "keep",
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Reserving:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Generic, Literal, TypeVar, Union
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 from .decision import Cost, Decision, Decisions, made_up, parse
@@ -18,7 +18,7 @@ from .resp_protocol import Value
 T = TypeVar("T")
 
 #: How much stricter the limits are for one call; text and Decimal are exact.
-Factor = Union[int, float, str, Decimal]
+Factor = int | float | str | Decimal
 
 _DEFAULT_TTL = 60.0
 
@@ -48,6 +48,11 @@ class Charge:
     cost: Cost = 1
     tier: str | None = None
     factor: Factor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("policy", "key"):
+            if not isinstance(getattr(self, name), str):
+                raise Invalid(f"the {name} is {getattr(self, name)!r}; write a text")
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,9 @@ def report(charge: Charge, outcome: Literal["ok", "error"] | None) -> Call[Decis
 # Reservations
 
 
-def reserve(
-    charge: Charge, ttl: float | None, id: str | None, on_expiry: Literal["charge", "release"]
-) -> Call[Reserved]:
-    if on_expiry not in ("charge", "release"):
-        raise Invalid(f"on_expiry is {on_expiry!r}; write 'charge' or 'release'")
+def reserve(charge: Charge, ttl: float | None, id: str | None, on_expiry: Literal["keep", "release"]) -> Call[Reserved]:
+    if on_expiry not in ("keep", "release"):
+        raise Invalid(f"on_expiry is {on_expiry!r}; write 'keep' or 'release'")
     ttl = _DEFAULT_TTL if ttl is None else ttl
     body = {**_question(charge), "ttl": _duration("ttl", ttl)}
     options = _options(charge)

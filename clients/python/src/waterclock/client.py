@@ -26,8 +26,8 @@ class Waterclock:
     `rediss://HOST:6380` by the Redis protocol.
 
     A call takes at most `timeout` seconds, the wait for one of `connections` included (`wait`: `within` more, on
-    one of `waiters`). No call is sent twice. `on_unavailable` says what check, check_all, peek, wait and reserve do when
-    the server cannot be asked: "raise" Unavailable, "allow" or "refuse".
+    one of `waiters`). No call is sent twice. `on_unavailable` says what check, check_all, peek, wait and reserve do
+    when the server cannot be asked: "raise" Unavailable, "allow" or "refuse".
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Waterclock:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._asking = Asking(address.parse(url, token, tls), timeout, on_unavailable)
-        self._calls = Pool(self._asking.address, self._asking.protocol, connections)
-        self._waits = Pool(self._asking.address, self._asking.protocol, waiters)
+        self._calls = Pool(self._asking.address, self._asking.protocol, connections, "connections")
+        self._waits = Pool(self._asking.address, self._asking.protocol, waiters, "waiters")
 
     def __repr__(self) -> str:
         return f"<Waterclock {self._asking.address}>"
@@ -74,7 +74,7 @@ class Waterclock:
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Decision:
-        """Returns when the cost is admitted; refused at once if that takes longer than `within` seconds (at most 60)."""
+        """Returns when the cost is admitted; refused at once if that takes more than `within` seconds (at most 60)."""
         return self._ask(calls.wait(Charge(policy, key, cost, tier, factor), within))
 
     def refund(
@@ -108,7 +108,7 @@ class Waterclock:
         cost: Cost = 1,
         ttl: float | None = None,
         id: str | None = None,
-        on_expiry: Literal["charge", "release"] = "charge",
+        on_expiry: Literal["keep", "release"] = "keep",
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Reservation:

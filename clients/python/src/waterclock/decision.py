@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 #: A number, or a number for each unit: `{"requests": 1, "tokens": 800}`.
-Cost = Union[int, Mapping[str, int]]
+Cost = int | Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.module_loading import import_string
@@ -99,9 +101,7 @@ class _Limit:
         response = view(request, *arguments, **options) if decision else self._refusal(request, decision)
         return _with_fields(response, decision)
 
-    async def run_async(
-        self, view: Callable[..., Any], request: HttpRequest, *arguments: Any, **options: Any
-    ) -> Any:
+    async def run_async(self, view: Callable[..., Any], request: HttpRequest, *arguments: Any, **options: Any) -> Any:
         charge = self._rule.charge(request)
         if charge is None:
             return await view(request, *arguments, **options)
@@ -127,6 +127,14 @@ def client() -> Waterclock:
 def async_client() -> AsyncWaterclock:
     """The async client of the setting `WATERCLOCK`."""
     return AsyncWaterclock(**_client_options())
+
+
+@receiver(setting_changed)
+def _forget_clients(*, setting: str, **others: Any) -> None:
+    """Tests change settings while the process runs."""
+    if setting == "WATERCLOCK":
+        client.cache_clear()
+        async_client.cache_clear()
 
 
 def _settings() -> dict[str, Any]:

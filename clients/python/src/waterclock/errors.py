@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,6 @@ class Refused(Exception):
     """A reservation was refused. It is no `WaterclockError`: the server answered."""
 
     def __init__(self, decision: Decision) -> None:
-        wait = "never" if decision.retry_after is None else f"in {decision.retry_after:.3f} s"
+        wait = "never" if decision.retry_after is None else f"in {math.ceil(decision.retry_after)} s"
         super().__init__(f"policy {decision.policy!r} refused the reservation; it can pass {wait}")
         self.decision = decision

@@ -21,9 +21,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 class RateLimit:
     """One policy for the requests of an application, a blueprint or a view.
 
-    `limit.init_app(app)` checks every request, `@limit` those of one view. `key`, `cost`, `tier`, `factor` and `skip` are
-    values or functions of the request. `refused` makes the response of a refusal from the decision. The application finds
-    the decision in `flask.g.rate_limit`.
+    `limit.init_app(app)` checks every request, `@limit` those of one view. `key`, `cost`, `tier`, `factor` and `skip`
+    are values or functions of the request. `refused` makes the response of a refusal from the decision. The
+    application finds the decision in `flask.g.rate_limit`.
     """
 
     def __init__(

@@ -80,10 +80,11 @@ class HttpProtocol:
 
 
 def read(received: Received) -> Reading[Response]:
-    status = 100
-    while status < 200:
+    while True:
         status = _status((yield from received.line()))
         fields = yield from _fields(received)
+        if status >= 200:
+            break
     if status in (204, 304):
         body = b""
     elif "chunked" in fields.get("transfer-encoding", "").lower():

@@ -1,9 +1,9 @@
 """Waterclock under the `limits` package, and so under slowapi and Flask-Limiter.
 
-Importing this module registers the storages `waterclock://…` and `async+waterclock://…` and the strategy "waterclock".
-The strategy asks the server, which has one policy for each pair of numbers: "5/minute" is `limits/rolling-window/5:60s`.
-A policy that the server does not know is set at its first use, which needs a token with the role `admin`; the role `check`
-suffices if the server's file has the policies.
+Importing this module registers the storages `waterclock://…` and `async+waterclock://…` and the strategy
+"waterclock". The strategy asks the server, which has one policy for each pair of numbers: "5/minute" is
+`limits/rolling-window/5:60s`. A policy that the server does not know is set at its first use, which needs a token with
+the role `admin`; the role `check` suffices if the server's file has the policies.
 """
 
 from __future__ import annotations
@@ -123,35 +123,37 @@ class AsyncWaterclockStorage(limits.aio.storage.Storage):
 class WaterclockRateLimiter(limits.strategies.RateLimiter):
     """The strategy "waterclock": each hit is one check of the server."""
 
-    storage: WaterclockStorage
+    def __init__(self, storage: WaterclockStorage) -> None:
+        super().__init__(storage)
+        self._storage = storage
 
     def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        return self._ask(self.storage.client.check, item, identifiers, cost=cost).allowed
+        return self._ask(self._storage.client.check, item, identifiers, cost=cost).allowed
 
     def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        return self._ask(self.storage.client.peek, item, identifiers, cost=cost).allowed
+        return self._ask(self._storage.client.peek, item, identifiers, cost=cost).allowed
 
     def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
-        return _stats(item, self._ask(self.storage.client.peek, item, identifiers))
+        return _stats(item, self._ask(self._storage.client.peek, item, identifiers))
 
     def clear(self, item: RateLimitItem, *identifiers: str) -> None:
-        self._ask(self.storage.client.reset, item, identifiers)
+        self._ask(self._storage.client.reset, item, identifiers)
 
     def _ask(
         self, verb: Callable[..., Decision], item: RateLimitItem, identifiers: tuple[str, ...], **terms: int
     ) -> Decision:
-        policy, key = _policy(self.storage.algorithm, item), _key(item, identifiers)
+        policy, key = _policy(self._storage.algorithm, item), _key(item, identifiers)
         try:
             try:
                 return verb(policy, key, **terms)
             except Invalid:
                 # Nothing was charged. If the server does not know the policy, it learns it now.
-                if self.storage.client.get_policy(policy) is not None:
+                if self._storage.client.get_policy(policy) is not None:
                     raise
-                self.storage.client.put_policy(policy, _definition(self.storage.algorithm, item))
+                self._storage.client.put_policy(policy, _definition(self._storage.algorithm, item))
                 return verb(policy, key, **terms)
         except WaterclockError as error:
-            if self.storage.wrap_exceptions:
+            if self._storage.wrap_exceptions:
                 raise StorageError(error) from error
             raise
 
@@ -159,19 +161,21 @@ class WaterclockRateLimiter(limits.strategies.RateLimiter):
 class AsyncWaterclockRateLimiter(limits.aio.strategies.RateLimiter):
     """The strategy "waterclock": each hit is one check of the server."""
 
-    storage: AsyncWaterclockStorage
+    def __init__(self, storage: AsyncWaterclockStorage) -> None:
+        super().__init__(storage)
+        self._storage = storage
 
     async def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        return (await self._ask(self.storage.client.check, item, identifiers, cost=cost)).allowed
+        return (await self._ask(self._storage.client.check, item, identifiers, cost=cost)).allowed
 
     async def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
-        return (await self._ask(self.storage.client.peek, item, identifiers, cost=cost)).allowed
+        return (await self._ask(self._storage.client.peek, item, identifiers, cost=cost)).allowed
 
     async def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
-        return _stats(item, await self._ask(self.storage.client.peek, item, identifiers))
+        return _stats(item, await self._ask(self._storage.client.peek, item, identifiers))
 
     async def clear(self, item: RateLimitItem, *identifiers: str) -> None:
-        await self._ask(self.storage.client.reset, item, identifiers)
+        await self._ask(self._storage.client.reset, item, identifiers)
 
     async def _ask(
         self,
@@ -180,18 +184,18 @@ class AsyncWaterclockRateLimiter(limits.aio.strategies.RateLimiter):
         identifiers: tuple[str, ...],
         **terms: int,
     ) -> Decision:
-        policy, key = _policy(self.storage.algorithm, item), _key(item, identifiers)
+        policy, key = _policy(self._storage.algorithm, item), _key(item, identifiers)
         try:
             try:
                 return await verb(policy, key, **terms)
             except Invalid:
                 # Nothing was charged. If the server does not know the policy, it learns it now.
-                if await self.storage.client.get_policy(policy) is not None:
+                if await self._storage.client.get_policy(policy) is not None:
                     raise
-                await self.storage.client.put_policy(policy, _definition(self.storage.algorithm, item))
+                await self._storage.client.put_policy(policy, _definition(self._storage.algorithm, item))
                 return await verb(policy, key, **terms)
         except WaterclockError as error:
-            if self.storage.wrap_exceptions:
+            if self._storage.wrap_exceptions:
                 raise StorageError(error) from error
             raise
 

@@ -66,8 +66,9 @@ class Connection:
 
 
 class Pool:
-    def __init__(self, address: Address, protocol: Protocol, size: int) -> None:
-        self._address, self._protocol, self._size = address, protocol, size
+    def __init__(self, address: Address, protocol: Protocol, size: int, option: str) -> None:
+        """`option` is what the size is called among the options of the client."""
+        self._address, self._protocol, self._size, self._option = address, protocol, size, option
         self._closed = False
         self._start()
 
@@ -77,18 +78,21 @@ class Pool:
         self._places = threading.BoundedSemaphore(self._size)
         self._free: list[Connection] = []
 
+    def _notice_fork(self) -> None:
+        if self._process != os.getpid():
+            # The parent goes on with the connections.
+            self._start()
+
     def exchange(self, data: bytes, deadline: Deadline) -> Any:
         with self._connection(deadline) as connection:
             return connection.exchange(data, deadline)
 
     @contextmanager
     def _connection(self, deadline: Deadline) -> Iterator[Connection]:
-        if self._process != os.getpid():
-            # A fork: the parent goes on with the connections.
-            self._start()
+        self._notice_fork()
         places = self._places
         if not places.acquire(timeout=deadline.remaining()):
-            raise OSError(f"all {self._size} connections were busy; raise `connections`, or ask from fewer threads")
+            raise OSError(f"all {self._size} connections were busy; raise `{self._option}`, or ask from fewer threads")
         try:
             connection = self._take() or Connection(self._address, self._protocol, deadline)
             try:
@@ -121,6 +125,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
+        self._notice_fork()
         with self._lock:
             self._closed = True
             connections, self._free = self._free, []

@@ -16,7 +16,7 @@ T = TypeVar("T")
 #: A value, or a function of the request.
 Option = Union[T, Callable[[R], T]]
 #: A value, or a function of the request that may be async.
-AsyncOption = Union[T, Callable[[R], Union[T, Awaitable[T]]]]
+AsyncOption = Union[T, Callable[[R], T | Awaitable[T]]]
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Rule(Generic[R]):
         return Charge(self.policy, key, cost, tier, factor)
 
 
-def _value(option: Any, request: R) -> Any:
+def _value(option: Any, request: object) -> Any:
     return option(request) if callable(option) else option
 
 
-async def _awaited(option: Any, request: R) -> Any:
+async def _awaited(option: Any, request: object) -> Any:
     value = _value(option, request)
     return await value if inspect.isawaitable(value) else value

@@ -1,4 +1,4 @@
-"""Rate limits for Starlette and FastAPI: a middleware for all requests, and a dependency for single routes of FastAPI."""
+"""Rate limits for Starlette and FastAPI: a middleware for all requests, a dependency for single routes of FastAPI."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RateLimitMiddleware:
     """Checks every HTTP request, and sets the decision's header fields on every response.
 
     `key`, `cost`, `tier`, `factor` and `skip` are values or functions of the request; these may be async. They cannot
-    read the body, which belongs to the application. `refused` makes the response of a refusal: it is given the request and
-    the decision. The application finds the decision in `request.state.rate_limit`.
+    read the body, which belongs to the application. `refused` makes the response of a refusal from the request and the
+    decision. The application finds the decision in `request.state.rate_limit`.
     """
 
     def __init__(
@@ -45,10 +45,11 @@ class RateLimitMiddleware:
         self._rule = Rule(policy, key, cost, tier, factor, skip)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        charge = None
-        if scope["type"] == "http":
-            request = Request(scope)
-            charge = await self._rule.charge_async(request)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        charge = await self._rule.charge_async(request)
         if charge is None:
             await self._app(scope, receive, send)
             return
@@ -83,8 +84,8 @@ class RateLimited(HTTPException):
 class RateLimit:
     """A dependency of FastAPI: `@app.post("/login", dependencies=[Depends(RateLimit(client, "login", key=…))])`.
 
-    Options are those of the middleware; here, functions may read the body. As a parameter of the route, it is the decision.
-    FastAPI drops header fields of dependencies if the route returns a `Response` of its own.
+    Options are those of the middleware; here, functions may read the body. As a parameter of the route, it is the
+    decision. FastAPI drops header fields of dependencies if the route returns a `Response` of its own.
     """
 
     def __init__(
@@ -113,9 +114,7 @@ class RateLimit:
 
 
 async def _check(client: AsyncWaterclock, charge: Charge) -> Decision:
-    return await client.check(
-        charge.policy, charge.key, cost=charge.cost, tier=charge.tier, factor=charge.factor
-    )
+    return await client.check(charge.policy, charge.key, cost=charge.cost, tier=charge.tier, factor=charge.factor)
 
 
 def _set_fields(headers: MutableHeaders, decision: Decision) -> None:
