@@ -206,7 +206,7 @@ def test_a_call_that_misses_its_deadline_leaves_the_others_their_replies() -> No
         async with AsyncWaterclock(fake.url("resp"), timeout=0.2) as client:
             with pytest.raises(Unavailable):
                 await client.check("p", "k")
-            client._asking.timeout = 20
+            client._timeout = 20
             assert await client.check("p", "k")
             assert fake.accepted == 2
 

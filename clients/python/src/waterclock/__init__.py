@@ -1,7 +1,7 @@
 """A client for Waterclock, an exact rate limiter."""
 
-from .asking import OnUnavailable
 from .async_client import AsyncWaterclock
+from .base_client import OnUnavailable
 from .calls import Charge, Factor
 from .client import Waterclock
 from .decision import Cost, Decision, Decisions, LimitState

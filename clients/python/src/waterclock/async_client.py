@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from . import address, calls
-from .asking import BROKEN, Asking, OnUnavailable
+from . import calls
 from .async_connections import Pipeline, Pool
+from .base_client import BaseClient, OnUnavailable
 from .calls import Call, Charge, Factor, Reserved
-from .deadline import Deadline
 from .decision import Cost, Decision, Decisions
 from .errors import Refused, Unavailable
 from .reservation import AsyncReservation, Reserving
+from .wire import EXCHANGE_ERRORS
 
 T = TypeVar("T")
 
 
-class AsyncWaterclock:
+class AsyncWaterclock(BaseClient):
     """A client for asyncio. Event loops may share one; each has connections of its own.
 
     The URL says how to ask: `http://HOST:8080` and `https://HOST` by HTTP, `redis://HOST:6380` and
@@ -46,14 +46,11 @@ class AsyncWaterclock:
         waiters: int = 64,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._asking = Asking(address.parse(url, token, tls), timeout, on_unavailable)
-        self._connections, self._pipelined, self._waiters = connections, pipelined, waiters
-        self._ways: dict[asyncio.AbstractEventLoop, _Ways] = {}
+        super().__init__(url, token, tls, timeout, on_unavailable)
+        self._sizes = connections, pipelined, waiters
+        self._of_loops: dict[asyncio.AbstractEventLoop, _Connections] = {}
         self._new_loop = threading.Lock()
         self._closed = False
-
-    def __repr__(self) -> str:
-        return f"<AsyncWaterclock {self._asking.address}>"
 
     async def check(
         self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
@@ -158,10 +155,10 @@ class AsyncWaterclock:
     async def aclose(self) -> None:
         """Closes the connections of this event loop. Calls that are under way are answered."""
         self._closed = True
-        ways = self._ways.pop(asyncio.get_running_loop(), None)
-        if ways is not None:
-            ways.calls.close()
-            ways.waits.close()
+        connections = self._of_loops.pop(asyncio.get_running_loop(), None)
+        if connections is not None:
+            connections.calls.close()
+            connections.waits.close()
 
     async def __aenter__(self) -> AsyncWaterclock:
         return self
@@ -172,40 +169,40 @@ class AsyncWaterclock:
         await self.aclose()
 
     async def _ask(self, call: Call[T]) -> T:
-        asking = self._asking
-        data = asking.protocol.encode(call)
-        deadline = Deadline(asking.timeout + call.waits)
-        ways = self._ways.get(asyncio.get_running_loop()) or self._start()
-        way = ways.waits if call.waits else ways.calls
+        data = self._protocol.encode(call)
+        deadline = self._deadline(call)
+        connections = self._of_loops.get(asyncio.get_running_loop()) or self._start()
+        chosen = connections.waits if call.waits else connections.calls
         try:
             try:
-                reply = await way.exchange(data, deadline)
-            except BROKEN as error:
-                raise asking.broken(error, deadline) from error
-            return asking.read(call, reply)
+                reply = await chosen.exchange(data, deadline)
+            except EXCHANGE_ERRORS as error:
+                raise self._unavailable(error, deadline) from error
+            return self._read(call, reply)
         except Unavailable as error:
-            return asking.settle(call, error)
+            return self._fall_back(call, error)
 
-    def _start(self) -> _Ways:
+    def _start(self) -> _Connections:
+        """Makes what the running event loop needs."""
         if self._closed:
             raise RuntimeError("this AsyncWaterclock client was closed")
-        address, protocol = self._asking.address, self._asking.protocol
+        size, pipelined, waiters = self._sizes
         shared: Pool | Pipeline
-        if protocol.pipelines:
-            shared = Pipeline(address, protocol, self._pipelined)
+        if self._protocol.pipelines:
+            shared = Pipeline(self._address, self._protocol, pipelined)
         else:
-            shared = Pool(address, protocol, self._connections)
-        ways = _Ways(shared, Pool(address, protocol, self._waiters))
+            shared = Pool(self._address, self._protocol, size)
+        connections = _Connections(shared, Pool(self._address, self._protocol, waiters))
         with self._new_loop:
-            # Connections of a loop that was closed went with it.
-            for loop in [loop for loop in self._ways if loop.is_closed()]:
-                del self._ways[loop]
-            self._ways[asyncio.get_running_loop()] = ways
-        return ways
+            # The connections of a loop that was closed went with it.
+            for loop in [loop for loop in self._of_loops if loop.is_closed()]:
+                del self._of_loops[loop]
+            self._of_loops[asyncio.get_running_loop()] = connections
+        return connections
 
 
 @dataclass(frozen=True)
-class _Ways:
+class _Connections:
     """The connections of one event loop."""
 
     calls: Pool | Pipeline

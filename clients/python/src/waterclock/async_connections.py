@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from .address import Address
-from .asking import BROKEN, IDLE_SECONDS, Protocol
 from .deadline import Deadline
 from .received import Received
+from .wire import EXCHANGE_ERRORS, IDLE_SECONDS, Protocol
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Connection:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             greeting = protocol.greeting()
             if greeting is not None:
-                protocol.welcome(await connection.exchange(greeting))
+                protocol.check_greeting(await connection.exchange(greeting))
         except BaseException:
             connection.close()
             raise
@@ -83,7 +83,7 @@ class Pool:
 
     def __init__(self, address: Address, protocol: Protocol, size: int) -> None:
         self._address, self._protocol, self._size = address, protocol, size
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._free: list[Connection] = []
         self._closed = False
 
@@ -91,7 +91,7 @@ class Pool:
         return await _within(deadline, self._exchange(data))
 
     async def _exchange(self, data: bytes) -> Any:
-        async with self._places, self._connection() as connection:
+        async with self._slots, self._connection() as connection:
             return await connection.exchange(data)
 
     @asynccontextmanager
@@ -126,41 +126,41 @@ class Pipeline:
 
     def __init__(self, address: Address, protocol: Protocol, size: int) -> None:
         self._address, self._protocol, self._size = address, protocol, size
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._connecting = asyncio.Lock()
-        self._line: _Line | None = None
+        self._connection: _SharedConnection | None = None
 
     async def exchange(self, data: bytes, deadline: Deadline) -> Any:
-        line: _Line | None = None
+        connection: _SharedConnection | None = None
 
         async def exchange() -> Any:
-            nonlocal line
-            async with self._places:
-                line = await self._connected()
-                return await line.send(data)
+            nonlocal connection
+            async with self._slots:
+                connection = await self._connected()
+                return await connection.send(data)
 
         try:
             return await _within(deadline, exchange())
         except asyncio.TimeoutError:
-            if line is not None:
+            if connection is not None:
                 # It may hang. Calls before this one still get their replies; new ones use another connection.
-                line.retire()
+                connection.retire()
             raise
 
-    async def _connected(self) -> _Line:
+    async def _connected(self) -> _SharedConnection:
         async with self._connecting:
-            if self._line is None or not self._line.usable(self._size):
+            if self._connection is None or not self._connection.usable(self._size):
                 self.close()
-                self._line = _Line(await Connection.open(self._address, self._protocol))
-            return self._line
+                self._connection = _SharedConnection(await Connection.open(self._address, self._protocol))
+            return self._connection
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.retire()
-            self._line = None
+        if self._connection is not None:
+            self._connection.retire()
+            self._connection = None
 
 
-class _Line:
+class _SharedConnection:
     """A connection, and the calls that wait for its replies."""
 
     def __init__(self, connection: Connection) -> None:
@@ -204,7 +204,7 @@ class _Line:
                 if not waiting.done():
                     waiting.set_result(reply)
                 self._connection.free_since = time.monotonic()
-        except BROKEN as broken:
+        except EXCHANGE_ERRORS as broken:
             error = broken
         finally:
             self._connection.close()

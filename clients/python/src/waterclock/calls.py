@@ -33,7 +33,7 @@ class Call(Generic[T]):
     from_http: Callable[[Response], T]
     from_resp: Callable[[Value], T]
     #: The answer if the server cannot be asked and the client goes on: allowed or refused.
-    otherwise: Callable[[bool], T] | None = None
+    fallback: Callable[[bool], T] | None = None
     #: How long the server may hold the call back, in seconds.
     waits: float = 0.0
     only_http: str = ""
@@ -87,7 +87,7 @@ def check_all(charges: Sequence[Charge]) -> Call[Decisions]:
     if len(options) <= 1:
         command = ("RL.CHECKS", str(len(charges)), *words, *(options.pop() if options else ()), "JSON")
 
-    def otherwise(allowed: bool) -> Decisions:
+    def fallback(allowed: bool) -> Decisions:
         decided = tuple(made_up(allowed, charge.policy, charge.key, charge.cost) for charge in charges)
         return Decisions(allowed, decided)
 
@@ -98,7 +98,7 @@ def check_all(charges: Sequence[Charge]) -> Call[Decisions]:
         command,
         _decisions_from_http,
         _decisions_from_resp,
-        otherwise,
+        fallback,
         only_http="the Redis protocol has one tier and one factor for all charges of check_all",
     )
 
@@ -157,7 +157,7 @@ def reserve(charge: Charge, ttl: float | None, id: str | None, on_expiry: Litera
         options += ["RELEASE"]
     words = (charge.policy, charge.key, _cost_word(charge.cost), _milliseconds("ttl", ttl))
 
-    def otherwise(allowed: bool) -> Reserved:
+    def fallback(allowed: bool) -> Reserved:
         return Reserved(made_up(allowed, charge.policy, charge.key, charge.cost), None)
 
     return Call(
@@ -167,7 +167,7 @@ def reserve(charge: Charge, ttl: float | None, id: str | None, on_expiry: Litera
         ("RL.RESERVE", *words, *options, "JSON"),
         lambda response: _reserved(_decision_from_http(response)),
         lambda value: _reserved(_decision_from_resp(value)),
-        otherwise,
+        fallback,
     )
 
 

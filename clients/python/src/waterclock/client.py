@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from . import address, calls
-from .asking import BROKEN, Asking, OnUnavailable
+from . import calls
+from .base_client import BaseClient, OnUnavailable
 from .calls import Call, Charge, Factor
-from .deadline import Deadline
 from .decision import Cost, Decision, Decisions
 from .errors import Refused, Unavailable
 from .pool import Pool
 from .reservation import Reservation
+from .wire import EXCHANGE_ERRORS
 
 T = TypeVar("T")
 
 
-class Waterclock:
+class Waterclock(BaseClient):
     """A client for threads. Threads and forked processes may share one.
 
     The URL says how to ask: `http://HOST:8080` and `https://HOST` by HTTP, `redis://HOST:6380` and
@@ -41,12 +41,9 @@ class Waterclock:
         waiters: int = 64,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._asking = Asking(address.parse(url, token, tls), timeout, on_unavailable)
-        self._calls = Pool(self._asking.address, self._asking.protocol, connections, "connections")
-        self._waits = Pool(self._asking.address, self._asking.protocol, waiters, "waiters")
-
-    def __repr__(self) -> str:
-        return f"<Waterclock {self._asking.address}>"
+        super().__init__(url, token, tls, timeout, on_unavailable)
+        self._calls = Pool(self._address, self._protocol, connections, "connections")
+        self._waits = Pool(self._address, self._protocol, waiters, "waiters")
 
     def check(
         self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
@@ -156,15 +153,14 @@ class Waterclock:
         self.close()
 
     def _ask(self, call: Call[T]) -> T:
-        asking = self._asking
-        data = asking.protocol.encode(call)
-        deadline = Deadline(asking.timeout + call.waits)
+        data = self._protocol.encode(call)
+        deadline = self._deadline(call)
         pool = self._waits if call.waits else self._calls
         try:
             try:
                 reply = pool.exchange(data, deadline)
-            except BROKEN as error:
-                raise asking.broken(error, deadline) from error
-            return asking.read(call, reply)
+            except EXCHANGE_ERRORS as error:
+                raise self._unavailable(error, deadline) from error
+            return self._read(call, reply)
         except Unavailable as error:
-            return asking.settle(call, error)
+            return self._fall_back(call, error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .address import Address
 from .errors import Invalid, Unauthorized, Unavailable, WaterclockError
-from .received import MAX_REPLY, Garbled, Reading, Received
+from .received import MAX_REPLY, ProtocolError, Reading, Received
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -59,7 +59,7 @@ class HttpProtocol:
     def greeting(self) -> bytes | None:
         return None
 
-    def welcome(self, reply: Response) -> None:
+    def check_greeting(self, reply: Response) -> None:
         pass
 
     def encode(self, call: Call[T]) -> bytes:
@@ -99,7 +99,7 @@ def read(received: Received) -> Reading[Response]:
 def _status(line: bytes) -> int:
     version, _, rest = line.partition(b" ")
     if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
-        raise Garbled(f"{line[:40]!r}")
+        raise ProtocolError(f"{line[:40]!r}")
     return int(rest[:3])
 
 
@@ -112,7 +112,7 @@ def _fields(received: Received) -> Reading[dict[str, str]]:
         name, _, value = line.decode("latin-1").partition(":")
         name, value = name.lower(), value.strip()
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
-    raise Garbled(f"more than {_MAX_FIELDS} header fields")
+    raise ProtocolError(f"more than {_MAX_FIELDS} header fields")
 
 
 def _chunks(received: Received) -> Reading[bytes]:
@@ -126,14 +126,14 @@ def _chunks(received: Received) -> Reading[bytes]:
         body += yield from received.exactly(size)
         yield from received.exactly(2)
         if len(body) > MAX_REPLY:
-            raise Garbled(f"a body of more than {MAX_REPLY} bytes")
+            raise ProtocolError(f"a body of more than {MAX_REPLY} bytes")
 
 
 def _number(text: str, base: int) -> int:
     try:
         return int(text, base)
     except ValueError:
-        raise Garbled(f"{text[:40]!r} in place of a length") from None
+        raise ProtocolError(f"{text[:40]!r} in place of a length") from None
 
 
 def _has_length(fields: dict[str, str]) -> bool:

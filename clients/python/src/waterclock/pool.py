@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from .address import Address
-from .asking import IDLE_SECONDS, Protocol
 from .deadline import Deadline
 from .received import Received
+from .wire import IDLE_SECONDS, Protocol
 
 _CHUNK = 65_536
 
@@ -35,7 +35,7 @@ class Connection:
             self._socket = sock
             greeting = protocol.greeting()
             if greeting is not None:
-                protocol.welcome(self.exchange(greeting, deadline))
+                protocol.check_greeting(self.exchange(greeting, deadline))
         except BaseException:
             sock.close()
             raise
@@ -75,7 +75,7 @@ class Pool:
     def _start(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(self._size)
+        self._slots = threading.BoundedSemaphore(self._size)
         self._free: list[Connection] = []
 
     def _notice_fork(self) -> None:
@@ -90,8 +90,8 @@ class Pool:
     @contextmanager
     def _connection(self, deadline: Deadline) -> Iterator[Connection]:
         self._notice_fork()
-        places = self._places
-        if not places.acquire(timeout=deadline.remaining()):
+        slots = self._slots
+        if not slots.acquire(timeout=deadline.remaining()):
             raise OSError(f"all {self._size} connections were busy; raise `{self._option}`, or ask from fewer threads")
         try:
             connection = self._take() or Connection(self._address, self._protocol, deadline)
@@ -100,7 +100,7 @@ class Pool:
             finally:
                 self._give_back(connection)
         finally:
-            places.release()
+            slots.release()
 
     def _take(self) -> Connection | None:
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """Bytes that arrived and were not read yet.
 
 The readers of both protocols are generators over this buffer. They pause when they need more bytes, so threads and
-asyncio share them: whoever owns the socket feeds the buffer and resumes the reader.
+asyncio share them: the owner of the socket feeds the buffer and resumes the reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_REPLY = 16 * 1024 * 1024
 _MAX_LINE = 64 * 1024
 
 
-class Garbled(Exception):
+class ProtocolError(Exception):
     """The bytes are not what the protocol has here."""
 
 
@@ -43,7 +43,7 @@ class Received:
         while (end := self._bytes.find(b"\r\n", searched)) < 0:
             searched = max(len(self._bytes) - 1, 0)
             if searched > _MAX_LINE:
-                raise Garbled("a line without an end")
+                raise ProtocolError("a line without an end")
             yield from self._more()
         line = self._take(end)
         self._take(2)
@@ -51,7 +51,7 @@ class Received:
 
     def exactly(self, count: int) -> Reading[bytes]:
         if not 0 <= count <= MAX_REPLY:
-            raise Garbled(f"a length of {count} bytes")
+            raise ProtocolError(f"a length of {count} bytes")
         while len(self._bytes) < count:
             yield from self._more()
         return self._take(count)
@@ -60,7 +60,7 @@ class Received:
         """Everything up to the end of the connection."""
         while not self._ended:
             if len(self._bytes) > MAX_REPLY:
-                raise Garbled(f"more than {MAX_REPLY} bytes")
+                raise ProtocolError(f"more than {MAX_REPLY} bytes")
             yield
         return self._take(len(self._bytes))
 

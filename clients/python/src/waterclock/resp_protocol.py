@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, Union
 
 from .address import Address
 from .errors import Invalid, Unauthorized, Unavailable, WaterclockError
-from .received import Garbled, Reading, Received
+from .received import ProtocolError, Reading, Received
 
 if TYPE_CHECKING:
     from .calls import Call
@@ -44,10 +44,10 @@ class RespProtocol:
         self._token = address.token
 
     def greeting(self) -> bytes | None:
-        """What to send on a new connection; its reply goes to `welcome`."""
+        """What to send on a new connection; its reply goes to `check_greeting`."""
         return None if self._token is None else encode(("AUTH", self._token))
 
-    def welcome(self, reply: Value) -> None:
+    def check_greeting(self, reply: Value) -> None:
         if isinstance(reply, ErrorReply):
             raise reply.to_exception()
 
@@ -98,16 +98,16 @@ def read(received: Received, depth: int = 0) -> Reading[Value]:
         if count < 0:
             return None
         if count > _MAX_ITEMS or depth == _MAX_DEPTH:
-            raise Garbled(f"an array of {count} replies")
+            raise ProtocolError(f"an array of {count} replies")
         values: list[Value] = []
         for _ in range(count):
             values.append((yield from read(received, depth + 1)))
         return values
-    raise Garbled(f"{line[:40]!r}")
+    raise ProtocolError(f"{line[:40]!r}")
 
 
 def _number(text: bytes) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Garbled(f"{text[:40]!r} in place of a number") from None
+        raise ProtocolError(f"{text[:40]!r} in place of a number") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from .calls import Charge, Factor
 from .decision import Cost
@@ -14,9 +14,9 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 #: A value, or a function of the request.
-Option = Union[T, Callable[[R], T]]
+Option: TypeAlias = T | Callable[[R], T]
 #: A value, or a function of the request that may be async.
-AsyncOption = Union[T, Callable[[R], T | Awaitable[T]]]
+AsyncOption: TypeAlias = T | Callable[[R], T | Awaitable[T]]
 
 
 @dataclass(frozen=True)
