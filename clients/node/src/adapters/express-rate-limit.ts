@@ -51,7 +51,9 @@ export class WaterclockStore {
     this.#windowMs = windowMs;
     this.#limit = typeof limit === 'number' ? limit : undefined;
     if (this.#limit === undefined && this.#policy === undefined) {
-      throw new TypeError('`limit` is a function, so WaterclockStore cannot register it; name a policy of the server by `policy`');
+      throw new TypeError(
+        '`limit` is a function, so WaterclockStore cannot register it; name a policy of the server by `policy`',
+      );
     }
   }
 
@@ -80,7 +82,9 @@ export class WaterclockStore {
 
   #under<T>(key: string, call: (policy: string, boundedKey: string) => Promise<T>): Promise<T> {
     const bounded = boundedKey(`${this.prefix}${key}`);
-    return this.#policies.under(this.#policy, numbersOf(this.#limit, this.#windowMs), (policy) => call(policy, bounded));
+    return this.#policies.under(this.#policy, numbersOf(this.#limit, this.#windowMs), (policy) =>
+      call(policy, bounded),
+    );
   }
 
   /** Hits that are above the middleware's own limit exactly if the server refused. */
@@ -109,7 +113,8 @@ function timeOf(decision: Decision): number | null {
 
 /** A limit that is a function has no numbers to register or compare. */
 function numbersOf(limit: number | undefined, windowMs: number): NumbersPolicy {
-  const windows = limit === undefined ? [] : [{ name: 'window', algorithm: 'fixed-window', limit, per: duration(windowMs) }];
+  const windows =
+    limit === undefined ? [] : [{ name: 'window', algorithm: 'fixed-window', limit, per: duration(windowMs) }];
   return {
     name: policyName('express-rate-limit', `${limit}:${windowMs}`),
     definition: { mode: 'count-refusals', limits: windows },

@@ -26,7 +26,7 @@ export interface RateLimiterWaterclockOptions {
   readonly keyPrefix?: string | undefined;
   /** Answers when the server cannot be asked. */
   readonly insuranceLimiter?: InsuranceLimiter | undefined;
-  /** Told when the policy differs from the numbers (`console.warn`). */
+  /** Told when the policy differs from the numbers, and when a key cannot be blocked (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 
@@ -66,13 +66,14 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
   const Base = flexible.RateLimiterCompatibleAbstract as AnyConstructor;
   const { RateLimiterRes } = flexible;
 
-  return class extends Base implements RateLimiterWaterclock<R> {
+  return class WaterclockLimiter extends Base implements RateLimiterWaterclock<R> {
     readonly points: number;
     readonly duration: number;
     readonly #store: Points;
     readonly #keyPrefix: string;
     readonly #minDelayMs: number;
     readonly #insurance: InsuranceLimiter | undefined;
+    readonly #warn: Warn;
     #blockDuration: number;
     #execEvenly: boolean;
 
@@ -93,6 +94,7 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
       this.#blockDuration = options.blockDuration ?? 0;
       this.#execEvenly = options.execEvenly ?? false;
       this.#insurance = options.insuranceLimiter;
+      this.#warn = options.warn ?? console.warn;
       if (this.#insurance !== undefined) {
         this.#insurance.blockDuration = this.#blockDuration;
         this.#insurance.execEvenly = this.#execEvenly;
@@ -138,7 +140,9 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
 
     async reward(key: Key, points = 1, options: CallOptions = {}): Promise<R> {
       this.#rejectOtherDuration(options);
-      return this.#insured('reward', [key, points], async () => res(await this.#store.refund(this.getKey(key), points)));
+      return this.#insured('reward', [key, points], async () =>
+        res(await this.#store.refund(this.getKey(key), points)),
+      );
     }
 
     get(key: Key): Promise<R | null> {
@@ -176,11 +180,17 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
       const state = await this.#store.consume(key, points);
       const isFirst = state.consumed === points;
       if (!state.refused) return this.#evenly(res(state, isFirst));
-      if (this.#blockDuration > 0 && !state.blocked) {
+      if (this.#blockDuration === 0 || state.blocked) throw res(state, isFirst);
+      try {
         await this.#store.block(key, this.#blockDuration);
-        throw res({ ...state, msBeforeNext: this.#blockDuration * 1000 }, true);
+      } catch (error) {
+        // A refusal stays a refusal; the window's end is its time then.
+        this.#warn(
+          `cannot block a key for ${this.#blockDuration} s: ${error instanceof Error ? error.message : error}`,
+        );
+        throw res(state, isFirst);
       }
-      throw res(state, isFirst);
+      throw res({ ...state, msBeforeNext: this.#blockDuration * 1000 }, true);
     }
 
     /** Resolves later, so that the points that are left spread over the time that is left. */

@@ -101,7 +101,9 @@ function readCall(parameters: readonly unknown[]): Call {
   const count = typeof rest[0] === 'number' ? (rest.shift() as number) : 1;
   const callback = typeof rest[0] === 'function' ? (rest.shift() as ResultCallback) : undefined;
   if (rest.length > 0) {
-    throw new TypeError('a limiter takes an id (text), a number of actions and a callback, each optional, in this order');
+    throw new TypeError(
+      'a limiter takes an id (text), a number of actions and a callback, each optional, in this order',
+    );
   }
   if (!(Number.isSafeInteger(count) && count > 0)) {
     throw new RangeError(`the number of actions is ${count}; it must be a positive integer`);

@@ -34,7 +34,8 @@ async function startApp(options: Partial<Options>): Promise<App> {
   const app = express();
   app.use(limiter);
   app.get('/', (request, response) => void response.status(Number(request.query['status'] ?? 200)).send('hello'));
-  const onError: ErrorRequestHandler = (_error, _request, response, _next) => void response.status(500).send('an error');
+  const onError: ErrorRequestHandler = (_error, _request, response, _next) =>
+    void response.status(500).send('an error');
   app.use(onError);
   const server: Server = app.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -105,7 +105,9 @@ test('both generations of refusals', async () => {
 test('a server that does not answer', async () => {
   const down = connectToPort('http', await closedPort(), {});
   const limitation = { key: 'k', max: 1, duration: 60_000 };
-  await assert.rejects(new RateLimiterService({ client: down, disabled: false }).limit(limitation, 'a'), { kind: 'unavailable' });
+  await assert.rejects(new RateLimiterService({ client: down, disabled: false }).limit(limitation, 'a'), {
+    kind: 'unavailable',
+  });
   const rejecting = new RateLimiterService({ client: down, disabled: false, refusal: 'reject' });
   await assert.rejects(rejecting.limit(limitation, 'a'), { code: 'ERR' });
 });
@@ -113,7 +115,12 @@ test('a server that does not answer', async () => {
 test('what limits nothing passes without a call', async () => {
   const down = connectToPort('http', await closedPort(), {});
   const { limit } = new RateLimiterService({ client: down, disabled: false });
-  const nothing: Limitation[] = [{ key: 'k' }, { key: 'k', max: 1 }, { key: 'k', duration: 1 }, { key: 'k', minInterval: 0 }];
+  const nothing: Limitation[] = [
+    { key: 'k' },
+    { key: 'k', max: 1 },
+    { key: 'k', duration: 1 },
+    { key: 'k', minInterval: 0 },
+  ];
   for (const limitation of nothing) assert.equal(await limit(limitation, 'a'), null);
   assert.equal(await limit({ key: 'k', max: 1, duration: 1 }, 'a', 0), null);
   assert.equal(await new RateLimiterService({ client: down }).limit({ key: 'k', max: 1, duration: 1 }, 'a'), null);

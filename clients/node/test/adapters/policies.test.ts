@@ -79,7 +79,9 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
     test('a policy by name is not registered, and a difference is warned about', async () => {
       const { client: counted, calls } = counting(admin, 'putPolicy');
       const { warn, next } = warnings();
-      const decision = await new Policies(counted, warn).under('own', numbers('x'), (name) => counted.check(name, transport));
+      const decision = await new Policies(counted, warn).under('own', numbers('x'), (name) =>
+        counted.check(name, transport),
+      );
       assert.equal(decision.policy, 'own');
       assert.match(await next(), /`own` admits 3 in 1000 ms, the code says 2 in 1000 ms; the policy decides/);
       assert.equal(calls(), 0);

@@ -9,7 +9,7 @@ import { startFixture } from './fixture.js';
 import { closedPort } from './port.js';
 import { Stopwatch } from './elapsed.js';
 
-const { client, resp } = await startFixture(`
+const { client, resp, checker } = await startFixture(`
 [policies.bucket]
 limits = ["3/m"]
 `);
@@ -35,11 +35,19 @@ async function compare(admin: Client, numbers: Numbers, steps: readonly Step[]):
     }
     assert.ok(actual.value instanceof RateLimiterRes, what);
     watch.assertSameTime(actual.value.msBeforeNext, expected.value.msBeforeNext, what);
-    assert.deepEqual({ ...actual.value.toJSON(), msBeforeNext: 0 }, { ...expected.value.toJSON(), msBeforeNext: 0 }, what);
+    assert.deepEqual(
+      { ...actual.value.toJSON(), msBeforeNext: 0 },
+      { ...expected.value.toJSON(), msBeforeNext: 0 },
+      what,
+    );
   }
 }
 
-async function outcome(limiter: object, method: Method, parameters: readonly number[]): Promise<{ rejected: boolean; value: unknown }> {
+async function outcome(
+  limiter: object,
+  method: Method,
+  parameters: readonly number[],
+): Promise<{ rejected: boolean; value: unknown }> {
   const call = Reflect.get(limiter, method) as (...parameters: unknown[]) => Promise<unknown>;
   try {
     return { rejected: false, value: await call.call(limiter, 'key', ...parameters) };
@@ -59,21 +67,58 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
 
     test('consume', () =>
       compare(admin, numbers('consume'), [
-        ['get'], ['consume'], ['get'], ['consume', 2], ['consume', 2], ['get'], ['consume'], ['delete'], ['delete'], ['consume', 6],
+        ['get'],
+        ['consume'],
+        ['get'],
+        ['consume', 2],
+        ['consume', 2],
+        ['get'],
+        ['consume'],
+        ['delete'],
+        ['delete'],
+        ['consume', 6],
       ]));
 
     test('penalty and reward', () =>
       compare(admin, numbers('penalty'), [
-        ['penalty'], ['penalty', 2], ['get'], ['consume'], ['reward', 3], ['get'], ['penalty', 5], ['consume'], ['reward', 3], ['get'],
+        ['penalty'],
+        ['penalty', 2],
+        ['get'],
+        ['consume'],
+        ['reward', 3],
+        ['get'],
+        ['penalty', 5],
+        ['consume'],
+        ['reward', 3],
+        ['get'],
       ]));
 
     test('set', () =>
       compare(admin, numbers('set'), [
-        ['set', 3, 60], ['get'], ['consume'], ['consume'], ['set', 1, 30], ['get'], ['consume'], ['set', 2, 60], ['get'], ['set', 2, 0], ['get'],
+        ['set', 3, 60],
+        ['get'],
+        ['consume'],
+        ['consume'],
+        ['set', 1, 30],
+        ['get'],
+        ['consume'],
+        ['set', 2, 60],
+        ['get'],
+        ['set', 2, 0],
+        ['get'],
       ]));
 
     test('block', () =>
-      compare(admin, numbers('block'), [['consume'], ['block', 30], ['get'], ['delete'], ['get'], ['consume'], ['block', 0], ['get']]));
+      compare(admin, numbers('block'), [
+        ['consume'],
+        ['block', 30],
+        ['get'],
+        ['delete'],
+        ['get'],
+        ['consume'],
+        ['block', 0],
+        ['get'],
+      ]));
 
     test('blocked keys are refused for as long as the block lasts', async () => {
       const limiter = new RateLimiterWaterclock({ client: admin, ...numbers('refused') });
@@ -101,7 +146,13 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
 }
 
 test('execEvenly delays all but the first', async () => {
-  const limiter = new RateLimiterWaterclock({ client, points: 1000, duration: 60, execEvenly: true, keyPrefix: 'evenly' });
+  const limiter = new RateLimiterWaterclock({
+    client,
+    points: 1000,
+    duration: 60,
+    execEvenly: true,
+    keyPrefix: 'evenly',
+  });
   await limiter.consume('key');
   const start = performance.now();
   const { msBeforeNext } = await limiter.consume('key');
@@ -133,7 +184,13 @@ test('a union', async () => {
 test('insurance answers for a server that does not', async () => {
   const down = connectToPort('http', await closedPort(), {});
   const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 60 });
-  const insured = new RateLimiterWaterclock({ client: down, points: 100, duration: 60, insuranceLimiter, blockDuration: 9 });
+  const insured = new RateLimiterWaterclock({
+    client: down,
+    points: 100,
+    duration: 60,
+    insuranceLimiter,
+    blockDuration: 9,
+  });
   assert.equal(insuranceLimiter.blockDuration, 9);
   assert.equal((await insured.consume('key')).remainingPoints, 0);
   assert.equal((await refusalOf(insured.consume('key'))).remainingPoints, 0);
@@ -164,18 +221,45 @@ test('it is an insurance of the package’s own limiters', async () => {
 test('a policy of the server decides', async () => {
   const limiter = new RateLimiterWaterclock({ client, policy: 'bucket', points: 3, duration: 60, keyPrefix: '' });
   const results = [await limiter.consume('key'), await limiter.consume('key'), await limiter.consume('key')];
-  assert.deepEqual(results.map((result) => result.remainingPoints), [2, 1, 0]);
+  assert.deepEqual(
+    results.map((result) => result.remainingPoints),
+    [2, 1, 0],
+  );
   const refusal = await refusalOf(limiter.consume('key'));
   assert.deepEqual([refusal.remainingPoints, refusal.consumedPoints], [0, 4]);
   assert.ok(refusal.msBeforeNext <= 20_000);
 });
 
+test('a token that may only check', async () => {
+  const warnings: string[] = [];
+  const limiter = new RateLimiterWaterclock({
+    client: checker,
+    policy: 'bucket',
+    points: 3,
+    duration: 60,
+    blockDuration: 9,
+    keyPrefix: 'checker',
+    warn: (message) => warnings.push(message),
+  });
+  await limiter.consume('key', 3);
+  assert.ok((await refusalOf(limiter.consume('key'))).msBeforeNext > 9000, 'it is refused, but not blocked');
+  assert.match(warnings.at(-1) ?? '', /cannot block a key for 9 s/);
+  await client.setOverride('bucket', 'checker:key', { block: true, expires_in: '1m' });
+  assert.equal((await refusalOf(limiter.consume('key'))).msBeforeNext, -1);
+});
+
 test('fail modes of the client', async () => {
   const port = await closedPort();
   const numbers = { points: 3, duration: 60 };
-  const open = new RateLimiterWaterclock({ client: connectToPort('http', port, { onUnavailable: 'allow' }), ...numbers });
+  const open = new RateLimiterWaterclock({
+    client: connectToPort('http', port, { onUnavailable: 'allow' }),
+    ...numbers,
+  });
   assert.ok((await open.consume('key')) instanceof RateLimiterRes);
-  const closed = new RateLimiterWaterclock({ client: connectToPort('http', port, { onUnavailable: 'refuse' }), ...numbers });
+  const closed = new RateLimiterWaterclock({
+    client: connectToPort('http', port, { onUnavailable: 'refuse' }),
+    ...numbers,
+  });
   assert.equal((await refusalOf(closed.consume('key'))).remainingPoints, 0);
 });
 

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { rateLimiter, type Limiter, type Mode, type RateLimiterOptions, type Result } from '../../src/adapters/rate-limiter.js';
+import {
+  rateLimiter,
+  type Limiter,
+  type Mode,
+  type RateLimiterOptions,
+  type Result,
+} from '../../src/adapters/rate-limiter.js';
 import { startFixture } from './fixture.js';
 
 const { client, resp } = await startFixture();
@@ -9,7 +15,11 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
   describe(`RisingStack's rate-limiter over ${transport}`, () => {
     const limiterOf = (mode: Mode, namespace: string): Limiter =>
       rateLimiter({ client: admin, interval: 60_000, maxInInterval: 5, mode, namespace: `${transport}/${namespace}` });
-    const numbers = ({ acknowledged, actionsRecorded, actionsRemaining }: Result) => [acknowledged, actionsRecorded, actionsRemaining];
+    const numbers = ({ acknowledged, actionsRecorded, actionsRemaining }: Result) => [
+      acknowledged,
+      actionsRecorded,
+      actionsRemaining,
+    ];
 
     test('binary records all or nothing', async () => {
       const limiter = limiterOf('binary', 'binary');
@@ -42,7 +52,13 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
         namespace: `${transport}/several`,
         limits: { hour: { interval: 3_600_000, maxInInterval: 3 }, minute: { interval: 60_000, maxInInterval: 2 } },
       });
-      assert.deepEqual([numbers(await limiter('id')), numbers(await limiter('id'))], [[1, 1, 1], [1, 1, 0]]);
+      assert.deepEqual(
+        [numbers(await limiter('id')), numbers(await limiter('id'))],
+        [
+          [1, 1, 1],
+          [1, 1, 0],
+        ],
+      );
       const refused = await limiter('id');
       assert.deepEqual(numbers(refused), [0, 0, 0]);
       assert.ok(refused.wait <= 60_000, 'the hour has room');
@@ -68,10 +84,22 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
 }
 
 test('minDifference only lengthens the wait', async () => {
-  const limiter = rateLimiter({ client, interval: 60_000, maxInInterval: 2, minDifference: 90_000, namespace: 'apart' });
+  const limiter = rateLimiter({
+    client,
+    interval: 60_000,
+    maxInInterval: 2,
+    minDifference: 90_000,
+    namespace: 'apart',
+  });
   const results = [await limiter('id'), await limiter('id'), await limiter('id')];
-  assert.deepEqual(results.map((result) => result.acknowledged), [1, 1, 0]);
-  assert.deepEqual(results.map((result) => result.wait), [90_000, 90_000, 90_000]);
+  assert.deepEqual(
+    results.map((result) => result.acknowledged),
+    [1, 1, 0],
+  );
+  assert.deepEqual(
+    results.map((result) => result.wait),
+    [90_000, 90_000, 90_000],
+  );
 });
 
 test('more than the limit never fits', async () => {

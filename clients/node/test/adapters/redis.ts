@@ -8,11 +8,17 @@ import { closedPort } from './port.js';
 /** A client of a `redis-server` of its own, for libraries that count there. */
 export async function startRedis(): Promise<Redis> {
   const port = await closedPort();
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'], {
-    stdio: 'ignore',
-  });
+  const child = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'],
+    {
+      stdio: 'ignore',
+    },
+  );
   await once(child, 'spawn').catch((cause: unknown) => {
-    throw new Error('redis-server cannot be started; install Redis or Valkey, which this test compares with', { cause });
+    throw new Error('redis-server cannot be started; install Redis or Valkey, which this test compares with', {
+      cause,
+    });
   });
   const redis = new Redis({ port, host: '127.0.0.1', lazyConnect: true, retryStrategy: () => 20 });
   // While the server starts, connections fail and are tried again.

@@ -30,7 +30,10 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
           assertSameInfo(await ours.wouldLimitWithInfo(7), await theirs.wouldLimitWithInfo(7), watch, `peek ${call}`);
           assertSameInfo(await ours.limitWithInfo(7), await theirs.limitWithInfo(7), watch, `call ${call}`);
         }
-        assert.deepEqual([await ours.limit(7), await ours.wouldLimit(7)], [await theirs.limit(7), await theirs.wouldLimit(7)]);
+        assert.deepEqual(
+          [await ours.limit(7), await ours.wouldLimit(7)],
+          [await theirs.limit(7), await theirs.wouldLimit(7)],
+        );
         await ours.clear(7);
         await theirs.clear(7);
         assertSameInfo(await ours.limitWithInfo(7), await theirs.limitWithInfo(7), watch, 'after clear');
@@ -38,7 +41,12 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
     }
 
     test('blocked actions count', async () => {
-      const limiter = new RateLimiter({ client: admin, namespace: `${transport}:blocked:`, interval: 60_000, maxInInterval: 1 });
+      const limiter = new RateLimiter({
+        client: admin,
+        namespace: `${transport}:blocked:`,
+        interval: 60_000,
+        maxInInterval: 1,
+      });
       assert.equal(await limiter.limit('a'), false);
       await delay(50);
       const blocked = await limiter.limitWithInfo('a');

@@ -20,7 +20,12 @@ const { client, resp } = await startFixture(`
 [policies.endpoint]
 limits = ["2/h"]
 `);
-const bucket = (key: string, size: number, dripRate = 60_000): Keyed<RateLimit> => ({ type: 'bucket', key, size, dripRate });
+const bucket = (key: string, size: number, dripRate = 60_000): Keyed<RateLimit> => ({
+  type: 'bucket',
+  key,
+  size,
+  dripRate,
+});
 
 for (const [transport, admin] of Object.entries({ http: client, resp })) {
   describe(`Sharkey over ${transport}`, () => {
@@ -44,14 +49,29 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
       assert.equal(refused.resetSec, Math.ceil(refused.resetMs / 1000));
       assert.ok(refused.fullResetMs > refused.resetMs);
       assert.equal((await limit(notes, 'bob')).blocked, false, 'actors have their own buckets');
-      assert.equal((await limit({ ...notes, key: 'other' }, `alice-${transport}`)).blocked, false, 'and so do resources');
+      assert.equal(
+        (await limit({ ...notes, key: 'other' }, `alice-${transport}`)).blocked,
+        false,
+        'and so do resources',
+      );
     });
 
     test('max and duration', async () => {
       const legacy = { key: `${transport}/max`, max: 3, duration: 180_000 };
-      const infos = [await limit(legacy, 'a'), await limit(legacy, 'a'), await limit(legacy, 'a'), await limit(legacy, 'a')];
-      assert.deepEqual(infos.map((info) => info.remaining), [2, 1, 0, 0]);
-      assert.deepEqual(infos.map((info) => info.blocked), [false, false, false, true]);
+      const infos = [
+        await limit(legacy, 'a'),
+        await limit(legacy, 'a'),
+        await limit(legacy, 'a'),
+        await limit(legacy, 'a'),
+      ];
+      assert.deepEqual(
+        infos.map((info) => info.remaining),
+        [2, 1, 0, 0],
+      );
+      assert.deepEqual(
+        infos.map((info) => info.blocked),
+        [false, false, false, true],
+      );
       assert.equal(infos[0]!.fullResetMs, 60_000);
     });
 
@@ -68,7 +88,11 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
     test('a factor scales size and drip rate, whichever signature gives it', async () => {
       const third = await limit(bucket(`${transport}/factor`, 10), 'a', 2);
       assert.deepEqual([third.remaining, third.fullResetMs], [4, 120_000]);
-      const service = new SkRateLimiterService({ client: admin, disabled: false, factorOf: (user) => (user === null ? 5 : 2) });
+      const service = new SkRateLimiterService({
+        client: admin,
+        disabled: false,
+        factorOf: (user) => (user === null ? 5 : 2),
+      });
       const ofUser = await service.limit(bucket(`${transport}/user`, 10), { id: 'a' });
       assert.deepEqual([ofUser.remaining, ofUser.fullResetMs], [4, 120_000]);
       const ofAddress = await service.limit(bucket(`${transport}/address`, 10), 'ip-1');
@@ -97,7 +121,10 @@ test('disabled limits give one frozen info', async () => {
     [{ key: 'k', minInterval: 0 }],
   ];
   for (const [each, factor] of cases) assert.equal(await limit(each, 'a', factor), disabledLimitInfo);
-  assert.equal(await new SkRateLimiterService({ client, disabled: true }).limit(bucket('k', 1), 'a'), disabledLimitInfo);
+  assert.equal(
+    await new SkRateLimiterService({ client, disabled: true }).limit(bucket('k', 1), 'a'),
+    disabledLimitInfo,
+  );
   assert.ok(Object.isFrozen(disabledLimitInfo));
 });
 
@@ -150,9 +177,15 @@ test('a blocked key has no time to retry', async () => {
 
 test('fail modes', async () => {
   const port = await closedPort();
-  const open = new SkRateLimiterService({ client: connectToPort('http', port, { onUnavailable: 'allow' }), disabled: false });
+  const open = new SkRateLimiterService({
+    client: connectToPort('http', port, { onUnavailable: 'allow' }),
+    disabled: false,
+  });
   assert.equal(await open.limit(bucket('k', 1), 'a'), disabledLimitInfo);
-  const closed = new SkRateLimiterService({ client: connectToPort('http', port, { onUnavailable: 'refuse' }), disabled: false });
+  const closed = new SkRateLimiterService({
+    client: connectToPort('http', port, { onUnavailable: 'refuse' }),
+    disabled: false,
+  });
   assert.equal((await closed.limit(bucket('k', 1), 'a')).blocked, true);
   const strict = new SkRateLimiterService({ client: connectToPort('http', port, {}), disabled: false });
   await assert.rejects(strict.limit(bucket('k', 1), 'a'), { kind: 'unavailable' });

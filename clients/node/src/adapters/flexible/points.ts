@@ -46,16 +46,19 @@ export class Points {
   }
 
   async consume(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.check(policy, bounded, { cost: points })));
+    const check = (policy: string, bounded: string) => this.#client.check(policy, bounded, { cost: points });
+    return this.#state(key, await this.#under(key, check));
   }
 
   /** Charges points even if there are too few. */
   async charge(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.report(policy, bounded, { cost: points })));
+    const report = (policy: string, bounded: string) => this.#client.report(policy, bounded, { cost: points });
+    return this.#state(key, await this.#under(key, report));
   }
 
   async refund(key: string, points: number): Promise<State> {
-    return this.#state(key, await this.#under(key, (policy, bounded) => this.#client.refund(policy, bounded, { cost: points })));
+    const refund = (policy: string, bounded: string) => this.#client.refund(policy, bounded, { cost: points });
+    return this.#state(key, await this.#under(key, refund));
   }
 
   /** `null`: the key has used nothing. */
@@ -102,16 +105,17 @@ export class Points {
     };
   }
 
-  /** The server counts refused points, too, up to twice the limit. A policy that does not is at its end if it refuses. */
+  /** The server counts refused points, too, up to twice the limit. A policy that does not is used up if it refuses. */
   #consumed(decision: Decision): number {
     if (decision.counter !== undefined) return (decision.limit ?? this.#points) - decision.counter;
     const used = this.#points - (decision.remaining ?? this.#points);
     return decision.allowed ? Math.min(Math.max(used, 0), this.#points) : this.#points + 1;
   }
 
+  /** How long an override blocks the key. Where the token may not read it, the block has no known end. */
   async #blockedFor(key: string): Promise<number> {
-    const override = await this.#under(key, (policy, bounded) => this.#client.getOverride(policy, bounded));
-    const left = override?.['expires_in_us'];
+    const reading = this.#under(key, (policy, bounded) => this.#client.getOverride(policy, bounded));
+    const left = (await reading.catch(() => null))?.['expires_in_us'];
     return typeof left === 'number' ? Math.ceil(left / 1000) : NEVER_MS;
   }
 
@@ -149,7 +153,8 @@ function fixedWindow(points: number, seconds: number): { name: string; algorithm
 
 /** Whether an override blocks the key: no limit refused, and there is no time to wait for. */
 function isBlocked(decision: Decision): boolean {
-  return !decision.allowed && decision.refusedBy.length === 0 && decision.retryAfterMs === null && decision.source !== 'unavailable';
+  if (decision.allowed || decision.source === 'unavailable') return false;
+  return decision.refusedBy.length === 0 && decision.retryAfterMs === null;
 }
 
 function timeOf(decision: Decision): number {

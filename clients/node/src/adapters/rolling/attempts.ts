@@ -81,7 +81,9 @@ export class Attempts {
     if (count === undefined || isHeldBack(decision)) return this.#infoOf(decision);
     const left = count.remaining ?? Infinity;
     const blockedDueToCount = left < 1;
-    const blockedDueToMinDifference = decision.limits.some(({ name, remaining }) => name === MIN_DIFFERENCE && remaining === 0);
+    const blockedDueToMinDifference = decision.limits.some(
+      ({ name, remaining }) => name === MIN_DIFFERENCE && remaining === 0,
+    );
     return {
       blocked: blockedDueToCount || blockedDueToMinDifference,
       blockedDueToCount,

@@ -1,7 +1,14 @@
 import { duration, policyName, type NumbersPolicy } from '../policy/numbers.js';
 import type { JsonObject } from '../../decision.js';
 import type { Rate } from '../policy/rate.js';
-import { hasMaxLimit, hasMinLimit, isLegacyRateLimit, type BucketRateLimit, type Keyed, type RateLimit } from './limit.js';
+import {
+  hasMaxLimit,
+  hasMinLimit,
+  isLegacyRateLimit,
+  type BucketRateLimit,
+  type Keyed,
+  type RateLimit,
+} from './limit.js';
 
 /** The policy of a limit; `null`: the limit limits nothing. */
 export function numbersOf(limit: Keyed<RateLimit>): NumbersPolicy | null {
