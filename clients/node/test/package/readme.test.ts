@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -34,6 +34,12 @@ test('the README has programs and nothing else that would have to be run', () =>
   assert.ok(programs.length >= 10);
   const languages = new Set(blocks.map(({ language }) => language));
   assert.deepEqual([...languages].sort(), ['js', 'toml', 'ts']);
+});
+
+test('links of the README lead somewhere', () => {
+  const links = [...readme.matchAll(/\]\(([^)#]+)[^)]*\)/g)].map(([, path]) => path!);
+  assert.ok(links.length > 5);
+  for (const path of links) assert.ok(existsSync(join(PACKAGE, path)), path);
 });
 
 programs.forEach(({ language, code }, index) => {
