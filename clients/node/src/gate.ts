@@ -8,9 +8,9 @@ export class Gate {
   readonly #queue = new Set<() => void>();
   #taken = 0;
 
-  constructor(places: number, maxQueued: number) {
-    this.#places = places;
-    this.#maxQueued = maxQueued;
+  constructor(places: number, maxOutstanding: number) {
+    this.#places = Math.min(places, maxOutstanding);
+    this.#maxQueued = maxOutstanding - this.#places;
   }
 
   /** Takes a place; `leave` gives it back. Rejects with the signal's reason if that comes first. */

@@ -12,7 +12,7 @@ const PROJECT = fileURLToPath(new URL('../../../../', import.meta.url));
 const BINARY = process.env['WATERCLOCK_BIN'] ?? join(PROJECT, 'target/debug/waterclock');
 
 /** A `waterclock serve` on free ports, with its state in memory. */
-export interface Server extends AsyncDisposable {
+export interface Server {
   readonly http: string;
   readonly resp: string;
   stop(): Promise<void>;
@@ -35,9 +35,11 @@ async function start(configuration: string | null, environment: Record<string, s
   if (configuration !== null) await writeFile(join(folder, 'waterclock.toml'), configuration);
   const { WATERCLOCK_STORE_URL: _, ...inherited } = process.env;
   const addresses = { WATERCLOCK_HTTP: '127.0.0.1:0', WATERCLOCK_RESP: '127.0.0.1:0', WATERCLOCK_GRPC: '' };
+  // The addresses are in the log.
+  const log = { WATERCLOCK_LOG: 'info' };
   const child = spawn(BINARY, ['serve', ...(configuration === null ? [] : ['-c', 'waterclock.toml'])], {
     cwd: folder,
-    env: { ...inherited, ...addresses, ...environment },
+    env: { ...inherited, ...addresses, ...log, ...environment },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const stop = async () => {
@@ -49,7 +51,7 @@ async function start(configuration: string | null, environment: Record<string, s
   };
   try {
     const { http, resp } = await listeners(child);
-    return { http: `http://${http}`, resp: `redis://${resp}`, stop, [Symbol.asyncDispose]: stop };
+    return { http: `http://${http}`, resp: `redis://${resp}`, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -45,8 +45,8 @@ export class HttpTransport implements Transport {
     const maxOutstanding = validateBound('maxOutstanding', options.maxOutstanding ?? 10_000);
     const connections = validateBound('connections', options.connections ?? 64);
     const waits = validateBound('waits', options.waits ?? 64);
-    this.#calls = new Gate(connections, Math.max(maxOutstanding - connections, 0));
-    this.#waits = new Gate(waits, Math.max(maxOutstanding - waits, 0));
+    this.#calls = new Gate(connections, maxOutstanding);
+    this.#waits = new Gate(waits, maxOutstanding);
   }
 
   check(question: ScaledQuestion, deadlineMs: number): Promise<Answer> {

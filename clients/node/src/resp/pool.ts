@@ -29,7 +29,7 @@ export class Pool {
   constructor(options: PoolOptions) {
     this.#options = options;
     this.#shared = new Array<Connection | undefined>(options.connections).fill(undefined);
-    this.#waits = new Gate(options.waits, Math.max(options.maxOutstanding - options.waits, 0));
+    this.#waits = new Gate(options.waits, options.maxOutstanding);
   }
 
   /** Sends a command on a shared connection. If it is given up after it was sent, the connection goes on. */
