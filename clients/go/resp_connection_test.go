@@ -6,15 +6,16 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 )
 
 // pipe is a connection whose other end the test holds. Nothing is buffered in
 // between: a write blocks until the test reads.
-func pipe(t *testing.T) (*respConnection, net.Conn) {
+func pipe(t *testing.T, deadline time.Duration) (*respConnection, net.Conn) {
 	client, server := net.Pipe()
-	connection := newRESPConnection(client, time.Minute)
+	connection := newRESPConnection(client, deadline)
 	t.Cleanup(func() {
 		connection.fail(errClosed)
 		server.Close()
@@ -56,7 +57,7 @@ func expectCommand(t *testing.T, reader *bufio.Reader, word string) {
 }
 
 func TestACallThatIsCancelledInTheQueueIsNotSent(t *testing.T) {
-	connection, server := pipe(t)
+	connection, server := pipe(t, time.Minute)
 	first := begin(context.Background(), connection, "FIRST")
 	// The writer blocks with the first command, so the second stays queued.
 	await(func() bool {
@@ -88,7 +89,7 @@ func TestACallThatIsCancelledInTheQueueIsNotSent(t *testing.T) {
 
 // A caller that gives up does not shift the replies of those behind it.
 func TestTheReplyOfACallerThatLeftIsDiscarded(t *testing.T) {
-	connection, server := pipe(t)
+	connection, server := pipe(t, time.Minute)
 	ctx, cancel := context.WithCancel(context.Background())
 	first := begin(ctx, connection, "FIRST")
 	reader := bufio.NewReader(server)
@@ -108,7 +109,7 @@ func TestTheReplyOfACallerThatLeftIsDiscarded(t *testing.T) {
 }
 
 func TestAFailedConnectionTellsWhatWasNotSent(t *testing.T) {
-	connection, _ := pipe(t)
+	connection, _ := pipe(t, time.Minute)
 	sent := begin(context.Background(), connection, "FIRST")
 	await(func() bool {
 		connection.mutex.Lock()
@@ -126,7 +127,7 @@ func TestAFailedConnectionTellsWhatWasNotSent(t *testing.T) {
 }
 
 func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
-	connection, server := pipe(t)
+	connection, server := pipe(t, time.Minute)
 	server.Write([]byte("+OK\r\n"))
 	<-connection.gone
 	if err := connection.reason(); !errors.Is(err, errUnexpected) {
@@ -167,8 +168,31 @@ func TestAConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 	}
 }
 
+// Otherwise callers that leave would pile up on a connection that hangs.
+func TestAConnectionThatDoesNotAnswerIsDropped(t *testing.T) {
+	connection, server := pipe(t, 10*time.Millisecond)
+	result := begin(context.Background(), connection, "FIRST")
+	expectCommand(t, bufio.NewReader(server), "FIRST")
+	<-connection.gone
+	if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+func TestAWaitingCallMayTakeLongerThanTheDeadline(t *testing.T) {
+	connection, server := pipe(t, 10*time.Millisecond)
+	go func() {
+		readReply(bufio.NewReader(server))
+		time.Sleep(30 * time.Millisecond) // longer than the deadline
+		server.Write([]byte("+OK\r\n"))
+	}()
+	if _, err := connection.do(context.Background(), time.Minute, []string{"WAIT"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnIdleConnectionIsReplaced(t *testing.T) {
-	connection, _ := pipe(t)
+	connection, _ := pipe(t, time.Minute)
 	if !connection.usable() {
 		t.Fatal("a new connection is not usable")
 	}
