@@ -13,9 +13,9 @@ import (
 
 // pipe is a connection whose other end the test holds. Nothing is buffered in
 // between: a write blocks until the test reads.
-func pipe(t *testing.T, deadline time.Duration) (*respConnection, net.Conn) {
+func pipe(t *testing.T) (*respConnection, net.Conn) {
 	client, server := net.Pipe()
-	connection := newRESPConnection(client, deadline)
+	connection := newRESPConnection(client, time.Minute)
 	t.Cleanup(func() {
 		connection.fail(errClosed)
 		server.Close()
@@ -57,7 +57,7 @@ func expectCommand(t *testing.T, reader *bufio.Reader, word string) {
 }
 
 func TestACallThatIsCancelledInTheQueueIsNotSent(t *testing.T) {
-	connection, server := pipe(t, time.Minute)
+	connection, server := pipe(t)
 	first := begin(context.Background(), connection, "FIRST")
 	// The writer blocks with the first command, so the second stays queued.
 	await(func() bool {
@@ -89,7 +89,7 @@ func TestACallThatIsCancelledInTheQueueIsNotSent(t *testing.T) {
 
 // A caller that gives up does not shift the replies of those behind it.
 func TestTheReplyOfACallerThatLeftIsDiscarded(t *testing.T) {
-	connection, server := pipe(t, time.Minute)
+	connection, server := pipe(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	first := begin(ctx, connection, "FIRST")
 	reader := bufio.NewReader(server)
@@ -109,7 +109,7 @@ func TestTheReplyOfACallerThatLeftIsDiscarded(t *testing.T) {
 }
 
 func TestAFailedConnectionTellsWhatWasNotSent(t *testing.T) {
-	connection, _ := pipe(t, time.Minute)
+	connection, _ := pipe(t)
 	sent := begin(context.Background(), connection, "FIRST")
 	await(func() bool {
 		connection.mutex.Lock()
@@ -127,7 +127,7 @@ func TestAFailedConnectionTellsWhatWasNotSent(t *testing.T) {
 }
 
 func TestAReplyThatNobodyAskedForEndsTheConnection(t *testing.T) {
-	connection, server := pipe(t, time.Minute)
+	connection, server := pipe(t)
 	server.Write([]byte("+OK\r\n"))
 	<-connection.gone
 	if err := connection.reason(); !errors.Is(err, errUnexpected) {
@@ -168,22 +168,46 @@ func TestAConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 	}
 }
 
+// short is a deadline that passes soon. Its connection is a real one, which
+// takes a command without anyone reading.
+const short = 10 * time.Millisecond
+
+func shortConnection(t *testing.T) (*respConnection, net.Conn) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := newRESPConnection(client, short)
+	t.Cleanup(func() {
+		connection.fail(errClosed)
+		server.Close()
+	})
+	return connection, server
+}
+
 // Otherwise callers that leave would pile up on a connection that hangs.
 func TestAConnectionThatDoesNotAnswerIsDropped(t *testing.T) {
-	connection, server := pipe(t, 10*time.Millisecond)
-	result := begin(context.Background(), connection, "FIRST")
-	expectCommand(t, bufio.NewReader(server), "FIRST")
-	<-connection.gone
-	if err := <-result; !errors.Is(err, os.ErrDeadlineExceeded) {
+	connection, _ := shortConnection(t)
+	if _, err := connection.do(context.Background(), 0, []string{"CHECK"}); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got the error %v", err)
 	}
+	<-connection.gone
 }
 
 func TestAWaitingCallMayTakeLongerThanTheDeadline(t *testing.T) {
-	connection, server := pipe(t, 10*time.Millisecond)
+	connection, server := shortConnection(t)
 	go func() {
 		readReply(bufio.NewReader(server))
-		time.Sleep(30 * time.Millisecond) // longer than the deadline
+		time.Sleep(3 * short)
 		server.Write([]byte("+OK\r\n"))
 	}()
 	if _, err := connection.do(context.Background(), time.Minute, []string{"WAIT"}); err != nil {
@@ -192,7 +216,7 @@ func TestAWaitingCallMayTakeLongerThanTheDeadline(t *testing.T) {
 }
 
 func TestAnIdleConnectionIsReplaced(t *testing.T) {
-	connection, _ := pipe(t, time.Minute)
+	connection, _ := pipe(t)
 	if !connection.usable() {
 		t.Fatal("a new connection is not usable")
 	}
