@@ -153,6 +153,21 @@ def test_a_key_is_a_text(server: Server, transport: str, connect: Connect) -> No
         connect(server.url(transport), token=CHECK_TOKEN).call("check", "burst", 7)
 
 
+@pytest.mark.parametrize("cost", [1.5, "1", "JSON", True, None, {}, {"tokens": 1.5}, {"tokens=5,requests": 1}, {"": 1}])
+def test_wrong_costs_are_invalid(cost: Any, server: Server, transport: str, connect: Connect) -> None:
+    client = connect(server.url(transport), token=CHECK_TOKEN)
+    with pytest.raises(Invalid, match="the cost"):
+        client.call("check", "model", "costs", cost=cost)
+
+
+def test_a_report_is_an_outcome_or_a_cost(server: Server, transport: str, connect: Connect) -> None:
+    client = connect(server.url(transport), token=CHECK_TOKEN)
+    for wrong in ((), ("5",), ("OK",)):
+        with pytest.raises(Invalid, match="outcome"):
+            client.call("report", "burst", "reports", *wrong)
+    assert client.call("peek", "burst", "reports").remaining == 5
+
+
 def test_no_charges_are_invalid(server: Server, transport: str, connect: Connect) -> None:
     with pytest.raises(Invalid):
         connect(server.url(transport), token=CHECK_TOKEN).call("check_all", [])

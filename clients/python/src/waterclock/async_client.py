@@ -15,7 +15,7 @@ from .async_connections import Pipeline, Pool
 from .base_client import BaseClient, OnUnavailable
 from .calls import Call, Charge, Factor, Reserved
 from .decision import Cost, Decision, Decisions
-from .errors import Refused, Unavailable
+from .errors import Invalid, Refused, Unavailable
 from .reservation import AsyncReservation, Reserving
 from .wire import EXCHANGE_ERRORS
 
@@ -97,12 +97,15 @@ class AsyncWaterclock(BaseClient):
         key: str,
         outcome: Literal["ok", "error"] | None = None,
         *,
-        cost: Cost = 1,
+        cost: Cost | None = None,
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Decision:
         """Reports an outcome to an error-rate limit; without one, charges a cost that is known only now, into debt."""
-        return await self._ask(calls.report(Charge(policy, key, cost, tier, factor), outcome))
+        if outcome is None and cost is None:
+            raise Invalid("report needs an outcome or a cost")
+        charge = Charge(policy, key, 1 if cost is None else cost, tier, factor)
+        return await self._ask(calls.report(charge, outcome))
 
     def reserve(
         self,

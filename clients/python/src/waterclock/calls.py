@@ -53,6 +53,7 @@ class Charge:
         for name in ("policy", "key"):
             if not isinstance(getattr(self, name), str):
                 raise Invalid(f"the {name} is {getattr(self, name)!r}; write a text")
+        _check_cost(self.cost)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,8 @@ def reset(policy: str, key: str) -> Call[Decision]:
 
 
 def report(charge: Charge, outcome: Literal["ok", "error"] | None) -> Call[Decision]:
+    if outcome not in ("ok", "error", None):
+        raise Invalid(f"the outcome is {outcome!r}; write 'ok' or 'error'")
     body = _question(charge)
     if outcome is not None:
         body["outcome"] = outcome
@@ -172,6 +175,7 @@ def reserve(charge: Charge, ttl: float | None, id: str | None, on_expiry: Litera
 
 
 def commit(id: str, cost: Cost) -> Call[None]:
+    _check_cost(cost)
     body = {"cost": _plain(cost)}
     path = f"/v1/reservations/{_segment(id)}/commit"
     return Call("POST", path, body, ("RL.COMMIT", id, _cost_word(cost)), _done, _ignored)
@@ -252,6 +256,18 @@ def _options(charge: Charge) -> list[str]:
     if charge.factor is not None:
         options += ["FACTOR", _decimal(charge.factor)]
     return options
+
+
+def _check_cost(cost: Cost) -> None:
+    """The Redis protocol writes a cost as text, in which a wrong unit could name others."""
+    amounts = cost if isinstance(cost, Mapping) else {"requests": cost}
+    if not amounts:
+        raise Invalid("the cost names no unit; write for example {'tokens': 800}")
+    for unit, amount in amounts.items():
+        if not isinstance(unit, str) or not unit or "=" in unit or "," in unit:
+            raise Invalid(f"the cost has the unit {unit!r}; write the name that the policy has")
+        if not isinstance(amount, int) or isinstance(amount, bool):
+            raise Invalid(f"the cost is {amount!r}; write a whole number")
 
 
 def _plain(cost: Cost) -> object:
