@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from . import calls
 from .calls import Reserved
 from .decision import Cost, Decision
-from .errors import WaterclockError
+from .errors import Unavailable, WaterclockError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -25,7 +25,8 @@ class _Settleable:
         #: The server's id, or the caller's own. None if the server could not be asked and the client allowed it.
         self.id = reserved.id
         self.decision: Decision = reserved.decision
-        self.settled = reserved.id is None
+        #: A settlement was tried. If it failed, the block's end must not try another: work that was done stays charged.
+        self._settled = reserved.id is None
 
 
 class Reservation(_Settleable):
@@ -41,15 +42,15 @@ class Reservation(_Settleable):
 
     def commit(self, cost: Cost) -> None:
         """Charges what was used: gives the rest back, or charges what is missing. Can be repeated."""
+        self._settled = True
         if self.id is not None:
             self._client._ask(calls.commit(self.id, cost))
-        self.settled = True
 
     def cancel(self) -> None:
         """Gives everything back. Can be repeated."""
+        self._settled = True
         if self.id is not None:
             self._client._ask(calls.cancel(self.id))
-        self.settled = True
 
     def __enter__(self) -> Reservation:
         return self
@@ -57,10 +58,15 @@ class Reservation(_Settleable):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.settled:
+        if self._settled:
             return
         if kind is None:
-            self.commit(self.decision.cost)
+            try:
+                self.commit(self.decision.cost)
+            except Unavailable:
+                # A client that goes on without the server goes on here, too: the units stay charged, or expire.
+                if self._client._on_unavailable == "raise":
+                    raise
         else:
             # The block's own exception matters more; the reservation expires.
             with suppress(WaterclockError):
@@ -80,15 +86,15 @@ class AsyncReservation(_Settleable):
 
     async def commit(self, cost: Cost) -> None:
         """Charges what was used: gives the rest back, or charges what is missing. Can be repeated."""
+        self._settled = True
         if self.id is not None:
             await self._client._ask(calls.commit(self.id, cost))
-        self.settled = True
 
     async def cancel(self) -> None:
         """Gives everything back. Can be repeated."""
+        self._settled = True
         if self.id is not None:
             await self._client._ask(calls.cancel(self.id))
-        self.settled = True
 
     async def __aenter__(self) -> AsyncReservation:
         return self
@@ -96,10 +102,15 @@ class AsyncReservation(_Settleable):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.settled:
+        if self._settled:
             return
         if kind is None:
-            await self.commit(self.decision.cost)
+            try:
+                await self.commit(self.decision.cost)
+            except Unavailable:
+                # A client that goes on without the server goes on here, too: the units stay charged, or expire.
+                if self._client._on_unavailable == "raise":
+                    raise
         else:
             # The block's own exception matters more; the reservation expires.
             with suppress(WaterclockError):
