@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -190,56 +191,52 @@ def test_a_connection_that_the_server_closed_is_not_used_again(connect: Connect,
             assert fake.accepted == count
 
 
-def test_a_commit_that_fails_is_not_followed_by_a_cancel() -> None:
-    reserved = DECISION[:-1] + b', "reservation": {"id": "one", "expires_in_us": 1}}'
-    commands = []
+class ReserveOnly:
+    """Makes reservations, and closes the connection at any other command."""
 
-    def reserve_only(connection: Any) -> None:
-        commands.append(connection.recv(65_536).split(b"\r\n")[2])
-        if commands[-1] == b"RL.RESERVE":
+    def __init__(self) -> None:
+        self.commands: list[bytes] = []
+
+    def __call__(self, connection: Any) -> None:
+        reserved = DECISION[:-1] + b', "reservation": {"id": "one", "expires_in_us": 1}}'
+        while asked := connection.recv(65_536):
+            self.commands.append(asked.split(b"\r\n")[2])
+            if self.commands[-1] != b"RL.RESERVE":
+                return
             connection.sendall(b"$%d\r\n%b\r\n" % (len(reserved), reserved))
 
-    with FakeServer(reserve_only) as fake, Waterclock(fake.url("resp"), timeout=20) as client:
+
+def test_a_commit_that_fails_is_not_followed_by_a_cancel() -> None:
+    behaviour = ReserveOnly()
+    with FakeServer(behaviour) as fake, Waterclock(fake.url("resp"), timeout=20) as client:
         with pytest.raises(Unavailable), client.reserve("p", "k") as reservation:
             reservation.commit(1)
-    assert commands == [b"RL.RESERVE", b"RL.COMMIT"]
+    assert behaviour.commands == [b"RL.RESERVE", b"RL.COMMIT"]
 
 
 @pytest.mark.parametrize("mode", ["raise", "allow", "refuse"])
 def test_a_block_ends_while_the_server_is_gone(mode: Any) -> None:
-    reserved = DECISION[:-1] + b', "reservation": {"id": "one", "expires_in_us": 1}}'
-
-    def reserve_only(connection: Any) -> None:
-        if b"RL.RESERVE" in connection.recv(65_536):
-            connection.sendall(b"$%d\r\n%b\r\n" % (len(reserved), reserved))
-
-    def end_block(client: Waterclock) -> None:
-        with client.reserve("p", "k") as reservation:
-            assert reservation.id == "one"
-
-    with FakeServer(reserve_only) as fake:
+    outcome: Any = pytest.raises(Unavailable) if mode == "raise" else nullcontext()
+    with FakeServer(ReserveOnly()) as fake:
         with Waterclock(fake.url("resp"), timeout=20, on_unavailable=mode) as client:
-            if mode == "raise":
-                with pytest.raises(Unavailable):
-                    end_block(client)
-            else:
-                end_block(client)
+            with outcome, client.reserve("p", "k") as reservation:
+                assert reservation.id == "one"
             with pytest.raises(Unavailable):
                 client.reserve("p", "k").commit(1)
             with pytest.raises(KeyError), client.reserve("p", "k"):
                 raise KeyError
 
-    async def end_async_block(fake: FakeServer) -> None:
-        async with AsyncWaterclock(fake.url("resp"), timeout=20, on_unavailable=mode) as client:
-            async with client.reserve("p", "k"):
-                pass
 
-    with FakeServer(reserve_only) as fake:
-        if mode == "raise":
-            with pytest.raises(Unavailable):
-                asyncio.run(end_async_block(fake))
-        else:
-            asyncio.run(end_async_block(fake))
+@pytest.mark.parametrize("mode", ["raise", "allow", "refuse"])
+def test_an_async_block_ends_while_the_server_is_gone(mode: Any) -> None:
+    async def main(fake: FakeServer) -> None:
+        async with AsyncWaterclock(fake.url("resp"), timeout=20, on_unavailable=mode) as client:
+            async with client.reserve("p", "k") as reservation:
+                assert reservation.id == "one"
+
+    outcome: Any = pytest.raises(Unavailable) if mode == "raise" else nullcontext()
+    with FakeServer(ReserveOnly()) as fake, outcome:
+        asyncio.run(main(fake))
 
 
 def test_a_call_that_misses_its_deadline_leaves_the_others_their_replies() -> None:
