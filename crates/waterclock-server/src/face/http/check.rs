@@ -1,4 +1,4 @@
-//! `/v1/check`, `/v1/peek`, `/v1/refund` and `/v1/report`: from a body to checks, and from replies to JSON.
+//! `/v1/check`, `/v1/peek`, `/v1/refund`, `/v1/reset` and `/v1/report`: from a body to checks, and from replies to JSON.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
 use waterclock_config::{DecisionLine, FactorJson};
 
-/// Check, peek or refund.
+/// Check, peek, refund or reset.
 pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
     let body = CheckBody::read(&call.body, Verbs::Decide)?;
     let plan = call.server.engine.plan_knowing(body.charges.policies()).await;

@@ -35,6 +35,7 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/check", post(|call| check::apply(Verb::Check, call)))
         .route("/v1/peek", post(|call| check::apply(Verb::Peek, call)))
         .route("/v1/refund", post(|call| check::apply(Verb::Refund, call)))
+        .route("/v1/reset", post(|call| check::apply(Verb::Reset, call)))
         .route("/v1/report", post(check::report))
         .route("/v1/wait", post(wait::wait))
         .route("/v1/reserve", post(reserve::reserve))

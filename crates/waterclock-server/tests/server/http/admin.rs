@@ -72,6 +72,7 @@ async fn every_path_has_its_role() {
         ("POST", "/v1/check", check, ["checker", "root", "root"]),
         ("POST", "/v1/peek", check, ["checker", "root", "root"]),
         ("POST", "/v1/refund", check, ["checker", "root", "root"]),
+        ("POST", "/v1/reset", check, ["checker", "root", "root"]),
         ("GET", "/v1/authorize?policy=plain&key=a", "", ["checker", "root", "root"]),
         ("GET", "/v1/policies", "", ["reader", "root", "root"]),
         ("GET", "/v1/policies/plain", "", ["reader", "root", "root"]),

@@ -1,4 +1,4 @@
-//! `/v1/check`, `/v1/peek` and `/v1/refund`.
+//! `/v1/check`, `/v1/peek`, `/v1/refund` and `/v1/reset`.
 
 use serde_json::{Value, json};
 
@@ -194,7 +194,7 @@ async fn refusals_as_problems_where_asked_for() {
 }
 
 #[tokio::test]
-async fn peeks_and_refunds() {
+async fn peeks_refunds_and_resets() {
     let (_server, mut client) = AtWork::with_client(POLICIES).await;
     client.post("/v1/check", &body("plain", "k", 3)).await;
     let peek = client.post("/v1/peek", &body("plain", "k", 1)).await;
@@ -208,6 +208,9 @@ async fn peeks_and_refunds() {
     assert_eq!((zero.status, &zero.json()["remaining"]), (200, &json!(2)));
     assert_eq!(client.post("/v1/check", &body("plain", "k", 2)).await.status, 200);
     assert_eq!(client.post("/v1/check", &body("plain", "k", 1)).await.status, 429);
+    let reset = client.post("/v1/reset", r#"{"policy":"plain","key":"k"}"#).await;
+    assert_eq!((reset.status, &reset.json()["remaining"]), (200, &json!(3)));
+    assert_eq!(client.post("/v1/check", &body("plain", "k", 3)).await.status, 200);
 }
 
 #[tokio::test]
