@@ -80,16 +80,16 @@ export class RateLimiterService {
   async #charge(limitation: Limitation, actor: string, factor: number): Promise<Refusal | null> {
     const key = actorKey(actor, limitation.key);
     const chosen = chosenPolicy(this.#policy, limitation.key);
-    const min = minNumbers(limitation, factor);
     const max = maxNumbers(limitation);
     if (chosen !== undefined) {
-      const numbers = max ?? min;
+      const numbers = max ?? minNumbers(limitation, 1);
       if (numbers === null) return null;
       const decision = await this.#check(chosen, numbers, key, factor);
       const isBrief = max === null || decision.refusedBy.includes(MIN);
       return refusal(isBrief ? 'BRIEF_REQUEST_INTERVAL' : 'RATE_LIMIT_EXCEEDED', decision);
     }
     // One after the other: a call that comes too soon is not counted in the long window.
+    const min = minNumbers(limitation, factor);
     const brief = min && refusal('BRIEF_REQUEST_INTERVAL', await this.#check(undefined, min, key, 1));
     return brief ?? (max && refusal('RATE_LIMIT_EXCEEDED', await this.#check(undefined, max, key, factor)));
   }
