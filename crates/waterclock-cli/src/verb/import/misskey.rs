@@ -45,9 +45,13 @@ fn limit(options: &Options, given: &str, notes: &mut Notes) -> Result<Option<Str
     let interval = options.time("minInterval", MS)?.filter(is_some);
     let (max, duration) = (options.units("max")?, options.time("duration", MS)?.filter(is_some));
     let (Some(max), Some(duration)) = (max, duration) else {
-        return Ok(
-            interval.map(|every| format!("algorithm = \"min-interval\", every = \"{every}\""))
-        );
+        // One call in the window; the interval makes a factor scale it.
+        let alone = |interval| {
+            format!(
+                "algorithm = \"rolling-window\", limit = 1, per = \"{interval}\", min_interval = \"{interval}\""
+            )
+        };
+        return Ok(interval.map(alone));
     };
     if max == 0 {
         return Err(options.wrong(
@@ -64,6 +68,10 @@ fn limit(options: &Options, given: &str, notes: &mut Notes) -> Result<Option<Str
         );
     }
     if let Some(interval) = interval {
+        notes.add(
+            given,
+            "calls that come sooner than `minInterval` count towards `max`; in Misskey they do not",
+        );
         limit.push_str(&format!(", min_interval = \"{interval}\""));
     }
     Ok(Some(limit))

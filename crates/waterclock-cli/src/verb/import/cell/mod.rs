@@ -30,8 +30,9 @@ use crate::verb::block_on;
 pub(super) struct RedisCell {
     /// The Redis with redis-cell: redis://[user:password@]HOST[:PORT][/DB] or rediss://…; ${NAME} in it is an environment
     /// variable
-    #[arg(long, value_name = "URL", value_parser = RedisAddress::parse)]
-    redis: RedisAddress,
+    // Parsed later: an error about an argument would repeat it, and the password.
+    #[arg(long, value_name = "URL")]
+    redis: String,
     /// Only keys of this pattern, as SCAN takes it
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
@@ -67,7 +68,9 @@ impl RedisCell {
     }
 
     async fn copy(&self) -> Result<ExitCode, Failure> {
-        let mut old = OldRedis::connect(&self.redis).await?;
+        let address = RedisAddress::parse(&self.redis);
+        let address = address.map_err(|sentence| format!("--redis: {sentence}"))?;
+        let mut old = OldRedis::connect(&address).await?;
         let mut new = match &self.to {
             Some(address) => {
                 let server = Server::new(address.clone(), &self.access)?;

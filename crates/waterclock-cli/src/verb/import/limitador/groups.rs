@@ -3,6 +3,8 @@
 //! Limitador applies every limit whose conditions hold; here one rule decides about a descriptor, the most specific one.
 //! So a rule also has the limits of each less specific rule for the same keys.
 
+use std::collections::BTreeSet;
+
 use waterclock_config::Pattern;
 
 use super::super::names::Names;
@@ -12,8 +14,12 @@ use super::limits::Limit;
 /// The key of an entry that Envoy makes up, for what entries of a request cannot tell.
 const GENERIC: &str = "generic_key";
 
-/// A namespace, and what a limit looks at.
-type Shape = (String, Vec<(String, Pattern)>);
+/// What a limit looks at.
+struct Shape {
+    namespace: String,
+    entries: Vec<(String, Pattern)>,
+    key: Vec<String>,
+}
 
 /// The limits of one descriptor.
 pub(super) struct Group {
@@ -35,15 +41,21 @@ pub(super) struct Window {
 
 /// The groups, in the order of the file.
 pub(super) fn of(limits: Vec<Limit>, notes: &mut Notes) -> Vec<Group> {
-    let shapes: Vec<Shape> = limits
-        .iter()
-        .filter_map(|limit| Some((limit.namespace.clone(), entries(limit)?)))
-        .collect();
+    let shape = |limit: &Limit| {
+        let (namespace, key) = (limit.namespace.clone(), limit.variables.clone());
+        Some(Shape { namespace, entries: entries(limit)?, key })
+    };
+    let shapes: Vec<Shape> = limits.iter().filter_map(shape).collect();
     let mut groups: Vec<Group> = Vec::new();
+    // Values that no two limits share, and that mean no namespace as a whole.
     let mut generic = Names::default();
+    let namespaces: BTreeSet<&str> = limits.iter().map(|limit| &*limit.namespace).collect();
+    for namespace in namespaces {
+        generic.keep(namespace);
+    }
     for limit in limits {
         let own = entries(&limit).filter(|own| {
-            let is_split = is_split(&limit.namespace, own, &shapes);
+            let is_split = is_split(&limit, own, &shapes);
             if is_split {
                 notes.add(&limit.place, "its prefix overlaps another limit for the same entries; Envoy has to send the descriptor of this one when the prefix holds");
             }
@@ -100,12 +112,13 @@ fn generic_value(limit: &Limit) -> String {
 }
 
 /// Whether another limit would take a part of what a prefix counts.
-fn is_split(namespace: &str, own: &[(String, Pattern)], shapes: &[Shape]) -> bool {
+fn is_split(limit: &Limit, own: &[(String, Pattern)], shapes: &[Shape]) -> bool {
     let has_prefix = own.iter().any(|(_, value)| matches!(value, Pattern::Prefix(_)));
-    let overlaps = |(other_namespace, other): &Shape| {
-        other_namespace == namespace && other != own && overlap(own, other)
+    let is_other = |shape: &Shape| shape.entries != own || shape.key != limit.variables;
+    let takes = |shape: &Shape| {
+        shape.namespace == limit.namespace && is_other(shape) && overlap(own, &shape.entries)
     };
-    has_prefix && shapes.iter().any(overlaps)
+    has_prefix && shapes.iter().any(takes)
 }
 
 /// Whether a descriptor may match both.
