@@ -1,5 +1,7 @@
 //! Limits of Sharkey's endpoints.
 
+use fastrand::Rng;
+
 use super::{Imported, failed};
 
 const MS: u64 = 1_000;
@@ -30,6 +32,39 @@ fn buckets_and_windows() {
     assert_eq!(imported.admits("i/pin", &checks), [true, false, true]);
     imported.has(&["[policies.\"drive/files\"] # limits", "headers = \"legacy\""]);
     assert!(!imported.text.contains("meta"));
+}
+
+/// A bucket loses `dripSize` units every `dripRate` from its first call on, until it is empty.
+#[test]
+fn random_calls_fill_a_bucket_as_in_sharkey() {
+    let mut rng = Rng::with_seed(0x05a4_eb1c);
+    let (mut passed, mut refused) = (0, 0);
+    for _ in 0..40 {
+        let (size, rate, drip) = (rng.u64(1..8), rng.u64(1..3_000), rng.u64(1..4));
+        let imported = Imported::new(
+            "sharkey",
+            &format!(
+                r#"{{"a": {{"type": "bucket", "size": {size}, "dripRate": {rate}, "dripSize": {drip}}}}}"#
+            ),
+        );
+        let (mut at, mut level, mut since) = (0, 0_u64, 0);
+        let (mut checks, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            at += rng.u64(0..rate);
+            let drips = (at - since) / rate;
+            level = level.saturating_sub(drips * drip);
+            since = if level == 0 { at } else { since + drips * rate };
+            let is_allowed = level < size;
+            level += u64::from(is_allowed);
+            checks.push((at * MS, 1));
+            expected.push(is_allowed);
+        }
+        let found = imported.admits("a", &checks);
+        assert_eq!(found, expected, "{size}, {drip} every {rate} ms: {checks:?}");
+        passed += found.iter().filter(|is_allowed| **is_allowed).count();
+        refused += found.iter().filter(|is_allowed| !**is_allowed).count();
+    }
+    assert!(passed > 500 && refused > 500, "{passed} passed, {refused} refused");
 }
 
 /// Each limit of an array has its name in `key`.
