@@ -25,7 +25,8 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
     for source in sources {
         for options in options::read(source)? {
             let identifier = options.text("identifier").filter(|name| !name.is_empty());
-            let name = names.keep(options.name.as_deref().or(identifier).unwrap_or("express"));
+            let given = options.name.as_deref().or(identifier).unwrap_or("express");
+            let name = names.of_limiter(given, &mut notes);
             say_rest(&options, &name, &mut notes);
             let limit = match options.units("limit")? {
                 Some(limit) => limit,
@@ -101,14 +102,14 @@ fn say_rest(options: &Options, name: &str, notes: &mut Notes) {
                 "is left out: header fields call a limit by the names of its policy and its own"
             }
             "skipFailedRequests" | "skipSuccessfulRequests" | "requestWasSuccessful" => {
-                "is the caller's: refund the cost after such a response"
+                "stays in your program: refund the cost after such a response"
             }
-            "skip" => "is the caller's: skip the check, or list keys under `exempt`",
-            "keyGenerator" | "ipv6Subnet" => "is the caller's: pass the key with each check",
+            "skip" => "stays in your program: skip the check, or list keys under `exempt`",
+            "keyGenerator" | "ipv6Subnet" => "stays in your program: pass the key with each check",
             "message" | "statusCode" | "handler" | "requestPropertyName" | "retryAfter" => {
-                "is the caller's: the program writes its own response to a refusal"
+                "stays in your program, which writes the response to a refusal"
             }
-            "store" => "is the server's: `[store] url` says where state lives",
+            "store" => "is a setting of the server: `[store] url` says where state lives",
             "validate" | "logger" => {
                 "is not needed: `waterclock validate` checks the configuration, and the server has its own log"
             }

@@ -23,8 +23,8 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
         for options in options::read(source)? {
             let prefix = options.text("keyPrefix").filter(|prefix| !prefix.is_empty());
             let given = options.name.as_deref().or(prefix).unwrap_or("rlflx");
-            let name = names.keep(given);
-            say_rest(&options, &name, &mut notes)?;
+            let name = names.of_limiter(given, &mut notes);
+            say_rest(&options, &name, &mut notes);
             let points = options.units("points")?;
             let points = points.ok_or_else(|| options.wrong("points", "is needed"))?;
             let duration = options.time("duration", S)?;
@@ -54,7 +54,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
 }
 
 /// What each other option is here.
-fn say_rest(options: &Options, name: &str, notes: &mut Notes) -> Result<(), Failure> {
+fn say_rest(options: &Options, name: &str, notes: &mut Notes) {
     for (option, value) in &options.fields {
         let is_off = value.is_null() || *value == false || value.as_f64() == Some(0.0);
         let instead = match option.as_str() {
@@ -86,10 +86,9 @@ fn say_rest(options: &Options, name: &str, notes: &mut Notes) -> Result<(), Fail
             | "clearExpiredByTimeout"
             | "indexKeyPrefix"
             | "disableIndexesCreation"
-            | "timeoutMs" => "is the server's: `[store] url` says where state lives",
+            | "timeoutMs" => "is a setting of the server: `[store] url` says where state lives",
             _ => "has no counterpart and is left out",
         };
         notes.add(name, format!("`{option}` {instead}"));
     }
-    Ok(())
 }

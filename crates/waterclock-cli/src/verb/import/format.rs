@@ -57,7 +57,8 @@ impl Format {
     }
 
     fn of(source: &Source) -> Result<Format, Failure> {
-        let is_json = serde_json::from_str::<Value>(&source.text).is_ok();
+        // A bracket less or more makes no YAML of it.
+        let is_json = source.text.trim_start().starts_with(['{', '[']);
         let candidates = match yaml_format(source, is_json)? {
             Some(format) => return Ok(format),
             None if is_json => json_formats(&options::read(source)?),

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use waterclock_config::Pattern;
 
+use super::notes::Notes;
+
 /// The longest name of a policy.
 const LONGEST: usize = 64;
 
@@ -25,6 +27,15 @@ impl Names {
             }
         }
         self.unique(&plain(&words.join("-").to_ascii_lowercase(), "_"))
+    }
+
+    /// The name of the policy for a limiter of this name. Another one is said.
+    pub(super) fn of_limiter(&mut self, given: &str, notes: &mut Notes) -> String {
+        let name = self.keep(given);
+        if name != given {
+            notes.add(given, format!("its policy is called {name}, because a policy's name is unique, of letters, digits and _ . / : -, and 64 characters at most"));
+        }
+        name
     }
 
     /// The name itself, if a policy may have it; else with a `-` for what it may not have.

@@ -54,10 +54,7 @@ pub(super) fn endpoint(
 ) -> Result<(String, String), Failure> {
     let given = options.name.as_deref().or_else(|| options.text("key"));
     let given = given.ok_or_else(|| options.wrong("key", "is needed: it names the limit"))?;
-    let name = names.keep(given);
-    if name != given {
-        notes.add(given, format!("its policy is called {name}, because a policy's name is unique, of letters, digits and _ . / : -, and 64 characters at most"));
-    }
+    let name = names.of_limiter(given, notes);
     Ok((given.to_owned(), name))
 }
 

@@ -267,7 +267,7 @@ fn errors_say_which_server() {
         .warns("only the Redis protocol answers this; write redis://HOST:PORT instead of");
     run(&redis, &redis).fails("is not a waterclock server: it does not know CL.THROTTLE");
     run("redis://127.0.0.1:1", &to)
-        .fails("redis://127.0.0.1:1: cannot be reached: Connection refused; check the address\n");
+        .fails("redis://127.0.0.1:1: cannot be reached: connection refused; check the address\n");
     run(&redis, "redis://127.0.0.1:1").fails("redis://127.0.0.1:1: cannot be reached");
     place.run(&["import", "redis-cell", "--redis", &redis]).warns("--to");
 }

@@ -88,10 +88,10 @@ fn every_other_option_is_said() {
     imported.has(&["on_store_error = \"allow\"", "on_store_error = \"deny\""]);
     imported.warns(&[
         "api: `max` is left out: `limit` beside it is the newer name",
-        "api, web: `skipFailedRequests` is the caller's: refund the cost after such a response",
-        "api: `statusCode` is the caller's: the program writes its own response to a refusal",
-        "api: `ipv6Subnet` is the caller's: pass the key with each check",
-        "web: `store` is the server's: `[store] url` says where state lives",
+        "api, web: `skipFailedRequests` stays in your program: refund the cost after such a response",
+        "api: `statusCode` stays in your program, which writes the response to a refusal",
+        "api: `ipv6Subnet` stays in your program: pass the key with each check",
+        "web: `store` is a setting of the server: `[store] url` says where state lives",
         "web: `colour` has no counterpart and is left out",
         "web: `identifier` is left out: header fields call a limit by the names of its policy and its own",
         "closed: `limit` 0 refuses everything; it is left out, because a limit is at least 1: refuse such requests before they are checked",

@@ -56,7 +56,7 @@ fn every_option_is_mapped_or_said() {
         "login: `keyPrefix` is not needed: a policy's keys are its own",
         "login: `execEvenly` has no counterpart: ask with `wait`, which holds a call until it passes, and use `gcra` with `capacity = 1` for even spacing",
         "api: `insuranceLimiter` is `on_store_error`: what happens while the store is unreachable, by default the server's own share of each limit",
-        "api: `storeClient` is the server's: `[store] url` says where state lives",
+        "api: `storeClient` is a setting of the server: `[store] url` says where state lives",
         "api: `inMemoryBlockOnConsumed` is not needed: the server refuses from memory",
         "api: `colour` has no counterpart and is left out",
         "api: `duration` 0 never ends; here the window lasts 100 years",

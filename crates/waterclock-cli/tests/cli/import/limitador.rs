@@ -75,6 +75,16 @@ impl Limit {
             && self.variables.iter().all(|name| request.contains_key(&**name))
     }
 
+    /// Whether the conditions hold that only Envoy can tell.
+    fn is_sent(&self, request: &BTreeMap<&str, &str>) -> bool {
+        let is_other =
+            |(_, condition): &&(String, Condition)| matches!(condition, Condition::Differs(_));
+        self.conditions
+            .iter()
+            .filter(is_other)
+            .all(|(key, condition)| request.get(&**key).is_some_and(|value| condition.holds(value)))
+    }
+
     fn write(&self) -> String {
         let conditions: Vec<String> =
             self.conditions.iter().map(|(key, condition)| condition.write(key)).collect();
@@ -111,7 +121,7 @@ fn counted(
                     let name = name.trim_matches('"');
                     let says =
                         |limit: &&Limit| name == "n" || name == format!("l{}", limit.max_value);
-                    let is_sent = limits.iter().any(|limit| says(&limit) && limit.applies(request));
+                    let is_sent = limits.iter().any(|limit| says(&limit) && limit.is_sent(request));
                     is_sent.then(|| name.to_owned())
                 }
                 key => request.get(key).map(|value| (*value).to_owned()),
@@ -187,18 +197,18 @@ fn what_is_left_to_envoy_is_said() {
 ",
     );
     imported.warns(&[
-        "limits:2: counts all requests of its namespace; Envoy has to send the descriptor of this limit with each",
-        "limits:3: the condition `descriptors[0].method != 'GET'` has no counterpart in rules; Envoy has to decide it and send the descriptor of this limit when it holds",
-        "limits:3: the variable `size(descriptors[0].x)` has no counterpart; Envoy has to send its value as an entry of that name",
+        "limits:2: counts all requests of its namespace; let Envoy send the descriptor of this limit with each",
+        "limits:3: the condition `descriptors[0].method != 'GET'` has no counterpart in rules; let Envoy decide it, and send the descriptor of this limit when it holds",
+        "limits:3: the variable `size(descriptors[0].x)` has no counterpart; let Envoy send its value as an entry of that name",
         "limits:10: `unit` has no counterpart and is left out",
         "limits:10: two conditions about `a` cannot be one entry; the limit is left out",
-        "limits:11: its prefix overlaps another limit for the same entries; Envoy has to send the descriptor of this one when the prefix holds",
+        "limits:11: its prefix overlaps another limit for the same entries; its descriptor begins with an entry of its own, which Envoy has to send, too",
     ]);
     imported.has(&[
         "[policies.api-Writes] # limits:3",
         "descriptor = [{ key = \"generic_key\", value = \"api\" }]",
-        "descriptor = [{ key = \"generic_key\", value = \"Writes\" }, { key = \"size(descriptors[0].x)\" }, { key = \"user\" }]",
-        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }]",
+        "descriptor = [{ key = \"generic_key\", value = \"Writes\" }, { key = \"plan\", value = \"free\" }, { key = \"size(descriptors[0].x)\" }, { key = \"user\" }]",
+        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }, { key = \"path\", value = \"/a*\" }]",
         "descriptor = [{ key = \"path\", value = \"/ab\" }]",
         "descriptor = [{ key = \"ip\", value = \"192.0.2.7\" }]",
         "refuse = true",

@@ -4,6 +4,7 @@ mod cell;
 mod envoy;
 mod express;
 mod flexible;
+mod hostile;
 mod limitador;
 mod misskey;
 mod recognition;

@@ -47,9 +47,10 @@ fn what_is_not_clear_is_asked_for() {
         ),
         (r#"{"max": 3}"#, ALL),
         ("a: 1\n", ALL),
+        (r#"{"points": 3,}"#, "f:1:14: trailing comma"),
         ("{}", "f: holds no limits: nothing to import"),
         ("[]", "f: holds no limits: nothing to import"),
-        ("7", "f: holds no limits: nothing to import"),
+        ("7", ALL),
         (" \n", "f: is empty: nothing to import"),
     ] {
         let run = Place::new().file("f", file).run(&["import", "f"]);
@@ -67,7 +68,8 @@ fn files_are_of_one_format() {
             r#"{"api": {"points": 4, "duration": 5}, "login": {"points": 5, "duration": 5}}"#,
         )
         .file("c.json", r#"{"windowMs": 1}"#);
-    let both = place.run(&["import", "a.json", "b.json"]).ok();
+    let both = place.run(&["import", "a.json", "b.json"]);
+    both.warns("login: its policy is called login-2, because");
     both.says(&[
         "# Imported from a.json, b.json.",
         "[policies.login] # a.json",

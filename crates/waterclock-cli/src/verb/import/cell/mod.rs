@@ -115,10 +115,9 @@ impl RedisCell {
         if self.dry_run {
             print_commands(&due)?;
         } else {
-            summary.imported += due.len() as u64;
-            let more = new.charge(&due).await?;
-            summary.imported -= more.len() as u64;
-            report(&more, summary);
+            let not_charged = new.charge(&due).await?;
+            summary.imported += (due.len() - not_charged.len()) as u64;
+            report(&not_charged, summary);
         }
         report(&errors, summary);
         Ok(())

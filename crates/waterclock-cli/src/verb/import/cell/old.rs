@@ -208,11 +208,13 @@ impl OldRedis {
 }
 
 async fn explained(server: &Server, error: &NoAnswer) -> Failure {
-    server
-        .explain(error)
-        .await
-        .replace("; check the address, or start it with waterclock serve", "; check the address")
-        .into()
+    let address = &server.address;
+    match error {
+        NoAnswer::Unreachable(error) => {
+            format!("{address}: cannot be reached: {}; check the address", error.kind()).into()
+        }
+        error => server.explain(error).await.into(),
+    }
 }
 
 fn time_us(reply: Reply) -> Option<u64> {

@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest text and the longest array that are read.
 const MOST_BYTES: usize = 1_024 * 1_024;
 const MOST_ITEMS: usize = 1_024 * 1_024;
+/// How deep arrays are nested: the keys of SCAN are an array within one.
+const DEEPEST: usize = 4;
 
 /// A reply.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,7 +65,7 @@ impl Connection {
     async fn next(&mut self) -> Result<Reply, NoAnswer> {
         loop {
             let mut at = self.at;
-            let reply = read(&self.received, &mut at)
+            let reply = read(&self.received, &mut at, DEEPEST)
                 .map_err(|_| NoAnswer::Stranger("does not speak the Redis protocol".to_owned()))?;
             if let Some(reply) = reply {
                 self.at = at;
@@ -90,7 +92,7 @@ fn broken(_: io::Error) -> NoAnswer {
 struct NotRedis;
 
 /// The reply that begins here; nothing if there is more to come.
-fn read(bytes: &[u8], at: &mut usize) -> Result<Option<Reply>, NotRedis> {
+fn read(bytes: &[u8], at: &mut usize, deepest: usize) -> Result<Option<Reply>, NotRedis> {
     let Some(line) = line(bytes, at)? else { return Ok(None) };
     let (kind, rest) = line.split_first().ok_or(NotRedis)?;
     let text = || String::from_utf8_lossy(rest).into_owned();
@@ -102,10 +104,10 @@ fn read(bytes: &[u8], at: &mut usize) -> Result<Option<Reply>, NotRedis> {
         b'$' | b'*' => match (kind, usize::try_from(number().ok_or(NotRedis)?)) {
             (_, Err(_)) => Some(Reply::Nil),
             (b'$', Ok(length)) if length <= MOST_BYTES => bulk(bytes, at, length)?,
-            (b'*', Ok(many)) if many <= MOST_ITEMS => {
+            (b'*', Ok(many)) if many <= MOST_ITEMS && deepest > 0 => {
                 let mut items = Vec::new();
                 for _ in 0..many {
-                    let Some(item) = read(bytes, at)? else { return Ok(None) };
+                    let Some(item) = read(bytes, at, deepest - 1)? else { return Ok(None) };
                     items.push(item);
                 }
                 Some(Reply::Array(items))
@@ -163,15 +165,15 @@ mod tests {
     fn replies_in_pieces() {
         let whole = b"*2\r\n$1\r\n0\r\n*3\r\n$2\r\na\n\r\n:-7\r\n$-1\r\n";
         for length in 0..whole.len() {
-            assert_eq!(read(&whole[..length], &mut 0), Ok(None), "{length}");
+            assert_eq!(read(&whole[..length], &mut 0, DEEPEST), Ok(None), "{length}");
         }
         let keys = Reply::Array(vec![Reply::Text(b"a\n".to_vec()), Reply::Number(-7), Reply::Nil]);
         let reply = Reply::Array(vec![Reply::Text(b"0".to_vec()), keys]);
         let mut at = 0;
-        assert_eq!(read(whole, &mut at), Ok(Some(reply)));
+        assert_eq!(read(whole, &mut at, DEEPEST), Ok(Some(reply)));
         assert_eq!(at, whole.len());
         let error = Reply::Error("WRONGTYPE no".to_owned());
-        assert_eq!(read(b"-WRONGTYPE no\r\n", &mut 0), Ok(Some(error)));
+        assert_eq!(read(b"-WRONGTYPE no\r\n", &mut 0, DEEPEST), Ok(Some(error)));
     }
 
     #[test]
@@ -182,8 +184,9 @@ mod tests {
             b"$1\r\nabc\r\n",
             b":x\r\n",
             b"+OK\n",
+            b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
         ] {
-            assert_eq!(read(bytes, &mut 0), Err(NotRedis));
+            assert_eq!(read(bytes, &mut 0, DEEPEST), Err(NotRedis));
         }
     }
 

@@ -41,11 +41,15 @@ pub(super) struct Window {
 
 /// The groups, in the order of the file.
 pub(super) fn of(limits: Vec<Limit>, notes: &mut Notes) -> Vec<Group> {
-    let shape = |limit: &Limit| {
-        let (namespace, key) = (limit.namespace.clone(), limit.variables.clone());
-        Some(Shape { namespace, entries: entries(limit)?, key })
-    };
-    let shapes: Vec<Shape> = limits.iter().filter_map(shape).collect();
+    let shapes: Vec<Shape> = limits
+        .iter()
+        .filter(|limit| !limit.has_more)
+        .map(|limit| Shape {
+            namespace: limit.namespace.clone(),
+            entries: entries(limit),
+            key: limit.variables.clone(),
+        })
+        .collect();
     let mut groups: Vec<Group> = Vec::new();
     // Values that no two limits share, and that mean no namespace as a whole.
     let mut generic = Names::default();
@@ -54,18 +58,15 @@ pub(super) fn of(limits: Vec<Limit>, notes: &mut Notes) -> Vec<Group> {
         generic.keep(namespace);
     }
     for limit in limits {
-        let own = entries(&limit).filter(|own| {
-            let is_split = is_split(&limit, own, &shapes);
-            if is_split {
-                notes.add(&limit.place, "its prefix overlaps another limit for the same entries; Envoy has to send the descriptor of this one when the prefix holds");
-            }
-            !is_split
-        });
-        let entries = own.unwrap_or_else(|| {
-            let value = generic.keep(&generic_value(&limit));
-            let variables = limit.variables.iter().map(|name| (name.clone(), Pattern::Any));
-            std::iter::once((GENERIC.to_owned(), Pattern::Exact(value))).chain(variables).collect()
-        });
+        let mut entries = entries(&limit);
+        let is_split = !limit.has_more && is_split(&limit, &entries, &shapes);
+        if is_split {
+            notes.add(&limit.place, "its prefix overlaps another limit for the same entries; its descriptor begins with an entry of its own, which Envoy has to send, too");
+        }
+        if limit.has_more || is_split {
+            let value = Pattern::Exact(generic.keep(&generic_value(&limit)));
+            entries.insert(0, (GENERIC.to_owned(), value));
+        }
         let window =
             Window { max_value: limit.max_value, seconds: limit.seconds, name: limit.name };
         let is_same = |group: &&mut Group| {
@@ -91,18 +92,17 @@ pub(super) fn of(limits: Vec<Limit>, notes: &mut Notes) -> Vec<Group> {
     groups
 }
 
-/// Conditions, then variables. Both are in order of their keys, so rules for the same keys are disjoint, or one is within
-/// the other. `None` if entries of a request cannot tell.
-fn entries(limit: &Limit) -> Option<Vec<(String, Pattern)>> {
-    let mut entries = limit.conditions.clone()?;
-    let is_known = |name: &str| limit.conditions.iter().flatten().any(|(key, _)| key == name);
+/// Conditions, then variables. Both are in the order of their keys, so rules for the same keys are disjoint, or one is within
+/// the other.
+fn entries(limit: &Limit) -> Vec<(String, Pattern)> {
+    let mut entries = limit.conditions.clone();
+    let is_known = |name: &str| limit.conditions.iter().any(|(key, _)| key == name);
     let variables = limit.variables.iter().filter(|name| !is_known(name));
     entries.extend(variables.map(|name| (name.clone(), Pattern::Any)));
-    if entries.is_empty() {
-        let namespace = Pattern::Exact(limit.namespace.clone());
-        entries.push((GENERIC.to_owned(), namespace));
+    if entries.is_empty() && !limit.has_more {
+        entries.push((GENERIC.to_owned(), Pattern::Exact(limit.namespace.clone())));
     }
-    Some(entries)
+    entries
 }
 
 /// What Envoy is to call a limit.

@@ -18,8 +18,10 @@ pub(super) struct Limit {
     pub(super) max_value: u64,
     pub(super) seconds: u64,
     pub(super) name: Option<String>,
-    /// What its conditions ask for, in the order of their keys. `None` if one of them cannot be told by entries.
-    pub(super) conditions: Option<Vec<(String, Pattern)>>,
+    /// The entries that its conditions ask for, in the order of their keys.
+    pub(super) conditions: Vec<(String, Pattern)>,
+    /// Whether there are conditions that entries cannot tell.
+    pub(super) has_more: bool,
     /// The entries that have a counter for each of their values, in order.
     pub(super) variables: Vec<String>,
     /// `file:line`.
@@ -61,70 +63,79 @@ pub(super) fn read(source: &Source, notes: &mut Notes) -> Result<Vec<Limit>, Fai
         for other in written.others.keys() {
             notes.add(&place, format!("`{other}` has no counterpart and is left out"));
         }
-        let (conditions, variables) = match entries(&written, &place, notes) {
-            Entries::Never => continue,
-            Entries::Told { conditions, variables } => (conditions, variables),
+        let Some((conditions, has_more)) = conditions(&written.conditions, &place, notes) else {
+            continue;
         };
-        if conditions.as_ref().is_some_and(Vec::is_empty) && variables.is_empty() {
-            notes.add(&place, "counts all requests of its namespace; Envoy has to send the descriptor of this limit with each");
+        let variables = variables(&written.variables, &conditions, &place, notes);
+        if written.conditions.is_empty() && variables.is_empty() {
+            notes.add(&place, "counts all requests of its namespace; let Envoy send the descriptor of this limit with each");
         }
         let Written { namespace, max_value, seconds, name, .. } = written;
         let name = name.filter(|name| !name.is_empty());
-        limits.push(Limit { namespace, max_value, seconds, name, conditions, variables, place });
+        limits.push(Limit {
+            namespace,
+            max_value,
+            seconds,
+            name,
+            conditions,
+            has_more,
+            variables,
+            place,
+        });
     }
     Ok(limits)
 }
 
-enum Entries {
-    Told {
-        conditions: Option<Vec<(String, Pattern)>>,
-        variables: Vec<String>,
-    },
-    /// The conditions exclude each other.
-    Never,
+/// The entries that conditions ask for, and whether there are others. `None` if no descriptor can meet them.
+fn conditions(
+    written: &[String],
+    place: &str,
+    notes: &mut Notes,
+) -> Option<(Vec<(String, Pattern)>, bool)> {
+    let (mut all, mut has_more) = (Vec::new(), false);
+    for condition in written {
+        match condition::entries(condition) {
+            Ok(entries) => all.extend(entries),
+            Err(part) => {
+                has_more = true;
+                notes.add(place, format!("the condition `{part}` has no counterpart in rules; let Envoy decide it, and send the descriptor of this limit when it holds"));
+            }
+        }
+    }
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    all.dedup();
+    if let Some(pair) = all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        notes.add(
+            place,
+            format!(
+                "two conditions about `{}` cannot be one entry; the limit is left out",
+                pair[0].0
+            ),
+        );
+        return None;
+    }
+    Some((all, has_more))
 }
 
-fn entries(written: &Written, place: &str, notes: &mut Notes) -> Entries {
-    let mut conditions: Option<Vec<(String, Pattern)>> = Some(Vec::new());
-    for condition in &written.conditions {
-        let told = condition::entries(condition);
-        if let Err(part) = &told {
-            notes.add(place, format!("the condition `{part}` has no counterpart in rules; Envoy has to decide it and send the descriptor of this limit when it holds"));
-        }
-        conditions = conditions.zip(told.ok()).map(|(all, more)| [all, more].concat());
-    }
+/// The variables, in order and each once. One that a condition fixes has one value, and is none.
+fn variables(
+    written: &[String],
+    conditions: &[(String, Pattern)],
+    place: &str,
+    notes: &mut Notes,
+) -> Vec<String> {
     let mut variables: Vec<String> = Vec::new();
-    for text in &written.variables {
-        let Some(variable) = condition::variable(text) else {
-            notes.add(place, format!("the variable `{text}` has no counterpart; Envoy has to send its value as an entry of that name"));
-            variables.push(text.clone());
-            continue;
-        };
-        variables.push(variable);
+    for text in written {
+        variables.push(condition::variable(text).unwrap_or_else(|| {
+            notes.add(place, format!("the variable `{text}` has no counterpart; let Envoy send its value as an entry of that name"));
+            text.clone()
+        }));
     }
     variables.sort();
     variables.dedup();
-    let Some(mut conditions) = conditions else {
-        return Entries::Told { conditions: None, variables };
-    };
-    conditions.sort_by(|(one, _), (other, _)| one.cmp(other));
-    conditions.dedup();
-    for pair in conditions.windows(2) {
-        if pair[0].0 == pair[1].0 {
-            notes.add(
-                place,
-                format!(
-                    "two conditions about `{}` cannot be one entry; the limit is left out",
-                    pair[0].0
-                ),
-            );
-            return Entries::Never;
-        }
-    }
-    // A variable that a condition fixes has one value.
     let is_fixed = |name: &String| {
         conditions.iter().any(|(key, value)| key == name && matches!(value, Pattern::Exact(_)))
     };
     variables.retain(|name| !is_fixed(name));
-    Entries::Told { conditions: Some(conditions), variables }
+    variables
 }
