@@ -36,7 +36,10 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
                 notes.add(&name, "`limit` 0 refuses everything; it is left out, because a limit is at least 1: refuse such requests before they are checked");
                 continue;
             }
-            let window = options.time("windowMs", MS)?.filter(|window| window.0 > 0);
+            let window = options.time("windowMs", MS)?;
+            if window.is_some_and(|window| window.0 == 0) {
+                return Err(options.wrong("windowMs", "must be more than 0"));
+            }
             let per = window.map_or_else(|| WINDOW.to_owned(), |window| window.to_string());
             let headers = headers(&options, &name, &mut notes)?;
             policy(&mut tables, &name, &source.name);
@@ -71,20 +74,16 @@ fn headers(options: &Options, name: &str, notes: &mut Notes) -> Result<&'static 
             return Err(options.wrong("standardHeaders", rest));
         }
     };
-    Ok(match (standard, legacy) {
-        (Some("draft-8"), legacy) => {
-            if legacy {
-                notes.add(name, "`legacyHeaders` beside `standardHeaders` is left out: a policy has one style; here it is `ietf`");
-            }
-            "ietf"
-        }
-        (Some(draft), _) => {
-            notes.add(name, format!("`standardHeaders` {draft:?} has no counterpart: `headers = \"ietf\"` writes `RateLimit` and `RateLimit-Policy` as newer drafts do"));
-            "ietf"
-        }
-        (None, true) => "github",
-        (None, false) => "retry-after",
-    })
+    let Some(draft) = standard else {
+        return Ok(if legacy { "github" } else { "retry-after" });
+    };
+    if draft != "draft-8" {
+        notes.add(name, format!("`standardHeaders` {draft:?} has no counterpart: `headers = \"ietf\"` writes `RateLimit` and `RateLimit-Policy` as newer drafts do"));
+    }
+    if legacy {
+        notes.add(name, "`legacyHeaders` beside `standardHeaders` is left out: a policy has one style; here it is `ietf`");
+    }
+    Ok("ietf")
 }
 
 /// What each other option is here.

@@ -96,6 +96,8 @@ fn every_other_option_is_said() {
         "web: `identifier` is left out: header fields call a limit by the names of its policy and its own",
         "closed: `limit` 0 refuses everything; it is left out, because a limit is at least 1: refuse such requests before they are checked",
     ]);
+    let run = failed("express-rate-limit", r#"{"windowMs": 0}"#);
+    assert_eq!(run.stderr, "limits: limiter 1: `windowMs` must be more than 0; found 0\n");
     let run = failed("express-rate-limit", r#"{"standardHeaders": 5}"#);
     assert_eq!(
         run.stderr,

@@ -201,14 +201,15 @@ fn what_is_left_to_envoy_is_said() {
         "limits:3: the condition `descriptors[0].method != 'GET'` has no counterpart in rules; let Envoy decide it, and send the descriptor of this limit when it holds",
         "limits:3: the variable `size(descriptors[0].x)` has no counterpart; let Envoy send its value as an entry of that name",
         "limits:10: `unit` has no counterpart and is left out",
-        "limits:10: two conditions about `a` cannot be one entry; the limit is left out",
+        "limits:10: two conditions about `a` cannot be one entry; let Envoy decide them, and send the descriptor of this limit when both hold",
         "limits:11: its prefix overlaps another limit for the same entries; its descriptor begins with an entry of its own, which Envoy has to send, too",
     ]);
     imported.has(&[
         "[policies.api-Writes] # limits:3",
         "descriptor = [{ key = \"generic_key\", value = \"api\" }]",
         "descriptor = [{ key = \"generic_key\", value = \"Writes\" }, { key = \"plan\", value = \"free\" }, { key = \"size(descriptors[0].x)\" }, { key = \"user\" }]",
-        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }, { key = \"path\", value = \"/a*\" }]",
+        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s\" }, { key = \"a\", value = \"1\" }]",
+        "descriptor = [{ key = \"generic_key\", value = \"5-per-60s-2\" }, { key = \"path\", value = \"/a*\" }]",
         "descriptor = [{ key = \"path\", value = \"/ab\" }]",
         "descriptor = [{ key = \"ip\", value = \"192.0.2.7\" }]",
         "refuse = true",

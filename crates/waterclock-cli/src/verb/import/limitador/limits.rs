@@ -63,9 +63,7 @@ pub(super) fn read(source: &Source, notes: &mut Notes) -> Result<Vec<Limit>, Fai
         for other in written.others.keys() {
             notes.add(&place, format!("`{other}` has no counterpart and is left out"));
         }
-        let Some((conditions, has_more)) = conditions(&written.conditions, &place, notes) else {
-            continue;
-        };
+        let (conditions, has_more) = conditions(&written.conditions, &place, notes);
         let variables = variables(&written.variables, &conditions, &place, notes);
         if written.conditions.is_empty() && variables.is_empty() {
             notes.add(&place, "counts all requests of its namespace; let Envoy send the descriptor of this limit with each");
@@ -86,13 +84,13 @@ pub(super) fn read(source: &Source, notes: &mut Notes) -> Result<Vec<Limit>, Fai
     Ok(limits)
 }
 
-/// The entries that conditions ask for, and whether there are others. `None` if no descriptor can meet them.
+/// The entries that conditions ask for, and whether there are conditions that entries cannot tell.
 fn conditions(
     written: &[String],
     place: &str,
     notes: &mut Notes,
-) -> Option<(Vec<(String, Pattern)>, bool)> {
-    let (mut all, mut has_more) = (Vec::new(), false);
+) -> (Vec<(String, Pattern)>, bool) {
+    let (mut all, mut has_more): (Vec<(String, Pattern)>, bool) = (Vec::new(), false);
     for condition in written {
         match condition::entries(condition) {
             Ok(entries) => all.extend(entries),
@@ -104,17 +102,16 @@ fn conditions(
     }
     all.sort_by(|(one, _), (other, _)| one.cmp(other));
     all.dedup();
-    if let Some(pair) = all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        notes.add(
-            place,
-            format!(
-                "two conditions about `{}` cannot be one entry; the limit is left out",
-                pair[0].0
-            ),
-        );
-        return None;
-    }
-    Some((all, has_more))
+    // A descriptor has one entry of a key, so the first condition about it stands.
+    all.dedup_by(|second, first| {
+        let is_second = second.0 == first.0;
+        if is_second {
+            has_more = true;
+            notes.add(place, format!("two conditions about `{}` cannot be one entry; let Envoy decide them, and send the descriptor of this limit when both hold", first.0));
+        }
+        is_second
+    });
+    (all, has_more)
 }
 
 /// The variables, in order and each once. One that a condition fixes has one value, and is none.
