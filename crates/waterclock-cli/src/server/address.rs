@@ -59,6 +59,17 @@ impl ServerAddress {
         }
     }
 
+    /// The address, if it is one of the Redis protocol.
+    pub(crate) fn parse_resp(text: &str) -> Result<ServerAddress, String> {
+        match ServerAddress::parse(text)? {
+            address if address.face == Face::Resp => Ok(address),
+            _ => Err(format!(
+                "only the Redis protocol answers this; write redis://HOST:PORT instead of {}",
+                quoted(text)
+            )),
+        }
+    }
+
     /// What an address of this face begins with, in TLS or in plain text.
     pub(crate) fn scheme(&self, tls: bool) -> &'static str {
         let usual = FACES.iter().find(|(face, ..)| *face == self.face);
@@ -147,5 +158,6 @@ mod tests {
             assert!(!problem.contains("secret"), "{problem}");
         }
         assert!(ServerAddress::parse_http("redis://h").is_err());
+        assert!(ServerAddress::parse_resp("http://h").is_err());
     }
 }

@@ -45,6 +45,12 @@ impl Server {
         Ok(Server { token: access.token()?, tls, address })
     }
 
+    /// A server of others, to which our token must not go. Its certificate is signed by an authority of the system.
+    pub(crate) fn without_token(address: ServerAddress) -> Result<Server, Failure> {
+        let tls = Access { token_file: None, ca: None }.tls(&address)?;
+        Ok(Server { token: None, tls, address })
+    }
+
     #[cfg(test)]
     pub(crate) fn plain(address: ServerAddress) -> Server {
         Server { address, token: None, tls: None }

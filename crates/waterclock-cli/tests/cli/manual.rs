@@ -88,6 +88,7 @@ fn it_knows_every_command_and_invents_no_flag() {
     for part in ["set", "get", "list", "import", "clear"] {
         help += &Place::new().run(&["override", part, "--help"]).stdout;
     }
+    help += &Place::new().run(&["import", "redis-cell", "--help"]).stdout;
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
     // Flags of cargo are none of ours.
     for line in PAGE.lines().filter(|line| !line.contains("cargo ")) {

@@ -19,8 +19,8 @@ pub(crate) fn commands() -> Vec<String> {
     names.filter(|name| name != "help").collect()
 }
 
-/// The commands of `waterclock override`, which have pages of their own.
-const OVERRIDES: usize = 5;
+/// The commands of `waterclock override` and `waterclock import`, which have pages of their own.
+const NESTED: usize = 6;
 
 /// The long flags of a command, as `--help` lists them.
 fn flags(command: &str) -> Vec<String> {
@@ -88,11 +88,12 @@ fn after_others(line: &str) -> &str {
 fn every_shell_knows_every_command_and_flag() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = run(&["completions", shell]).stdout;
-        // The commands of `override` stand elsewhere in scripts.
-        for flag in ["expires-in", "exempt", "factor"] {
-            assert!(script.contains(flag), "{shell}: {flag}");
+        // Commands of commands stand elsewhere in scripts.
+        for word in ["expires-in", "exempt", "factor", "redis-cell", "dry-run", "from"] {
+            assert!(script.contains(word), "{shell}: {word}");
         }
-        for command in commands().into_iter().filter(|command| command != "override") {
+        let is_plain = |command: &String| !["override", "import"].contains(&command.as_str());
+        for command in commands().into_iter().filter(is_plain) {
             let flags: BTreeSet<String> = flags(&command).into_iter().collect();
             assert_eq!(offered(shell, &script, &command), Some(flags), "{shell}: {command}");
         }
@@ -132,8 +133,8 @@ fn completions_as_json_and_for_an_unknown_shell() {
 fn a_page_for_every_command() {
     let place = Place::new();
     let run = place.run(&["man", "--dir", "deep/man1"]).ok();
-    assert_eq!(run.stdout.lines().count(), 1 + commands().len() + OVERRIDES);
-    assert!(run.stdout.contains("waterclock-override-set.1\n"), "{}", run.stdout);
+    assert_eq!(run.stdout.lines().count(), 1 + commands().len() + NESTED);
+    run.says(&["waterclock-override-set.1\n", "waterclock-import-redis-cell.1\n"]);
     for command in commands() {
         let page =
             std::fs::read_to_string(place.path(&format!("deep/man1/waterclock-{command}.1")));
@@ -149,7 +150,7 @@ fn a_page_for_every_command() {
 fn pages_that_man_renders() {
     let said = run(&["man", "--json"]).json();
     let pages = said["pages"].as_array().unwrap();
-    assert_eq!(pages.len(), 1 + commands().len() + OVERRIDES);
+    assert_eq!(pages.len(), 1 + commands().len() + NESTED);
     assert_eq!(pages[0]["text"], run(&["man"]).stdout);
     for page in pages {
         let (name, text) = (page["name"].as_str().unwrap(), page["text"].as_str().unwrap());

@@ -1,76 +1,74 @@
-//! Configurations of Envoy's reference rate limit service, taken over.
+//! Configurations and counts of other rate limiters.
 
-mod complaints;
-mod examples;
-mod model;
-mod random;
+mod cell;
+mod envoy;
+mod express;
+mod flexible;
+mod hostile;
+mod limitador;
+mod misskey;
+mod recognition;
+mod sharkey;
 
-use std::sync::Arc;
+use crate::support::{Place, Run};
 
-use waterclock::Mode;
-use waterclock_config::{Config, RuleCharge};
-use waterclock_server::engine::Engine;
-use waterclock_server::observe::Metrics;
-use waterclock_server::rules::{Effect, Entry};
-
-use crate::support::Place;
-
-/// What an imported file does with descriptors.
+/// The result of an import of one file, which must be a valid configuration.
 struct Imported {
-    engine: Engine,
     place: Place,
-}
-
-/// What becomes of a descriptor, as far as a rule says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Free,
-    Refused,
-    /// So many requests per so many microseconds.
-    Limited(u64, u64),
+    text: String,
+    /// What was said on standard error.
+    warnings: Vec<String>,
 }
 
 impl Imported {
-    /// Runs the command, validates what it says and loads it.
-    async fn new(files: &[&str]) -> Imported {
-        let mut place = Place::new();
-        let mut arguments = vec!["import".to_owned()];
-        for (number, text) in files.iter().enumerate() {
-            let name = format!("{number}.yaml");
-            place = place.file(&name, text);
-            arguments.push(name);
+    #[track_caller]
+    fn new(format: &str, file: &str) -> Imported {
+        let place = Place::new().file("limits", file);
+        let run = place.run(&["import", "limits", "--from", format]);
+        assert_eq!(run.code, Some(0), "{}\n{file}", run.stderr);
+        let warnings: Vec<String> = run
+            .stderr
+            .lines()
+            .map(|line| line.strip_prefix("warning: ").unwrap_or(line).to_owned())
+            .collect();
+        // What is said is also written down.
+        for warning in &warnings {
+            assert!(run.stdout.contains(&format!("# {warning}.\n")), "{warning}\n{}", run.stdout);
         }
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let run = place.run(&arguments).ok();
         let place = place.file("waterclock.toml", &run.stdout);
         let valid = place.run(&["validate"]);
         assert_eq!(valid.code, Some(0), "{}\n{}", valid.stderr, run.stdout);
-        let config = Config::load(place.path("waterclock.toml")).unwrap();
-        let engine = Engine::new(&config, Arc::new(Metrics::default())).await.unwrap();
-        Imported { engine, place }
+        Imported { place, text: run.stdout, warnings }
     }
 
-    fn text(&self) -> String {
-        std::fs::read_to_string(self.place.path("waterclock.toml")).unwrap()
+    /// Which of these checks of one key pass: the microsecond and the cost of each.
+    fn admits(&self, policy: &str, checks: &[(u64, u64)]) -> Vec<bool> {
+        let trace: String = checks
+            .iter()
+            .map(|(at, cost)| format!("{{\"t_us\":{at},\"key\":\"k\",\"cost\":{cost}}}\n"))
+            .collect();
+        let arguments = ["replay", "--policy", policy, "--format", "jsonl"];
+        let run = self.place.run_with_input(&arguments, &trace);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.lines().iter().map(|line| line["allowed"].as_bool().unwrap()).collect()
     }
 
-    fn fate(&self, domain: &str, descriptor: &[(&str, &str)]) -> Fate {
-        let plan = self.engine.plan();
-        let entries = descriptor.iter().map(|(key, value)| (*key, value.as_bytes()));
-        let descriptor: Vec<Entry<'_>> = entries.collect();
-        let rule = plan.rules().find(domain, &descriptor);
-        match rule.map(|rule| &rule.effect) {
-            None | Some(Effect::Admit) => Fate::Free,
-            Some(Effect::Refuse) => Fate::Refused,
-            Some(Effect::Limit(served)) => {
-                // As the reference service counts.
-                assert_eq!(rule.map(|rule| rule.charge), Some(RuleCharge::Count));
-                assert_eq!(served.scope().policy().mode(), Mode::CountRefusals);
-                let limit = &served.config().limits()[0];
-                assert_eq!(limit.align().map(|align| align.name()), Some("epoch"), "{limit:?}");
-                let micros = u64::try_from(limit.period().unwrap().as_micros()).unwrap();
-                Fate::Limited(limit.limit().unwrap(), micros)
-            }
+    #[track_caller]
+    fn has(&self, lines: &[&str]) {
+        for line in lines {
+            assert!(self.text.lines().any(|found| found == *line), "{line}\n{}", self.text);
         }
     }
+
+    #[track_caller]
+    fn warns(&self, warnings: &[&str]) {
+        assert_eq!(self.warnings, warnings);
+    }
+}
+
+/// An import that must fail.
+fn failed(format: &str, file: &str) -> Run {
+    let run = Place::new().file("limits", file).run(&["import", "limits", "--from", format]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{file}");
+    run
 }

@@ -1,11 +1,10 @@
 //! The files of the reference service, and the descriptors of each domain as that service understands them.
 
-use std::path::Path;
-
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
-use waterclock_config::{Pattern, cannot_read};
+use waterclock_config::Pattern;
 
+use super::super::source::{Source, not_yaml, problem};
 use crate::output::Failure;
 
 /// A domain and where its descriptors begin.
@@ -210,30 +209,12 @@ struct Replaced {
 }
 
 /// The documents of a file.
-pub(super) fn read(path: &Path) -> Result<Vec<Document>, Failure> {
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| cannot_read(&file, &error))?;
-    let roots: Vec<Root> = serde_saphyr::from_multiple(&text).map_err(|error| {
-        let at = error.location();
-        problem(&file, at, sentence(&error.without_snippet().to_string()))
-    })?;
+pub(super) fn read(source: &Source) -> Result<Vec<Document>, Failure> {
+    let file = &source.name;
+    let roots: Vec<Root> =
+        serde_saphyr::from_multiple(&source.text).map_err(|error| not_yaml(file, error))?;
     if roots.is_empty() {
         return Err(Failure::from(format!("{file}: holds no `domain`")));
     }
     Ok(roots.into_iter().map(|root| Document { file: file.clone(), root }).collect())
-}
-
-/// `file:line:column: sentence`.
-fn problem(file: &str, at: Option<Location>, sentence: impl AsRef<str>) -> Failure {
-    let sentence = sentence.as_ref();
-    Failure::from(match at {
-        Some(at) => format!("{file}:{}:{}: {sentence}", at.line(), at.column()),
-        None => format!("{file}: {sentence}"),
-    })
-}
-
-/// The place stands before the sentence already.
-fn sentence(message: &str) -> &str {
-    let first = message.lines().next().unwrap_or_default();
-    first.rfind(" at line ").map_or(first, |end| &first[..end])
 }

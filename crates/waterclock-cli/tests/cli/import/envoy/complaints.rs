@@ -6,7 +6,7 @@ use crate::support::Place;
 fn mistakes_have_a_place_and_a_sentence() {
     let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
     let cases = [
-        ("", "a.yaml: holds no `domain`"),
+        ("", "a.yaml: is empty: nothing to import"),
         ("descriptors: []\n", "a.yaml:1:1: missing field `domain`"),
         ("domain: ''\n", "a.yaml:1:9: `domain` must not be empty"),
         ("domain: d\n", "there are no limits in these files: nothing to import"),

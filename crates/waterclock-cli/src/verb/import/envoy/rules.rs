@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use waterclock_config::Pattern;
 
+use super::super::names::Names;
 use super::tree::{Domain, Kind, Limit, Node};
 use crate::output::Failure;
 
@@ -110,7 +111,7 @@ impl<'n> Walk<'_> {
             }
             Kind::Window { requests: 0, .. } => Effect::Refuse,
             Kind::Window { requests, per, shadow } => {
-                let name = self.names.of(self.domain, &entries(path));
+                let name = self.names.of_path(self.domain, &entries(path));
                 Effect::Policy { name, requests, per, shadow }
             }
         };
@@ -209,59 +210,4 @@ fn paths_below(node: &Node, keys: &mut Vec<String>, found: &mut Vec<Vec<String>>
         paths_below(next, keys, found);
         keys.pop();
     }
-}
-
-/// The longest name of a policy.
-const LONGEST: usize = 64;
-
-/// Names of policies, from the path to a limit.
-#[derive(Default)]
-struct Names {
-    taken: HashSet<String>,
-}
-
-impl Names {
-    /// `edge-remote_address`, or with a number at the end if that is taken.
-    fn of(&mut self, domain: &str, entries: &[(String, Pattern)]) -> String {
-        let mut words = vec![domain];
-        for (key, value) in entries {
-            words.push(key);
-            match value {
-                Pattern::Exact(value) | Pattern::Prefix(value) => words.push(value),
-                Pattern::Any => {}
-            }
-        }
-        let base = plain(&words.join("-"));
-        let numbered = (2_u32..).map(|number| {
-            let end = format!("-{number}");
-            format!("{}{end}", cut(&base, LONGEST - end.len()))
-        });
-        let name = std::iter::once(cut(&base, LONGEST).to_owned())
-            .chain(numbered)
-            .find(|name| !self.taken.contains(name))
-            .unwrap_or_default();
-        self.taken.insert(name.clone());
-        name
-    }
-}
-
-/// What names may hold; the rest is a `-`, and never two of them.
-fn plain(text: &str) -> String {
-    let mut name = String::new();
-    for letter in text.chars() {
-        let letter = letter.to_ascii_lowercase();
-        let is_plain = letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
-        if is_plain {
-            name.push(letter);
-        } else if !name.ends_with('-') && !name.is_empty() {
-            name.push('-');
-        }
-    }
-    let name = name.trim_end_matches('-');
-    if name.is_empty() { "imported".to_owned() } else { name.to_owned() }
-}
-
-/// Every letter is one byte.
-fn cut(name: &str, most: usize) -> &str {
-    name.get(..most).unwrap_or(name).trim_end_matches('-')
 }
