@@ -69,7 +69,6 @@ func (c *Client) Refund(ctx context.Context, policy, key string, options ...Call
 }
 
 // Reset clears what the key has used and answers like a peek right after it.
-// Over HTTP it needs the role admin.
 func (c *Client) Reset(ctx context.Context, policy, key string) (Decision, error) {
 	return c.decide(ctx, verbReset, ask(policy, key, nil))
 }

@@ -300,10 +300,8 @@ func TestOverridesOfAnUnknownPolicy(t *testing.T) {
 func TestEmptyNamesInPaths(t *testing.T) {
 	client := newClient(t, startServer(t).HTTP, waterclock.WithToken(adminToken))
 	ctx := within(t, time.Minute)
-	_, reset := client.Reset(ctx, "burst", "")
 	_, get := client.GetPolicy(ctx, "")
 	for name, err := range map[string]error{
-		"reset":        reset,
 		"get policy":   get,
 		"set override": client.SetOverride(ctx, "burst", "", waterclock.Override{Block: true}),
 		"clear":        client.ClearOverride(ctx, "", "alice"),

@@ -104,13 +104,6 @@ func checkUTF8(key string) error {
 }
 
 func (t *httpTransport) decide(ctx context.Context, verb verb, q question) (Decision, error) {
-	if verb == verbReset {
-		answer, err := t.keyRequest(ctx, http.MethodDelete, q.policy, q.key, "", nil)
-		if err != nil {
-			return Decision{}, err
-		}
-		return answer.decision()
-	}
 	check, err := newCheckJSON(q)
 	if err != nil {
 		return Decision{}, err

@@ -145,7 +145,7 @@ export class Client implements AsyncDisposable {
     return readDecision(answer.body, answer.headers);
   }
 
-  /** Clears what the key has used. Over HTTP it needs the role `admin`, over the Redis protocol `check`. */
+  /** Clears what the key has used. */
   async reset(policy: string, key: string, options: CallOptions = {}): Promise<Decision> {
     validate({ policy, key });
     const answer = await this.#transport.reset(policy, key, this.#deadline(options));

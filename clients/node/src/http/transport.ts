@@ -81,8 +81,8 @@ export class HttpTransport implements Transport {
     return this.#post('/v1/refund', bodyOf(question), deadlineMs);
   }
 
-  async reset(policy: string, key: string, deadlineMs: number): Promise<Answer> {
-    return answerOf(await this.#call({ method: 'DELETE', path: pathOfKey(policy, key) }, deadlineMs));
+  reset(policy: string, key: string, deadlineMs: number): Promise<Answer> {
+    return this.#post('/v1/reset', { policy, key }, deadlineMs);
   }
 
   report(question: ScaledQuestion, outcome: Outcome | undefined, deadlineMs: number): Promise<Answer> {

@@ -121,7 +121,8 @@ def wait(charge: Charge, within: float) -> Call[Decision]:
 
 def reset(policy: str, key: str) -> Call[Decision]:
     command = ("RL.RESET", policy, key, "JSON")
-    return Call("DELETE", _key_path(policy, key), None, command, _decision_from_http, _decision_from_resp)
+    body = {"policy": policy, "key": key}
+    return Call("POST", "/v1/reset", body, command, _decision_from_http, _decision_from_resp)
 
 
 def report(charge: Charge, outcome: Literal["ok", "error"] | None) -> Call[Decision]:
