@@ -15,6 +15,8 @@ export interface Pending {
 const IDLE_MS = 50_000;
 // A server that owes replies and sends nothing for this long will not send them any more.
 const SILENCE_MS = 5_000;
+// While a server is down, every call would open a connection of its own.
+const RECONNECT_MS = 100;
 
 /**
  * One connection, authenticated. Commands are sent as they come and replies arrive in the same order, so a command whose
@@ -30,16 +32,18 @@ export class Connection {
   readonly #sent: Pending[] = [];
   #sentHead = 0;
   #ready = false;
+  #hasServed = false;
   #flushing = false;
   #failure: WaterclockError | undefined;
   readonly #now: () => number;
+  readonly #opened: number;
   /** When the server last gave a sign of life, or was last asked after it had answered everything. */
   #active: number;
 
   constructor(address: Address, tls: ConnectionOptions | undefined, now: () => number) {
     this.#address = address;
     this.#now = now;
-    this.#active = now();
+    this.#opened = this.#active = now();
     const { host, port } = address;
     this.#socket = address.tls ? connectTls({ host, port, ...servername(host), ...tls }) : connectTcp({ host, port });
     this.#socket.setNoDelay(true);
@@ -54,6 +58,11 @@ export class Connection {
     if (this.#failure !== undefined) return false;
     const quietMs = this.#now() - this.#active;
     return this.#ready && this.outstanding === 0 ? quietMs < IDLE_MS : quietMs < SILENCE_MS;
+  }
+
+  /** Whether it failed before it served any command, and so recently that another one would fail as well. */
+  get hasJustFailed(): boolean {
+    return this.#failure !== undefined && !this.#hasServed && this.#now() - this.#opened < RECONNECT_MS;
   }
 
   /** Commands that have no reply yet, including those whose callers have given up. */
@@ -126,12 +135,13 @@ export class Connection {
     this.#flushing = false;
     if (this.#failure !== undefined || this.#unsent.size === 0) return;
     this.#socket.write([...this.#unsent.values()].join(''));
-    this.#sent.push(...this.#unsent.keys());
+    for (const pending of this.#unsent.keys()) this.#sent.push(pending);
     this.#unsent.clear();
   }
 
   #receive(chunk: Buffer): void {
     this.#active = this.#now();
+    this.#hasServed = this.#ready;
     try {
       for (const reply of this.#parser.push(chunk)) {
         const pending = this.#sent[this.#sentHead];

@@ -78,18 +78,19 @@ export class Pool {
     }
   }
 
-  /** The next shared connection in turn; one that is closed, idle for too long or silent is replaced. */
+  /**
+   * The next shared connection in turn; one that is closed, idle for too long or silent is replaced. One that could
+   * not be opened is given as it is for a moment, and fails its calls at once.
+   */
   #pick(): Connection {
     const index = this.#next;
     this.#next = (index + 1) % this.#shared.length;
-    let connection = this.#shared[index];
-    if (!connection?.usable) {
-      connection?.fail(this.#replaced());
-      connection = this.#shared[index] = this.#connect();
-    }
+    const connection = this.#shared[index];
+    const isKept = connection !== undefined && (connection.usable || connection.hasJustFailed);
+    if (!isKept) connection?.fail(this.#replaced());
     const outstanding = this.#shared.reduce((sum, each) => sum + (each?.outstanding ?? 0), 0);
     if (outstanding >= this.#options.maxOutstanding) throw tooManyCalls(this.#options.maxOutstanding);
-    return connection;
+    return isKept ? connection : (this.#shared[index] = this.#connect());
   }
 
   #takeIdle(): Connection {

@@ -15,7 +15,9 @@ test('replies are read however the bytes are cut', () => {
   }
 });
 
-for (const wrong of ['HTTP/1.1 400 Bad Request\r\n', ':12x\r\n', '$\r\n', '\r\n', '+OK\n', '*1\r\n'.repeat(9)]) {
+const numbers = [':12x\r\n', ':0x10\r\n', ': 1\r\n', '$\r\n', '$-2\r\n', '*-2\r\n'];
+const ends = ['\r\n', '+OK\n', '$2\r\nOK\n\n', '$1\r\nOK\r\n'];
+for (const wrong of ['HTTP/1.1 400 Bad Request\r\n', '*1\r\n'.repeat(9), ...numbers, ...ends]) {
   test(`${JSON.stringify(wrong)} is not the protocol`, () => {
     assert.throws(() => [...new Parser().push(Buffer.from(wrong))], ProtocolError);
   });

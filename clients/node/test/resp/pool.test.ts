@@ -10,10 +10,16 @@ const LONG_MS = 60_000;
 const MAX_OUTSTANDING = 100;
 const isUnavailable = (error: unknown) => error instanceof WaterclockError && error.kind === 'unavailable';
 
-function poolFor(impostor: Impostor, options: { now?: () => number; connections?: number; token?: string } = {}): Pool {
+interface Options {
+  readonly now?: () => number;
+  readonly maxOutstanding?: number;
+  readonly token?: string;
+}
+
+function poolFor(impostor: Impostor, options: Options): Pool {
   const address = { ...readAddress(`redis://127.0.0.1:${impostor.port}`), token: options.token };
-  const { connections = 1, now = () => performance.now() } = options;
-  return new Pool({ address, tls: undefined, connections, waits: 2, maxOutstanding: MAX_OUTSTANDING, now });
+  const { maxOutstanding = MAX_OUTSTANDING, now = () => performance.now() } = options;
+  return new Pool({ address, tls: undefined, connections: 1, waits: 2, maxOutstanding, now });
 }
 
 /** Calls `answer` with every whole command, as its words. */
@@ -41,7 +47,7 @@ function commandsOf(answer: (words: readonly string[], socket: Socket) => void):
 
 async function withPool(
   answer: (words: readonly string[], socket: Socket) => void,
-  options: Parameters<typeof poolFor>[1],
+  options: Options,
   use: (pool: Pool, impostor: Impostor) => Promise<void>,
 ): Promise<void> {
   const impostor = await startImpostor(commandsOf(answer));
@@ -170,6 +176,31 @@ test('calls that were given up do not fill a pool for ever', () => {
     now = 5_000;
     assert.equal(await pool.command(['NEXT'], LONG_MS), 'NEXT');
   });
+});
+
+test('a connection that cannot be opened is opened again after 100 ms, not for every call', () => {
+  let now = 0;
+  const breakOff = (_words: readonly string[], socket: Socket) => void socket.destroy();
+  return withPool(breakOff, { now: () => now }, async (pool, impostor) => {
+    await assert.rejects(pool.command(['A'], LONG_MS), isUnavailable);
+    now = 99;
+    await assert.rejects(pool.command(['B'], LONG_MS), isUnavailable);
+    assert.equal(impostor.received.length, 1);
+    now = 100;
+    await assert.rejects(pool.command(['C'], LONG_MS), isUnavailable);
+    assert.equal(impostor.received.length, 2);
+  });
+});
+
+test('200,000 calls of one turn are sent', async () => {
+  let bytes = 0;
+  const impostor = await startImpostor((_socket, received) => (bytes = received.length));
+  const pool = poolFor(impostor, { maxOutstanding: 200_000 });
+  const calls = Promise.allSettled(Array.from({ length: 200_000 }, () => pool.command(['A'], LONG_MS)));
+  while (bytes < 200_000 * '*1\r\n$1\r\nA\r\n'.length) await new Promise(setImmediate);
+  pool.close();
+  await calls;
+  await impostor.stop();
 });
 
 test('a wait has a connection of its own, which is used again', () => {
