@@ -1,4 +1,4 @@
-import type { Cost } from './decision.js';
+import { isObject, type Cost } from './decision.js';
 import { WaterclockError } from './error.js';
 import type { Factor } from './transport.js';
 
@@ -29,6 +29,20 @@ export function validate({ policy, key, cost, tier, factor, id }: Arguments): vo
 export function validateText(field: string, value: unknown): void {
   if (typeof value !== 'string') throw invalid(field, `\`${field}\` is ${String(value)}; give a string`);
   if (LONE_SURROGATE.test(value)) throw invalid(field, `\`${field}\` has half a surrogate pair; give well-formed text`);
+}
+
+const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
+
+/** Rejects a token that no header field can have: `fetch` would fail as if the server were unavailable. */
+export function validateToken(token: unknown): void {
+  // The message must not show the token.
+  if (typeof token === 'string' && PRINTABLE_ASCII.test(token)) return;
+  throw invalid('token', '`token` must be a string of printable ASCII; check it for a line end');
+}
+
+/** Rejects what is no JSON object. */
+export function validateObject(field: string, value: unknown): void {
+  if (!isObject(value)) throw invalid(field, `\`${field}\` is ${String(value)}; give an object`);
 }
 
 export function validateCost(cost: Cost): void {

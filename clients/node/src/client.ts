@@ -1,6 +1,13 @@
-import { validate, validateChoice, validateCost, validateMilliseconds, validateText } from './arguments.js';
+import {
+  validate,
+  validateChoice,
+  validateCost,
+  validateMilliseconds,
+  validateObject,
+  validateText,
+} from './arguments.js';
 import type { Cost, Decision, Decisions, JsonObject, Question } from './decision.js';
-import { isObject, madeUpDecision, readDecision } from './decision.js';
+import { isObject, madeUpDecision, readDecision, unexpected } from './decision.js';
 import { WaterclockError } from './error.js';
 import { noSettlement, Reservation } from './reservation.js';
 import type { Factor, Outcome, Transport } from './transport.js';
@@ -115,6 +122,7 @@ export class Client implements AsyncDisposable {
     charges.forEach(validate);
     try {
       const answers = await this.#transport.checkAll(charges, this.#deadline(options));
+      if (answers.length !== charges.length) unexpected(`${answers.length} decisions for ${charges.length} checks`);
       const decisions = answers.map((answer) => readDecision(answer.body, answer.headers));
       return { allowed: decisions.every((decision) => decision.allowed), decisions };
     } catch (error) {
@@ -217,6 +225,7 @@ export class Client implements AsyncDisposable {
   /** Sets the override of a key. Needs the role `admin`, as all calls below do. */
   async setOverride(policy: string, key: string, override: Override, options: CallOptions = {}): Promise<void> {
     validate({ policy, key });
+    validateObject('override', override);
     return this.#transport.setOverride(policy, key, override, this.#deadline(options));
   }
 
@@ -235,6 +244,7 @@ export class Client implements AsyncDisposable {
   /** Sets a policy at run time. The same policy again changes nothing. */
   async putPolicy(policy: string, definition: PolicyDefinition, options: CallOptions = {}): Promise<void> {
     validateText('policy', policy);
+    validateObject('definition', definition);
     return this.#transport.putPolicy(policy, definition, this.#deadline(options));
   }
 

@@ -80,7 +80,8 @@ export interface Question {
 }
 
 /** Reads the server's JSON. A field that is missing or has another type is a server of another kind. */
-export function readDecision(raw: JsonObject, headers: HeaderFields): Decision {
+export function readDecision(value: Json, headers: HeaderFields): Decision {
+  const raw = object(value, 'a decision');
   const counter = raw['counter'];
   const limitInfo = raw['limit_info'];
   return {
@@ -93,7 +94,7 @@ export function readDecision(raw: JsonObject, headers: HeaderFields): Decision {
     nextSameMs: milliseconds(raw, 'next_same_us'),
     resetAfterMs: milliseconds(raw, 'reset_after_us') ?? 0,
     refusedBy: array(raw, 'refused_by').map(String),
-    limits: array(raw, 'limits').map((limit) => readLimit(limit as JsonObject)),
+    limits: array(raw, 'limits').map(readLimit),
     ...(typeof counter === 'number' && { counter }),
     ...(isObject(limitInfo) && { limitInfo: limitInfo as unknown as LimitInfo }),
     policy: text(raw, 'policy'),
@@ -133,7 +134,8 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function readLimit(raw: JsonObject): LimitState {
+function readLimit(value: Json): LimitState {
+  const raw = object(value, 'a limit');
   return {
     name: text(raw, 'name'),
     allowed: boolean(raw, 'allowed'),
@@ -149,19 +151,23 @@ function mapUnits(units: Readonly<Record<string, number>>, map: (count: number) 
   return Object.fromEntries(Object.entries(units).map(([unit, count]) => [unit, map(count)]));
 }
 
+function object(value: Json, what: string): JsonObject {
+  return isObject(value) ? value : unexpected(`${what} is no object`);
+}
+
 function boolean(raw: JsonObject, name: string): boolean {
   const value = raw[name];
-  return typeof value === 'boolean' ? value : unexpected(name);
+  return typeof value === 'boolean' ? value : wrongField(name);
 }
 
 function text(raw: JsonObject, name: string): string {
   const value = raw[name];
-  return typeof value === 'string' ? value : unexpected(name);
+  return typeof value === 'string' ? value : wrongField(name);
 }
 
 function numberOrNull(raw: JsonObject, name: string): number | null {
   const value = raw[name];
-  return typeof value === 'number' || value === null ? value : unexpected(name);
+  return typeof value === 'number' || value === null ? value : wrongField(name);
 }
 
 function milliseconds(raw: JsonObject, name: string): number | null {
@@ -171,17 +177,22 @@ function milliseconds(raw: JsonObject, name: string): number | null {
 
 function array(raw: JsonObject, name: string): readonly Json[] {
   const value = raw[name];
-  return Array.isArray(value) ? value : unexpected(name);
+  return Array.isArray(value) ? value : wrongField(name);
 }
 
 function cost(raw: JsonObject, name: string): Cost {
   const value = raw[name];
-  return typeof value === 'number' || isObject(value) ? (value as Cost) : unexpected(name);
+  return typeof value === 'number' || isObject(value) ? (value as Cost) : wrongField(name);
 }
 
-function unexpected(name: string): never {
+function wrongField(name: string): never {
+  return unexpected(`there is no field \`${name}\` of the expected type`);
+}
+
+/** The answer is none that Waterclock gives. */
+export function unexpected(what: string): never {
   throw new WaterclockError(
     'unavailable',
-    `the answer has no field \`${name}\` of the expected type; check that the URL is that of a Waterclock server`,
+    `the answer is not understood: ${what}; check that the URL is that of a Waterclock server`,
   );
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Client } from '../src/client.js';
+import type { Client, Override, PolicyDefinition } from '../src/client.js';
 import { WaterclockError } from '../src/error.js';
 import { Waterclock } from '../src/index.js';
 import { startImpostor } from './impostor.js';
@@ -23,6 +23,8 @@ const mistakes: Record<string, (client: Client) => Promise<unknown>> = {
   'an id that is a number': (client) => client.reserve('demo', 'alice', { id: 7 as unknown as string }),
   'a report of nothing': (client) => client.report('demo', 'alice', {} as { cost: number }),
   'an unknown outcome': (client) => client.report('demo', 'alice', { outcome: 'failed' as 'error' }),
+  'an override that is undefined': (client) => client.setOverride('demo', 'alice', undefined as unknown as Override),
+  'a policy that is text': (client) => client.putPolicy('demo', '5/m' as unknown as PolicyDefinition),
   'a negative time': (client) => client.wait('demo', 'alice', { withinMs: -1 }),
   'a deadline that is NaN': (client) => client.check('demo', 'alice', { deadlineMs: Number.NaN }),
 };
@@ -46,6 +48,13 @@ for (const transport of transports) {
     assert.throws(() => connectToPort(transport, 1, { maxOutstanding: -1 }), isInvalid);
     assert.throws(() => connectToPort(transport, 1, { deadlineMs: -1 }), isInvalid);
     assert.throws(() => connectToPort(transport, 1, { onUnavailable: 'open' as 'allow' }), isInvalid);
+  });
+
+  test(`tokens that cannot be sent are not accepted over ${transport}, nor shown`, () => {
+    for (const token of ['secret\n', 'secret\u20ac', 1234 as unknown as string]) {
+      const make = () => connectToPort(transport, 1, { token, onUnavailable: 'allow' });
+      assert.throws(make, (error) => isInvalid(error) && !/secret|1234/.test((error as Error).message));
+    }
   });
 
   test(`a client that is closed sends nothing over ${transport}`, async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Waterclock } from '../src/index.js';
 import { readDecision, type JsonObject } from '../src/decision.js';
 import { WaterclockError } from '../src/error.js';
 
@@ -17,6 +18,8 @@ test('times are rounded up', () => {
   assert.equal(decision.limits[0]?.retryAfterMs, 1);
 });
 
+const isUnavailable = (error: unknown) => error instanceof WaterclockError && error.kind === 'unavailable';
+
 test('fields that the client does not know are kept', () => {
   const decision = readDecision({ ...raw, invented_later: [1] }, {});
   assert.deepEqual(decision.raw['invented_later'], [1]);
@@ -25,7 +28,19 @@ test('fields that the client does not know are kept', () => {
 for (const name of ['allowed', 'granted', 'remaining', 'retry_after_us', 'limits', 'source']) {
   test(`JSON without \`${name}\` is no decision`, () => {
     const { [name]: _, ...rest } = raw;
-    const isUnavailable = (error: unknown) => error instanceof WaterclockError && error.kind === 'unavailable';
     assert.throws(() => readDecision(rest, {}), isUnavailable);
   });
 }
+
+test('what is no object is no decision, and no limit', () => {
+  assert.throws(() => readDecision(null, {}), isUnavailable);
+  assert.throws(() => readDecision({ ...raw, limits: [null] }, {}), isUnavailable);
+});
+
+test('fewer decisions than checks are no answer', async () => {
+  const fetch = async () => Response.json({ decisions: [{ ...raw, allowed: true }] });
+  const client = new Waterclock({ url: 'http://127.0.0.1:1', fetch });
+  const check = { policy: 'demo', key: 'alice' };
+  assert.equal((await client.checkAll([check])).allowed, true);
+  await assert.rejects(client.checkAll([check, check]), isUnavailable);
+});

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Client } from '../src/client.js';
 import { WaterclockError, type ErrorKind } from '../src/error.js';
+import { Waterclock } from '../src/index.js';
 import { startImpostor, unusedPort } from './impostor.js';
 import { connectToPort, transports } from './transports.js';
 
@@ -88,6 +89,15 @@ for (const transport of transports) {
     });
   }
 }
+
+test('the deadline is named, whatever `fetch` says when it is aborted', async () => {
+  const fetch = (_url: unknown, init?: RequestInit) =>
+    new Promise<Response>((_resolve, reject) => {
+      init?.signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError')));
+    });
+  const client = new Waterclock({ url: 'http://127.0.0.1:1', fetch, deadlineMs: 10 });
+  await assert.rejects(client.check('demo', 'alice'), /did not answer within 10 ms/);
+});
 
 const problem = (status: string, body: object) => {
   const text = JSON.stringify(body);

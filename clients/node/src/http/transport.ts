@@ -1,4 +1,4 @@
-import { validateBound } from '../arguments.js';
+import { validateBound, validateToken } from '../arguments.js';
 import type { Cost, HeaderFields, JsonObject, Question } from '../decision.js';
 import { clientClosed, startDeadline, type Deadline } from '../deadline.js';
 import { noAnswer, notWaterclock, WaterclockError } from '../error.js';
@@ -38,7 +38,10 @@ export class HttpTransport implements Transport {
   constructor(options: HttpOptions) {
     this.#base = baseOf(options.url);
     this.#headers = { accept: 'application/json', 'content-type': 'application/json' };
-    if (options.token !== undefined) this.#headers['authorization'] = `Bearer ${options.token}`;
+    if (options.token !== undefined) {
+      validateToken(options.token);
+      this.#headers['authorization'] = `Bearer ${options.token}`;
+    }
     // Called as a plain function: some runtimes reject `fetch` with another `this`.
     const given = options.fetch;
     this.#fetch = (input, init) => (given ?? fetch)(input, init);
@@ -187,7 +190,8 @@ export class HttpTransport implements Transport {
       });
       text = await response.text();
     } catch (error) {
-      if (error instanceof WaterclockError) throw error;
+      // Not every `fetch` rejects with the reason.
+      if (signal.aborted) throw signal.reason;
       throw noAnswer(this.#base, error);
     }
     return readReply(response, text, this.#base);

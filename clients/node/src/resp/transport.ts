@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import { validateBound } from '../arguments.js';
+import { validateBound, validateToken } from '../arguments.js';
 import type { Cost, JsonObject, Question } from '../decision.js';
 import { WaterclockError } from '../error.js';
 import type { Answer, Factor, Outcome, ReserveQuestion, ScaledQuestion, Transport } from '../transport.js';
@@ -30,6 +30,7 @@ export class RespTransport implements Transport {
   constructor(options: RespOptions) {
     const inUrl = readAddress(options.url);
     const address = { ...inUrl, token: options.token ?? inUrl.token };
+    if (address.token !== undefined) validateToken(address.token);
     this.#server = address.shown;
     this.#pool = new Pool({
       address,
