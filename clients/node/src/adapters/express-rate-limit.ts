@@ -89,7 +89,9 @@ export class WaterclockStore {
 
   /** Hits that are above the middleware's own limit exactly if the server refused. */
   #verdict(decision: Decision): number {
-    const limit = this.#limit ?? decision.limit ?? 1;
+    const limit = this.#limit ?? decision.limit;
+    // Whatever a function gives as the limit, this is above it.
+    if (limit === null) return decision.allowed ? 1 : Number.MAX_SAFE_INTEGER;
     if (!decision.allowed) return Math.max(limit + 1, counted(decision));
     const used = limit - (decision.remaining ?? limit);
     return Math.min(Math.max(used, 1), limit);

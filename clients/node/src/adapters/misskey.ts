@@ -120,10 +120,18 @@ function windowPolicy(name: string, limit: number, perMs: number, numbers: strin
 }
 
 const LAST_DATE_MS = 8_640_000_000_000_000;
+const UNAVAILABLE_MS = 1_000;
 
 function refusal(code: Refusal['code'], decision: Decision): Refusal | null {
   if (decision.allowed) return null;
-  // A key that is blocked for good may come back on the last day that a Date can have.
-  const resetMs = decision.retryAfterMs === null ? LAST_DATE_MS : Date.now() + decision.retryAfterMs;
+  const resetMs = resetOf(decision);
   return { code, info: { total: decision.limit ?? 0, remaining: 0, reset: Math.ceil(resetMs / 1000), resetMs } };
+}
+
+/** When the call may be tried again, as milliseconds since 1970. */
+function resetOf(decision: Decision): number {
+  // The client's fail mode refused. The server may be back soon.
+  if (decision.source === 'unavailable') return Date.now() + UNAVAILABLE_MS;
+  // A key that is blocked for good may come back on the last day that a Date can have.
+  return decision.retryAfterMs === null ? LAST_DATE_MS : Date.now() + decision.retryAfterMs;
 }

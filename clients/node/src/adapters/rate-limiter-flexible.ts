@@ -180,7 +180,7 @@ export function rateLimiterWaterclock<R extends Res>(flexible: FlexiblePackage<R
       const state = await this.#store.consume(key, points);
       const isFirst = state.consumed === points;
       if (!state.refused) return this.#evenly(res(state, isFirst));
-      if (this.#blockDuration === 0 || state.blocked) throw res(state, isFirst);
+      if (this.#blockDuration === 0 || !state.exceeded) throw res(state, isFirst);
       try {
         await this.#store.block(key, this.#blockDuration);
       } catch (error) {

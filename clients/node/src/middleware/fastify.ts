@@ -32,7 +32,8 @@ export function rateLimit(client: Checker, options: RateLimitOptions): onRequest
 
 /** A plugin that limits all routes of its scope. `config.waterclock` of a route changes its options. */
 export const waterclock: FastifyPluginCallback<PluginOptions> = (fastify, { client, hook, ...options }, done) => {
-  fastify.decorateRequest('waterclock', null);
+  // A scope may be limited by several policies, and so may those inside it.
+  if (!fastify.hasRequestDecorator('waterclock')) fastify.decorateRequest('waterclock', null);
   const check = async (request: FastifyRequest, reply: FastifyReply) => {
     const ofRoute = request.routeOptions.config.waterclock;
     if (ofRoute === false) return undefined;

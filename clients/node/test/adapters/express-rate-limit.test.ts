@@ -8,7 +8,7 @@ import { MemoryStore, rateLimit, type Options, type Store } from 'express-rate-l
 import { WaterclockStore } from '../../src/adapters/express-rate-limit.js';
 import { connectToPort } from '../transports.js';
 import { startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 import { Stopwatch } from './elapsed.js';
 
 const { client, resp } = await startFixture(`
@@ -137,14 +137,19 @@ test('a limit of 0 refuses everything', async () => {
 });
 
 test('fail modes', async () => {
-  const port = await closedPort();
+  const port = await unusedPort();
   const statusOf = async (onUnavailable: 'allow' | 'refuse' | 'throw', more: Partial<Options> = {}) => {
-    const store = new WaterclockStore({ client: connectToPort('http', port, { onUnavailable }) });
+    const down = connectToPort('http', port, { onUnavailable });
+    const store = new WaterclockStore({ client: down, policy: 'hits', warn: () => {} });
     const app = await startApp({ windowMs: 60_000, limit: 3, standardHeaders: 'draft-7', store, ...more });
     return (await get(app)).status;
   };
   assert.equal(await statusOf('allow'), 200);
   assert.equal(await statusOf('refuse'), 429);
+  for (const limit of [() => 1, () => 1_000_000]) {
+    assert.equal(await statusOf('allow', { limit }), 200);
+    assert.equal(await statusOf('refuse', { limit }), 429);
+  }
   assert.equal(await statusOf('throw'), 500);
   assert.equal(await statusOf('throw', { passOnStoreError: true }), 200);
 });

@@ -5,7 +5,7 @@ import Limiter from 'ratelimiter';
 import { RateLimiterService, type Limitation, type LimiterInfo } from '../../src/adapters/misskey.js';
 import { connectToPort } from '../transports.js';
 import { startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 import { startRedis } from './redis.js';
 import { Stopwatch } from './elapsed.js';
 
@@ -103,17 +103,21 @@ test('both generations of refusals', async () => {
 });
 
 test('a server that does not answer', async () => {
-  const down = connectToPort('http', await closedPort(), {});
+  const down = connectToPort('http', await unusedPort(), {});
   const limitation = { key: 'k', max: 1, duration: 60_000 };
   await assert.rejects(new RateLimiterService({ client: down, disabled: false }).limit(limitation, 'a'), {
     kind: 'unavailable',
   });
   const rejecting = new RateLimiterService({ client: down, disabled: false, refusal: 'reject' });
   await assert.rejects(rejecting.limit(limitation, 'a'), { code: 'ERR' });
+
+  const closed = connectToPort('http', await unusedPort(), { onUnavailable: 'refuse' });
+  const refusal = await new RateLimiterService({ client: closed, disabled: false }).limit(limitation, 'a');
+  assert.ok(refusal !== null && refusal.info.resetMs <= Date.now() + 1000, 'the server may be back soon');
 });
 
 test('what limits nothing passes without a call', async () => {
-  const down = connectToPort('http', await closedPort(), {});
+  const down = connectToPort('http', await unusedPort(), {});
   const { limit } = new RateLimiterService({ client: down, disabled: false });
   const nothing: Limitation[] = [
     { key: 'k' },

@@ -9,20 +9,20 @@ import { BoundedMap } from '../../src/adapters/bounded-map.js';
 import { actorKey, boundedKey } from '../../src/adapters/key.js';
 import { connectToPort } from '../transports.js';
 import { counting, startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 
 const { client, resp, checker } = await startFixture(`
-[policies."file/2:1000"]
-limits = ["3/s"]
+[policies."file/2:1h"]
+limits = ["3/h"]
 [policies.own]
-limits = ["3/s"]
+limits = ["3/h"]
 `);
 
 function numbers(name: string, limit = 2): NumbersPolicy {
   return {
     name,
-    definition: { limits: [{ algorithm: 'fixed-window', limit, per: '1000ms' }] },
-    rates: [{ units: limit, perMs: 1000 }],
+    definition: { limits: [{ algorithm: 'fixed-window', limit, per: '1h' }] },
+    rates: [{ units: limit, perMs: 3_600_000 }],
   };
 }
 
@@ -69,9 +69,9 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
     test('a policy of the file wins, and a difference is warned about once', async () => {
       const { warn, next, all } = warnings();
       const policies = new Policies(admin, warn);
-      const check = () => policies.under(undefined, numbers('file/2:1000'), (name) => admin.check(name, transport));
+      const check = () => policies.under(undefined, numbers('file/2:1h'), (name) => admin.check(name, transport));
       assert.equal((await check()).limit, 3);
-      assert.match(await next(), /`file\/2:1000` admits 3 in 1000 ms, the code says 2 in 1000 ms/);
+      assert.match(await next(), /`file\/2:1h` admits 3 in 3600000 ms, the code says 2 in 3600000 ms/);
       await check();
       assert.equal(all.length, 1);
     });
@@ -83,14 +83,14 @@ for (const [transport, admin] of Object.entries({ http: client, resp })) {
         counted.check(name, transport),
       );
       assert.equal(decision.policy, 'own');
-      assert.match(await next(), /`own` admits 3 in 1000 ms, the code says 2 in 1000 ms; the policy decides/);
+      assert.match(await next(), /`own` admits 3 in 3600000 ms, the code says 2 in 3600000 ms; the policy decides/);
       assert.equal(calls(), 0);
     });
   });
 }
 
 test('without a server, the client’s fail mode decides', async () => {
-  const port = await closedPort();
+  const port = await unusedPort();
   for (const onUnavailable of ['allow', 'refuse'] as const) {
     const down = connectToPort('http', port, { onUnavailable });
     const decision = await new Policies(down).under(undefined, numbers('down'), (name) => down.check(name, 'k'));

@@ -4,9 +4,10 @@ import * as flexible from 'rate-limiter-flexible';
 import { RateLimiterMemory, RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible';
 import type { Client } from '../../src/client.js';
 import { rateLimiterWaterclock, type RateLimiterWaterclockOptions } from '../../src/adapters/rate-limiter-flexible.js';
+import { Waterclock } from '../../src/index.js';
 import { connectToPort } from '../transports.js';
 import { startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 import { Stopwatch } from './elapsed.js';
 
 const { client, resp, checker } = await startFixture(`
@@ -182,7 +183,7 @@ test('a union', async () => {
 });
 
 test('insurance answers for a server that does not', async () => {
-  const down = connectToPort('http', await closedPort(), {});
+  const down = connectToPort('http', await unusedPort(), {});
   const insuranceLimiter = new RateLimiterMemory({ points: 1, duration: 60 });
   const insured = new RateLimiterWaterclock({
     client: down,
@@ -249,7 +250,7 @@ test('a token that may only check', async () => {
 });
 
 test('fail modes of the client', async () => {
-  const port = await closedPort();
+  const port = await unusedPort();
   const numbers = { points: 3, duration: 60 };
   const open = new RateLimiterWaterclock({
     client: connectToPort('http', port, { onUnavailable: 'allow' }),
@@ -261,6 +262,19 @@ test('fail modes of the client', async () => {
     ...numbers,
   });
   assert.equal((await refusalOf(closed.consume('key'))).remainingPoints, 0);
+});
+
+test('a key that only the fail mode refused is not blocked', async () => {
+  const requests: string[] = [];
+  const overloaded = { status: 503, headers: { 'content-type': 'application/problem+json' } };
+  const fetch = async (url: unknown) => {
+    requests.push(String(url));
+    return String(url).endsWith('/v1/check') ? Response.json({ detail: 'overloaded' }, overloaded) : Response.json({});
+  };
+  const busy = new Waterclock({ url: 'http://127.0.0.1:1', fetch, onUnavailable: 'refuse' });
+  const limiter = new RateLimiterWaterclock({ client: busy, points: 3, duration: 60, blockDuration: 600 });
+  await refusalOf(limiter.consume('key'));
+  assert.deepEqual(requests.filter((url) => url.endsWith('/override')), []);
 });
 
 test('options that make no sense throw', () => {

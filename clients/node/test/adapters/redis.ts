@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 
 /** A client of a `redis-server` of its own, for libraries that count there. */
 export async function startRedis(): Promise<Redis> {
-  const port = await closedPort();
+  const port = await unusedPort();
   const child = spawn(
     'redis-server',
     ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'],

@@ -7,7 +7,7 @@ import originalLegacy from 'rolling-rate-limiter-0.1';
 import { legacyRateLimiter, RateLimiter, type RateLimitInfo } from '../../src/adapters/rolling-rate-limiter.js';
 import { connectToPort } from '../transports.js';
 import { startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 import { Stopwatch } from './elapsed.js';
 
 const { client, resp } = await startFixture();
@@ -80,7 +80,7 @@ test('a key that an operator blocked', async () => {
 });
 
 test('fail modes', async () => {
-  const port = await closedPort();
+  const port = await unusedPort();
   const limiter = (onUnavailable: 'allow' | 'refuse' | 'throw') =>
     new RateLimiter({ client: connectToPort('http', port, { onUnavailable }), interval: 1000, maxInInterval: 1 });
   assert.deepEqual([await limiter('allow').limit('a'), await limiter('allow').wouldLimit('a')], [false, false]);

@@ -14,7 +14,7 @@ import {
 } from '../../src/adapters/sharkey.js';
 import { connectToPort } from '../transports.js';
 import { counting, startFixture } from './fixture.js';
-import { closedPort } from './port.js';
+import { unusedPort } from '../impostor.js';
 
 const { client, resp } = await startFixture(`
 [policies.endpoint]
@@ -176,7 +176,7 @@ test('a blocked key has no time to retry', async () => {
 });
 
 test('fail modes', async () => {
-  const port = await closedPort();
+  const port = await unusedPort();
   const open = new SkRateLimiterService({
     client: connectToPort('http', port, { onUnavailable: 'allow' }),
     disabled: false,

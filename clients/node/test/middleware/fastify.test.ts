@@ -49,6 +49,18 @@ test('Fastify: the plugin of a scope leaves other routes alone', () =>
     });
   }));
 
+test('Fastify: a scope may have several policies', () =>
+  withLimits(async (client) => {
+    const app = Fastify();
+    await app.register(waterclock, { client, policy: 'two', key });
+    await app.register(waterclock, { client, policy: 'one', key });
+    app.get('/', ok);
+    await serve(app, async (url) => {
+      await expectPassed(await get(url, 'alice'), 0, 'one');
+      await expectRefused(await get(url, 'alice'));
+    });
+  }));
+
 test('Fastify: a single route, without the plugin', () =>
   withLimits(async (client) => {
     const app = Fastify();

@@ -12,8 +12,8 @@ const NEVER_MS = -1;
 /** The points of a key after a call. */
 export interface State {
   readonly refused: boolean;
-  /** Whether an override refuses the key, whatever it consumed. */
-  readonly blocked: boolean;
+  /** Whether the key consumed too much. A key is also refused if it is blocked, or by the client's fail mode. */
+  readonly exceeded: boolean;
   readonly consumed: number;
   readonly remaining: number;
   /** -1: never. */
@@ -93,12 +93,12 @@ export class Points {
   async #state(key: string, decision: Decision): Promise<State> {
     if (isBlocked(decision)) {
       const msBeforeNext = await this.#blockedFor(key);
-      return { refused: true, blocked: true, consumed: this.#points + 1, remaining: 0, msBeforeNext };
+      return { refused: true, exceeded: false, consumed: this.#points + 1, remaining: 0, msBeforeNext };
     }
     const consumed = this.#consumed(decision);
     return {
       refused: !decision.allowed,
-      blocked: false,
+      exceeded: decision.refusedBy.length > 0,
       consumed,
       remaining: Math.max(this.#points - consumed, 0),
       msBeforeNext: timeOf(decision),
