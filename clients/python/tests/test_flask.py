@@ -72,6 +72,22 @@ def test_view(server: Server) -> None:
     assert greet.__name__ == "greet"
 
 
+def test_the_fields_of_the_limit_closest_to_the_view(server: Server) -> None:
+    app = flask.Flask(__name__)
+    client = client_of(server, "resp")
+    RateLimit(client, "burst", key="flask-outer").init_app(app)
+
+    @app.get("/")
+    @RateLimit(client, "burst", key="flask-inner", cost=3)
+    def index() -> str:
+        return str(flask.g.rate_limit.remaining)
+
+    with app.app_context():
+        response = app.test_client().get("/")
+        assert response.text == "2" and "r=2;" in response.headers["RateLimit"]
+        assert "r=2;" in app.test_client().get("/").headers["RateLimit"]
+
+
 def test_options(server: Server) -> None:
     limit = RateLimit(
         client_of(server, "http"),

@@ -65,15 +65,23 @@ class RateLimit:
             charge.policy, charge.key, cost=charge.cost, tier=charge.tier, factor=charge.factor
         )
         flask.g.rate_limit = decision
+        self._set_fields_of(decision)
+        return None if decision else self._refusal(decision)
+
+    def _set_fields_of(self, decision: Decision) -> None:
+        # Not in `flask.g`, which several requests of a test may share.
+        decisions: list[Decision] = flask.request.environ.setdefault("waterclock.decisions", [])
+        decisions.insert(0, decision)
+        if len(decisions) > 1:
+            return
 
         @flask.after_this_request
         def set_fields(response: flask.Response) -> flask.Response:
-            # Fields that the response has already stay: they come from a limit that is closer to the view.
-            for name, value in decision.headers.items():
-                response.headers.setdefault(name, value)
+            # The last decision comes first: its limit is closest to the view. The view's own fields stay, too.
+            for decision in decisions:
+                for name, value in decision.headers.items():
+                    response.headers.setdefault(name, value)
             return response
-
-        return None if decision else self._refusal(decision)
 
     def _refusal(self, decision: Decision) -> Any:
         if self._refused is not None:
