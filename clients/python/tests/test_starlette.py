@@ -74,6 +74,15 @@ def test_options(server: Server) -> None:
     assert "ratelimit" not in app.get("/", headers={"skip": "1"}).headers
 
 
+def test_a_response_without_header_fields(server: Server) -> None:
+    async def bare(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204})
+        await send({"type": "http.response.body"})
+
+    app = RateLimitMiddleware(bare, client_of(server, "resp"), "burst", key="starlette-bare")
+    assert "r=4;" in TestClient(app).get("/").headers["ratelimit"]
+
+
 def test_unavailable(closed_port: int) -> None:
     url = f"http://127.0.0.1:{closed_port}"
     headers = {"user": "alice"}

@@ -58,6 +58,7 @@ class RateLimitMiddleware:
 
         async def send_with_fields(message: Message) -> None:
             if message["type"] == "http.response.start":
+                message.setdefault("headers", [])
                 _set_fields(MutableHeaders(scope=message), decision)
             await send(message)
 
