@@ -34,7 +34,15 @@ def greet(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse(name)
 
 
-@rate_limit("burst", key=user, cost=3)
+async def async_user(request: HttpRequest) -> str:
+    return user(request)
+
+
+async def async_refused(request: HttpRequest, decision: Decision) -> HttpResponse:
+    return HttpResponse(f"{decision.remaining} left", status=418)
+
+
+@rate_limit("burst", key=async_user, cost=3, refused=async_refused)
 async def async_greet(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse(name)
 

@@ -5,7 +5,8 @@ Both take their client from the setting `WATERCLOCK`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
 
@@ -23,10 +24,10 @@ from .async_client import AsyncWaterclock
 from .calls import Charge, Factor
 from .client import Waterclock
 from .decision import Cost, Decision
-from .rule import Option, Rule
+from .rule import AsyncOption, Rule
 
 View = TypeVar("View", bound=Callable[..., Any])
-Refused = Callable[[HttpRequest, Decision], HttpResponseBase]
+Refused = Callable[[HttpRequest, Decision], HttpResponseBase | Awaitable[HttpResponseBase]]
 
 _OF_CLIENT = {"URL", "TOKEN", "TIMEOUT", "ON_UNAVAILABLE"}
 _OF_MIDDLEWARE = {"POLICY", "KEY", "COST", "TIER", "FACTOR", "SKIP", "REFUSED"}
@@ -56,17 +57,17 @@ class RateLimitMiddleware:
 def rate_limit(
     policy: str,
     *,
-    key: Option[str, HttpRequest],
-    cost: Option[Cost, HttpRequest] = 1,
-    tier: Option[str | None, HttpRequest] = None,
-    factor: Option[Factor | None, HttpRequest] = None,
-    skip: Option[bool, HttpRequest] = False,
+    key: AsyncOption[str, HttpRequest],
+    cost: AsyncOption[Cost, HttpRequest] = 1,
+    tier: AsyncOption[str | None, HttpRequest] = None,
+    factor: AsyncOption[Factor | None, HttpRequest] = None,
+    skip: AsyncOption[bool, HttpRequest] = False,
     refused: Refused | None = None,
 ) -> Callable[[View], View]:
     """Decorates a view, sync or async: checks its requests before it runs.
 
     `key`, `cost`, `tier`, `factor` and `skip` are values or functions of the request. `refused` makes the response of a
-    refusal from the request and the decision.
+    refusal from the request and the decision. For an async view, these functions may be async.
     """
     limit = _Limit(Rule(policy, key, cost, tier, factor, skip), refused)
 
@@ -102,15 +103,16 @@ class _Limit:
         return _with_fields(response, decision)
 
     async def run_async(self, view: Callable[..., Any], request: HttpRequest, *arguments: Any, **options: Any) -> Any:
-        charge = self._rule.charge(request)
+        charge = await self._rule.charge_async(request)
         if charge is None:
             return await view(request, *arguments, **options)
         decision = await async_client().check(charge.policy, charge.key, **_terms(charge))
         request.rate_limit = decision  # type: ignore[attr-defined]
-        response = await view(request, *arguments, **options) if decision else self._refusal(request, decision)
+        answer = view(request, *arguments, **options) if decision else self._refusal(request, decision)
+        response = await answer if inspect.isawaitable(answer) else answer
         return _with_fields(response, decision)
 
-    def _refusal(self, request: HttpRequest, decision: Decision) -> HttpResponseBase:
+    def _refusal(self, request: HttpRequest, decision: Decision) -> Any:
         if self._refused is not None:
             return self._refused(request, decision)
         body, status = problem.body(decision), problem.status(decision)
