@@ -116,6 +116,8 @@ def test_unavailable(closed_port: int) -> None:
         sync_strategy(nowhere, wrap_exceptions=True).hit(item, "alice")
     assert sync_strategy(nowhere, on_unavailable="allow").hit(item, "alice")
     assert not sync_strategy(nowhere).storage.check()
+    for mode, remaining in (("allow", 5), ("refuse", 0)):
+        assert sync_strategy(nowhere, on_unavailable=mode).get_window_stats(item, "alice").remaining == remaining
 
 
 def test_the_strategy_serves_a_fallback_in_memory() -> None:

@@ -255,7 +255,9 @@ def _key(item: RateLimitItem, identifiers: tuple[str, ...]) -> str:
 def _stats(item: RateLimitItem, decision: Decision) -> WindowStats:
     # A whole second, rounded up: slowapi and Flask-Limiter cut off the rest.
     reset = math.ceil(time.time() + (decision.next_unit or 0.0))
-    return WindowStats(reset, item.amount if decision.remaining is None else decision.remaining)
+    if decision.remaining is not None:
+        return WindowStats(reset, decision.remaining)
+    return WindowStats(reset, item.amount if decision.allowed else 0)
 
 
 def _only_our_strategy() -> ConfigurationError:
