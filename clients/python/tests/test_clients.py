@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from waterclock import AsyncWaterclock, Charge, Invalid, Refused, Unauthorized, Unavailable, Waterclock
+from waterclock import AsyncWaterclock, Charge, Invalid, Refused, Unauthorized, Unavailable, Waterclock, calls
 
 from .clients import TIMEOUT
 from .server import ADMIN_TOKEN, CHECK_TOKEN, Server
@@ -59,6 +59,17 @@ def test_waiting_calls_hold_up_no_others(server: Server, transport: str) -> None
                 await reservation.cancel()
 
     asyncio.run(main())
+
+
+def test_time_in_the_clients_queue_counts_as_waited(server: Server, transport: str, connect: Connect) -> None:
+    """Otherwise the client would give up while the server lets the call wait, and fail open."""
+    key = f"queue-{transport}"
+    client = connect(server.url(transport), token=CHECK_TOKEN)
+    shortened = calls.wait(Charge("burst", key), within=30).shortened
+    assert shortened is not None
+    assert shortened(10).body == {"policy": "burst", "key": key, "cost": 1, "within": "20000000us"}
+    assert shortened(31).command == ("RL.WAIT", "burst", key, "1", "0", "JSON")
+    assert client.call("wait", "burst", key, within=30)
 
 
 def test_a_reservation_settles_itself(server: Server, transport: str) -> None:

@@ -191,6 +191,30 @@ def test_a_connection_that_the_server_closed_is_not_used_again(connect: Connect,
             assert fake.accepted == count
 
 
+def test_a_reply_that_no_call_waits_for_answers_none(connect: Connect, transport: str) -> None:
+    """Such as the 408 of a proxy that closes an idle connection."""
+    body = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" if transport == "http" else b"$%d\r\n%b\r\n"
+    stale = DECISION.replace(b'"p"', b'"stale"')
+    answered, sent = threading.Event(), threading.Event()
+
+    def answer_twice(connection: Any) -> None:
+        connection.recv(65_536)
+        connection.sendall(body % (len(DECISION), DECISION))
+        assert answered.wait(timeout=20)
+        connection.sendall(body % (len(stale), stale))
+        sent.set()
+        silent(connection)
+
+    with FakeServer(answer_twice) as fake:
+        client = connect(fake.url(transport))
+        assert client.call("check", "p", "k").policy == "p"
+        answered.set()
+        assert sent.wait(timeout=20)
+        client.notice()
+        assert client.call("check", "p", "k").policy == "p"
+        assert fake.accepted == 2
+
+
 class ReserveOnly:
     """Makes reservations, and closes the connection at any other command."""
 
@@ -260,6 +284,73 @@ def test_a_call_that_misses_its_deadline_leaves_the_others_their_replies() -> No
             assert fake.accepted == 2
 
     with FakeServer(slow_then_prompt) as fake:
+        asyncio.run(main(fake))
+
+
+def other_tasks() -> set[asyncio.Task[Any]]:
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+class Hang:
+    """Reads commands, and never answers."""
+
+    def __init__(self) -> None:
+        self.commands = 0
+
+    def __call__(self, connection: Any) -> None:
+        while connection.recv(65_536):
+            self.commands += 1
+
+    async def unanswered_call(self, client: AsyncWaterclock) -> asyncio.Task[Any]:
+        """Returns when the server has the command."""
+        commands = self.commands
+        call = asyncio.create_task(client.check("p", "k"))
+        while self.commands == commands:
+            await asyncio.sleep(0.001)
+        return call
+
+
+def test_a_connection_that_hangs_is_replaced_although_its_callers_left() -> None:
+    async def main(fake: FakeServer) -> None:
+        async with AsyncWaterclock(fake.url("resp"), timeout=0.5) as client:
+            (await hang.unanswered_call(client)).cancel()
+            await asyncio.sleep(0.5)
+            client._timeout = 20
+            (await hang.unanswered_call(client)).cancel()
+            assert fake.accepted == 2
+
+    hang = Hang()
+    with FakeServer(hang) as fake:
+        asyncio.run(main(fake))
+
+
+def test_a_connection_that_hangs_is_closed_when_its_last_caller_leaves() -> None:
+    async def main(fake: FakeServer) -> None:
+        async with AsyncWaterclock(fake.url("resp"), timeout=20) as client:
+            patient = await hang.unanswered_call(client)
+            client._timeout = 0.05
+            with pytest.raises(Unavailable):
+                await client.check("p", "k")
+            patient.cancel()
+            while other_tasks():
+                await asyncio.sleep(0.001)
+
+    hang = Hang()
+    with FakeServer(hang) as fake:
+        asyncio.run(main(fake))
+
+
+def test_a_client_that_closes_while_it_connects_leaves_nothing_open() -> None:
+    async def main(fake: FakeServer) -> None:
+        client = AsyncWaterclock(fake.url("resp"), timeout=20)
+        call = asyncio.create_task(client.check("p", "k"))
+        await asyncio.sleep(0)
+        await client.aclose()
+        assert await call
+        while other_tasks():
+            await asyncio.sleep(0.001)
+
+    with FakeServer(says(b"$%d\r\n%b\r\n" % (len(DECISION), DECISION))) as fake:
         asyncio.run(main(fake))
 
 

@@ -49,7 +49,7 @@ class AsyncWaterclock(BaseClient):
         super().__init__(url, token, tls, timeout, on_unavailable)
         self._sizes = connections, pipelined, waiters
         self._of_loops: dict[asyncio.AbstractEventLoop, _Connections] = {}
-        self._new_loop = threading.Lock()
+        self._loops_lock = threading.Lock()
         self._closed = False
 
     async def check(
@@ -88,7 +88,7 @@ class AsyncWaterclock(BaseClient):
         return await self._ask(calls.refund(Charge(policy, key, cost, tier, factor)))
 
     async def reset(self, policy: str, key: str) -> Decision:
-        """Clears the state of a key. By HTTP this needs the role `admin`."""
+        """Clears what the key has used; answers like a peek right after it."""
         return await self._ask(calls.reset(policy, key))
 
     async def report(
@@ -158,7 +158,8 @@ class AsyncWaterclock(BaseClient):
     async def aclose(self) -> None:
         """Closes the connections of this event loop. Calls that are under way are answered."""
         self._closed = True
-        connections = self._of_loops.pop(asyncio.get_running_loop(), None)
+        with self._loops_lock:
+            connections = self._of_loops.pop(asyncio.get_running_loop(), None)
         if connections is not None:
             connections.calls.close()
             connections.waits.close()
@@ -172,13 +173,13 @@ class AsyncWaterclock(BaseClient):
         await self.aclose()
 
     async def _ask(self, call: Call[T]) -> T:
-        data = self._protocol.encode(call)
         deadline = self._deadline(call)
+        request = self._request(call, deadline)
         connections = self._of_loops.get(asyncio.get_running_loop()) or self._start()
         chosen = connections.waits if call.waits else connections.calls
         try:
             try:
-                reply = await chosen.exchange(data, deadline)
+                reply = await chosen.exchange(request, deadline)
             except EXCHANGE_ERRORS as error:
                 raise self._unavailable(error, deadline) from error
             return self._read(call, reply)
@@ -196,7 +197,7 @@ class AsyncWaterclock(BaseClient):
         else:
             shared = Pool(self._address, self._protocol, size)
         connections = _Connections(shared, Pool(self._address, self._protocol, waiters))
-        with self._new_loop:
+        with self._loops_lock:
             # The connections of a loop that was closed went with it.
             for loop in [loop for loop in self._of_loops if loop.is_closed()]:
                 del self._of_loops[loop]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from . import address
@@ -43,6 +44,14 @@ class BaseClient:
 
     def _deadline(self, call: Call[T]) -> Deadline:
         return Deadline(self._timeout + call.waits)
+
+    def _request(self, call: Call[T], deadline: Deadline) -> Callable[[], bytes]:
+        """The bytes to send, made when there is a connection to send them on."""
+        data = self._protocol.encode(call)
+        shortened = call.shortened
+        if shortened is None:
+            return lambda: data
+        return lambda: self._protocol.encode(shortened(deadline.passed()))
 
     def _read(self, call: Call[T], reply: Any) -> T:
         try:

@@ -36,6 +36,8 @@ class Call(Generic[T]):
     fallback: Callable[[bool], T] | None = None
     #: How long the server may hold the call back, in seconds.
     waits: float = 0.0
+    #: The call after so many seconds in the client, which count as waited. None if time does not change it.
+    shortened: Callable[[float], Call[T]] | None = None
     only_http: str = ""
 
 
@@ -116,6 +118,7 @@ def wait(charge: Charge, within: float) -> Call[Decision]:
         _decision_from_resp,
         _made_up(charge),
         waits=within,
+        shortened=lambda queued: wait(charge, max(within - queued, 0.0)),
     )
 
 

@@ -81,7 +81,7 @@ class Waterclock(BaseClient):
         return self._ask(calls.refund(Charge(policy, key, cost, tier, factor)))
 
     def reset(self, policy: str, key: str) -> Decision:
-        """Clears the state of a key. By HTTP this needs the role `admin`."""
+        """Clears what the key has used; answers like a peek right after it."""
         return self._ask(calls.reset(policy, key))
 
     def report(
@@ -156,12 +156,12 @@ class Waterclock(BaseClient):
         self.close()
 
     def _ask(self, call: Call[T]) -> T:
-        data = self._protocol.encode(call)
         deadline = self._deadline(call)
+        request = self._request(call, deadline)
         pool = self._waits if call.waits else self._calls
         try:
             try:
-                reply = pool.exchange(data, deadline)
+                reply = pool.exchange(request, deadline)
             except EXCHANGE_ERRORS as error:
                 raise self._unavailable(error, deadline) from error
             return self._read(call, reply)

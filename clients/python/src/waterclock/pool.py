@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,7 @@ class Connection:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.tls is not None:
+                sock.settimeout(deadline.remaining())
                 sock = address.tls.wrap_socket(sock, server_hostname=address.host)
             self._socket = sock
             greeting = protocol.greeting()
@@ -73,19 +74,20 @@ class Pool:
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(self._size)
         self._free: list[Connection] = []
+        # Last: until then, no thread of a forked process takes the lock, which may be one that the parent holds.
+        self._process = os.getpid()
 
     def _notice_fork(self) -> None:
         if self._process != os.getpid():
             # The parent goes on with the connections.
             self._start()
 
-    def exchange(self, data: bytes, deadline: Deadline) -> Any:
+    def exchange(self, request: Callable[[], bytes], deadline: Deadline) -> Any:
         with self._connection(deadline) as connection:
-            return connection.exchange(data, deadline)
+            return connection.exchange(request(), deadline)
 
     @contextmanager
     def _connection(self, deadline: Deadline) -> Iterator[Connection]:
