@@ -46,7 +46,7 @@ func newRESPShared(dialer respDialer, connections int) *respShared {
 // do sends a command. A connection that failed before a byte of the command was
 // sent is replaced once.
 func (s *respShared) do(ctx context.Context, command []string) (respReply, error) {
-	slot := &s.slots[int(s.next.Add(1))%len(s.slots)]
+	slot := &s.slots[s.next.Add(1)%uint32(len(s.slots))]
 	reply, err := s.try(ctx, slot, command)
 	if errors.As(err, new(errNotSent)) {
 		reply, err = s.try(ctx, slot, command)
