@@ -19,10 +19,13 @@ type Reservation struct {
 	ExpiresIn time.Duration
 
 	client *Client
-	// unsettled is what Settle commits; nil when there is nothing to do.
-	unsettled Amount
-	// committing means that Commit was called: what it charges stands.
-	committing bool
+	// estimate is what Settle commits unless the caller decides otherwise.
+	estimate Amount
+	// begun is the caller's own Commit or Cancel, which Settle repeats if it
+	// failed.
+	begun func(context.Context) error
+	// settled means that the last Commit or Cancel succeeded.
+	settled bool
 }
 
 // Reserve charges an estimate that is settled later. Options are [Cost] or
@@ -57,9 +60,9 @@ func (c *Client) Reserve(ctx context.Context, policy, key string, options ...Res
 	}
 	reservation.ID = read.Reservation.ID
 	reservation.ExpiresIn = time.Duration(read.Reservation.ExpiresIn)
-	reservation.unsettled = Cost(decision.Cost)
+	reservation.estimate = Cost(decision.Cost)
 	if decision.CostUnits != nil {
-		reservation.unsettled = decision.CostUnits
+		reservation.estimate = decision.CostUnits
 	}
 	return reservation, nil
 }
@@ -87,9 +90,6 @@ const InfDuration = time.Duration(math.MaxInt64)
 // Commit settles the reservation with what was really used. The rest is given
 // back; what is missing is charged, into debt if necessary. It can be repeated.
 func (r *Reservation) Commit(ctx context.Context, used Amount) error {
-	if r.ID != "" {
-		r.unsettled, r.committing = used, true
-	}
 	return r.settle(ctx, "commit", func(ctx context.Context) error {
 		return r.client.transport.commit(ctx, r.ID, used)
 	})
@@ -108,18 +108,21 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 //	defer reservation.Settle(&err)
 //
 // It cancels if *err is an error or the function panics, and otherwise commits
-// the estimate. A Commit that failed is repeated. Settle works after the
-// function's context has ended, within the client's deadline. If it fails, the
+// the estimate. A Commit or Cancel that failed is repeated. Settle works after
+// the function's context has ended, within the client's deadline. If it fails, the
 // error handler is told, and the reservation expires.
 func (r *Reservation) Settle(err *error) {
 	panicked := recover()
-	if r.unsettled != nil {
+	if !r.settled {
 		ctx := context.Background()
 		var failure error
-		if !r.committing && (panicked != nil || *err != nil) {
+		switch {
+		case r.begun != nil:
+			failure = r.begun(ctx)
+		case panicked != nil || *err != nil:
 			failure = r.Cancel(ctx)
-		} else {
-			failure = r.Commit(ctx, r.unsettled)
+		default:
+			failure = r.Commit(ctx, r.estimate)
 		}
 		if failure != nil {
 			r.client.settings.onError(failure)
@@ -134,9 +137,10 @@ func (r *Reservation) settle(ctx context.Context, verb string, do func(context.C
 	if r.ID == "" {
 		return nil // refused or made up: the server holds nothing
 	}
-	err := r.client.call(ctx, fmt.Sprintf("%s of a reservation of %q", verb, r.Decision.Policy), 0, do)
-	if err == nil {
-		r.unsettled = nil
+	r.begun = func(ctx context.Context) error {
+		return r.client.call(ctx, fmt.Sprintf("%s of a reservation of %q", verb, r.Decision.Policy), 0, do)
 	}
+	err := r.begun(ctx)
+	r.settled = err == nil
 	return err
 }

@@ -47,6 +47,14 @@ func TestSettle(t *testing.T) {
 				}
 				return failure
 			}, failure, 3},
+			{"a cancel that failed is repeated", func(r *waterclock.Reservation) error {
+				over, cancel := context.WithCancel(ctx)
+				cancel()
+				if err := r.Cancel(over); err == nil {
+					t.Error("a cancel succeeded with a context that is over")
+				}
+				return nil
+			}, nil, 5},
 		} {
 			t.Run(one.name, func(t *testing.T) {
 				if _, err := client.Reset(ctx, "burst", "alice"); err != nil {
