@@ -201,8 +201,12 @@ func TestWithoutADecision(t *testing.T) {
 				serve(t, []grpc.ServerOption{grpc.UnaryInterceptor(limit)}),
 				serve(t, nil, grpc.WithUnaryInterceptor(wait)),
 			} {
-				_, err := service.Check(within(t, time.Minute), &grpc_health_v1.HealthCheckRequest{})
+				var trailer metadata.MD
+				_, err := service.Check(within(t, time.Minute), &grpc_health_v1.HealthCheckRequest{}, grpc.Trailer(&trailer))
 				expectCode(t, err, one.want)
+				if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 0 {
+					t.Errorf("no limit refused, but a retry after %v ms", got)
+				}
 			}
 		})
 	}

@@ -62,6 +62,8 @@ func (l *limit) admit(ctx context.Context, method string, answer answer) error {
 	if decision.Allowed {
 		return nil
 	}
-	answer.setTrailer(pushback(decision))
+	if decision.Source != waterclock.SourceUnavailable {
+		answer.setTrailer(pushback(decision))
+	}
 	return refusal(decision)
 }

@@ -37,6 +37,8 @@ func withStatus(err error) error {
 		return statusError{err, status.New(codes.ResourceExhausted, "the call exceeds a rate limit")}
 	case refused != nil, errors.Is(err, waterclock.ErrUnavailable):
 		return statusError{err, status.New(codes.Unavailable, "the rate limiter cannot be asked")}
+	case errors.Is(err, context.DeadlineExceeded):
+		return statusError{err, status.New(codes.DeadlineExceeded, "the call's deadline passed while it waited for a rate limit")}
 	default:
 		return statusError{err, status.New(codes.Internal, "the rate limit of this call cannot be checked")}
 	}
