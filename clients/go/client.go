@@ -55,11 +55,14 @@ func (c *Client) Peek(ctx context.Context, policy, key string, options ...CallOp
 }
 
 // Wait waits until the policy admits the cost, in line with other callers, for
-// at most within (60 s). If it would take longer, it is refused at once.
-// Cancelling the context leaves the line.
+// at most within (60 s) and the context's deadline. If it would take longer, it
+// is refused at once. Cancelling the context leaves the line.
 func (c *Client) Wait(ctx context.Context, policy, key string, within time.Duration, options ...CallOption) (Decision, error) {
 	q := ask(policy, key, options)
 	q.within = within
+	if left, bounded := timeLeft(ctx); bounded && left < within && within <= maxWithin {
+		q.within = waitable(ctx)
+	}
 	return c.decideOrFallBack(ctx, verbWait, q)
 }
 
@@ -79,6 +82,9 @@ func (c *Client) Reset(ctx context.Context, policy, key string) (Decision, error
 func (c *Client) Report(ctx context.Context, policy, key string, what Reportable, options ...CallOption) (Decision, error) {
 	q := ask(policy, key, options)
 	what.report(&q)
+	if outcome, ok := what.(Outcome); ok && outcome != Succeeded && outcome != Failed {
+		return Decision{}, invalid("the outcome is %q; report Succeeded or Failed", string(outcome))
+	}
 	return c.decide(ctx, verbReport, q)
 }
 

@@ -344,6 +344,36 @@ func TestAClosedClientFails(t *testing.T) {
 	})
 }
 
+// A token that no header field can have must not look like a server that cannot
+// be asked: FailOpen would admit everything.
+func TestTokensThatAreWrong(t *testing.T) {
+	for _, url := range []string{"http://127.0.0.1:8080", "redis://127.0.0.1:6380"} {
+		_, err := waterclock.New(url, waterclock.WithToken("secret\n"))
+		if !errors.Is(err, waterclock.ErrInvalid) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got the error %v", url, err)
+		}
+	}
+}
+
+func TestOutcomesThatAreWrong(t *testing.T) {
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		for _, outcome := range []waterclock.Outcome{"", "5", "OK"} {
+			if _, err := client.Report(within(t, time.Minute), "burst", "alice", outcome); !errors.Is(err, waterclock.ErrInvalid) {
+				t.Errorf("%q: got the error %v", outcome, err)
+			}
+		}
+		expectLeft(t, client, 5)
+	})
+}
+
+func TestOverTheRedisProtocolOneOutcomeIsReported(t *testing.T) {
+	client := newClient(t, startServer(t).RESP, waterclock.WithToken(adminToken))
+	_, err := client.Report(within(t, time.Minute), "burst", "alice", waterclock.Failed, waterclock.Cost(3))
+	if !errors.Is(err, waterclock.ErrInvalid) || !strings.Contains(err.Error(), "http://") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
 func TestURLsThatAreWrong(t *testing.T) {
 	for _, url := range []string{
 		"", "127.0.0.1:8080", "ftp://127.0.0.1", "http://", "http://127.0.0.1:8080?x=1", "redis://127.0.0.1/3",

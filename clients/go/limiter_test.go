@@ -119,6 +119,28 @@ func TestACancelledWaitLeavesTheLine(t *testing.T) {
 	})
 }
 
+// A caller that has no more time is refused, not admitted as if the server
+// could not be asked.
+func TestAWaitThatIsTooLongForItsContextIsRefused(t *testing.T) {
+	for _, transport := range transports {
+		t.Run(transport.name, func(t *testing.T) {
+			client := newClient(t, transport.url(startServer(t)), waterclock.WithToken(adminToken),
+				waterclock.WithFailMode(waterclock.FailOpen))
+			ctx := within(t, 30*time.Second)
+			if err := client.PutPolicy(ctx, "slow", map[string]any{"limits": []string{"1/50s"}}); err != nil {
+				t.Fatal(err)
+			}
+			if !client.Keyed("slow").Allow(ctx, "alice") {
+				t.Fatal("the first should pass")
+			}
+			decision, err := client.Wait(ctx, "slow", "alice", time.Minute)
+			if err != nil || decision.Allowed || decision.Source != "authoritative" {
+				t.Errorf("allowed %v, source %q, error %v", decision.Allowed, decision.Source, err)
+			}
+		})
+	}
+}
+
 func TestKeyed(t *testing.T) {
 	overBoth(t, func(t *testing.T, client *waterclock.Client) {
 		ctx := within(t, time.Minute)

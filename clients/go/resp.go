@@ -45,6 +45,9 @@ func (t *respTransport) close() {
 func (t *respTransport) decide(ctx context.Context, verb verb, q question) (Decision, error) {
 	var reply respReply
 	var err error
+	if q.outcome != "" && q.cost != nil && q.cost != Cost(1) {
+		return Decision{}, invalid("over the Redis protocol, one outcome is reported at a time; use an http:// URL")
+	}
 	if verb == verbWait {
 		reply, err = t.waits.do(ctx, q.within, decisionCommand(verb, q))
 	} else {

@@ -50,6 +50,9 @@ func newTransport(address string, s settings) (transport, error) {
 	} else if u.User.Username() != "" {
 		return nil, invalid("the server's URL has a user name; a token is written redis://:TOKEN@host:6380")
 	}
+	if !isToken(s.token) {
+		return nil, invalid("the token has characters other than printable ASCII; was it read with its newline?")
+	}
 	u.User = nil
 	switch u.Scheme {
 	case "http", "https":
@@ -59,4 +62,14 @@ func newTransport(address string, s settings) (transport, error) {
 	default:
 		return nil, invalid("the server's URL begins with %q; http, https, redis and rediss are known", u.Scheme)
 	}
+}
+
+// isToken says whether a token can be sent in a header field.
+func isToken(token string) bool {
+	for _, c := range []byte(token) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
