@@ -22,9 +22,9 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 import waterclock.limits
-from waterclock import Unavailable, Waterclock
+from waterclock import Invalid, Unavailable, Waterclock
 
-from .server import ADMIN_TOKEN, Server
+from .server import ADMIN_TOKEN, CHECK_TOKEN, Server
 
 SCHEMES = {"http": "waterclock+http", "resp": "waterclock"}
 
@@ -118,6 +118,27 @@ def test_unavailable(closed_port: int) -> None:
     assert not sync_strategy(nowhere).storage.check()
     for mode, remaining in (("allow", 5), ("refuse", 0)):
         assert sync_strategy(nowhere, on_unavailable=mode).get_window_stats(item, "alice").remaining == remaining
+
+
+def test_a_token_without_the_role_is_told_what_is_missing(server: Server, transport: str) -> None:
+    limiter = sync_strategy(uri(server, transport).replace(ADMIN_TOKEN, CHECK_TOKEN))
+    with pytest.raises(Invalid, match="limits/rolling-window/7:60s"):
+        limiter.hit(limits.parse("7/minute"), "alice")
+
+
+def test_the_policies_of_the_file_need_no_role(transport: str) -> None:
+    configuration = """
+[server]
+auth = [{ token = "${TOKEN}", roles = ["check"] }]
+[policies."limits/rolling-window/2:60s"]
+limits = [{ algorithm = "rolling-window", limit = 2, per = "60s" }]
+"""
+    with Server(configuration, TOKEN=CHECK_TOKEN) as server:
+        limiter = sync_strategy(uri(server, transport).replace(ADMIN_TOKEN, CHECK_TOKEN))
+        item = limits.parse("2/minute")
+        assert [limiter.hit(item, "alice") for _ in range(3)] == [True, True, False]
+        limiter.clear(item, "alice")
+        assert limiter.hit(item, "alice")
 
 
 def test_the_strategy_serves_a_fallback_in_memory() -> None:

@@ -26,7 +26,7 @@ from limits.util import WindowStats
 from .async_client import AsyncWaterclock
 from .client import Waterclock
 from .decision import Decision
-from .errors import Invalid, Unavailable, WaterclockError
+from .errors import Invalid, Unauthorized, Unavailable, WaterclockError
 
 _SCHEMES = {
     "waterclock": "redis",
@@ -148,7 +148,7 @@ class WaterclockRateLimiter(limits.strategies.RateLimiter):
                 return verb(policy, key, **terms)
             except Invalid:
                 # Nothing was charged. If the server does not know the policy, it learns it now.
-                if self._storage.client.get_policy(policy) is not None:
+                if self._knows(policy):
                     raise
                 self._storage.client.put_policy(policy, _definition(self._storage.algorithm, item))
                 return verb(policy, key, **terms)
@@ -156,6 +156,13 @@ class WaterclockRateLimiter(limits.strategies.RateLimiter):
             if self._storage.wrap_exceptions:
                 raise StorageError(error) from error
             raise
+
+    def _knows(self, policy: str) -> bool:
+        """Also true if the token may not ask: then the server's first answer says more than this one."""
+        try:
+            return self._storage.client.get_policy(policy) is not None
+        except Unauthorized:
+            return True
 
 
 class AsyncWaterclockRateLimiter(limits.aio.strategies.RateLimiter):
@@ -190,7 +197,7 @@ class AsyncWaterclockRateLimiter(limits.aio.strategies.RateLimiter):
                 return await verb(policy, key, **terms)
             except Invalid:
                 # Nothing was charged. If the server does not know the policy, it learns it now.
-                if await self._storage.client.get_policy(policy) is not None:
+                if await self._knows(policy):
                     raise
                 await self._storage.client.put_policy(policy, _definition(self._storage.algorithm, item))
                 return await verb(policy, key, **terms)
@@ -198,6 +205,13 @@ class AsyncWaterclockRateLimiter(limits.aio.strategies.RateLimiter):
             if self._storage.wrap_exceptions:
                 raise StorageError(error) from error
             raise
+
+    async def _knows(self, policy: str) -> bool:
+        """Also true if the token may not ask: then the server's first answer says more than this one."""
+        try:
+            return await self._storage.client.get_policy(policy) is not None
+        except Unauthorized:
+            return True
 
 
 def _strategy(storage: Any) -> limits.strategies.RateLimiter:
