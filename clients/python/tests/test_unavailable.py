@@ -127,6 +127,19 @@ def test_what_is_no_decision_is_unavailable(connect: Connect, transport: str, re
         assert connect(fake.url(transport), on_unavailable="allow").call("check", "p", "k")
 
 
+@pytest.mark.parametrize(
+    ("transport", "reply"),
+    [
+        ("http", b'HTTP/1.1 200 \r\nContent-Length: 34\r\n\r\n{"allowed": true, "decisions": []}'),
+        ("resp", b"*0\r\n"),
+    ],
+)
+def test_every_charge_needs_a_decision(connect: Connect, transport: str, reply: bytes) -> None:
+    with FakeServer(says(reply)) as fake:
+        with pytest.raises(Unavailable, match="0 decisions about 1 charges"):
+            connect(fake.url(transport)).call("check_all", [Charge("p", "k")])
+
+
 DECISION = json.dumps(
     {
         "key": "k", "cost": 1, "allowed": True, "granted": 1, "limit": 5, "remaining": 4, "retry_after_us": 0,

@@ -94,13 +94,18 @@ def check_all(charges: Sequence[Charge]) -> Call[Decisions]:
         decided = tuple(made_up(allowed, charge.policy, charge.key, charge.cost) for charge in charges)
         return Decisions(allowed, decided)
 
+    def complete(decisions: Decisions) -> Decisions:
+        if len(decisions) != len(charges):
+            raise ValueError(f"{len(decisions)} decisions about {len(charges)} charges")
+        return decisions
+
     return Call(
         "POST",
         "/v1/check",
         body,
         command,
-        _decisions_from_http,
-        _decisions_from_resp,
+        lambda response: complete(_decisions_from_http(response)),
+        lambda value: complete(_decisions_from_resp(value)),
         fallback,
         only_http="the Redis protocol has one tier and one factor for all charges of check_all",
     )
