@@ -22,11 +22,13 @@ impl Policy {
     }
 
     /// Whether both count the same units, so that what is a cost for one is a cost for the other. Policies that
-    /// count one unit each do, whatever they call it.
+    /// count one unit each do, whatever they call it, and one without limits takes any cost.
     #[must_use]
     pub fn counts_as(&self, other: &Self) -> bool {
         let one_each = !self.counts_several() && !other.counts_several();
+        let has_none = self.limits().is_empty() || other.limits().is_empty();
         one_each
+            || has_none
             || (self.units().all(|unit| other.counts(unit))
                 && other.units().all(|u| self.counts(u)))
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use waterclock::StoreError;
@@ -62,14 +63,14 @@ impl From<StoreError> for WaitError {
 
 impl Server {
     /// Waits for this long until a check is admitted. A reply that refuses comes as soon as it is known that it takes
-    /// longer. Dropped, it leaves the line and charges nothing.
+    /// longer. Dropped, it leaves the line and charges nothing; so does what was charged, until it is kept.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         face: Face,
         guest: &Arc<Guest>,
         pending: &Arc<PendingCheck>,
         within: Duration,
-    ) -> Result<Reply, WaitError> {
+    ) -> Result<(Reply, Charged), WaitError> {
         let Some(room) = self.waits().places.begin(guest) else {
             self.engine.metrics().count_shed(face);
             return Err(WaitError::NoRoom);
@@ -88,7 +89,26 @@ impl Server {
     }
 }
 
-type Answer = oneshot::Sender<Result<Reply, WaitError>>;
+type Answer = oneshot::Sender<Result<(Reply, Charged), WaitError>>;
+
+/// What a wait has charged, until its answer is on the way to the client. Dropped before that, it is given back.
+#[must_use]
+pub(crate) struct Charged(Option<(Arc<Server>, Arc<PendingCheck>)>);
+
+impl Charged {
+    /// The client has its answer, as far as the server can tell.
+    pub(crate) fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        if let (Some((server, pending)), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move { server.engine.give_back(&pending).await });
+        }
+    }
+}
 
 /// One caller in line, or about to be.
 struct Waiter {
@@ -117,8 +137,12 @@ impl Waiter {
                 Err(WaitError::NoRoom | WaitError::Stopping) => {}
             }
         }
-        let is_gone = answer.send(ended.map(|attempt| attempt.reply)).is_err();
-        if is_gone && is_charged {
+        let charged = is_charged.then(|| (Arc::clone(&self.server), Arc::clone(&self.pending)));
+        let ended = ended.map(|attempt| (attempt.reply, Charged(charged)));
+        if let Err(Ok((_, mut unheard))) = answer.send(ended)
+            && unheard.0.take().is_some()
+        {
+            // Now, because the next in line has its turn after this.
             engine.give_back(&self.pending).await;
         }
     }

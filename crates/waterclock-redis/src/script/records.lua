@@ -170,6 +170,8 @@ local function encode(charge)
 end
 
 local function save(charge)
+  -- Without limits (a factor of 0) there is nothing to write, and what other limits wrote stays.
+  if #charge.limits == 0 then return end
   local record, longest = encode(charge)
   -- An override outlives the state.
   local expires = charge.expires

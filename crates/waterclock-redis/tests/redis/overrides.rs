@@ -416,3 +416,23 @@ async fn a_reservation_across_slots_is_charged_once() {
     }
     assert_eq!(listed, 12);
 }
+
+/// A key without limits for a while, of which something is to be given back: what was spent before stays spent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settling_without_limits_leaves_what_was_spent() {
+    let server = RedisServer::start();
+    let store = store(&server.url()).await;
+    for (key, with) in [("commit", Settlement::Commit(&[1.into()])), ("cancel", Settlement::Cancel)]
+    {
+        let charge = |cost: u64| [Charge::new("p", key.as_bytes(), cost)];
+        assert!(store.apply(Verb::Check, &charge(6)).await.unwrap()[0].decision.is_allowed());
+        let one = charge(1);
+        let released = Hold { on_expiry: OnExpiry::Release, ..held(&one) };
+        assert!(store.reserve(&released).await.unwrap().id.is_some());
+        set(&store, key, Override::Factor("0".parse().unwrap())).await;
+        let id = store.reserve(&held(&one)).await.unwrap().id.unwrap();
+        store.settle(&id, with).await.unwrap();
+        store.clear_override("p", key.as_bytes()).await.unwrap();
+        assert_eq!(left(&store, key).await, Some(3), "{key}");
+    }
+}

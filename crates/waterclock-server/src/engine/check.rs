@@ -384,6 +384,9 @@ impl Engine {
                 Some(Override::Block) => resolution.action = Action::Block,
                 Some(Override::Exempt) | None => {}
                 Some(_) if resolution.action == Action::Exempt => {}
+                // No limits, however they are scaled.
+                Some(Override::Factor(_)) => {}
+                Some(Override::Tier(_)) if check.factor.is_some_and(Factor::is_zero) => {}
                 Some(_) => resolution = scope.resolve_base(check.key.bytes()),
             }
         }

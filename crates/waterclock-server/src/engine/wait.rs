@@ -142,6 +142,7 @@ impl Engine {
         let plan = self.plan.load_full();
         if let Ok(check) = pending.check(&plan) {
             _ = self.charge_one(Verb::Refund, &check).await;
+            self.nudge(check.policy, &check.key);
         }
     }
 

@@ -1,10 +1,14 @@
 //! `/v1/wait`: a check that is answered when it is admitted.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use http::StatusCode;
+use hyper::body::{Frame, SizeHint};
 use waterclock::Verb;
 use waterclock_config::Micros;
 
@@ -14,7 +18,7 @@ use super::problem::{Problem, json};
 use super::request::{Call, Checks, guest_of};
 use crate::engine::PendingCheck;
 use crate::observe::Face;
-use crate::waits::{MAX_WITHIN, WaitError};
+use crate::waits::{Charged, MAX_WITHIN, WaitError};
 
 /// Waits until the check of a body is admitted, or answers at once that it cannot be in time.
 pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
@@ -22,7 +26,7 @@ pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
     // Neither a place among requests nor the body is held while it waits.
     let (server, parts) = call.into_waiting();
     let guest = guest_of(&parts)?;
-    let reply = server.wait(Face::Http, guest, &pending, within).await?;
+    let (reply, charged) = server.wait(Face::Http, guest, &pending, within).await?;
     let plan = server.engine.plan();
     let (checks, replies) = ([pending.check(&plan)?], [reply]);
     let is_admitted = replies.iter().all(|reply| reply.answer.decision.is_allowed());
@@ -32,7 +36,34 @@ pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
         false => refusal(&parts.headers, &checks, &replies, &body),
     };
     write_headers(&checks, &replies, response.headers_mut());
-    Ok(response)
+    Ok(response.map(|body| Body::new(AnswerBody { body, charged })))
+}
+
+/// The body of an answer. If the connection ends before it is sent, what was charged is given back.
+struct AnswerBody {
+    body: Body,
+    charged: Charged,
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.charged.keep();
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 async fn read(call: &Call<Checks>) -> Result<(Arc<PendingCheck>, Duration), Problem> {

@@ -189,6 +189,10 @@ impl Connection {
                 () = self.received.until_end(stream) => return false,
             }
         };
+        let waited = waited.map(|(reply, mut charged)| {
+            charged.keep();
+            reply
+        });
         in_line.write(&server.engine, waited, &mut self.replies);
         true
     }

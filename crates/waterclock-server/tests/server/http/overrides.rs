@@ -318,6 +318,12 @@ async fn a_factor_scales_one_call() {
     // A tier's factor and the call's are multiplied.
     let both = json!({"policy": "p", "key": "t", "tier": "pro", "factor": 0.1});
     assert_eq!(check(&mut client, both).await, (200, 200.into(), 199.into()));
+    // And so are a key's and the call's: 0 of anything is no limit.
+    put(&mut client, "scaled", json!({"factor": 2})).await;
+    for (factor, status) in [("1", 429), ("0", 200), ("0.1", 200)] {
+        let call = format!(r#"{{"policy":"p","key":"scaled","cost":6,"factor":{factor}}}"#);
+        assert_eq!(ask(&mut client, "POST", "/v1/check", &call).await.status, status, "{factor}");
+    }
     // Header fields have the numbers that decided.
     let answer = ask(&mut client, "POST", "/v1/check", &body("0.25", 0)).await;
     let policy = answer.header("ratelimit-policy").unwrap().to_owned();

@@ -11,7 +11,7 @@ const POLICIES: &str = r#"
 headers = "ietf"
 exempt = ["root"]
 block = ["mallory"]
-tiers = { pro = { factor = 0.5 } }
+tiers = { pro = { factor = 0.5 }, staff = { factor = 0 } }
 limits = [
   { name = "requests", algorithm = "fixed-window", limit = 5, per = "365d", align = "epoch" },
   { name = "tokens", algorithm = "fixed-window", limit = 1000, per = "365d", align = "epoch", unit = "tokens" },
@@ -58,6 +58,9 @@ async fn a_cost_is_a_map_of_units() {
     let (status, said) = ask(&mut client, "/v1/check", json!({"policy": "llm", "key": "k"})).await;
     assert_eq!((status, &said["cost"]), (200, &json!({"requests": 1, "tokens": 0})));
     assert_eq!(left(&mut client, "k").await, (json!(3), json!(200)));
+    // A tier without limits takes any cost.
+    let body = json!({"policy": "llm", "key": "k", "tier": "staff", "cost": {"tokens": 5000}});
+    assert_eq!(ask(&mut client, "/v1/check", body).await.0, 200);
     // What is given back is what is named.
     let body = json!({"policy": "llm", "key": "k", "cost": {"tokens": 500}});
     assert_eq!(ask(&mut client, "/v1/refund", body.clone()).await.0, 200);

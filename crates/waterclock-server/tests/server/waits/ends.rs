@@ -39,6 +39,42 @@ async fn a_client_that_goes_away_makes_room() {
     }
 }
 
+/// A caller that hangs up in the moment in which it is admitted: it gets its answer, or nothing is charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_is_answered_or_not_charged() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (server, mut client) = AtWork::with_client(SLOW).await;
+    let wait = body("slow", "k", 1, "60s");
+    let head = "POST /v1/wait HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length:";
+    let request = format!("{head} {}\r\n\r\n{wait}", wait.len());
+    for round in 0..400 {
+        spend(&mut client, "slow", 5).await;
+        let mut waiting = tokio::net::TcpStream::connect(server.http_address()).await.unwrap();
+        waiting.write_all(request.as_bytes()).await.unwrap();
+        eventually_in_line(&server, "slow", 1).await;
+        let hang_up = tokio::spawn(async move {
+            for _ in 0..fastrand::u32(..40) {
+                tokio::task::yield_now().await;
+            }
+            waiting.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            // Closed in whatever way.
+            _ = waiting.read_to_end(&mut answer).await;
+            answer
+        });
+        assert_eq!(client.post("/v1/refund", &check("slow", "k", 1)).await.status, 200);
+        let answer = timeout(LONG, hang_up).await.expect("ends").unwrap();
+        let left = u64::from(answer.is_empty());
+        let peek = check("slow", "k", 0);
+        crate::patience::eventually(&format!("{left} left in round {round}"), async || {
+            let mut other = server.http().await;
+            other.post("/v1/peek", &peek).await.json()["remaining"] == left
+        })
+        .await;
+        assert_eq!(client.post("/v1/reset", &check("slow", "k", 1)).await.status, 200);
+    }
+}
+
 /// A stream of HTTP/2 ends without its connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_reset_makes_room() {
