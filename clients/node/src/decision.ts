@@ -79,7 +79,7 @@ export interface Question {
   readonly cost?: Cost | undefined;
 }
 
-/** Reads the server's JSON. A field that is missing or has another type is a server of another kind. */
+/** Reads the server's JSON. A field that is missing or has another type means that this is no Waterclock server. */
 export function readDecision(value: Json, headers: HeaderFields): Decision {
   const raw = object(value, 'a decision');
   const counter = raw['counter'];

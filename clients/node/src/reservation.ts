@@ -7,7 +7,7 @@ export interface Settlement {
   cancel(id: string): Promise<void>;
 }
 
-/** Says nothing to anyone: for reservations that the fail mode made up. */
+/** Does nothing: for reservations that the fail mode made up. */
 export const noSettlement: Settlement = {
   async commit() {},
   async cancel() {},

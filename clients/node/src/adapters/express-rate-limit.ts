@@ -13,7 +13,7 @@ export interface WaterclockStoreOptions {
   readonly policy?: string | undefined;
   /** What keys begin with ("rl:"). Limiters of the same numbers need different ones, or share their counts. */
   readonly prefix?: string | undefined;
-  /** Told when the policy differs from the numbers (`console.warn`). */
+  /** Called when the policy differs from the numbers (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 
@@ -107,7 +107,7 @@ function counted(decision: Decision): number {
   return (decision.limit ?? 0) - (decision.counter ?? 0);
 }
 
-/** When the key is fresh, or when it may retry; `null`: never, or nobody knows. */
+/** When the key is fresh, or when it may retry; `null`: never, or not known. */
 function timeOf(decision: Decision): number | null {
   if (decision.source === 'unavailable') return null;
   return decision.allowed ? decision.resetAfterMs : decision.retryAfterMs;

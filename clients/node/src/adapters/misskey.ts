@@ -46,7 +46,7 @@ export interface MisskeyOptions {
   readonly refusal?: 'return' | 'reject' | 'reject-code' | undefined;
   /** Whether nothing is limited: by default unless `NODE_ENV` is `production`. */
   readonly disabled?: boolean | undefined;
-  /** Told when a policy of the server differs from the limit in the code (`console.warn`). */
+  /** Called when a policy of the server differs from the limit in the code (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 

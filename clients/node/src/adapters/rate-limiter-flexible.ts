@@ -26,7 +26,7 @@ export interface RateLimiterWaterclockOptions {
   readonly keyPrefix?: string | undefined;
   /** Answers when the server cannot be asked. */
   readonly insuranceLimiter?: InsuranceLimiter | undefined;
-  /** Told when the policy differs from the numbers, and when a key cannot be blocked (`console.warn`). */
+  /** Called when the policy differs from the numbers, and when a key cannot be blocked (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 

@@ -26,7 +26,7 @@ interface CommonOptions {
   readonly namespace?: string | undefined;
   /** A policy of the server, which then decides in place of the numbers. */
   readonly policy?: string | undefined;
-  /** Told when the policy differs from the numbers (`console.warn`). */
+  /** Called when the policy differs from the numbers (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 

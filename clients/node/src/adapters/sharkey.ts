@@ -31,7 +31,7 @@ export interface SharkeyOptions {
   readonly factorOf?: FactorOf | undefined;
   /** Whether nothing is limited: by default if `NODE_ENV` is `test`. */
   readonly disabled?: boolean | undefined;
-  /** Told when a policy of the server differs from the limit in the code (`console.warn`). */
+  /** Called when a policy of the server differs from the limit in the code (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 

@@ -37,7 +37,7 @@ export class Connection {
   #failure: WaterclockError | undefined;
   readonly #now: () => number;
   readonly #opened: number;
-  /** When the server last gave a sign of life, or was last asked after it had answered everything. */
+  /** When the server last sent anything, or was first asked again after it had answered everything. */
   #active: number;
 
   constructor(address: Address, tls: ConnectionOptions | undefined, now: () => number) {

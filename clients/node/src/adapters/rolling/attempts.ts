@@ -18,7 +18,7 @@ export interface RateLimiterOptions {
   readonly minDifference?: number | undefined;
   /** A policy of the server, which then decides in place of the numbers. */
   readonly policy?: string | undefined;
-  /** Told when the policy differs from the numbers (`console.warn`). */
+  /** Called when the policy differs from the numbers (`console.warn`). */
   readonly warn?: Warn | undefined;
 }
 
