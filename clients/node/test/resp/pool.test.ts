@@ -192,15 +192,24 @@ test('a connection that cannot be opened is opened again after 100 ms, not for e
   });
 });
 
-test('200,000 calls of one turn are sent', async () => {
-  let bytes = 0;
-  const impostor = await startImpostor((_socket, received) => (bytes = received.length));
-  const pool = poolFor(impostor, { maxOutstanding: 200_000 });
-  const calls = Promise.allSettled(Array.from({ length: 200_000 }, () => pool.command(['A'], LONG_MS)));
-  while (bytes < 200_000 * '*1\r\n$1\r\nA\r\n'.length) await new Promise(setImmediate);
-  pool.close();
-  await calls;
-  await impostor.stop();
+test('150,000 calls of one turn are answered', async () => {
+  const command = '*1\r\n$1\r\nA\r\n';
+  let answered = 0;
+  const answer = (socket: Socket, received: string) => {
+    const whole = Math.floor(received.length / command.length);
+    socket.write('+OK\r\n'.repeat(whole - answered));
+    answered = whole;
+  };
+  const impostor = await startImpostor(answer);
+  // The clock stands still: a busy machine may take seconds to make the calls.
+  const pool = poolFor(impostor, { maxOutstanding: 150_000, now: () => 0 });
+  try {
+    const replies = await Promise.all(Array.from({ length: 150_000 }, () => pool.command(['A'], LONG_MS)));
+    assert.ok(replies.every((reply) => reply === 'OK'));
+  } finally {
+    pool.close();
+    await impostor.stop();
+  }
 });
 
 test('a wait has a connection of its own, which is used again', () => {
