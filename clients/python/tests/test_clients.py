@@ -44,6 +44,35 @@ def test_more_threads_than_connections(server: Server, transport: str) -> None:
             assert sum(decision.allowed for decision in decisions) == 5
 
 
+def test_a_cost_that_is_not_named(connect: Connect, fresh_server: Server, transport: str) -> None:
+    client = connect(fresh_server.url(transport), token=CHECK_TOKEN)
+    one = {"requests": 1, "tokens": 0}
+    assert client.call("peek", "model", "alice").cost == one
+    assert client.call("check", "model", "alice").cost == one
+    others = [
+        ("wait", ("model", "alice"), {"within": 1}),
+        ("reserve", ("model", "alice"), {}),
+        ("check_all", ([Charge("model", "alice")],), {}),
+    ]
+    for verb, arguments, options in others:
+        if transport == "http":
+            client.call(verb, *arguments, **options)
+        else:  # these commands need a cost, and 1 names no unit
+            with pytest.raises(Invalid, match="name them in the cost"):
+                client.call(verb, *arguments, **options)
+    left = client.call("peek", "model", "alice").limits
+    assert [limit.remaining for limit in left] == [6 if transport == "http" else 9, 1000]
+    for verb, arguments, options in (("wait", ("burst", "alice"), {"within": 1}), ("reserve", ("burst", "alice"), {})):
+        client.call(verb, *arguments, **options)
+    assert client.call("peek", "burst", "alice").remaining == 3
+
+
+def test_a_reservation_that_can_never_pass(connect: Connect, server: Server, transport: str) -> None:
+    client = connect(server.url(transport), token=CHECK_TOKEN)
+    with pytest.raises(Refused, match="^policy 'burst' refused the reservation; it can never pass$"):
+        client.call("reserve", "burst", f"never-{transport}", cost=6)
+
+
 def test_waiting_calls_hold_up_no_others(server: Server, transport: str) -> None:
     async def main() -> None:
         async with AsyncWaterclock(server.url(transport), token=CHECK_TOKEN, timeout=TIMEOUT) as client:
@@ -67,7 +96,7 @@ def test_time_in_the_clients_queue_counts_as_waited(server: Server, transport: s
     client = connect(server.url(transport), token=CHECK_TOKEN)
     shortened = calls.wait(Charge("burst", key), within=30).shortened
     assert shortened is not None
-    assert shortened(10).body == {"policy": "burst", "key": key, "cost": 1, "within": "20000000us"}
+    assert shortened(10).body == {"policy": "burst", "key": key, "within": "20000000us"}
     assert shortened(31).command == ("RL.WAIT", "burst", key, "1", "0", "JSON")
     assert client.call("wait", "burst", key, within=30)
 
@@ -164,7 +193,7 @@ def test_a_key_is_a_text(server: Server, transport: str, connect: Connect) -> No
         connect(server.url(transport), token=CHECK_TOKEN).call("check", "burst", 7)
 
 
-@pytest.mark.parametrize("cost", [1.5, "1", "JSON", True, None, {}, {"tokens": 1.5}, {"tokens=5,requests": 1}, {"": 1}])
+@pytest.mark.parametrize("cost", [1.5, "1", "JSON", True, {}, {"tokens": 1.5}, {"tokens=5,requests": 1}, {"": 1}])
 def test_wrong_costs_are_invalid(cost: Any, server: Server, transport: str, connect: Connect) -> None:
     client = connect(server.url(transport), token=CHECK_TOKEN)
     with pytest.raises(Invalid, match="the cost"):

@@ -53,7 +53,7 @@ class AsyncWaterclock(BaseClient):
         self._closed = False
 
     async def check(
-        self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
+        self, policy: str, key: str, *, cost: Cost | None = None, tier: str | None = None, factor: Factor | None = None
     ) -> Decision:
         """Charges the cost if the policy admits it."""
         return await self._ask(calls.check(Charge(policy, key, cost, tier, factor)))
@@ -63,7 +63,7 @@ class AsyncWaterclock(BaseClient):
         return await self._ask(calls.check_all(list(charges)))
 
     async def peek(
-        self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
+        self, policy: str, key: str, *, cost: Cost | None = None, tier: str | None = None, factor: Factor | None = None
     ) -> Decision:
         """What `check` would decide now. Charges nothing."""
         return await self._ask(calls.peek(Charge(policy, key, cost, tier, factor)))
@@ -74,7 +74,7 @@ class AsyncWaterclock(BaseClient):
         key: str,
         *,
         within: float,
-        cost: Cost = 1,
+        cost: Cost | None = None,
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Decision:
@@ -112,7 +112,7 @@ class AsyncWaterclock(BaseClient):
         policy: str,
         key: str,
         *,
-        cost: Cost = 1,
+        cost: Cost | None = None,
         ttl: float | None = None,
         id: str | None = None,
         on_expiry: Literal["keep", "release"] = "keep",

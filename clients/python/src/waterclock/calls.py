@@ -47,7 +47,8 @@ class Charge:
 
     policy: str
     key: str
-    cost: Cost = 1
+    #: None is the server's default: 1 request, and nothing of other units.
+    cost: Cost | None = None
     tier: str | None = None
     factor: Factor | None = None
 
@@ -55,7 +56,8 @@ class Charge:
         for name in ("policy", "key"):
             if not isinstance(getattr(self, name), str):
                 raise Invalid(f"the {name} is {getattr(self, name)!r}; write a text")
-        _check_cost(self.cost)
+        if self.cost is not None:
+            _check_cost(self.cost)
 
 
 @dataclass(frozen=True)
@@ -237,12 +239,12 @@ def delete_policy(name: str) -> Call[bool]:
 
 
 def _decide(verb: str, charge: Charge, can_be_made_up: bool = True) -> Call[Decision]:
-    words = (charge.policy, charge.key, _cost_word(charge.cost))
+    cost = [] if charge.cost is None else [_cost_word(charge.cost)]
     return Call(
         "POST",
         f"/v1/{verb}",
         _question(charge),
-        (f"RL.{verb.upper()}", *words, *_options(charge), "JSON"),
+        (f"RL.{verb.upper()}", charge.policy, charge.key, *cost, *_options(charge), "JSON"),
         _decision_from_http,
         _decision_from_resp,
         _made_up(charge) if can_be_made_up else None,
@@ -250,7 +252,9 @@ def _decide(verb: str, charge: Charge, can_be_made_up: bool = True) -> Call[Deci
 
 
 def _question(charge: Charge) -> dict[str, Any]:
-    question = {"policy": charge.policy, "key": charge.key, "cost": _plain(charge.cost)}
+    question: dict[str, Any] = {"policy": charge.policy, "key": charge.key}
+    if charge.cost is not None:
+        question["cost"] = _plain(charge.cost)
     if charge.tier is not None:
         question["tier"] = charge.tier
     if charge.factor is not None:
@@ -283,7 +287,10 @@ def _plain(cost: Cost) -> object:
     return dict(cost) if isinstance(cost, Mapping) else cost
 
 
-def _cost_word(cost: Cost) -> str:
+def _cost_word(cost: Cost | None) -> str:
+    """A cost as the Redis protocol writes it; 1 for commands that cannot leave it out."""
+    if cost is None:
+        return "1"
     if isinstance(cost, Mapping):
         return ",".join(f"{unit}={amount}" for unit, amount in cost.items())
     return str(cost)

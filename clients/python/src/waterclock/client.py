@@ -46,7 +46,7 @@ class Waterclock(BaseClient):
         self._waits = Pool(self._address, self._protocol, waiters, "waiters")
 
     def check(
-        self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
+        self, policy: str, key: str, *, cost: Cost | None = None, tier: str | None = None, factor: Factor | None = None
     ) -> Decision:
         """Charges the cost if the policy admits it."""
         return self._ask(calls.check(Charge(policy, key, cost, tier, factor)))
@@ -56,7 +56,7 @@ class Waterclock(BaseClient):
         return self._ask(calls.check_all(list(charges)))
 
     def peek(
-        self, policy: str, key: str, *, cost: Cost = 1, tier: str | None = None, factor: Factor | None = None
+        self, policy: str, key: str, *, cost: Cost | None = None, tier: str | None = None, factor: Factor | None = None
     ) -> Decision:
         """What `check` would decide now. Charges nothing."""
         return self._ask(calls.peek(Charge(policy, key, cost, tier, factor)))
@@ -67,7 +67,7 @@ class Waterclock(BaseClient):
         key: str,
         *,
         within: float,
-        cost: Cost = 1,
+        cost: Cost | None = None,
         tier: str | None = None,
         factor: Factor | None = None,
     ) -> Decision:
@@ -105,7 +105,7 @@ class Waterclock(BaseClient):
         policy: str,
         key: str,
         *,
-        cost: Cost = 1,
+        cost: Cost | None = None,
         ttl: float | None = None,
         id: str | None = None,
         on_expiry: Literal["keep", "release"] = "keep",

@@ -107,8 +107,9 @@ def parse(raw: Mapping[str, Any], headers: Mapping[str, str]) -> Decision:
     )
 
 
-def made_up(allowed: bool, policy: str, key: str, cost: Cost) -> Decision:
+def made_up(allowed: bool, policy: str, key: str, cost: Cost | None) -> Decision:
     """The decision of a client that could not ask the server."""
+    cost = 1 if cost is None else cost
     return Decision(
         allowed=allowed,
         granted=cost if allowed else 0,

@@ -58,7 +58,7 @@ def rate_limit(
     policy: str,
     *,
     key: AsyncOption[str, HttpRequest],
-    cost: AsyncOption[Cost, HttpRequest] = 1,
+    cost: AsyncOption[Cost | None, HttpRequest] = None,
     tier: AsyncOption[str | None, HttpRequest] = None,
     factor: AsyncOption[Factor | None, HttpRequest] = None,
     skip: AsyncOption[bool, HttpRequest] = False,

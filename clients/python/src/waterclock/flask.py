@@ -32,7 +32,7 @@ class RateLimit:
         policy: str,
         *,
         key: Option[str, flask.Request],
-        cost: Option[Cost, flask.Request] = 1,
+        cost: Option[Cost | None, flask.Request] = None,
         tier: Option[str | None, flask.Request] = None,
         factor: Option[Factor | None, flask.Request] = None,
         skip: Option[bool, flask.Request] = False,

@@ -25,7 +25,7 @@ class Rule(Generic[R]):
 
     policy: str
     key: AsyncOption[str, R]
-    cost: AsyncOption[Cost, R] = 1
+    cost: AsyncOption[Cost | None, R] = None
     tier: AsyncOption[str | None, R] = None
     factor: AsyncOption[Factor | None, R] = None
     #: Requests that are not limited.
