@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -119,21 +121,47 @@ def test_fastapi_dependency(server: Server, transport: str) -> None:
     response = web.post("/login", json={"name": "alice"})
     assert response.status_code == 429
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["detail"].startswith("Too many requests; try again in ")
     assert int(response.headers["retry-after"]) > 0
+    document = response.json()
+    assert re.fullmatch(r"Too many requests; try again in \d+ s\.", document.pop("detail"))
+    assert document == {
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": "The request exceeds a limit",
+        "status": 429,
+        "violated-policies": ["burst.burst"],
+    }
     assert web.post("/login", json={"name": "bob"}).status_code == 200
 
 
-def test_fastapi_handler(server: Server) -> None:
+def test_fastapi_dependency_that_fails_closed(closed_port: int) -> None:
     app = FastAPI()
-    limit = RateLimit(client_of(server, "http"), "burst", key="fastapi-handler", cost=6)
+    client = AsyncWaterclock(f"http://127.0.0.1:{closed_port}", on_unavailable="refuse")
 
-    @app.exception_handler(RateLimited)
+    @app.get("/", dependencies=[Depends(RateLimit(client, "burst", key="alice"))])
+    def index() -> None: ...
+
+    response = TestClient(app).get("/")
+    assert (response.status_code, response.headers["content-type"]) == (503, "application/problem+json")
+    assert response.json() == {
+        "type": "about:blank",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": "The rate limiter cannot be asked; try again later.",
+    }
+
+
+@pytest.mark.parametrize("handled", [RateLimited, HTTPException, 429])
+def test_fastapi_handlers_of_the_application(server: Server, handled: Any) -> None:
+    app = FastAPI()
+    limit = RateLimit(client_of(server, "http"), "burst", key="fastapi-handlers", cost=6)
+
+    @app.exception_handler(handled)
     async def handle(request: Request, error: RateLimited) -> Response:
         return JSONResponse({"never": error.decision.retry_after is None}, 420)
 
     @app.get("/", dependencies=[Depends(limit)])
     def index() -> None: ...
 
-    response = TestClient(app).get("/")
-    assert (response.status_code, response.json()) == (420, {"never": True})
+    for _ in range(2):
+        response = TestClient(app).get("/")
+        assert (response.status_code, response.json()) == (420, {"never": True})

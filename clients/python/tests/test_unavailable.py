@@ -65,6 +65,7 @@ def test_a_reservation_that_fails_closed_is_refused(connect: Connect, nowhere: s
     with pytest.raises(Refused) as refused:
         client.call("reserve", "p", "k", cost=5)
     assert refused.value.decision.source == "unavailable"
+    assert str(refused.value) == "the reservation under policy 'p' is refused: the server cannot be asked"
 
 
 def test_a_server_that_never_answers(connect: Connect, transport: str) -> None:

@@ -31,9 +31,15 @@ class Unavailable(WaterclockError):
 
 
 class Refused(Exception):
-    """A reservation was refused. It is no `WaterclockError`: the server answered."""
+    """A reservation was refused, by the server or by `on_unavailable="refuse"`. It is no `WaterclockError`."""
 
     def __init__(self, decision: Decision) -> None:
-        wait = "never" if decision.retry_after is None else f"in {math.ceil(decision.retry_after)} s"
-        super().__init__(f"policy {decision.policy!r} refused the reservation; it can pass {wait}")
+        if decision.source == "unavailable":
+            reason = f"the reservation under policy {decision.policy!r} is refused: the server cannot be asked"
+        elif decision.retry_after is None:
+            reason = f"policy {decision.policy!r} refused the reservation; it can never pass"
+        else:
+            wait = math.ceil(decision.retry_after)
+            reason = f"policy {decision.policy!r} refused the reservation; it can pass in {wait} s"
+        super().__init__(reason)
         self.decision = decision

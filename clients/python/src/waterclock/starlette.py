@@ -35,7 +35,7 @@ class RateLimitMiddleware:
         policy: str,
         *,
         key: AsyncOption[str, Request],
-        cost: AsyncOption[Cost, Request] = 1,
+        cost: AsyncOption[Cost | None, Request] = None,
         tier: AsyncOption[str | None, Request] = None,
         factor: AsyncOption[Factor | None, Request] = None,
         skip: AsyncOption[bool, Request] = False,
@@ -95,7 +95,7 @@ class RateLimit:
         policy: str,
         *,
         key: AsyncOption[str, Request],
-        cost: AsyncOption[Cost, Request] = 1,
+        cost: AsyncOption[Cost | None, Request] = None,
         tier: AsyncOption[str | None, Request] = None,
         factor: AsyncOption[Factor | None, Request] = None,
         skip: AsyncOption[bool, Request] = False,
@@ -109,9 +109,23 @@ class RateLimit:
             return None
         decision = await _check(self._client, charge)
         if not decision:
+            _answer_with_problem(request)
             raise RateLimited(decision)
         _set_fields(response.headers, decision)
         return decision
+
+
+def _answer_with_problem(request: Request) -> None:
+    """FastAPI's own handler of HTTPException answers `detail` only. Handlers of the application stay in force."""
+    from fastapi.exception_handlers import http_exception_handler
+
+    handlers, _ = request.scope.get("starlette.exception_handlers", ({}, {}))
+    if handlers.get(HTTPException) is http_exception_handler:
+        handlers.setdefault(RateLimited, _problem_response)
+
+
+async def _problem_response(request: Request, error: RateLimited) -> Response:
+    return Response(problem.body(error.decision), error.status_code, error.headers)
 
 
 async def _check(client: AsyncWaterclock, charge: Charge) -> Decision:
