@@ -14,6 +14,8 @@ from types import TracebackType
 CLIENTS = Path(__file__).resolve().parents[2]
 ADMIN_TOKEN = "vectors-admin"
 CHECK_TOKEN = "vectors-check"
+#: What the server does without a file.
+DEMONSTRATION = "demonstration"
 _PATIENCE = 30.0
 
 
@@ -31,12 +33,14 @@ class Server:
     resp: int
 
     def __init__(self, configuration: str | None = None, files: Path | None = None, **environment: str) -> None:
-        """`files` is a folder that the server needs beside its configuration."""
+        """`files` is a folder that the server needs beside its configuration, which may be `DEMONSTRATION`."""
         self._configuration = configuration or (CLIENTS / "vectors.toml").read_text()
         self._files, self._environment = files, environment
 
     def __enter__(self) -> Server:
-        command = [str(binary()), "serve", "-c", "waterclock.toml", "--log", "json"]
+        command = [str(binary()), "serve", "--log", "json"]
+        if self._configuration != DEMONSTRATION:
+            command += ["-c", "waterclock.toml"]
         self._temporary = tempfile.TemporaryDirectory(prefix="waterclock-python-")
         folder = Path(self._temporary.name)
         if self._files is not None:

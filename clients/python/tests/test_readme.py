@@ -1,4 +1,4 @@
-"""Every code block of the README runs, with the server that its first block configures."""
+"""Every code block of the README runs: the first with the demonstration, the others with the server of its file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock import AsyncWaterclock, Waterclock
 
 from . import django_settings  # noqa: F401
 from .clients import TIMEOUT
-from .server import CLIENTS, Server
+from .server import CLIENTS, DEMONSTRATION, Server
 
 README = (CLIENTS / "python" / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -24,14 +24,20 @@ TOKEN = "readme-token"
 @pytest.fixture(scope="module")
 def readme_server() -> Iterator[Server]:
     (configuration,) = [text for language, text in BLOCKS if language == "toml"]
-    with Server(configuration, TOKEN=TOKEN) as server:
+    with Server(configuration, WATERCLOCK_TOKEN=TOKEN) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def demonstration() -> Iterator[Server]:
+    with Server(DEMONSTRATION) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     """The token of the examples, and patience for a busy machine."""
-    monkeypatch.setenv("TOKEN", TOKEN)
+    monkeypatch.setenv("WATERCLOCK_TOKEN", TOKEN)
     for client in (Waterclock, AsyncWaterclock):
         defaults = client.__init__.__kwdefaults__
         assert defaults is not None
@@ -39,9 +45,22 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask_fastapi(names: dict[str, Any]) -> None:
+    """As the console shows it."""
+    (console,) = [text for language, text in BLOCKS if language == "console"]
+    command, *printed = console.splitlines()
+    asked = re.fullmatch(r"\$ for i in ([\d ]+); do curl http://127.0.0.1:8000(\S+) -d '(.*)'; echo; done", command)
+    assert asked
+    times, path, data = asked.groups()
+    form = {"content-type": "application/x-www-form-urlencoded"}
     web = TestClient(names["app"])
-    answers = [web.post("/login", json={"name": "fastapi"}) for _ in range(6)]
+    answers = [web.post(path, content=data, headers=form) for _ in times.split()]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+    assert [without_seconds(answer.text) for answer in answers] == [without_seconds(line) for line in printed]
+    assert {"ratelimit", "ratelimit-policy", "retry-after"} <= answers[-1].headers.keys()
+
+
+def without_seconds(text: str) -> str:
+    return re.sub(r"in \d+ s", "in … s", text)
 
 
 def ask_starlette(names: dict[str, Any]) -> None:
@@ -52,7 +71,7 @@ def ask_starlette(names: dict[str, Any]) -> None:
 
 def ask_flask(names: dict[str, Any]) -> None:
     web = names["app"].test_client()
-    answers = [web.post("/login", data={"name": "flask"}) for _ in range(6)]
+    answers = [web.post("/signin", data={"name": "flask"}) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]
 
 
@@ -77,14 +96,15 @@ ASK: dict[str, Callable[[dict[str, Any]], None]] = {
 
 #: What other blocks print, as regular expressions, by a word that only this block has.
 PRINTS = {
-    'waterclock.check("login", "alice")\nif': r"welcome; 4 more\n",
+    'waterclock.check("signin", "alice")\nif': r"welcome; 4 more\n",
     "check_all": r"True \[4, \d+\]\n",
-    "Refused": r"",
+    "Refused": r"\{'requests': 999, 'tokens': 993\d\d\}\n",
     "timeout=0.25": r"True unavailable\n",
     "asyncio.run": r"5 of 100 pass\n",
     "put_policy": r"\{'factor': 0.5, 'expires_in_us': \d+\}\n\{.*'name': 'signup'.*\}\n",
 }
 
+DEMO = 'check("demo", "alice")'
 DJANGO_SETTINGS, DJANGO_VIEW = "MIDDLEWARE = [", "waterclock.django import"
 
 
@@ -97,10 +117,10 @@ def run(text: str, server: Server) -> dict[str, Any]:
 
 
 def test_blocks_are_known() -> None:
-    words = [*ASK, *PRINTS, DJANGO_SETTINGS, DJANGO_VIEW]
+    words = [*ASK, *PRINTS, DEMO, DJANGO_SETTINGS, DJANGO_VIEW]
     for language, text in BLOCKS:
-        assert language in ("toml", "python")
-        assert language == "toml" or sum(word in text for word in words) == 1, f"no test runs this block:\n{text}"
+        assert language in ("toml", "python", "console")
+        assert language != "python" or sum(word in text for word in words) == 1, f"no test runs this block:\n{text}"
 
 
 @pytest.mark.parametrize("word", ASK)
@@ -116,12 +136,18 @@ def test_programs(word: str, readme_server: Server, capsys: pytest.CaptureFixtur
     assert re.fullmatch(PRINTS[word], capsys.readouterr().out)
 
 
+def test_demonstration(demonstration: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    (text,) = [text for _, text in BLOCKS if DEMO in text]
+    run(text, demonstration)
+    assert capsys.readouterr().out == "True 4\n"
+
+
 def test_django(readme_server: Server) -> None:
     (settings_text,) = [text for _, text in BLOCKS if DJANGO_SETTINGS in text]
     (view_text,) = [text for _, text in BLOCKS if DJANGO_VIEW in text]
     settings = run(settings_text, readme_server)
     with override_settings(MIDDLEWARE=settings["MIDDLEWARE"], WATERCLOCK=settings["WATERCLOCK"]):
-        view = run(view_text, readme_server)["login"]
+        view = run(view_text, readme_server)["signin"]
         answers = [view(RequestFactory().post("/", {"name": "django"})) for _ in range(6)]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]
     assert answers[0].content == b"4 more"
