@@ -47,6 +47,7 @@ export function validateObject(field: string, value: unknown): void {
 
 export function validateCost(cost: Cost): void {
   const counts = typeof cost === 'object' && cost !== null ? Object.values(cost) : [cost];
+  if (counts.length === 0) throw invalid('cost', '`cost` names no unit; give a whole number, or whole numbers by unit');
   for (const count of counts) {
     if (!Number.isSafeInteger(count)) {
       throw invalid('cost', `\`cost\` is ${String(count)}; give a whole number, or whole numbers by unit`);

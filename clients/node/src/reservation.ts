@@ -1,3 +1,4 @@
+import { validateCost } from './arguments.js';
 import type { Cost, Decision } from './decision.js';
 import { WaterclockError } from './error.js';
 
@@ -44,6 +45,8 @@ export class Reservation implements AsyncDisposable {
   /** Charges what was used, into debt if it is more than was reserved; without a cost, what was reserved. */
   async commit(cost: Cost = this.decision.granted): Promise<void> {
     const id = this.#held();
+    // A cost that is not sent settles nothing.
+    validateCost(cost);
     this.#settled = true;
     await this.#settlement.commit(id, cost);
   }

@@ -56,6 +56,13 @@ for (const transport of transports) {
         assert.equal(await remaining(client), 2);
       }));
 
+    test('work that commits no unit is an error and charged nothing', () =>
+      withClient(async (client) => {
+        const done = client.reserved('burst', 'alice', { cost: 4 }, (reservation) => reservation.commit({}));
+        await assert.rejects(done, (error) => (error as WaterclockError).kind === 'invalid');
+        assert.equal(await remaining(client), 5);
+      }));
+
     test('work is not done if units cannot be reserved', () =>
       withClient(async (client) => {
         const done = await client.reserved('burst', 'alice', { cost: 6 }, () => assert.fail('the work was done'));

@@ -4,10 +4,13 @@ import { notWaterclock, WaterclockError, type ErrorKind } from '../error.js';
 import type { Answer } from '../transport.js';
 import { ErrorReply, type Reply } from './parse.js';
 
+// The server's text is that of Redis, which does not say what to do.
+const NO_TOKEN = 'NOAUTH: it asks for a token; give the client one as `token`';
+
 /** The error that a reply describes. */
 export function readError(reply: ErrorReply, server: string): WaterclockError {
   const code = reply.text.split(' ', 1)[0] ?? '';
-  return new WaterclockError(kindOf(code), `${server} answered ${reply.text}`, {
+  return new WaterclockError(kindOf(code), `${server} answered ${code === 'NOAUTH' ? NO_TOKEN : reply.text}`, {
     code,
     deniedByPolicy: code === 'UNAVAILABLE',
   });
