@@ -84,6 +84,10 @@ type middleware struct {
 // Middleware checks each request under a policy before the handler sees it. It
 // sets the policy's header fields on every response. Handlers find the decision
 // with [FromContext].
+//
+// A refusal is 429. If the server cannot be asked, the answer is 503, unless the
+// client is [FailOpen]. If the call is invalid or unauthorized, such as that of an
+// unknown policy, it is 500, and the error handler is told; see [WithErrorHandler].
 func Middleware(client *Client, policy string, key KeyFunc, options ...MiddlewareOption) func(http.Handler) http.Handler {
 	m := &middleware{
 		client:    client,

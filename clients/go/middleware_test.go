@@ -1,9 +1,12 @@
 package waterclock_test
 
 import (
+	"bytes"
 	"context"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -124,6 +127,30 @@ func TestMiddlewareWithoutADecision(t *testing.T) {
 			t.Errorf("with a handler of its own: status %d", got.Code)
 		}
 	})
+}
+
+// A mistake in the configuration is logged, but does not flood the log.
+func TestMiddlewareLogsWhyItFails(t *testing.T) {
+	var logged bytes.Buffer
+	log.SetOutput(&logged)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		logged.Reset()
+		for _, policy := range []string{"nobody", "nobody", "nothing"} {
+			visit(waterclock.Middleware(client, policy, waterclock.KeyByRemoteAddr), from("192.0.2.1:1"))
+		}
+		if text := logged.String(); strings.Count(text, "\n") != 2 || strings.Count(text, `check of "nobody"`) != 1 {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
+	for _, transport := range transports {
+		logged.Reset()
+		client := newClient(t, transport.url(startServer(t)), waterclock.WithToken("wrong"))
+		got := visit(waterclock.Middleware(client, "burst", waterclock.KeyByRemoteAddr), from("192.0.2.1:1"))
+		if got.Code != http.StatusInternalServerError || strings.Count(logged.String(), "\n") != 1 {
+			t.Errorf("%s, a wrong token: status %d, logged:\n%s", transport.name, got.Code, logged.String())
+		}
+	}
 }
 
 func TestKeyByRemoteAddr(t *testing.T) {

@@ -19,7 +19,7 @@ type settings struct {
 }
 
 func defaults() settings {
-	return settings{deadline: time.Second, maxConnections: 64, maxWaits: 64, onError: func(error) {}}
+	return settings{deadline: time.Second, maxConnections: 64, maxWaits: 64, onError: new(errorLog).handle}
 }
 
 func (s settings) validate() error {
@@ -49,8 +49,12 @@ func WithDeadline(deadline time.Duration) Option {
 func WithFailMode(mode FailMode) Option { return func(s *settings) { s.failMode = mode } }
 
 // WithErrorHandler is told every error that the caller does not get: those that
-// the fail mode turned into a decision, and those behind a plain false of
-// [Limiter.Allow] and [Keyed.Allow]. It must not block.
+// the fail mode turned into a decision, those behind a plain false of
+// [Limiter.Allow] and [Keyed.Allow], those that [Middleware] answers with 500 or
+// 503, and those of [Reservation.Settle]. It must not block.
+//
+// Without it, the standard package log gets them: the same error once a minute,
+// at most 64 different ones. Calls that the caller cancels are not logged.
 func WithErrorHandler(handler func(error)) Option {
 	return func(s *settings) {
 		if handler != nil {
