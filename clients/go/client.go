@@ -98,6 +98,11 @@ func (c *Client) CheckAll(ctx context.Context, charges ...Charge) (Batch, error)
 	op := fmt.Sprintf("check of %d charges", len(charges))
 	var batch Batch
 	err := c.call(ctx, op, 0, func(ctx context.Context) (err error) {
+		for _, q := range questions {
+			if err := checkAmount(q.cost); err != nil {
+				return err
+			}
+		}
 		batch, err = c.transport.checkAll(ctx, questions)
 		return err
 	})
@@ -132,6 +137,9 @@ func (c *Client) decideOrFallBack(ctx context.Context, verb verb, q question) (D
 func (c *Client) decide(ctx context.Context, verb verb, q question) (decision Decision, err error) {
 	op := fmt.Sprintf("%s of %q", verb, q.policy)
 	err = c.call(ctx, op, q.within, func(ctx context.Context) (err error) {
+		if err := checkAmount(q.cost); err != nil {
+			return err
+		}
 		if verb == verbWait {
 			leave, err := c.enterWait(ctx, &q)
 			if err != nil {

@@ -11,7 +11,8 @@ import (
 type Cost int64
 
 // Units is how much a call charges of each unit, for a policy that counts
-// several: Units{"requests": 1, "tokens": 800}.
+// several: Units{"requests": 1, "tokens": 800}. Of a unit that it does not name,
+// a call charges 1 if it is requests and otherwise 0. It must name one.
 type Units map[string]int64
 
 // Amount is a [Cost] or [Units].
@@ -20,6 +21,14 @@ type Amount interface {
 	Reportable
 	// text is the amount as the Redis protocol writes it.
 	text() string
+}
+
+// checkAmount rejects units without a name, which the protocols read differently.
+func checkAmount(amount Amount) error {
+	if units, ok := amount.(Units); ok && len(units) == 0 {
+		return &Error{Kind: ErrInvalid, Field: "cost", Message: `the cost names no unit; write for example Units{"tokens": 800}`}
+	}
+	return nil
 }
 
 func (c Cost) text() string { return strconv.FormatInt(int64(c), 10) }

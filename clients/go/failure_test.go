@@ -71,7 +71,11 @@ func askAll(ctx context.Context, client *waterclock.Client) map[string]verdict {
 	reservation, err := client.Reserve(ctx, "burst", "alice", waterclock.Cost(2))
 	all["reserve"] = verdict{err: err}
 	if err == nil {
-		all["reserve"] = verdict{reservation.OK(), reservation.Decision.Source, reservation.Commit(ctx, waterclock.Cost(1))}
+		err = reservation.Commit(ctx, waterclock.Cost(1))
+		if !reservation.OK() && errors.Is(err, waterclock.ErrInvalid) {
+			err = nil // what was refused cannot be committed
+		}
+		all["reserve"] = verdict{reservation.OK(), reservation.Decision.Source, err}
 	}
 	return all
 }
@@ -385,5 +389,8 @@ func TestURLsThatAreWrong(t *testing.T) {
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: the error shows a secret: %v", url, err)
 		}
+	}
+	if _, err := waterclock.New(""); err == nil || !strings.Contains(err.Error(), `"" is no URL`) {
+		t.Errorf("the error does not name the empty URL: %v", err)
 	}
 }

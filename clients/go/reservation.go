@@ -89,13 +89,21 @@ const InfDuration = time.Duration(math.MaxInt64)
 
 // Commit settles the reservation with what was really used. The rest is given
 // back; what is missing is charged, into debt if necessary. It can be repeated.
+// A reservation that is not OK cannot be committed: the error is [ErrInvalid].
 func (r *Reservation) Commit(ctx context.Context, used Amount) error {
+	if !r.OK() {
+		return &Error{Kind: ErrInvalid, Op: r.op("commit"), Message: "the reservation was refused; check OK first"}
+	}
 	return r.settle(ctx, "commit", func(ctx context.Context) error {
+		if err := checkAmount(used); err != nil {
+			return err
+		}
 		return r.client.transport.commit(ctx, r.ID, used)
 	})
 }
 
-// Cancel gives everything back. It can be repeated.
+// Cancel gives everything back; if the reservation was refused, there is nothing
+// to give back. It can be repeated.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.settle(ctx, "cancel", func(ctx context.Context) error {
 		return r.client.transport.cancel(ctx, r.ID)
@@ -113,7 +121,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // error handler is told, and the reservation expires.
 func (r *Reservation) Settle(err *error) {
 	panicked := recover()
-	if !r.settled {
+	if !r.settled && r.ID != "" {
 		ctx := context.Background()
 		var failure error
 		switch {
@@ -138,9 +146,14 @@ func (r *Reservation) settle(ctx context.Context, verb string, do func(context.C
 		return nil // refused or made up: the server holds nothing
 	}
 	r.begun = func(ctx context.Context) error {
-		return r.client.call(ctx, fmt.Sprintf("%s of a reservation of %q", verb, r.Decision.Policy), 0, do)
+		return r.client.call(ctx, r.op(verb), 0, do)
 	}
 	err := r.begun(ctx)
 	r.settled = err == nil
 	return err
+}
+
+// op is what was asked, for an error.
+func (r *Reservation) op(verb string) string {
+	return fmt.Sprintf("%s of a reservation of %q", verb, r.Decision.Policy)
 }

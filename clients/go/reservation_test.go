@@ -3,6 +3,7 @@ package waterclock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,49 @@ func TestSettle(t *testing.T) {
 	})
 }
 
+func TestSettleIgnoresARefusedReservation(t *testing.T) {
+	server := startServer(t)
+	client := newClient(t, server.HTTP, waterclock.WithToken(adminToken),
+		waterclock.WithErrorHandler(func(err error) { t.Errorf("reported: %v", err) }))
+	reservation, err := client.Reserve(within(t, time.Minute), "burst", "alice", waterclock.Cost(6))
+	if err != nil || reservation.OK() {
+		t.Fatalf("OK %v, error %v", reservation.OK(), err)
+	}
+	reservation.Settle(&err)
+	expectLeft(t, client, 5)
+}
+
+func TestUnitsMustNameOne(t *testing.T) {
+	overBoth(t, func(t *testing.T, client *waterclock.Client) {
+		ctx := within(t, time.Minute)
+		reservation, err := client.Reserve(ctx, "model", "alice", waterclock.Units{"tokens": 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		none := waterclock.Units{}
+		failure := func(_ any, err error) error { return err }
+		for call, err := range map[string]error{
+			"check":     failure(client.Check(ctx, "model", "alice", none)),
+			"nil check": failure(client.Check(ctx, "model", "alice", waterclock.Units(nil))),
+			"peek":      failure(client.Peek(ctx, "model", "alice", none)),
+			"wait":      failure(client.Wait(ctx, "model", "alice", time.Second, none)),
+			"refund":    failure(client.Refund(ctx, "model", "alice", none)),
+			"report":    failure(client.Report(ctx, "model", "alice", none)),
+			"reserve":   failure(client.Reserve(ctx, "model", "alice", none)),
+			"check all": failure(client.CheckAll(ctx, waterclock.NewCharge("model", "alice", none))),
+			"commit":    reservation.Commit(ctx, none),
+		} {
+			if !errors.Is(err, waterclock.ErrInvalid) || !strings.Contains(err.Error(), "the cost names no unit") {
+				t.Errorf("%s: %v", call, err)
+			}
+		}
+		decision, err := client.Peek(ctx, "model", "alice")
+		if err != nil || decision.Limits[0].Remaining != 9 || decision.Limits[1].Remaining != 990 {
+			t.Errorf("left %+v, error %v", decision.Limits, err)
+		}
+	})
+}
+
 func TestSettleCancelsWhenTheFunctionPanics(t *testing.T) {
 	overBoth(t, func(t *testing.T, client *waterclock.Client) {
 		func() {
@@ -97,6 +141,9 @@ func TestARefusedReservationTellsTheDelay(t *testing.T) {
 		}
 		if err := second.Cancel(ctx); err != nil {
 			t.Errorf("cancelling what was not reserved: %v", err)
+		}
+		if err := second.Commit(ctx, waterclock.Cost(1)); !errors.Is(err, waterclock.ErrInvalid) {
+			t.Errorf("committing what was not reserved: %v", err)
 		}
 		if never := limiter.ReserveN(ctx, 6); never.OK() || never.Delay() != waterclock.InfDuration {
 			t.Errorf("more than the capacity: OK %v, delay %v", never.OK(), never.Delay())

@@ -37,6 +37,9 @@ type transport interface {
 }
 
 func newTransport(address string, s settings) (transport, error) {
+	if address == "" {
+		return nil, invalid(`"" is no URL of a server; write http://127.0.0.1:8080 or redis://127.0.0.1:6380`)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		// The error of url.Parse contains the address, and so maybe a token.
