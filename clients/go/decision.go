@@ -12,7 +12,8 @@ import (
 // never pass, or the next unit of a key that is full.
 const Never time.Duration = -1
 
-// Unbounded is the limit of a policy that counts no units, or limits nothing.
+// Unbounded (-1) is the limit, and what remains, of a policy that counts no
+// units or limits nothing.
 const Unbounded int64 = -1
 
 // SourceUnavailable is the [Decision.Source] of a decision that the client made
@@ -38,7 +39,7 @@ type Decision struct {
 	// GrantedUnits is how much was admitted of each unit; nil for a policy with one.
 	GrantedUnits Units
 
-	// Limit and Remaining are the smallest of all limits, or Unbounded.
+	// Limit and Remaining are the smallest of all limits, or Unbounded (-1).
 	Limit     int64
 	Remaining int64
 	// RetryAfter is when the same cost passes: 0 if it just did, Never if it cannot.

@@ -72,11 +72,11 @@ func ExampleClient_Report() {
 	defer client.Close()
 
 	for i := 0; i < 2; i++ {
-		if _, err := client.Report(ctx, "upstream", "billing", waterclock.Failed); err != nil {
+		if _, err := client.Report(ctx, "breaker", "billing", waterclock.Failed); err != nil {
 			log.Fatal(err)
 		}
 	}
-	decision, err := client.Check(ctx, "upstream", "billing")
+	decision, err := client.Check(ctx, "breaker", "billing")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -125,7 +125,11 @@ func complete(ctx context.Context, client *waterclock.Client, user, prompt strin
 	if err != nil {
 		return err
 	}
-	if !reservation.OK() {
+	switch {
+	case reservation.OK():
+	case reservation.Decision.RetryAfter == waterclock.Never:
+		return errors.New("too many tokens for this limit")
+	default:
 		return fmt.Errorf("too many tokens; retry in %v", reservation.Delay())
 	}
 	defer reservation.Settle(&err) // unless committed below: cancels on an error
@@ -147,7 +151,7 @@ func ExampleReservation_Settle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(decision.Limits[1].Name, decision.Limits[1].Remaining >= 90000-812)
+	fmt.Println(decision.Limits[1].Name, decision.Limits[1].Remaining >= 100000-812)
 	// Output: tokens true
 }
 
@@ -236,18 +240,21 @@ func ExampleClient_SetOverride() {
 	client := dial()
 	defer client.Close()
 
-	err := client.SetOverride(ctx, "login", "grace", waterclock.Override{
+	err := client.SetOverride(ctx, "login", "alice", waterclock.Override{
 		Limits:    []any{"100/m"},
 		ExpiresIn: 48 * time.Hour,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	decision, err := client.Check(ctx, "login", "grace")
+	decision, err := client.Check(ctx, "login", "alice")
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(decision.Limit)
+	if err := client.ClearOverride(ctx, "login", "alice"); err != nil {
+		log.Fatal(err)
+	}
 	// Output: 100
 }
 

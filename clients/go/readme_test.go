@@ -1,7 +1,10 @@
 package waterclock_test
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,6 +29,9 @@ func TestREADME(t *testing.T) {
 			t.Error("README.md has another quick start than examples/quickstart/main.go")
 		}
 	}
+	if !strings.Contains(string(readFile(t, "README.md")), "```toml\n"+string(readFile(t, "testdata/readme.toml"))+"```\n") {
+		t.Error("README.md has another configuration than testdata/readme.toml")
+	}
 	if functions, outputs := strings.Count(examples, "\nfunc Example"), strings.Count(examples, "\t// Output:"); functions != outputs {
 		t.Errorf("%d of %d examples say what they print; the others are not run", outputs, functions)
 	}
@@ -41,9 +47,31 @@ func TestQuickStart(t *testing.T) {
 	if _, err := client.Reset(ctx, "login", "alice"); err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.Command("go", "run", "./examples/quickstart").CombinedOutput()
+	output, err := exec.Command("go", "run", "-overlay", withTestServer(t, "examples/quickstart/main.go"), "./examples/quickstart").CombinedOutput()
 	want := "true 4\ntrue 3\ntrue 2\ntrue 1\ntrue 0\nfalse 0\n"
 	if err != nil || string(output) != want {
 		t.Errorf("error %v, output:\n%s", err, output)
 	}
+}
+
+// withTestServer is an overlay for the go command, in which a program asks the
+// server of the tests.
+func withTestServer(t *testing.T, program string) string {
+	t.Helper()
+	code := strings.Replace(string(readFile(t, program)), "http://127.0.0.1:8080", os.Getenv("WATERCLOCK_URL"), 1)
+	copied, overlay := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "overlay.json")
+	original, err := filepath.Abs(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replacements, err := json.Marshal(map[string]any{"Replace": map[string]string{original: copied}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string][]byte{copied: []byte(code), overlay: replacements} {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return overlay
 }

@@ -10,8 +10,7 @@ import (
 )
 
 func main() {
-	client, err := waterclock.New(os.Getenv("WATERCLOCK_URL"), // such as http://127.0.0.1:8080
-		waterclock.WithToken(os.Getenv("WATERCLOCK_TOKEN")))
+	client, err := waterclock.New("http://127.0.0.1:8080", waterclock.WithToken(os.Getenv("WATERCLOCK_TOKEN")))
 	if err != nil {
 		log.Fatal(err)
 	}
