@@ -4,17 +4,11 @@ import type { Client } from '../client.js';
 import type { Decision } from '../decision.js';
 import { boundedKey } from './key.js';
 import { duration, policyName, type NumbersPolicy } from './policy/numbers.js';
-import { Policies, type Warn } from './policy/policies.js';
+import { Policies, type OneLimitOptions } from './policy/policies.js';
 
-export interface WaterclockStoreOptions {
-  /** Without `policy`, its token needs the role `admin`. */
-  readonly client: Client;
-  /** A policy of the server, which then decides in place of `limit` and `windowMs`. */
-  readonly policy?: string | undefined;
+export interface WaterclockStoreOptions extends OneLimitOptions {
   /** What keys begin with ("rl:"). Limiters of the same numbers need different ones, or share their counts. */
   readonly prefix?: string | undefined;
-  /** Called when the policy differs from the numbers (`console.warn`). */
-  readonly warn?: Warn | undefined;
 }
 
 /** What the store needs of the middleware's options. */

@@ -5,7 +5,7 @@ import type { Decision } from '../decision.js';
 import { actorKey } from './key.js';
 import { chosenPolicy, type PolicyChoice } from './policy/choice.js';
 import { policyName, rollingWindow, type NumbersPolicy } from './policy/numbers.js';
-import { Policies, type Warn } from './policy/policies.js';
+import { Policies, type AdapterOptions } from './policy/policies.js';
 
 /** The limit of an endpoint. Times are milliseconds. */
 export interface Limitation {
@@ -31,9 +31,7 @@ export interface Refusal {
   readonly info: LimiterInfo;
 }
 
-export interface MisskeyOptions {
-  /** Without `policy`, its token needs the role `admin`. */
-  readonly client: Client;
+export interface MisskeyOptions extends AdapterOptions {
   /**
    * Policies of the server, by the limitation's `key` or one for all. A refusal by a limit that is called `min` is
    * `BRIEF_REQUEST_INTERVAL`.
@@ -46,8 +44,6 @@ export interface MisskeyOptions {
   readonly refusal?: 'return' | 'reject' | 'reject-code' | undefined;
   /** Whether nothing is limited: by default unless `NODE_ENV` is `production`. */
   readonly disabled?: boolean | undefined;
-  /** Called when a policy of the server differs from the limit in the code (`console.warn`). */
-  readonly warn?: Warn | undefined;
 }
 
 const MIN = 'min';

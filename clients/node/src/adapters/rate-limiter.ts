@@ -1,10 +1,9 @@
 /** RisingStack's `rate-limiter`, with a Waterclock server in place of Redis. */
 
-import type { Client } from '../client.js';
 import type { Decision } from '../decision.js';
 import { boundedKey } from './key.js';
 import { policyName, rollingWindow, type NumbersPolicy } from './policy/numbers.js';
-import { Policies, type Warn } from './policy/policies.js';
+import { Policies, type OneLimitOptions } from './policy/policies.js';
 
 export type Mode = 'binary' | 'nary' | 'uniform';
 
@@ -18,16 +17,10 @@ export interface Limit {
   readonly buckets?: number | undefined;
 }
 
-interface CommonOptions {
-  /** Without `policy`, its token needs the role `admin`. */
-  readonly client: Client;
+interface CommonOptions extends OneLimitOptions {
   /** What happens to actions beyond the limit ("binary"). */
   readonly mode?: Mode | undefined;
   readonly namespace?: string | undefined;
-  /** A policy of the server, which then decides in place of the numbers. */
-  readonly policy?: string | undefined;
-  /** Called when the policy differs from the numbers (`console.warn`). */
-  readonly warn?: Warn | undefined;
 }
 
 export type SingleLimitOptions = CommonOptions & Limit & { readonly limits?: undefined };

@@ -4,7 +4,7 @@ import type { Client } from '../client.js';
 import type { Decision } from '../decision.js';
 import { actorKey } from './key.js';
 import { chosenPolicy, type PolicyChoice } from './policy/choice.js';
-import { Policies, type Warn } from './policy/policies.js';
+import { Policies, type AdapterOptions } from './policy/policies.js';
 import { FactorCache, type FactorOf, type SharkeyUser } from './sharkey/factor.js';
 import { disabledLimitInfo, type LimitInfo } from './sharkey/info.js';
 import type { Keyed, RateLimit } from './sharkey/limit.js';
@@ -22,17 +22,13 @@ export {
 } from './sharkey/limit.js';
 export type { FactorOf, SharkeyUser } from './sharkey/factor.js';
 
-export interface SharkeyOptions {
-  /** Without `policy`, its token needs the role `admin`. */
-  readonly client: Client;
+export interface SharkeyOptions extends AdapterOptions {
   /** Policies of the server, by the limit's `key` or one for all; limits that have none are registered. */
   readonly policy?: PolicyChoice | undefined;
   /** The factor of a user, or of `null` for an actor that is only an address. Asked once a minute for each user. */
   readonly factorOf?: FactorOf | undefined;
   /** Whether nothing is limited: by default if `NODE_ENV` is `test`. */
   readonly disabled?: boolean | undefined;
-  /** Called when a policy of the server differs from the limit in the code (`console.warn`). */
-  readonly warn?: Warn | undefined;
 }
 
 export class SkRateLimiterService {

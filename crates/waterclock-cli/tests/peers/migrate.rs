@@ -17,7 +17,7 @@ use crate::installed::peer_path;
 use crate::script;
 use crate::server::Server;
 
-/// What a page is told as `WATERCLOCK_TOKEN`, and its digest.
+/// The value of `WATERCLOCK_TOKEN` in the blocks of a page, and its digest.
 const TOKEN: &str = "a-token-for-this-page";
 const TOKEN_SHA256: &str = "f5d873dec5e6aca6729c7c83ff45b893c3dd927ec9bd6843ea745e1652f65b58";
 

@@ -5,6 +5,9 @@
 -- script that finds none of them over leaves the list alone. A list that no record names is none.
 local MOST_DUE = 256
 local function entry_size(charge) return 24 + 28 * #charge.limits end
+-- Where the four numbers of a limit begin in an entry, and how the entry is given back.
+local function numbers_at(i) return 25 + 28 * (i - 1) end
+local function how_of(entry) return sub(entry, 16, 16) end
 local function set_due(charge, due)
   charge.due, charge.due_changed, charge.next_due, charge.last_due = due, true, nil, nil
   if due == '' then return end
@@ -22,10 +25,10 @@ local function undo_charge(charge, i, n, at, first_mark, second, gap)
   if not moved or not charge.due or charge.due == '' then return end
   local entries = {}
   for from = 1, #charge.due, size do
-    local entry, marks = sub(charge.due, from, from + size - 1), 24 + 28 * (i - 1)
-    if sub(entry, 16, 16) ~= RELEASE then
-      local first_behind, second_behind = moved(unpack_at('>I7I7', entry, marks + 8))
-      entry = sub(entry, 1, marks + 7) .. pack('>I7I7', first_behind, second_behind) .. sub(entry, marks + 22)
+    local entry, marks = sub(charge.due, from, from + size - 1), numbers_at(i) + 7
+    if how_of(entry) ~= RELEASE then
+      local first_behind, second_behind = moved(unpack_at('>I7I7', entry, marks))
+      entry = sub(entry, 1, marks - 1) .. pack('>I7I7', first_behind, second_behind) .. sub(entry, marks + 14)
     end
     entries[#entries + 1] = entry
   end

@@ -49,10 +49,10 @@ function leaky.undo(p, s, n, _, level, anchor)
   local drained = (since - fmod(since, p.every)) / p.every * p.drip
   local left = min(n, max(0, level - drained))
   leaky.refund(p, s, left)
-  local ends = anchor + level / p.drip * p.every
-  -- A charge behind it has fewer units before it.
+  -- A charge behind it has fewer units before it. Anchors are whole drips apart, unless all has drained in between.
   return function(level_behind, anchor_behind)
-    local is_behind = anchor_behind + level_behind / p.drip * p.every > ends
+    local apart = anchor_behind - anchor
+    local is_behind = level_behind + (apart - fmod(apart, p.every)) / p.every * p.drip > level
     return is_behind and max(0, level_behind - left) or level_behind, anchor_behind
   end
 end

@@ -17,11 +17,11 @@ for _, charge in ipairs(charges) do
   -- If the definition has changed since, it stays charged.
   local undoes = tag == charge.tag and (entry or is_listed == 0)
   -- Its own marks have moved with what was undone before it.
-  local has_marks = entry and sub(entry, 16, 16) ~= RELEASE
+  local has_marks = entry and how_of(entry) ~= RELEASE
   for i = 1, limits do
     local n, first_mark, second, gap
     n, first_mark, second, gap, from = unpack_at('>I7I7I7I7', marks, from)
-    if has_marks then n, first_mark, second, gap = unpack_at('>I7I7I7I7', entry, 28 * i - 3) end
+    if has_marks then n, first_mark, second, gap = unpack_at('>I7I7I7I7', entry, numbers_at(i)) end
     if undoes and n > 0 then undo_charge(charge, i, n, at, first_mark, second, gap) end
   end
   -- Behind them is noted what is held.

@@ -6,6 +6,20 @@ import { describeRates, includesRates, ratesOf } from './rate.js';
 
 export type Warn = (message: string) => void;
 
+/** What adapters have in common. */
+export interface AdapterOptions {
+  /** Without `policy`, its token needs the role `admin`. */
+  readonly client: Client;
+  /** Called when a policy of the server differs from the numbers in the code (`console.warn`). */
+  readonly warn?: Warn | undefined;
+}
+
+/** Of adapters that have one limit. */
+export interface OneLimitOptions extends AdapterOptions {
+  /** A policy of the server, which then decides in place of the numbers. */
+  readonly policy?: string | undefined;
+}
+
 const MAX_REMEMBERED = 1_000;
 
 /** Makes calls under policies that programs describe by numbers. */

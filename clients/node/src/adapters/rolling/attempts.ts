@@ -2,13 +2,11 @@ import type { Client } from '../../client.js';
 import type { Decision, LimitState } from '../../decision.js';
 import { boundedKey } from '../key.js';
 import { policyName, rollingWindow, type NumbersPolicy } from '../policy/numbers.js';
-import { Policies, type Warn } from '../policy/policies.js';
+import { Policies, type OneLimitOptions } from '../policy/policies.js';
 
 export type Id = number | string;
 
-export interface RateLimiterOptions {
-  /** Without `policy`, its token needs the role `admin`. */
-  readonly client: Client;
+export interface RateLimiterOptions extends OneLimitOptions {
   /** What keys begin with (""). */
   readonly namespace?: string | undefined;
   /** Milliseconds. */
@@ -16,10 +14,6 @@ export interface RateLimiterOptions {
   readonly maxInInterval: number;
   /** Milliseconds between two actions (0). */
   readonly minDifference?: number | undefined;
-  /** A policy of the server, which then decides in place of the numbers. */
-  readonly policy?: string | undefined;
-  /** Called when the policy differs from the numbers (`console.warn`). */
-  readonly warn?: Warn | undefined;
 }
 
 export interface RateLimitInfo {

@@ -2,7 +2,7 @@
 //!
 //! redis-cell keeps for each key one instant, at which the key is full again, and so does the server's `CL.THROTTLE`,
 //! whatever numbers a call carries. So a key is charged in numbers of our own, in which a unit is a microsecond: that many
-//! units as its instant is away. Nobody needs to know the numbers of the callers.
+//! units as its instant is away. The import needs none of the callers' numbers.
 
 mod new;
 mod old;
