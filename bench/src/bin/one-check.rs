@@ -1,5 +1,8 @@
 //! One contestant, so many decisions: for counting instructions (see `instructions.sh`).
 
+use std::time::Duration;
+
+use waterclock::{Clock as _, TscClock};
 use waterclock_bench::contestant::{Contestant, Run, direct, filled, strings};
 use waterclock_bench::keys::{Key, drawn};
 use waterclock_bench::options::number;
@@ -24,6 +27,10 @@ fn run<K: Key>(contestants: &[Contestant<K>], name: &str, decisions: usize) {
         let names: Vec<&str> = contestants.iter().map(|contestant| contestant.name).collect();
         panic!("no {name:?} among {names:?}");
     };
+    // The default clock reads `Instant` until it knows the rate of the counter, which it learns once for the process.
+    let clock = TscClock::default();
+    std::thread::sleep(Duration::from_millis(100));
+    clock.now();
     let run = filled(contestant, KEYS);
     let sequence = drawn(KEYS, decisions);
     measured(&run, &sequence);

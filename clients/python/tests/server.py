@@ -39,8 +39,7 @@ class Server:
 
     def __enter__(self) -> Server:
         command = [str(binary()), "serve", "--log", "json"]
-        if self._configuration != DEMONSTRATION:
-            command += ["-c", "waterclock.toml"]
+        command += ["--demo"] if self._configuration == DEMONSTRATION else ["-c", "waterclock.toml"]
         self._temporary = tempfile.TemporaryDirectory(prefix="waterclock-python-")
         folder = Path(self._temporary.name)
         if self._files is not None:

@@ -9,7 +9,7 @@ use clap::builder::Styles;
 use serde::Serialize;
 use waterclock_config::Invalid;
 use waterclock_rehearse::Error;
-use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
+use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled, visible};
 
 /// Details.
 pub(crate) const FAINT: Style = Style::new().dimmed();
@@ -75,13 +75,16 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints a line on standard error. If that is closed, the line is lost.
+/// Prints a line on standard error. If that is closed, the line is lost. What files and arguments contain must not move
+/// the cursor or ring the bell.
 pub(crate) fn say(line: &str) {
     let mut stderr = anstream::stderr();
-    let _ = match line.split_once("warning: ") {
-        Some(("", rest)) => writeln!(stderr, "{} {rest}", styled(WARN, "warning:")),
-        _ => writeln!(stderr, "{line}"),
-    };
+    for line in line.split('\n').map(visible) {
+        let _ = match line.split_once("warning: ") {
+            Some(("", rest)) => writeln!(stderr, "{} {rest}", styled(WARN, "warning:")),
+            _ => writeln!(stderr, "{line}"),
+        };
+    }
 }
 
 /// Prints a warning on standard error.
@@ -153,5 +156,5 @@ pub(crate) fn described(text: &str) -> String {
         Some((title, rest)) => format!("{}:{rest}", styled(STRONG, title)),
         None => line.to_owned(),
     };
-    text.lines().map(line).collect::<Vec<String>>().join("\n")
+    text.lines().map(|text| line(&visible(text))).collect::<Vec<String>>().join("\n")
 }

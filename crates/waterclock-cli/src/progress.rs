@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use waterclock_config::cannot_read;
-use waterclock_rehearse::trace::Input;
+use waterclock_rehearse::trace::{Format, Input, Reading};
 
-use crate::output::Failure;
+use crate::output::{Failure, say};
 
 /// Opens a file, with a progress bar if standard error is a terminal; `-` or nothing is standard input.
 pub(crate) fn open_with_progress(path: Option<&Path>) -> Result<Input, Failure> {
@@ -37,6 +37,16 @@ pub(crate) fn open_with_progress(path: Option<&Path>) -> Result<Input, Failure> 
         let seconds = bar.0.elapsed().max(Duration::from_millis(1)).as_secs_f64();
         bar.0.set_message(format!("{:.0} lines/s", lines as f64 / seconds));
     }))
+}
+
+/// Finds out the format of an input that --input does not name, and says so if it is an access log.
+pub(crate) fn recognise(reading: &Reading, input: Input) -> Result<(Reading, Input), Failure> {
+    let (reading, input) = reading.recognise(input)?;
+    if let Some(format) = reading.recognised().filter(|format| *format != Format::Trace) {
+        let (name, format) = (input.name(), format.name());
+        say(&format!("note: {name} is read as --input {format}, by the look of its first lines"));
+    }
+    Ok((reading, input))
 }
 
 /// A progress bar that disappears when reading ends.

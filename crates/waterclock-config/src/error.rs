@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use serde::Serialize;
+
 /// Why a configuration cannot be used.
 ///
 /// Displays as one line per problem: `waterclock.toml:3:9: unknown key …`.
@@ -23,7 +25,7 @@ pub struct Problem {
 }
 
 /// A place in a file that editors can jump to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Place {
     /// The file, as the user named it.

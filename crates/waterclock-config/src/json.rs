@@ -15,15 +15,13 @@ use super::{Config, Invalid, PolicyConfig, TierConfig};
 pub struct PoliciesJson<'a> {
     #[serde(serialize_with = "by_name")]
     policies: &'a [PolicyConfig],
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    warnings: &'a [String],
 }
 
 impl<'a> PoliciesJson<'a> {
-    /// The policies of a configuration, and warnings about them.
+    /// The policies of a configuration.
     #[must_use]
-    pub fn new(config: &'a Config, warnings: &'a [String]) -> PoliciesJson<'a> {
-        PoliciesJson { policies: &config.policies, warnings }
+    pub fn new(config: &'a Config) -> PoliciesJson<'a> {
+        PoliciesJson { policies: &config.policies }
     }
 }
 

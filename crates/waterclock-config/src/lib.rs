@@ -41,6 +41,7 @@ mod json;
 mod legacy;
 mod limit;
 mod limit_info;
+mod listen;
 mod override_json;
 mod policy;
 mod rule_charge;
@@ -69,19 +70,21 @@ pub use self::file::{MAX_CONFIG_FILE, MAX_SECRET_FILE, read_file};
 pub use self::json::{
     DescribedPolicies, PoliciesJson, PolicyJson, percent, read_limits, read_policy,
 };
+pub use self::listen::{Listen, ListenFlags};
 pub use self::override_json::{BadField, FactorJson, OverrideChange, OverrideJson, OverrideLine};
 pub use self::policy::{PolicyConfig, PolicyPart, other_units};
 pub use self::rule_charge::RuleCharge;
 pub use self::rules::{EntryConfig, MAX_ENTRIES, MAX_TEXT, Pattern, RuleConfig, Then};
 pub use self::schema::schema;
-pub use self::server::{Listen, ServerConfig, TlsConfig, Token};
+pub use self::server::{ServerConfig, TlsConfig, Token};
 pub use self::store::{Address, StoreConfig, not_an_address};
-pub use self::suggest::{did_you_mean, quoted};
+pub use self::suggest::{did_you_mean, nearest_first, quoted};
 pub use self::tier::TierConfig;
 
+use self::english::Warning;
 use self::error::{Fault, Faults, Source};
 use self::schema::{Key, Shape};
-use self::suggest::{all_of, nearest};
+use self::suggest::all_of;
 use self::table::{Field, Table};
 
 /// The longest key, in bytes.
@@ -127,8 +130,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Where state lives.
     pub store: StoreConfig,
-    /// What is valid but cannot be meant, one sentence each.
-    pub warnings: Vec<String>,
+    /// What is valid but cannot be meant.
+    pub warnings: Vec<Warning>,
     /// In the order of the file.
     pub policies: Vec<PolicyConfig>,
     /// In the order of the file.
@@ -160,7 +163,7 @@ impl Config {
         Config::parse(&Source::new(name, text))
     }
 
-    /// The built-in configuration that `waterclock serve` uses without a file.
+    /// The built-in configuration that `waterclock serve` uses where there is no file.
     pub fn demonstration() -> Result<Config, Invalid> {
         Config::read("the built-in demonstration", include_str!("demonstration.toml"))
     }
@@ -227,11 +230,9 @@ impl Config {
                 return Err(format!("choose one of the policies {}", all_of(&names)).into());
             }
             (Some(name), _) => names.iter().position(|known| *known == name).ok_or_else(|| {
-                let hint = match nearest(name, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("it has {}", all_of(&names)),
-                };
-                format!("there is no policy `{name}` in {}; {hint}", self.file)
+                let has = nearest_first(name, &names);
+                let hint = did_you_mean(name, names.iter().copied());
+                format!("there is no policy `{name}` in {}, which has {has}{hint}", self.file)
             })?,
         };
         Ok(self.policies.swap_remove(place))
@@ -277,3 +278,8 @@ fn read<'doc>(
         source: source.clone(),
     }
 }
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

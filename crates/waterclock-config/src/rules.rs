@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use super::english::Warning;
 use super::policy::PolicyConfig;
 use super::rule_charge::{self, RuleCharge};
 use super::schema::{Key, Shape};
@@ -339,36 +340,41 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// One sentence each.
-pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<String> {
+/// Rules that do not do what they seem to.
+pub(crate) fn warnings(rules: &[RuleConfig], policies: &[PolicyConfig]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for rule in rules {
+    for (at, rule) in rules.iter().enumerate() {
+        let about = |code, message| Warning { rule: Some(at), ..Warning::new(code, message) };
         if let Some(other) = rules.iter().find(|other| is_always_before(other, rule)) {
-            warnings.push(format!(
-                "rule {rule} can never match: {other} is more specific and matches the same descriptors"
-            ));
+            let why = "is more specific and matches the same descriptors";
+            let message = format!("rule {rule} can never match: {other} {why}");
+            warnings.push(about("idle-rule", message));
         }
         let is_held = |policy: &&PolicyConfig| {
             rule.then == Then::Policy(policy.name().to_owned()) && policy.policy().reserves_only()
         };
         if let Some(policy) = policies.iter().find(is_held) {
-            warnings.push(format!(
-                "rule {rule} always fails: policy `{}` has a concurrency limit, and Envoy's protocol has no reservations",
-                policy.name()
-            ));
+            let name = policy.name();
+            let message = format!(
+                "rule {rule} always fails: policy `{name}` has a concurrency limit, and Envoy's protocol has no reservations"
+            );
+            let policy = Some(name.to_owned());
+            warnings.push(Warning { policy, ..about("failing-rule", message) });
         }
         for name in &rule.replaces {
             if rules.iter().all(|other| other.name.as_ref() != Some(name)) {
-                warnings.push(format!("rule {rule} replaces `{name}`, but no rule has that name"));
+                let message = format!("rule {rule} replaces `{name}`, but no rule has that name");
+                warnings.push(about("unknown-rule", message));
             }
         }
         for entry in &rule.descriptor {
             if let Pattern::Exact(text) = &entry.value
                 && text.contains('*')
             {
-                warnings.push(format!(
+                let message = format!(
                     "rule {rule}: the `*` in {text:?} is not a wildcard; only one at the end is"
-                ));
+                );
+                warnings.push(about("not-a-wildcard", message));
             }
         }
     }

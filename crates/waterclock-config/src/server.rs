@@ -1,12 +1,15 @@
 //! The `[server]` section.
 
-use std::env::{self, VarError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use super::duration::Micros;
+use super::english::Warning;
 use super::error::Invalid;
 use super::error::Source;
+use super::listen::{
+    Listen, ListenFlags, OPEN, accept_listener, read_listener, refuse_open_listeners, told,
+};
 use super::schema::{Key, Shape};
 use super::secret::Setting;
 use super::size::{read_size, size_of};
@@ -85,10 +88,6 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new("auth", Shape::List(&Shape::Table(AUTH)), "Tokens and their roles."),
 ];
 
-/// Half a sentence.
-const OPEN: &str = "listens beyond this machine without `auth`; add `auth`, ask clients for \
-    certificates with `client_ca`, or set `allow_unauthenticated = true`";
-
 const TLS: &[Key] = &[
     Key::new("cert", Shape::Text, "The certificate chain, a PEM file.").such_as("\"cert.pem\""),
     Key::new("key", Shape::Text, "The private key, a PEM file.").such_as("\"key.pem\""),
@@ -139,19 +138,12 @@ pub struct ServerConfig {
     pub(super) at: Option<usize>,
     /// Where `tls` is in the file.
     pub(super) tls_at: Option<usize>,
+    /// Addresses of the command line, which win over the environment and the file.
+    pub listen_flags: ListenFlags,
     allow_unauthenticated: bool,
     auth: Vec<AuthConfig>,
-}
-
-/// An address for each face; `None` turns it off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen {
-    /// JSON API, forward-auth, dashboard and metrics.
-    pub http: Option<SocketAddr>,
-    /// Envoy's rate limit service.
-    pub grpc: Option<SocketAddr>,
-    /// The Redis protocol.
-    pub resp: Option<SocketAddr>,
+    /// An administrator beside `auth`: checks and reads stay as open as they are without it.
+    administrator: Option<Token>,
 }
 
 /// PEM files.
@@ -196,36 +188,28 @@ impl ServerConfig {
             tls: None,
             at: None,
             tls_at: None,
+            listen_flags: ListenFlags::default(),
             allow_unauthenticated: false,
             auth: Vec::new(),
+            administrator: None,
         }
     }
 
-    /// Where to listen. Environment variables override the file; a public address from there needs `auth` as well.
+    /// Where to listen. Flags win over environment variables, and these over the file; a public address from either
+    /// needs `auth` as well.
     pub fn listen(&self) -> Result<Listen, Invalid> {
-        let Listen { http, grpc, resp } = self.listen;
-        Ok(Listen {
-            http: self.listener("WATERCLOCK_HTTP", http)?,
-            grpc: self.listener("WATERCLOCK_GRPC", grpc)?,
-            resp: self.listener("WATERCLOCK_RESP", resp)?,
-        })
-    }
-
-    fn listener(
-        &self,
-        variable: &str,
-        in_file: Option<SocketAddr>,
-    ) -> Result<Option<SocketAddr>, Invalid> {
-        let text = match env::var(variable) {
-            Ok(text) => text,
-            Err(VarError::NotPresent) => return Ok(in_file),
-            Err(VarError::NotUnicode(_)) => return Err(format!("{variable} must be UTF-8").into()),
+        let (flags, file) = (&self.listen_flags, self.listen);
+        let listener = |face: &str, given: &Option<String>, in_file| {
+            let Some((subject, text)) = told(face, given.as_deref())? else { return Ok(in_file) };
+            let address = read_listener(&text).map_err(|rest| format!("{subject} {rest}"))?;
+            address.map_or(Ok(()), |address| self.may_listen(&subject, address))?;
+            Ok::<_, Invalid>(address)
         };
-        let address = read_listener(&text).map_err(|rest| format!("{variable} {rest}"))?;
-        if let Some(address) = address {
-            self.may_listen(variable, address)?;
-        }
-        Ok(address)
+        Ok(Listen {
+            http: listener("http", &flags.http, file.http)?,
+            grpc: listener("grpc", &flags.grpc, file.grpc)?,
+            resp: listener("resp", &flags.resp, file.resp)?,
+        })
     }
 
     /// Whether a listener on this address needs no authentication; `subject` names it in errors.
@@ -259,16 +243,28 @@ impl ServerConfig {
         self.certificates().chain(self.auth.iter().filter_map(|auth| auth.token.file()))
     }
 
+    /// Whether checks and reads need no token, because `auth` has none. Administration always needs one.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.auth.is_empty()
+    }
+
+    /// Lets this token administer the server. Checks and reads need it as little as before, and listeners beyond this
+    /// machine still need `auth`.
+    pub fn add_administrator(&mut self, token: impl Into<String>) {
+        self.administrator = Some(Token { text: token.into(), roles: vec!["admin"] });
+    }
+
     /// The tokens, looked up wherever they are kept.
     pub fn tokens(&self) -> Result<Vec<Token>, Invalid> {
         let token = |auth: &AuthConfig| {
             Ok(Token { text: auth.token.look_up()?, roles: auth.roles.clone() })
         };
-        self.auth.iter().map(token).collect()
+        self.auth.iter().map(token).chain(self.administrator.clone().map(Ok)).collect()
     }
 
     /// Warnings about settings that are valid but probably not meant.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<Warning> {
         self.auth.iter().filter_map(|auth| odd_hash(auth.token.text())).collect()
     }
 }
@@ -321,7 +317,9 @@ pub(super) fn read(source: &Source, table: &Table<'_>) -> ServerConfig {
         tls,
         at: Some(table.at),
         tls_at: table.field("tls").map(|field| field.at()),
+        listen_flags: ListenFlags::default(),
         allow_unauthenticated,
+        administrator: None,
         auth: auth.iter().filter_map(|entry| read_auth(source, entry)).collect(),
     }
 }
@@ -348,42 +346,13 @@ fn read_auth(source: &Source, entry: &Field<'_>) -> Option<AuthConfig> {
 }
 
 /// A hash of another length is left over from an example: no token matches it.
-fn odd_hash(token: &str) -> Option<String> {
+fn odd_hash(token: &str) -> Option<Warning> {
     let hash = token.strip_prefix("sha256:")?;
     let is_whole = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     (!is_whole).then(|| {
-        "an `auth` token is not a SHA-256 hash of 64 hexadecimal digits: no client can use it"
-            .to_owned()
-    })
-}
-
-/// A public listener needs authentication: any client that can check a key can also use up its limits.
-fn refuse_open_listeners(table: &Table<'_>) {
-    for face in ["http", "grpc", "resp"] {
-        let Some(field) = table.field(face) else { continue };
-        let address = field.text().ok().and_then(|text| text.parse::<SocketAddr>().ok());
-        if address.is_some_and(|address| !address.ip().is_loopback()) {
-            table.fault_at(field.at(), format!("`{face}` {OPEN}"));
-        }
-    }
-}
-
-fn accept_listener(text: &str) -> Result<(), String> {
-    read_listener(text).map(drop)
-}
-
-/// The error is half a sentence.
-fn read_listener(text: &str) -> Result<Option<SocketAddr>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let on_localhost = text.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
-    let local = on_localhost.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    local.or_else(|| text.parse().ok()).map(Some).ok_or_else(|| {
-        format!(
-            "must be an address and a port such as \"127.0.0.1:8080\", or \"\" for none; found {}",
-            quoted(text)
-        )
+        let message =
+            "an `auth` token is not a SHA-256 hash of 64 hexadecimal digits: no client can use it";
+        Warning { setting: Some("auth"), ..Warning::new("unusable-token", message) }
     })
 }
 

@@ -90,6 +90,28 @@ fn ours<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     meant.find_map(|(_, ours)| candidates.iter().find(|candidate| *candidate == ours).copied())
 }
 
+/// How long names of policies are at most.
+const MAX_NAME: usize = 64;
+/// How many names an error lists.
+const MOST_NAMES: usize = 12;
+
+/// `a`, `b` and `c`: the names there are, the nearest to a misspelt one first, and how many more if there are many.
+#[must_use]
+pub fn nearest_first(word: &str, names: &[&str]) -> String {
+    // A server says what it likes, and distances take the product of both lengths.
+    let is_name = |name: &&str| name.len() <= MAX_NAME;
+    let word = plain(&word.chars().take(MAX_NAME).collect::<String>());
+    let mut names: Vec<&str> = names.iter().copied().filter(is_name).collect();
+    names.sort_by_cached_key(|name| distance(&word, &plain(name)));
+    match names.split_at_checked(MOST_NAMES) {
+        Some((first, rest @ [_, ..])) => {
+            let quoted: Vec<String> = first.iter().map(|name| format!("`{name}`")).collect();
+            format!("{} and {} more", quoted.join(", "), rest.len())
+        }
+        _ => all_of(&names),
+    }
+}
+
 /// `; did you mean …?` to end a message with, or an empty string.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|candidate| meant(word, candidate)).unwrap_or_default()
@@ -174,6 +196,15 @@ pub fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        assert_eq!(nearest_first("logn", &["api", "login"]), "`login` and `api`");
+        let names: Vec<String> = (0..20).map(|number| format!("policy-{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let list = nearest_first("polcy-19", &names);
+        assert!(list.starts_with("`policy-19`, ") && list.ends_with(" and 8 more"), "{list}");
+    }
 
     #[test]
     fn finds_what_was_meant() {

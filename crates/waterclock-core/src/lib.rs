@@ -19,6 +19,7 @@
 //!
 //! The proof of each bound is at the top of the algorithm's file.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 
@@ -77,3 +78,8 @@ pub const MAX_PERIOD: core::time::Duration = core::time::Duration::from_secs(36_
 pub const MAX_LIMITS: usize = 16;
 /// The largest limit an exact rolling window keeps a log for; above it, use buckets.
 pub const MAX_LOG: u64 = 65_536;
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::algorithm::for_each_algorithm;
+use crate::algorithm::narrow::Narrow;
 use crate::{
     Algorithm, Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitSet, MAX_LIMITS, MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
@@ -57,6 +58,10 @@ pub struct Policy {
     keeps_logs: bool,
     /// One limit that can refuse, without a gap, in binary mode.
     plain: bool,
+    /// Its numbers, if its state is one word: where a check finds them at once.
+    one_word: Option<Narrow>,
+    /// The numbers of all limits, if there are several such ones.
+    several: Box<[Narrow]>,
     /// Its limits count different units.
     counts_several: bool,
     /// A limit of what is held at once can refuse.
@@ -92,6 +97,8 @@ impl Policy {
             counts_several: limits.iter().any(|limit| limit.unit() != limits[0].unit()),
             limits: limits.into(),
             plain: false,
+            one_word: None,
+            several: Box::default(),
             reserves_only: false,
         }
         .find_plain()
@@ -103,6 +110,13 @@ impl Policy {
             _ => false,
         };
         self.plain = plain && self.mode == Mode::Binary && !self.shadow;
+        self.one_word = self.plain().and_then(|limit| limit.algorithm().narrowed());
+        let is_binary = self.mode == Mode::Binary && !self.shadow && self.limits.len() > 1;
+        let narrowed = |limit: &Limit| {
+            let is_plain = limit.min_interval().is_none() && !limit.is_shadow();
+            limit.algorithm().narrowed().filter(|_| is_plain && is_binary)
+        };
+        self.several = self.limits.iter().map(narrowed).collect::<Option<_>>().unwrap_or_default();
         let leases = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
         self.reserves_only = !self.shadow && self.limits.iter().any(leases);
         self
@@ -130,6 +144,18 @@ impl Policy {
     #[inline]
     pub(crate) fn plain(&self) -> Option<&Limit> {
         if self.plain { self.limits.first() } else { None }
+    }
+
+    /// The numbers of the only limit, if the policy is nothing more than that, in one word.
+    #[inline(always)]
+    pub(crate) fn narrowed(&self) -> Option<&Narrow> {
+        self.one_word.as_ref()
+    }
+
+    /// The numbers of all limits, in order, if there are several of one word each and the policy is nothing more than that.
+    #[inline]
+    pub(crate) fn several(&self) -> &[Narrow] {
+        &self.several
     }
 
     /// Sets what happens when not everything fits.

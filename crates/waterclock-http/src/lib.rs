@@ -1,4 +1,5 @@
 #![doc = include_str!("../docs/guide.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
 #[cfg(feature = "client")]
@@ -38,3 +39,8 @@ pub use rule::Rule;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/migrate/governor.md")]
 struct FromGovernor;
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

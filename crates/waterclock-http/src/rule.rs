@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Method;
 use http::request::Parts;
+use matchit::Params;
 use waterclock::store::Persist as _;
-use waterclock::{Factor, Outcome, Policy, Rollout, Scope, Subject, UnknownTier};
+use waterclock::{Factor, Outcome, Policy, Resolution, Rollout, Scope, Subject, UnknownTier};
 
 use crate::exchange::Exchange;
-use crate::fields::{HeaderStyle, Jitter};
-use crate::key::{FoundKey, Key, KeyInput};
+use crate::fields::{HeaderStyle, Jitter, Prepared};
+use crate::key::{FoundKey, Key, KeyError, KeyInput};
 use crate::layer::{BuildError, Match};
 
 type Condition = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
@@ -45,12 +45,16 @@ pub struct Rule {
     pub(crate) key: Option<Key>,
     pub(crate) headers: HeaderStyle,
     pub(crate) jitter: Jitter,
+    /// What is known beforehand of the fields of responses, when a layer is built.
+    pub(crate) prepared: Option<Prepared>,
     pub(crate) settle: Option<Settle>,
     pub(crate) report: Report,
     /// The first mistake in what the rule was built from.
     pub(crate) mistake: Option<BuildError>,
     methods: Vec<Method>,
     paths: Vec<Box<str>>,
+    /// Those of them that have no parameters, so that it takes no router to match them.
+    plain_paths: Vec<Box<str>>,
     router: matchit::Router<()>,
     conditions: Vec<Condition>,
     cost: Cost,
@@ -73,6 +77,7 @@ impl Rule {
             key: None,
             headers: HeaderStyle::default(),
             jitter: Jitter::NONE,
+            prepared: None,
             settle: None,
             report: Arc::new(|exchange| match exchange.is_server_error() {
                 true => Outcome::Error,
@@ -81,6 +86,7 @@ impl Rule {
             mistake: None,
             methods: Vec::new(),
             paths: Vec::new(),
+            plain_paths: Vec::new(),
             router: matchit::Router::new(),
             conditions: Vec::new(),
             cost: Cost::Units(1),
@@ -107,6 +113,9 @@ impl Rule {
         if self.router.insert(pattern, ()).is_err() {
             let policy = self.policy().name().to_owned();
             self.mistake.get_or_insert(BuildError::Path { policy, path: pattern.to_owned() });
+        }
+        if !pattern.contains(['{', '}']) {
+            self.plain_paths.push(pattern.into());
         }
         self.paths.push(pattern.into());
         self
@@ -238,6 +247,13 @@ impl Rule {
         std::iter::once(self.policy()).chain(self.scope.variants())
     }
 
+    /// Prepares the fields of responses, once they cannot change any more.
+    pub(crate) fn prepare(&mut self) {
+        if matches!(self.headers, HeaderStyle::Ietf | HeaderStyle::Draft10) {
+            self.prepared = Prepared::new(self.policy());
+        }
+    }
+
     /// Whether it makes reservations.
     pub(crate) fn reserves(&self) -> bool {
         self.settle.is_some() || self.policies().any(|policy| policy.reserves_only())
@@ -252,42 +268,90 @@ impl Rule {
         self.policy().is_shadow() || !self.scope.rollout().is_everybody()
     }
 
-    /// If it applies to a request: everything that its key can be found in.
+    /// Whether it applies to a request. Parameters of its path are left in `captured`.
+    #[inline]
     pub(crate) fn matches<'a>(
         &'a self,
         parts: &'a Parts,
-        peer: Option<IpAddr>,
-    ) -> Option<KeyInput<'a>> {
-        let method = match parts.method {
-            Method::HEAD if !self.methods.contains(&Method::HEAD) => &Method::GET,
-            ref method => method,
-        };
-        if !self.methods.is_empty() && !self.methods.contains(method) {
-            return None;
+        captured: &mut Option<Params<'a, 'a>>,
+    ) -> bool {
+        if !self.methods.is_empty() && !self.has_method(&parts.method) {
+            return false;
         }
-        let captured = match self.paths.is_empty() {
-            true => None,
-            false => Some(self.router.at(parts.uri.path()).ok()?.params),
-        };
-        let applies = self.conditions.iter().all(|condition| condition(parts));
-        applies.then_some(KeyInput { parts, peer, captured })
+        if !self.paths.is_empty() && !self.has_path(parts.uri.path(), captured) {
+            return false;
+        }
+        self.conditions.iter().all(|condition| condition(parts))
+    }
+
+    /// The key of a request, if finding it takes no future.
+    #[inline]
+    pub(crate) fn find_now<'a>(
+        &self,
+        input: &KeyInput<'a, '_>,
+    ) -> Option<Result<FoundKey<'a>, KeyError>> {
+        match &self.key {
+            Some(key) => key.find_now(input),
+            // Builders make sure that there is one.
+            None => Some(Ok(FoundKey::default())),
+        }
+    }
+
+    /// The key of a request.
+    pub(crate) async fn find<'a>(
+        &self,
+        input: &KeyInput<'a, '_>,
+    ) -> Result<FoundKey<'a>, KeyError> {
+        match &self.key {
+            Some(key) => key.find(input).await,
+            None => Ok(FoundKey::default()),
+        }
+    }
+
+    fn has_method(&self, method: &Method) -> bool {
+        self.methods.contains(method)
+            || *method == Method::HEAD && self.methods.contains(&Method::GET)
+    }
+
+    fn has_path<'a>(&'a self, path: &'a str, captured: &mut Option<Params<'a, 'a>>) -> bool {
+        // A path without parameters captures nothing.
+        if self.plain_paths.iter().any(|plain| **plain == *path) {
+            return true;
+        }
+        if self.plain_paths.len() < self.paths.len()
+            && let Ok(found) = self.router.at(path)
+        {
+            *captured = Some(found.params);
+            return true;
+        }
+        false
     }
 
     /// What applies to a key, at which cost.
-    pub(crate) fn resolve(&self, found: FoundKey, parts: &Parts) -> Result<Match<'_>, UnknownTier> {
+    #[inline]
+    pub(crate) fn resolve<'a>(
+        &'a self,
+        found: FoundKey<'a>,
+        parts: &Parts,
+    ) -> Result<Match<'a>, UnknownTier> {
         let FoundKey { key, address } = found;
         let cost = match &self.cost {
             Cost::Units(units) => *units,
             Cost::Of(cost) => cost(parts),
         };
+        if self.tier_of.is_none() && self.factor_of.is_none() && !self.scope.names_keys() {
+            // Nothing but the policy applies.
+            let Resolution { policy, action, .. } = self.scope.resolve_base(&key);
+            return Ok(Match { rule: self, policy, key, cost, action, factor: None, fixed: None });
+        }
         let tier = self.tier_of.as_ref().and_then(|tier_of| tier_of(parts));
         tier.as_deref().map(|tier| self.scope.known_tier(tier)).transpose()?;
         let address = address.or_else(|| self.scope.address_in(&key));
         let factor = self.factor_of.as_ref().and_then(|factor_of| factor_of(parts));
         let subject = Subject::new(&key).with_address(address).with_tier(tier.as_deref());
         let found = self.scope.resolve(&subject.with_factor(factor));
-        let (policy, action, factor) = (Arc::clone(found.policy), found.action, found.factor);
-        let fixed = found.answer(&cost.into());
+        let Resolution { policy, action, factor, .. } = found;
+        let fixed = found.answer(&cost.into()).map(Box::new);
         Ok(Match { rule: self, policy, key, cost, action, factor, fixed })
     }
 

@@ -1,4 +1,5 @@
 #![doc = include_str!("../docs/guide.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
 mod builder;
@@ -30,3 +31,8 @@ pub use builder::RedisStoreBuilder;
 pub use fit::check_names;
 pub use store::RedisStore;
 pub use waterclock::{Lease, OnStoreError, Serving};
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

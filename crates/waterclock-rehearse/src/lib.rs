@@ -25,6 +25,7 @@
 
 mod error;
 mod expr;
+mod note;
 mod picture;
 mod stage;
 mod timeline;
@@ -37,5 +38,11 @@ pub mod terminal;
 pub mod trace;
 
 pub use self::error::Error;
+pub use self::note::Note;
 pub use self::picture::Picture;
 pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about};
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

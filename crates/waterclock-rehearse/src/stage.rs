@@ -1,5 +1,6 @@
 //! Virtual time: a policy in a store of this process whose clock the events turn.
 
+use serde_json::json;
 use waterclock::store::now_or_never;
 use waterclock::{
     Answer, Charge, Cost, CostError, Factor, ManualClock, MemoryStore, Migration, Origin, Policy,
@@ -7,6 +8,7 @@ use waterclock::{
 };
 use waterclock_config::PolicyConfig;
 
+use crate::Note;
 use crate::trace::{Event, Op};
 
 /// Keys that have state at the same time. More than one machine's log has, and few enough that the table starts small.
@@ -130,11 +132,12 @@ impl<'a> Stage<'a> {
 
     /// A note on decisions that a server might make differently, if there were any.
     #[must_use]
-    pub fn note(&self) -> Option<String> {
+    pub fn note(&self) -> Option<Note> {
         let many = format!(
             "more than {MOST_KEYS} keys were limited at the same time, so some of them shared a budget"
         );
-        (self.store.overflowed() > 0).then_some(many)
+        let facts = json!({ "most_keys": MOST_KEYS });
+        (self.store.overflowed() > 0).then(|| Note::new("shared-budgets", facts, many))
     }
 
     /// Plays an event: which policy applied, and the answer for the client.

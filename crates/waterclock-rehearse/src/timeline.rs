@@ -84,7 +84,7 @@ impl Timeline {
 
     /// For programs.
     pub(crate) fn json(&self) -> Value {
-        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "admitted": bin.allowed });
+        let bin = |(t_us, bin): (u64, Bin)| json!({ "t_us": t_us, "offered": bin.offered, "allowed": bin.allowed });
         json!({ "bin_us": self.width_us(), "bins": self.bins().map(bin).collect::<Vec<Value>>() })
     }
 

@@ -56,23 +56,30 @@ pub enum Attempt {
 }
 
 /// The tokens in force.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Access {
     tokens: Vec<([u8; 32], Vec<&'static str>)>,
+    is_open: bool,
 }
 
 impl Access {
-    /// Tokens of the configuration: `sha256:…`, or themselves.
+    /// Tokens of the configuration: `sha256:…`, or themselves. If it is open, checks and reads need none.
     #[must_use]
-    pub fn new(tokens: &[Token]) -> Access {
+    pub fn new(tokens: &[Token], is_open: bool) -> Access {
         let hashed = |token: &Token| (hash_of(&token.text), token.roles.clone());
-        Access { tokens: tokens.iter().map(hashed).collect() }
+        Access { tokens: tokens.iter().map(hashed).collect(), is_open }
     }
 
     /// Whether checks and reads need no token.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.tokens.is_empty()
+        self.is_open
+    }
+
+    /// Whether there are tokens. An open server may have one, for its administrator.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
     }
 
     /// Compares every token in constant time, so that the time it takes reveals nothing.
@@ -180,8 +187,8 @@ mod tests {
     fn roles() {
         // The SHA-256 of "reader".
         let hash = "sha256:3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30";
-        let access =
-            Access::new(&[token("checker", "check"), token(hash, "read"), token("root", "admin")]);
+        let tokens = [token("checker", "check"), token(hash, "read"), token("root", "admin")];
+        let access = Access::new(&tokens, false);
         let attempt = |text, role| access.attempt(text, role);
         assert_eq!(attempt(Some("checker"), Role::Check), Attempt::Granted);
         assert_eq!(attempt(Some("checker"), Role::Read), Attempt::Forbidden);
@@ -193,10 +200,20 @@ mod tests {
 
     #[test]
     fn an_open_server_still_has_no_administrators() {
-        let access = Access::default();
+        let access = Access::new(&[], true);
         assert_eq!(access.attempt(None, Role::Check), Attempt::Granted);
         assert_eq!(access.attempt(None, Role::Read), Attempt::Granted);
         assert_eq!(access.attempt(Some("x"), Role::Admin), Attempt::Unknown);
+    }
+
+    #[test]
+    fn an_open_server_with_an_administrator() {
+        let access = Access::new(&[token("root", "admin")], true);
+        assert_eq!(access.attempt(None, Role::Check), Attempt::Granted);
+        assert_eq!(access.attempt(Some("x"), Role::Read), Attempt::Granted);
+        assert_eq!(access.attempt(Some("root"), Role::Admin), Attempt::Granted);
+        assert_eq!(access.attempt(Some("x"), Role::Admin), Attempt::Unknown);
+        assert_eq!(access.attempt(None, Role::Admin), Attempt::Unknown);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tokio::runtime::Handle;
 use waterclock::{Limit, Policy, StoreError};
+use waterclock_config::english::Warning;
 use waterclock_config::{Address, Config, Invalid, PolicyConfig, PolicyPart, Problem};
 use waterclock_redis::{RedisStore, RedisStoreBuilder, check_names};
 
@@ -27,7 +28,7 @@ pub enum Outside {
 /// # Errors
 ///
 /// Every problem, with its place where it has one.
-pub fn examine(config: &Config, outside: Outside) -> Result<Vec<String>, Invalid> {
+pub fn examine(config: &Config, outside: Outside) -> Result<Vec<Warning>, Invalid> {
     let mut found = Findings { problems: Vec::new(), warnings: Vec::new(), outside };
     match config.server.listen() {
         Ok(listen) if [listen.http, listen.grpc, listen.resp].iter().all(Option::is_none) => {
@@ -49,7 +50,7 @@ pub fn examine(config: &Config, outside: Outside) -> Result<Vec<String>, Invalid
 
 struct Findings {
     problems: Vec<Problem>,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
     outside: Outside,
 }
 
@@ -58,7 +59,11 @@ impl Findings {
         match result {
             Ok(_) => {}
             Err(invalid) if !is_there && self.outside == Outside::Elsewhere => {
-                self.warnings.extend(invalid.into_lines());
+                let about = |problem: Problem| {
+                    let message = problem.to_string();
+                    Warning::new("not-here", message).at(problem.place)
+                };
+                self.warnings.extend(invalid.into_iter().map(about));
             }
             Err(invalid) => self.problems.extend(invalid),
         }

@@ -39,3 +39,8 @@ pub use self::run::{Running, run};
 pub use self::server::{Phase, Server};
 pub use self::timing::{Patience, Room, Timing};
 pub use self::tls::Authorities;
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -34,12 +34,25 @@ pub struct Listeners {
 
 impl Listeners {
     /// Binds every address; all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// Every address that cannot be had.
     pub async fn bind(listen: &Listen) -> Result<Listeners, Invalid> {
-        Ok(Listeners {
-            http: bind(Face::Http, listen.http).await?,
-            grpc: bind(Face::Grpc, listen.grpc).await?,
-            resp: bind(Face::Resp, listen.resp).await?,
-        })
+        let mut problems = Vec::new();
+        let mut bound = |face, address| match bind(face, address) {
+            Ok(listener) => listener,
+            Err(invalid) => {
+                problems.extend(invalid);
+                None
+            }
+        };
+        let listeners = Listeners {
+            http: bound(Face::Http, listen.http),
+            grpc: bound(Face::Grpc, listen.grpc),
+            resp: bound(Face::Resp, listen.resp),
+        };
+        if problems.is_empty() { Ok(listeners) } else { Err(problems.into_iter().collect()) }
     }
 
     /// The address a face really has: port 0 asks the system for a free one.
@@ -61,12 +74,18 @@ impl Listeners {
     }
 }
 
-async fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Invalid> {
+fn bind(face: Face, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Invalid> {
     let Some(address) = address else { return Ok(None) };
     let listener = listen(address).map_err(|error| {
         let name = face.name();
+        let why = match error.kind() {
+            io::ErrorKind::AddrInUse => "the port is in use".to_owned(),
+            _ => error.to_string(),
+        };
         format!(
-            "`{name}` cannot listen on {address}: {error}; choose another address, or \"\" to turn it off"
+            "`{name}` cannot listen on {address}: {why}; choose another address with --{name}, WATERCLOCK_{} or \
+             `{name}` in [server], or turn it off with \"\"",
+            name.to_ascii_uppercase()
         )
     })?;
     Ok(Some(listener))

@@ -79,6 +79,7 @@ impl Running {
             };
             listening.spawn(face_listener.run(listener));
         }
+        info!(file = config.file, policies = config.policies.len(), "configuration loaded");
         for (face, address) in &bound {
             info!(protocol = face.name(), %address, "listening");
         }

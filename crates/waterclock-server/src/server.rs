@@ -93,7 +93,7 @@ impl Identity {
         let proxies = TrustedProxies::parse(&config.server.trusted_proxies)
             .map_err(|error| Invalid::from(format!("{}: {error}", config.file)))?;
         Ok(Identity {
-            access: Access::new(&tokens),
+            access: Access::new(&tokens, config.server.is_open()),
             clients: ClientIp::from(proxies.clone()),
             proxies,
         })
@@ -191,6 +191,12 @@ impl Server {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.identity.load().access.is_open()
+    }
+
+    /// Whether there are tokens, be it only the administrator's of an open server.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        self.identity.load().access.has_tokens()
     }
 
     /// Whether a token still has the role, without counting a guess.

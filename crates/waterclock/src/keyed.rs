@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 
 use waterclock_core::{Decision, Outcome, Policy, Timestamp};
 
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, TscClock};
 use crate::places::{DEFAULT_MAX_BYTES, OnFull, Places};
 use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::Arc;
-use crate::table::{Table, Variant};
+use crate::table::{Found, Table, Variant, copied};
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
 /// How many keys a limiter remembers by default.
@@ -34,7 +34,7 @@ pub(crate) const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// assert_eq!(per_user.peek("alice").remaining(), Some(19));
 /// ```
 #[derive(Debug)]
-pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
+pub struct KeyedLimiter<K: ?Sized, C = TscClock, S = ahash::RandomState> {
     table: Table,
     clock: C,
     hasher: S,
@@ -43,7 +43,7 @@ pub struct KeyedLimiter<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
 }
 
 impl<K: ?Sized + Hash> KeyedLimiter<K> {
-    /// A limiter with the defaults: 1 000 000 keys, the system's monotonic clock.
+    /// A limiter with the defaults: 1 000 000 keys, and [`TscClock`].
     pub fn new(policy: impl Into<Policy>) -> Self {
         Self::builder(policy).build()
     }
@@ -55,7 +55,7 @@ impl<K: ?Sized + Hash> KeyedLimiter<K> {
             max_keys: DEFAULT_MAX_KEYS,
             max_bytes: DEFAULT_MAX_BYTES,
             on_full: OnFull::default(),
-            clock: MonotonicClock::default(),
+            clock: TscClock::default(),
             hasher: ahash::RandomState::new(),
             key: PhantomData,
         }
@@ -64,7 +64,7 @@ impl<K: ?Sized + Hash> KeyedLimiter<K> {
 
 impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Decides about one unit for this key, and charges it if it is allowed.
-    #[inline]
+    #[inline(always)]
     pub fn check<Q: ?Sized + Hash>(&self, key: &Q) -> Decision
     where
         K: Borrow<Q>,
@@ -74,27 +74,30 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// Decides about `cost` units, and charges what is allowed. Where limits count different units, about so many
     /// of each.
-    #[inline]
+    #[inline(always)]
     pub fn check_n<Q: ?Sized + Hash>(&self, key: &Q, cost: u64) -> Decision
     where
         K: Borrow<Q>,
     {
         let fingerprint = self.fingerprint(key);
         // Memory is fetched while the clock is read.
-        let shards = self.table.prefetch(fingerprint);
+        let found = self.table.prefetch(fingerprint);
         let now = self.clock.now();
-        if self.line.is_empty() {
-            return self.table.check_in(shards, fingerprint, now, cost);
-        }
-        self.check_behind(fingerprint, now, cost)
+        self.check_found(found, fingerprint, now, cost)
     }
 
-    #[inline]
-    fn check_fingerprint(&self, fingerprint: u64, now: Timestamp, cost: u64) -> Decision {
+    #[inline(always)]
+    fn check_found(
+        &self,
+        found: Found<'_>,
+        fingerprint: u64,
+        now: Timestamp,
+        cost: u64,
+    ) -> Decision {
         if self.line.is_empty() {
-            return self.table.check(fingerprint, now, cost);
+            return self.table.check_in(found, fingerprint, fingerprint, now, cost);
         }
-        self.check_behind(fingerprint, now, cost)
+        copied(&self.check_behind(fingerprint, now, cost))
     }
 
     /// A check while others wait, maybe for this key.
@@ -180,8 +183,8 @@ impl<K: ?Sized + Hash, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     {
         let fingerprints = keys.into_iter().map(|key| (self.fingerprint(key), ()));
         let now = self.clock.now();
-        self.table.in_batches(fingerprints, |fingerprint, ()| {
-            answer(self.check_fingerprint(fingerprint, now, 1));
+        self.table.in_batches(fingerprints, |found, fingerprint, ()| {
+            answer(self.check_found(found, fingerprint, now, 1));
         });
     }
 
@@ -327,7 +330,7 @@ impl<K: ?Sized, C: Clock, S: Sync> Gate for KeyedGate<'_, K, C, S> {
 /// Builds a [`KeyedLimiter`].
 #[derive(Debug)]
 #[must_use]
-pub struct KeyedLimiterBuilder<K: ?Sized, C = MonotonicClock, S = ahash::RandomState> {
+pub struct KeyedLimiterBuilder<K: ?Sized, C = TscClock, S = ahash::RandomState> {
     policy: Policy,
     max_keys: usize,
     max_bytes: usize,

@@ -3,6 +3,7 @@
 //! [memory]: crate::guide::memory
 //!
 #![doc = include_str!("../docs/guide.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "calendar")]
 pub mod calendar;
@@ -48,9 +49,7 @@ mod sync;
 mod table;
 mod wait;
 
-#[cfg(feature = "tsc")]
-pub use clock::TscClock;
-pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock};
+pub use clock::{CachedClock, Clock, ManualClock, MonotonicClock, TscClock};
 pub use fallback::{Fallback, FallbackBuilder, Lease, OnStoreError, Serving};
 pub use header_style::HeaderStyle;
 pub use jitter::Jitter;
@@ -74,3 +73,8 @@ pub use waterclock_core::{
     MAX_LOG, MAX_PERIOD, MAX_UNITS, MinInterval, Mode, Outcome, Policy, PolicyError, Quota,
     RollingWindow, Rollout, Share, SlidingWindow, Timestamp,
 };
+
+/// Tests the examples of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

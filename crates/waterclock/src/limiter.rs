@@ -1,9 +1,10 @@
 use waterclock_core::store::{Decide as _, Logs, Migrate as _, Reserve as _, State, View};
 use waterclock_core::{Decision, Outcome, Policy, Timestamp};
 
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, TscClock};
 use crate::reservation::{HeldUnder, Reservation, Settle};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::table::copied;
 use crate::wait::{Gate, Line, Place, Wait, WaitError, stand_back};
 
 /// All waiters share one queue.
@@ -18,7 +19,7 @@ const ONLY_KEY: u64 = 0;
 /// if limiter.check().is_allowed() { /* serve */ }
 /// ```
 #[derive(Debug)]
-pub struct Limiter<C = MonotonicClock> {
+pub struct Limiter<C = TscClock> {
     policy: Policy,
     memory: Memory,
     clock: C,
@@ -50,9 +51,9 @@ impl Memory {
 }
 
 impl Limiter {
-    /// A limiter on the system's monotonic clock.
+    /// A limiter on the [default clock](TscClock).
     pub fn new(policy: impl Into<Policy>) -> Self {
-        Self::with_clock(policy, MonotonicClock::default())
+        Self::with_clock(policy, TscClock::default())
     }
 }
 
@@ -64,19 +65,19 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Decides about one unit, and charges it if it is allowed.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self) -> Decision {
         self.check_n(1)
     }
 
     /// Decides about `cost` units, and charges what is allowed. Where limits count different units, about so many
     /// of each.
-    #[inline]
+    #[inline(always)]
     pub fn check_n(&self, cost: u64) -> Decision {
         if self.line.is_empty() {
             return self.check_first(cost);
         }
-        self.check_behind(cost)
+        copied(&self.check_behind(cost))
     }
 
     /// A check while others wait.
@@ -88,7 +89,7 @@ impl<C: Clock> Limiter<C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_first(&self, cost: u64) -> Decision {
         if let Memory::Word(word) = &self.memory
             && let Some(policy) = self.policy.one_word()
@@ -96,7 +97,7 @@ impl<C: Clock> Limiter<C> {
             let now = self.clock.now();
             return swap_until_kept(word, |word| policy.check(word, now, cost));
         }
-        self.check_by_any(cost)
+        copied(&self.check_by_any(cost))
     }
 
     #[inline(never)]
@@ -220,7 +221,7 @@ impl<C: Clock> Limiter<C> {
 }
 
 /// Applies a pure function to the word, again if another thread changed it meanwhile.
-#[inline]
+#[inline(always)]
 fn swap_until_kept<R>(word: &AtomicU64, decide: impl Fn(&mut u64) -> R) -> R {
     let mut seen = word.load(Ordering::Relaxed);
     loop {

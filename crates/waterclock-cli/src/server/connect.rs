@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
+use hyper::body::Bytes;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,12 +16,13 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use waterclock_config::cannot_read;
+use waterclock_config::{cannot_read, nearest_first};
+use waterclock_rehearse::terminal::visible;
 use waterclock_server::Authorities;
 use waterclock_server::observe::Face;
 
 use super::no_answer::{asks_for_certificate, is_answer_in_tls, no_handshake};
-use super::{NoAnswer, ServerAddress};
+use super::{Connection, NoAnswer, ServerAddress};
 use crate::output::Failure;
 
 /// The deadline of connecting, of a handshake and of a request.
@@ -76,7 +79,36 @@ impl Server {
         {
             return format!("{address}: {found}");
         }
-        format!("{address}: {no_answer}")
+        let known = match no_answer {
+            NoAnswer::Refused { reason, .. } => self.known_policies(reason).await,
+            _ => None,
+        };
+        format!("{address}: {no_answer}{}", known.unwrap_or_default())
+    }
+
+    /// Ends the sentence about an unknown policy with those that there are, if the server tells.
+    async fn known_policies(&self, reason: &str) -> Option<String> {
+        let word = reason.strip_prefix("there is no policy `")?.split('`').next()?;
+        let names = self.policies().await?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let is_told = matches!(&*names, [only] if reason.contains(&format!("`{only}`")));
+        (!names.is_empty() && !is_told)
+            .then(|| format!("; the server has {}", nearest_first(word, &names)))
+    }
+
+    /// The policies of a server, over HTTP; none if it does not tell.
+    pub(crate) async fn policies(&self) -> Option<Vec<String>> {
+        if self.address.face != Face::Http {
+            return None;
+        }
+        let asked = async {
+            let mut connection = Connection::open(self).await.ok()?;
+            connection.ask(Method::GET, "/v1/policies", Bytes::new()).await.ok()
+        };
+        let response = timeout(DIAGNOSIS, asked).await.ok()??;
+        let answer: Value = serde_json::from_slice(&response.body).ok()?;
+        let policies = answer["policies"].as_array()?.iter();
+        Some(policies.filter_map(|policy| policy["name"].as_str().map(visible)).collect())
     }
 
     async fn diagnose(&self) -> Option<String> {

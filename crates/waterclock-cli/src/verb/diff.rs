@@ -9,7 +9,7 @@ use waterclock_rehearse::trace::Reading;
 use waterclock_rehearse::warning_about;
 
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::progress::open_with_progress;
+use crate::progress::{open_with_progress, recognise};
 
 /// Show what changes between the policies of two configurations and, with a trace or an access log, for which keys.
 ///
@@ -79,8 +79,8 @@ impl Diff {
         new: PolicyConfig,
     ) -> Result<Comparison, Failure> {
         [&old, &new].into_iter().filter_map(warning_about).for_each(|warning| warn(&warning));
-        let (source, input) = (path.display().to_string(), open_with_progress(Some(path))?);
-        let comparison = Comparison::play(old, new, &source, &self.reading, input)?;
+        let (reading, input) = recognise(&self.reading, open_with_progress(Some(path))?)?;
+        let comparison = Comparison::play(old, new, &path.display().to_string(), &reading, input)?;
         if comparison.is_empty() {
             warn("the trace is empty");
         }

@@ -9,17 +9,20 @@ use waterclock::Answer;
 use waterclock_config::{Address, PolicyConfig, not_an_address};
 use waterclock_rehearse::replay::{Replayed, through_memory, through_redis, write_line};
 use waterclock_rehearse::report::{Ledger, Reader, Report};
+use waterclock_rehearse::simulate::limits_of_words;
 use waterclock_rehearse::trace::{Event, Input, Reading, Trace};
 use waterclock_rehearse::{Resolved, warning_about};
 
 use super::block_on;
 use crate::configuration::load_policy;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::progress::open_with_progress;
+use crate::progress::{open_with_progress, recognise};
 
-/// Run a trace through a policy in virtual time.
+/// Run a trace or an access log through a policy in virtual time.
 ///
-/// Reads one JSON object per line, times not decreasing:
+/// Example: waterclock replay --limit 10/s access.log.gz
+///
+/// A trace has one JSON object per line, times not decreasing:
 /// {"t_us": 1500000, "key": "alice", "cost": 1, "op": "check"}
 ///
 /// By default key is "" and cost 1; op is check, peek, refund, reset or report; "tier" names a tier of the policy.
@@ -36,6 +39,9 @@ pub(crate) struct Replay {
     /// The policy; may be left out when there is only one
     #[arg(short, long)]
     policy: Option<String>,
+    /// A limit in a few words, such as "10/s", instead of a configuration; can be repeated, and then all must agree
+    #[arg(long, value_name = "LIMIT", conflicts_with_all = ["config", "policy"])]
+    limit: Vec<String>,
     /// Where state lives while the trace runs: memory:, redis://…, rediss://…, redis-cluster://… or
     /// redis-sentinel://…/service
     #[arg(long, value_name = "URL", default_value = "memory:")]
@@ -67,7 +73,12 @@ impl Replay {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let store = Address::parse(&self.store)
             .ok_or_else(|| format!("--store {}", not_an_address(&self.store, false)))?;
-        let policy = load_policy(self.config.as_deref(), self.policy.as_deref())?;
+        let policy = match &*self.limit {
+            [] => load_policy(self.config.as_deref(), self.policy.as_deref())?,
+            limits => {
+                limits_of_words("limit", limits).map_err(|error| format!("--limit: {error}"))?
+            }
+        };
         warning_about(&policy).iter().for_each(|warning| warn(warning));
         let policy = Arc::new(policy);
         match self.format {
@@ -82,14 +93,14 @@ impl Replay {
             return Err("--plot and --html show a report; leave out --format jsonl for them".into());
         }
         // Without a progress bar: the lines may go to the same terminal.
-        let input = Input::open(self.trace.as_deref())?;
-        let trace = self.reading.open(input, &[policy], &[policy])?;
+        let (reading, input) = recognise(&self.reading, Input::open(self.trace.as_deref())?)?;
+        let trace = reading.open(input, &[policy], &[policy])?;
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         let replayed = replay(store, policy, trace, |event, resolved, answer| {
             write_line(&mut out, event, resolved, answer)
         })?;
         out.flush()?;
-        replayed.notes.iter().for_each(|note| warn(note));
+        replayed.notes.iter().for_each(|note| warn(&note.message));
         replayed.error.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -98,7 +109,8 @@ impl Replay {
         let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
         let text = TextOutput::beside(&files, is_json)?;
         let input = open_with_progress(self.trace.as_deref())?;
-        let trace = self.reading.open(input, &[policy], &[policy])?;
+        let (reading, input) = recognise(&self.reading, input)?;
+        let trace = reading.open(input, &[policy], &[policy])?;
         let mut ledger = Ledger::new(policy.policy());
         let replayed = replay(store, policy, trace, |event, resolved, answer| {
             ledger.count(event, resolved, &answer.decision);

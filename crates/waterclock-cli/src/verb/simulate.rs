@@ -11,7 +11,7 @@ use waterclock_rehearse::warning_about;
 
 use crate::configuration::load;
 use crate::output::{Failure, TextOutput, print_json, warn, write_whole};
-use crate::progress::open_with_progress;
+use crate::progress::{open_with_progress, recognise};
 
 /// The limit without arguments.
 const DEFAULT: &str = "10/s";
@@ -77,7 +77,7 @@ impl Simulate {
             Some(shape) => self.made_up(shape, &contenders)?,
             None => self.recorded(&contenders)?,
         };
-        traffic.notes().iter().for_each(|note| warn(note));
+        traffic.notes().iter().for_each(|note| warn(&note.message));
         let warnings = contenders.iter().filter_map(|contender| warning_about(&contender.config));
         warnings.for_each(|warning| warn(&warning));
         let simulation = Simulation::run(contenders, &traffic, self.retries)?;
@@ -158,7 +158,7 @@ impl Simulate {
             let (text, hint) = (&self.arrivals, did_you_mean(&self.arrivals, known));
             return Err(format!("--arrivals must be {list} or a file; found {text:?}{hint}").into());
         }
-        let input = open_with_progress(Some(path))?;
-        Ok(Traffic::read(&self.arrivals, &self.reading, input, contenders)?)
+        let (reading, input) = recognise(&self.reading, open_with_progress(Some(path))?)?;
+        Ok(Traffic::read(&self.arrivals, &reading, input, contenders)?)
     }
 }

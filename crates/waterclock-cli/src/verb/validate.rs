@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use waterclock_config::english::{budgets, describe, describe_rule, warnings};
+use waterclock_config::english::{Warning, budgets, describe, describe_rule, warnings};
 use waterclock_config::{
     Config, LimitFields, Pattern, PolicyConfig, PolicyJson, RuleCharge, RuleConfig, Then,
 };
@@ -20,7 +20,8 @@ use crate::output::{Failure, described, print_json, warn};
 
 /// Say in plain English what each policy of a file means, and warn about surprises.
 ///
-/// What `serve` would refuse is refused here, with line and column. Exit code 0 if the file is valid, 2 if it is not.
+/// What `serve` would refuse is refused here, with line and column. Exit code 0 if the file is valid, 2 if it is not,
+/// and with --deny-warnings 1 if it is valid and there are warnings.
 #[derive(clap::Args)]
 pub(crate) struct Validate {
     /// The configuration [default: ./waterclock.toml]
@@ -32,6 +33,9 @@ pub(crate) struct Validate {
     /// certificates, the directory of the snapshot. Otherwise they are warnings, because the server may run elsewhere
     #[arg(long)]
     check_files: bool,
+    /// Exit with code 1 if there are warnings
+    #[arg(long)]
+    deny_warnings: bool,
     /// Print the normalised policies and the rules as JSON
     #[arg(long)]
     json: bool,
@@ -55,10 +59,9 @@ impl Validate {
                 writeln!(out, "{}", described(&describe_rule(rule, &config.policies)))?;
             }
         }
-        for warning in &warnings {
-            warn(warning);
-        }
-        Ok(ExitCode::SUCCESS)
+        warnings.iter().for_each(|warning| warn(&warning.message));
+        let is_denied = self.deny_warnings && !warnings.is_empty();
+        Ok(if is_denied { ExitCode::from(1) } else { ExitCode::SUCCESS })
     }
 }
 
@@ -68,12 +71,12 @@ struct Account<'a> {
     policies: InOrder<'a, Policy<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<Rule<'a>>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    warnings: &'a [String],
+    #[serde(skip_serializing_if = "<[Warning]>::is_empty")]
+    warnings: &'a [Warning],
 }
 
 impl<'a> Account<'a> {
-    fn new(config: &'a Config, warnings: &'a [String]) -> Account<'a> {
+    fn new(config: &'a Config, warnings: &'a [Warning]) -> Account<'a> {
         let policy = |config: &'a PolicyConfig| (config.name(), Policy::new(config));
         Account {
             policies: InOrder(config.policies.iter().map(policy).collect()),

@@ -116,11 +116,11 @@ fn what_cannot_run_is_said() {
         (&["replay"], "choose one of the policies `login` and `api` with --policy\n"),
         (
             &["replay", "--policy", "logn"],
-            "there is no policy `logn` in waterclock.toml; did you mean `login`?\n",
+            "there is no policy `logn` in waterclock.toml, which has `login` and `api`; did you mean `login`?\n",
         ),
         (
             &["replay", "--policy", "nope"],
-            "there is no policy `nope` in waterclock.toml; it has `login` and `api`\n",
+            "there is no policy `nope` in waterclock.toml, which has `api` and `login`\n",
         ),
         (&["replay", "--policy", "api", "nope.jsonl"], "nope.jsonl: there is no such file\n"),
         (

@@ -126,6 +126,7 @@ fn other_servers_are_recognised() {
     let http = serving.url("http");
     let cases = [
         (http.clone(), "q", "there is no policy `q`"),
+        (http.clone(), "zzzz", "; the server has `"),
         (serving.url("resp").replace("redis", "http"), "p", "check that this is its HTTP address"),
         (web, "p", "is not a waterclock server: it answers status 404 to POST /v1/check"),
         (noise, "p", "does not speak HTTP"),

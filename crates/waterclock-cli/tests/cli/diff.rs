@@ -47,19 +47,19 @@ fn every_change_is_one_between_the_decisions() {
     }
     assert!(refused > 20 && admitted > 20, "{refused} {admitted}");
     assert_eq!(
-        (&tried["newly_refused"], &tried["newly_admitted"]),
+        (&tried["newly_refused"], &tried["newly_allowed"]),
         (&json!(refused), &json!(admitted))
     );
     for line in tried["most_changed_keys"].as_array().unwrap() {
         let (checks, refused, admitted) = keys[line["key"].as_str().unwrap()];
         assert_eq!(
             *line,
-            json!({ "key": line["key"], "checks": checks, "newly_refused": refused, "newly_admitted": admitted })
+            json!({ "key": line["key"], "checks": checks, "newly_refused": refused, "newly_allowed": admitted })
         );
     }
     assert_eq!(tried["most_changed_keys"][0]["key"], "k0");
     let by = |field: &str, limit: &str| tried[field][limit].as_u64().unwrap();
-    assert_eq!(by("newly_admitted_by", "gcra"), admitted);
+    assert_eq!(by("newly_allowed_by", "gcra"), admitted);
     assert!(by("newly_refused_by", "minute") + by("newly_refused_by", "gcra") >= refused);
 }
 
@@ -118,7 +118,7 @@ fn policies_come_and_go() {
         (&json!(refused), &json!(0))
     );
     assert_eq!(
-        (&goes["trace"]["newly_admitted"], &goes["trace"]["new"]["refused"]),
+        (&goes["trace"]["newly_allowed"], &goes["trace"]["new"]["refused"]),
         (&json!(refused), &json!(0))
     );
 }
@@ -174,14 +174,14 @@ fn keys_of_different_fields() {
     };
     let merged = of("both.toml", "user.toml", &[]);
     assert_eq!(
-        (&merged["newly_refused"], &merged["newly_admitted"], &merged["keys_newly_refused"]),
+        (&merged["newly_refused"], &merged["newly_allowed"], &merged["keys_newly_refused"]),
         (&json!(3), &json!(0), &json!(1))
     );
     let told = "the old policy forms its keys from client_ip and user, the new one from user";
     assert!(merged["remarks"].to_string().contains(told), "{}", merged["remarks"]);
     assert_eq!(merged["most_changed_keys"][0]["key"], "bob");
     let parted = of("user.toml", "both.toml", &[]);
-    assert_eq!((&parted["newly_refused"], &parted["newly_admitted"]), (&json!(0), &json!(3)));
+    assert_eq!((&parted["newly_refused"], &parted["newly_allowed"]), (&json!(0), &json!(3)));
     // Each side is what a replay of it says.
     for (config, side) in [("both.toml", "old"), ("user.toml", "new")] {
         let replay = ["replay", "log", "-c", config, "--input", "combined", "--json"];
@@ -190,7 +190,7 @@ fn keys_of_different_fields() {
     let same = of("both.toml", "user.toml", &["--key", "user"]);
     assert_eq!((&same["newly_refused"], &same["old"]["refused"]), (&json!(0), &json!(3)));
     // A policy that goes leaves its idea of a key behind.
-    assert_eq!(of("user.toml", "none.toml", &[])["newly_admitted"], json!(3));
+    assert_eq!(of("user.toml", "none.toml", &[])["newly_allowed"], json!(3));
 }
 
 /// Whatever is said of single keys and their limits is a change.

@@ -70,6 +70,8 @@ fn an_import_with_its_warnings() {
     let run = place.run(&["import", "--json", "a.yaml"]).ok();
     let said = run.json();
     assert_eq!(said["toml"], plain.stdout);
-    let warning = said["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("`detailed_metric`") && plain.stdout.contains(warning), "{warning}");
+    let warning = &said["warnings"][0];
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.contains("`detailed_metric`") && plain.stdout.contains(message), "{message}");
+    assert_eq!(warning["places"], serde_json::json!(["a.yaml:3"]));
 }

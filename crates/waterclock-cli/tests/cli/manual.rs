@@ -57,8 +57,15 @@ fn are_lines(expected: &[&str], lines: &[&str]) -> bool {
 fn every_example_does_what_it_says() {
     let place = Place::with_config(blocks("toml")[0]);
     let serving = Serving::start(Place::with_config(blocks("toml")[0]));
-    let real = ["http", "grpc", "resp"].map(|face| serving.url(face));
-    let written = ["http://127.0.0.1:8080", "grpc://127.0.0.1:8081", "redis://127.0.0.1:6380"];
+    let http = serving.http.to_string();
+    let [web, grpc, resp] = ["http", "grpc", "resp"].map(|face| serving.url(face));
+    let real = [web, grpc, resp, http];
+    let written = [
+        "http://127.0.0.1:8080",
+        "grpc://127.0.0.1:8081",
+        "redis://127.0.0.1:6380",
+        "127.0.0.1:8080",
+    ];
     let swap = |text: &str, from: &[&str], to: &[&str]| {
         from.iter().zip(to).fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     };
@@ -68,8 +75,9 @@ fn every_example_does_what_it_says() {
     let examples = examples();
     assert!(examples.len() > 15, "{}", examples.len());
     for (command, expected) in examples {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("exec 2>&1; {}", swap(command, &written, &real))]);
+        // An example that does not end must not stop the tests.
+        let mut shell = Command::new("timeout");
+        shell.args(["60", "sh", "-c", &format!("exec 2>&1; {}", swap(command, &written, &real))]);
         shell.env("PATH", &path).env_remove("WATERCLOCK_TOKEN").current_dir(place.path("."));
         let output = shell.output().unwrap();
         let said = swap(&String::from_utf8_lossy(&output.stdout), &real, &written);

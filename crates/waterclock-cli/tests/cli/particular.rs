@@ -83,7 +83,7 @@ fn a_report_names_the_list() {
     let svg = place.read("p.svg");
     assert!(svg.contains("eve refused by the block list, retry never"), "{svg}");
     // Keys with rules of their own are not what the limit's numbers are for.
-    assert_eq!(report["smallest_limits"][0]["nobody"]["capacity"], 8);
+    assert_eq!(report["smallest_limits"][0]["none"]["capacity"], 8);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn simulate_and_diff_know_them_too() {
     assert!(words.to_string().contains("blocked: \\\"eve\\\""), "{words}");
     let eve =
         changes["most_changed_keys"].as_array().unwrap().iter().find(|key| key["key"] == "eve");
-    assert!(eve.is_some_and(|eve| eve["newly_admitted"].as_u64() >= Some(3)), "{changes}");
+    assert!(eve.is_some_and(|eve| eve["newly_allowed"].as_u64() >= Some(3)), "{changes}");
 }
 
 #[test]

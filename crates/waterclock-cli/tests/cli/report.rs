@@ -76,7 +76,7 @@ fn the_report_says_what_the_decisions_say() {
         .take(10)
         .map(|(key, (checks, refused, first, last, wait, shadow))| {
             json!({ "key": key, "checks": checks, "refused": refused, "first_refused_us": first,
-                    "last_refused_us": last, "longest_retry_after_us": wait, "in_shadow": shadow })
+                    "last_refused_us": last, "longest_retry_after_us": wait, "shadow_refused": shadow })
         })
         .collect();
     assert_eq!(report["most_refused_keys"], json!(expected));
@@ -89,7 +89,7 @@ fn the_report_says_what_the_decisions_say() {
         let all: Vec<&Value> = lines.iter().collect();
         assert_eq!(bin["offered"], json!(all.iter().filter(within).count()));
         let refused = refused.iter().filter(within).count();
-        assert_eq!(number(&bin["offered"]) - number(&bin["admitted"]), refused as u64);
+        assert_eq!(number(&bin["offered"]) - number(&bin["allowed"]), refused as u64);
     }
 }
 
@@ -134,7 +134,7 @@ fn the_smallest_limits_are_enough_and_the_smallest() {
     for (limit, turned) in limits {
         let report = report(&Place::with_limits(limit), &trace);
         let smallest = &report["smallest_limits"][0];
-        for (name, most) in [("nobody", 0), ("one_percent", 30)] {
+        for (name, most) in [("none", 0), ("one_percent", 30)] {
             let found = &smallest[name];
             assert!(found.is_object(), "{limit}: {smallest}");
             let refused = |limits: &str| {
@@ -195,7 +195,7 @@ fn what_no_number_mends_is_said_in_words() {
     let names: Vec<&Value> =
         report["smallest_limits"].as_array().unwrap().iter().map(|limit| &limit["limit"]).collect();
     assert_eq!(names, ["gap", "quota"]);
-    assert!(report["smallest_limits"][0]["nobody"].is_null());
+    assert!(report["smallest_limits"][0]["none"].is_null());
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn what_shadow_would_refuse_is_told() {
         "\"k1\"",
     ]);
     let report = place.run(&["replay", "t", "--json"]).json();
-    assert_eq!((number(&report["refused"]), number(&report["in_shadow"])), (0, 16));
-    assert_eq!(number(&report["keys_most_refused_in_shadow"][0]["in_shadow"]), 8);
+    assert_eq!((number(&report["refused"]), number(&report["shadow_refused"])), (0, 16));
+    assert_eq!(number(&report["most_shadow_refused_keys"][0]["shadow_refused"]), 8);
 }
 
 /// What a limit in shadow would refuse does not depend on what the others refuse.
@@ -288,9 +288,9 @@ fn shadow_is_counted_beside_refusals() {
     let page = place.read("r.html");
     assert!(page.contains("<td class=\"text\">shadow-refused</td><td>6</td><td>75.0 %</td>"));
     let report = place.run(&["replay", "t", "--json"]).json();
-    assert_eq!((number(&report["refused"]), number(&report["in_shadow"])), (3, 6));
+    assert_eq!((number(&report["refused"]), number(&report["shadow_refused"])), (3, 6));
     assert_eq!(number(&report["shadow_refused_by"]["new"]), 6);
-    assert_eq!(number(&report["keys_most_refused_in_shadow"][0]["in_shadow"]), 6);
+    assert_eq!(number(&report["most_shadow_refused_keys"][0]["shadow_refused"]), 6);
     let lines = place.run(&["replay", "t", "--format", "jsonl"]).lines();
     let in_shadow = lines.iter().filter(|line| !line["shadow_refused_by"].is_null()).count();
     assert_eq!(in_shadow, 6);
@@ -303,7 +303,7 @@ fn never_is_not_zero_and_large_costs_count() {
     let trace = "{\"t_us\":0,\"cost\":5000000000}\n{\"t_us\":1,\"cost\":10}\n";
     let report = report(&place, trace);
     assert_eq!(report["most_refused_keys"][0]["longest_retry_after_us"], Value::Null);
-    assert!(number(&report["smallest_limits"][0]["nobody"]["capacity"]) >= 5_000_000_000);
+    assert!(number(&report["smallest_limits"][0]["none"]["capacity"]) >= 5_000_000_000);
     let run = place.file("t", trace).run(&["replay", "t", "--plot", "p.svg"]);
     run.says(&["never"]);
 }

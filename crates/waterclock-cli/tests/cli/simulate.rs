@@ -38,7 +38,7 @@ fn every_algorithm_keeps_its_bound_and_every_request_is_accounted_for() {
                 assert!(number(&most["units"]) <= number(&most["bound"]), "{shape} {seed}: {most}");
                 let (requests, refused) =
                     (number(&subject["requests"]), number(&subject["refused"]));
-                assert_eq!(requests, number(&subject["admitted"]) + refused);
+                assert_eq!(requests, number(&subject["allowed"]) + refused);
                 assert_eq!(refused, subject["refusals"].as_array().unwrap().len() as u64);
                 assert!(refused > 0, "{shape}: 60 in a second are more than 7 for each of three");
                 let sum = |name: &str| -> u64 {
@@ -50,8 +50,8 @@ fn every_algorithm_keeps_its_bound_and_every_request_is_accounted_for() {
                         .sum()
                 };
                 assert_eq!(
-                    (sum("offered"), sum("admitted")),
-                    (requests, number(&subject["admitted"]))
+                    (sum("offered"), sum("allowed")),
+                    (requests, number(&subject["allowed"]))
                 );
             }
         }
@@ -97,7 +97,7 @@ fn advice_is_honest() {
     assert_eq!(number(&subject["given_up"]), 0);
     assert!(number(&subject["retries"]) > 0);
     let first_came = number(&subject["requests"]) - number(&subject["retries"]);
-    assert_eq!(number(&subject["admitted"]), first_came, "{subject}");
+    assert_eq!(number(&subject["allowed"]), first_came, "{subject}");
 }
 
 /// The same requests as a trace and as a log, against two limits at once.
@@ -251,7 +251,7 @@ fn each_policy_has_its_own_keys() {
     let own = simulated(&[]);
     let admitted = |simulation: &Value| -> Vec<u64> {
         let subjects = simulation["subjects"].as_array().unwrap();
-        subjects.iter().map(|subject| number(&subject["admitted"])).collect()
+        subjects.iter().map(|subject| number(&subject["allowed"])).collect()
     };
     // One user, four addresses, and four pairs of both.
     assert_eq!(admitted(&own), [2, 8, 4]);
@@ -262,7 +262,7 @@ fn each_policy_has_its_own_keys() {
     for (place_of, policy) in ["users", "addresses", "both"].into_iter().enumerate() {
         let replay = ["replay", "log", "-p", policy, "--input", "combined", "--json"];
         let replayed = place.run(&replay).json();
-        assert_eq!(replayed["allowed"], own["subjects"][place_of]["admitted"], "{policy}");
+        assert_eq!(replayed["allowed"], own["subjects"][place_of]["allowed"], "{policy}");
     }
     assert_eq!(admitted(&simulated(&["--key", "user"])), [2, 2, 1], "one key for all");
     let run = place.run(&[&of[..], &["--plot", "p.svg"]].concat());

@@ -85,7 +85,7 @@ fn every_command_and_every_face() {
         assert_eq!(counts, [Some(left), Some(20 - left), Some(0)], "{url}");
     }
     let top = scene.run_with_ca(&["top", &https, "--once", "--json"]).ok();
-    assert_eq!(top.json()["totals"]["allow"], 11);
+    assert_eq!(top.json()["totals"]["allowed"], 11);
 }
 
 #[test]

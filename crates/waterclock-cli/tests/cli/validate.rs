@@ -197,33 +197,70 @@ fn surprises() {
     let cases = [
         (
             "\"10/1h fixed-window\"",
+            "window-edge",
             "limit `fixed-window` can admit 20 in a moment, at the edge between two windows of 1 h; gcra and rolling-window cannot",
         ),
         (
             "\"1/s\"",
+            "capacity-one",
             "limit `gcra` has a capacity of 1: a request less than 1 s after another one is refused",
         ),
         (
             "\"10/s\", \"36010/h rolling-window\"",
+            "idle-limit",
             "limit `rolling-window` never refuses: `gcra` is always at least as strict",
         ),
-        ("\"10/s\", \"10/s\"", "limit `gcra-2` never refuses: `gcra` is always at least as strict"),
+        (
+            "\"10/s\", \"10/s\"",
+            "idle-limit",
+            "limit `gcra-2` never refuses: `gcra` is always at least as strict",
+        ),
         (
             "\"10/s\", { algorithm = \"legacy\", max = 5 }",
+            "disabled-limit",
             "old limit `legacy` is disabled: it needs `max` and `duration`, or `min_interval`",
         ),
     ];
-    for (limits, expected) in cases {
+    for (limits, code, expected) in cases {
         let place = Place::with_limits(limits);
+        let limit = expected.split('`').nth(1).unwrap();
         let expected = format!("policy `p`: {expected}");
         let run = place.run(&["validate"]);
         assert_eq!((run.code, run.stderr), (Some(0), format!("warning: {expected}\n")), "{limits}");
+        let warnings = place.run(&["validate", "--json"]).json()["warnings"].take();
+        let [warning] = &warnings.as_array().unwrap()[..] else { panic!("{warnings}") };
         assert_eq!(
-            place.run(&["validate", "--json"]).json()["warnings"],
-            json!([expected]),
+            (&warning["code"], &warning["policy"], &warning["limit"], &warning["message"]),
+            (&json!(code), &json!("p"), &json!(limit), &json!(expected)),
             "{limits}"
         );
+        assert_eq!(place.run(&["validate", "--deny-warnings"]).code, Some(1), "{limits}");
     }
+}
+
+#[test]
+fn warnings_in_numbers() {
+    let warning = |limits: &str| {
+        let run = Place::with_limits(limits).run(&["validate", "--json"]);
+        run.json()["warnings"][0].clone()
+    };
+    assert_eq!(warning("\"10/1h fixed-window\"")["units"], 20);
+    assert_eq!(warning("\"10/s\", \"10/s\"")["because_of"], "gcra");
+    // What is on another machine has a place.
+    let place = Place::with_config(
+        "[server]\nauth = [{ token = \"${NO_SUCH}\", roles = [\"check\"] }]\n[policies.p]\nlimits = [\"5/s\"]\n",
+    );
+    let run = place.run(&["validate", "--json"]);
+    assert_eq!(run.json()["warnings"][0]["code"], "not-here", "{}", run.stdout);
+    assert_eq!(place.run(&["validate"]).code, Some(0));
+    assert_eq!(place.run(&["validate", "--deny-warnings"]).code, Some(1));
+}
+
+#[test]
+fn denied_warnings_leave_errors_as_they_are() {
+    assert_eq!(Place::with_limits("\"10/s\"").run(&["validate", "--deny-warnings"]).code, Some(0));
+    let run = Place::with_limits("\"10/parsec\"").run(&["validate", "--deny-warnings"]);
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
 }
 
 #[test]

@@ -15,8 +15,24 @@ struct Words {
     short: String,
     /// The proven most that it admits in any window of length D.
     bound: String,
-    /// What its author may not expect; completes "limit `x` …".
-    surprise: Option<String>,
+    surprise: Option<Surprise>,
+}
+
+/// What the author of a limit may not expect.
+pub(super) struct Surprise {
+    pub(super) code: &'static str,
+    pub(super) units: u64,
+    /// Completes "limit `x` …".
+    pub(super) words: String,
+}
+
+impl Surprise {
+    /// Of a capacity of 1.
+    fn capacity_of_one(gap: &str) -> Surprise {
+        let words =
+            format!("has a capacity of 1: a request less than {gap} after another one is refused");
+        Surprise { code: "capacity-one", units: 1, words }
+    }
 }
 
 /// The table of English: the only place outside the core that tells algorithms apart for people.
@@ -32,11 +48,7 @@ fn words(limit: &Limit) -> Words {
         Algorithm::Gcra(gcra) => {
             let (limit, per, capacity) = (gcra.limit(), in_words(gcra.period()), gcra.capacity());
             let one = share(gcra.period(), 1, limit);
-            let surprise = (capacity == 1).then(|| {
-                format!(
-                    "has a capacity of 1: a request less than {one} after another one is refused"
-                )
-            });
+            let surprise = (capacity == 1).then(|| Surprise::capacity_of_one(&one));
             let rate = format!("{limit} per {per}");
             (
                 format!(
@@ -156,9 +168,7 @@ fn words(limit: &Limit) -> Words {
 fn leaky(limit: &Limit, capacity: u64, drip: u64, every: Duration) -> Words {
     let every = in_words(every);
     let returns = if drip == 1 { "returns" } else { "return" };
-    let surprise = (capacity == 1).then(|| {
-        format!("has a capacity of 1: a request less than {every} after another one is refused")
-    });
+    let surprise = (capacity == 1).then(|| Surprise::capacity_of_one(&every));
     Words {
         admits: format!(
             "up to {} at once; {drip} {returns} every {every}.",
@@ -202,9 +212,13 @@ fn fixed(limit: &Limit, most: u64, per: Duration, align: &Align) -> Words {
         admits,
         short: format!("{most} per {short}"),
         bound: format!("at most {twice} in any {within}: {at_an_edge}"),
-        surprise: Some(format!(
-            "can admit {twice} in a moment, at the edge between two {windows}; gcra and rolling-window cannot"
-        )),
+        surprise: Some(Surprise {
+            code: "window-edge",
+            units: twice,
+            words: format!(
+                "can admit {twice} in a moment, at the edge between two {windows}; gcra and rolling-window cannot"
+            ),
+        }),
     }
 }
 
@@ -241,8 +255,8 @@ pub fn bound(limit: &Limit) -> String {
     bound
 }
 
-/// What its author may not expect of it; completes "limit `x` …".
-pub(super) fn surprise(limit: &Limit) -> Option<String> {
+/// What its author may not expect of it.
+pub(super) fn surprise(limit: &Limit) -> Option<Surprise> {
     words(limit).surprise
 }
 

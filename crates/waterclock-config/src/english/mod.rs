@@ -6,4 +6,4 @@ mod warning;
 
 pub use self::limit::{bound, in_short, sentence};
 pub use self::policy::{budgets, describe, describe_rule};
-pub use self::warning::warnings;
+pub use self::warning::{Warning, idle_limits, warnings};

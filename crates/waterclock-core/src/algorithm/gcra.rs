@@ -15,6 +15,7 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use super::narrow::Narrow;
 use super::{Meter, NEVER, counted, period, units};
 use crate::arith::{div_ceil, div_floor, lowest_terms, mul};
 use crate::room::Room;
@@ -192,6 +193,12 @@ impl Gcra {
         u128::instant(now, self.scale.get()) + deepest.min(self.wide().deepest())
     }
 
+    /// The numbers of a check, where all arithmetic fits one word.
+    pub(crate) fn narrowed(&self) -> Option<Narrow> {
+        let Self { capacity, step, scale, narrow_depth: depth, .. } = *self;
+        self.one_word.then_some(Narrow { capacity, step, scale, depth })
+    }
+
     /// With all arithmetic in one word, where that is known to be enough.
     #[inline]
     pub(crate) fn narrow(&self) -> Option<Cells<'_, u64>> {
@@ -338,28 +345,6 @@ impl<W: Width> Cells<'_, W> {
         let debt = tat.minus(self.now(now));
         let deeper = self.deepest().minus(debt).div_floor(step);
         units.min(deeper).min(MAX_UNITS.saturating_sub(debt.div_ceil(step)))
-    }
-}
-
-impl Cells<'_, u64> {
-    /// Wait, charge and room in one: how long `cost` must wait, and what is left then. It is what most checks
-    /// are. The debt is computed once, and overdraft is not asked about: it never fits one word.
-    #[inline(always)]
-    pub(crate) fn spend(&self, tat: &mut u64, now: u64, cost: u64) -> (u64, Room) {
-        let Gcra { step, scale, .. } = *self.gcra;
-        let at = self.now(now);
-        let debt = tat.minus(at);
-        let after = debt.plus(u64::product(cost, step.get()));
-        // More than the capacity is deeper than the depth too.
-        if cost > 0 && after > self.depth {
-            let wait = self.wait_in(debt, cost);
-            return (wait, Room::Draining { level: debt, step, scale });
-        }
-        if cost > 0 {
-            // It fits: see `ONE_WORD_SCALE`.
-            *tat = at + after;
-        }
-        (0, Room::Draining { level: after, step, scale })
     }
 }
 

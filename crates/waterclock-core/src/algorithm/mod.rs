@@ -7,13 +7,14 @@ pub(crate) mod fixed_window;
 pub(crate) mod gcra;
 pub(crate) mod leaky_bucket;
 pub(crate) mod min_interval;
+pub(crate) mod narrow;
 pub(crate) mod quota;
 pub(crate) mod rolling_window;
 pub(crate) mod sliding_window;
 
 use core::time::Duration;
 
-use gcra::Cells;
+use narrow::Narrow;
 
 use crate::decision::UNBOUNDED;
 use crate::room::Room;
@@ -192,9 +193,8 @@ impl Algorithm {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn in_one_word(&self) -> Option<Cells<'_, u64>> {
-        if let Self::Gcra(gcra) = self { gcra.narrow() } else { None }
+    pub(crate) fn narrowed(&self) -> Option<Narrow> {
+        if let Self::Gcra(gcra) = self { gcra.narrowed() } else { None }
     }
 
     /// A whole check by this algorithm alone.

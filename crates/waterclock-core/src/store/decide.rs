@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use core::time::Duration;
 
 use super::one_limit::OneWord;
+use super::several;
 use super::wait::fixed_point;
 use super::{State, Verdict, View};
 use crate::algorithm::NEVER;
@@ -135,13 +136,17 @@ impl Decide for Policy {
     fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
         match self.plain() {
             Some(limit) => limit.algorithm().check_alone(state.reborrow(), now.as_nanos(), cost),
-            None => self.check_all(state, now, cost),
+            None if self.several().is_empty() => self.check_all(state, now, cost),
+            None => match several::admit(self.several(), state.words, now.as_nanos(), cost) {
+                Some(decision) => decision,
+                None => self.check_all(state, now, cost),
+            },
         }
     }
 
     #[inline]
     fn one_word(&self) -> Option<OneWord<'_>> {
-        self.plain()?.algorithm().in_one_word().map(OneWord)
+        self.narrowed().map(OneWord)
     }
 
     #[inline]

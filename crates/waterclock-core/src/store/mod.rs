@@ -20,6 +20,7 @@ mod migrate;
 mod one_limit;
 mod persist;
 mod reserve;
+mod several;
 mod verdict;
 mod wait;
 

@@ -1,7 +1,7 @@
 //! The short way for a policy of one limit, which most are.
 
 use crate::algorithm::Meter;
-use crate::algorithm::gcra::Cells;
+use crate::algorithm::narrow::Narrow;
 use crate::decision::UNBOUNDED;
 use crate::room::Room;
 use crate::store::State;
@@ -15,12 +15,12 @@ pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u
     if retry == 0 && cost > 0 {
         meter.charge(state.reborrow(), now, cost);
     }
-    decision(meter, cost, retry, meter.room(state.view(), now))
+    decision(meter.max_cost().unwrap_or(UNBOUNDED), cost, retry, meter.room(state.view(), now))
 }
 
 /// The decision of a limit that stands alone, once it is known how long the cost must wait.
 #[inline(always)]
-fn decision<M: Meter>(meter: &M, cost: u64, retry: u64, room: Room) -> Decision {
+fn decision(limit: u64, cost: u64, retry: u64, room: Room) -> Decision {
     let allowed = retry == 0;
     let mut refused_by = LimitSet::default();
     if !allowed {
@@ -31,7 +31,7 @@ fn decision<M: Meter>(meter: &M, cost: u64, retry: u64, room: Room) -> Decision 
         refused_by,
         shadow_refused_by: LimitSet::default(),
         granted: if allowed { cost } else { 0 },
-        limit: meter.max_cost().unwrap_or(UNBOUNDED),
+        limit,
         retry,
         counter: i64::MIN,
         room,
@@ -40,7 +40,7 @@ fn decision<M: Meter>(meter: &M, cost: u64, retry: u64, room: Room) -> Decision 
 
 /// A policy of one limit whose whole state is one word, as most are.
 #[derive(Clone, Copy)]
-pub struct OneWord<'a>(pub(super) Cells<'a, u64>);
+pub struct OneWord<'a>(pub(super) &'a Narrow);
 
 impl core::fmt::Debug for OneWord<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -53,8 +53,11 @@ impl OneWord<'_> {
     // Whether the compiler inlines it by itself changes with every edit, and is worth 20 instructions.
     #[inline(always)]
     pub fn check(&self, word: &mut u64, now: Timestamp, cost: u64) -> Decision {
-        let (retry, room) = self.0.spend(word, now.as_nanos(), cost);
-        decision(&self.0, cost, retry, room)
+        // Each builds its own: in one of them, most fields are constants.
+        match self.0.spend(word, now.as_nanos(), cost) {
+            Ok(room) => decision(self.0.capacity(), cost, 0, room),
+            Err((retry, room)) => decision(self.0.capacity(), cost, retry, room),
+        }
     }
 }
 

@@ -222,6 +222,13 @@ pub struct AddressKey {
     prefix: Option<u8>,
 }
 
+impl AddressKey {
+    /// The address, or the first of the network with the length of its prefix.
+    pub(crate) fn parts(&self) -> (IpAddr, Option<u8>) {
+        (self.first, self.prefix)
+    }
+}
+
 impl fmt::Display for AddressKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.prefix {

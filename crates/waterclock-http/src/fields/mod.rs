@@ -1,6 +1,7 @@
 //! The header fields by which a response tells a client about its limits.
 
 mod ietf;
+mod prepared;
 mod x_ratelimit;
 
 use std::time::Duration;
@@ -8,6 +9,8 @@ use std::time::Duration;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use waterclock::{Answer, Limit, LimitDecision, Policy};
 pub use waterclock::{HeaderStyle, Jitter};
+
+pub(crate) use self::prepared::{Prepared, ResponseFields};
 
 const RETRY_AFTER: &str = "retry-after";
 

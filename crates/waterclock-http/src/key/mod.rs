@@ -1,5 +1,6 @@
 //! The key of a request: what requests that share a budget have in common.
 
+mod bytes;
 mod find;
 
 use std::borrow::Cow;
@@ -11,6 +12,7 @@ use http::HeaderName;
 use http::request::Parts;
 
 use crate::address::ClientIp;
+pub(crate) use bytes::KeyBytes;
 pub(crate) use find::{FoundKey, KeyInput};
 
 /// The longest key, in bytes.

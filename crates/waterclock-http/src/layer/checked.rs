@@ -1,12 +1,16 @@
 //! The decisions about a request, for handlers and observers.
 
+use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use waterclock::{Action, Answer, Policy};
 
 use super::Match;
-use crate::fields::{HeaderFields, HeaderStyle, Jitter, StyledAnswer, disclosed_wait};
+use crate::fields::{
+    HeaderFields, HeaderStyle, Jitter, Prepared, ResponseFields, StyledAnswer, disclosed_wait,
+};
 
 /// The decisions about a request: an extension of every request that is admitted, for its handler, and of
 /// every response that refuses one, for outer layers.
@@ -21,15 +25,22 @@ use crate::fields::{HeaderFields, HeaderStyle, Jitter, StyledAnswer, disclosed_w
 /// }
 /// # let _ = handler;
 /// ```
-#[derive(Clone, Debug)]
-pub struct Checked(Arc<[Charged]>);
+#[derive(Clone)]
+pub struct Checked(Decisions);
+
+/// Most requests have one, which then needs no list: it is boxed as an extension, and needs no second box.
+#[derive(Clone)]
+enum Decisions {
+    One(Charged),
+    Several(Arc<[Charged]>),
+}
 
 /// The decision of one policy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Charged {
-    /// The rule's policy, by whose name clients know it.
-    pub(crate) base: Arc<Policy>,
+    /// The rule's policy, by whose name clients know it, if it is not the one whose numbers decided.
+    base: Option<Arc<Policy>>,
     /// The policy whose numbers decided: the variant for the request's tier or key, or by its
     /// factor, if there is one.
     pub policy: Arc<Policy>,
@@ -44,10 +55,13 @@ pub struct Charged {
 }
 
 impl Charged {
-    pub(super) fn new(found: Match<'_>, mut answer: Answer) -> Self {
-        let Match { rule, mut policy, cost, action, .. } = found;
+    // Inlined whatever the compiler thinks: it is large, and every call would move it once more.
+    #[inline(always)]
+    pub(super) fn new(found: &Match<'_>, mut answer: Answer) -> Self {
+        let (rule, cost) = (found.rule, found.cost);
+        let mut policy = Arc::clone(found.policy);
         let mut headers = rule.headers;
-        let mut is_shadow = action == Action::Shadow;
+        let mut is_shadow = found.action == Action::Shadow;
         if let Some(applied) = &answer.applied {
             policy = Arc::clone(&applied.policy);
             // An override of the key is enforced, whatever the rollout says.
@@ -57,8 +71,8 @@ impl Charged {
             answer.decision = answer.decision.in_shadow(&cost.into());
             headers = HeaderStyle::None;
         }
-        let (base, jitter) = (Arc::clone(rule.policy()), rule.jitter);
-        Self { base, policy, cost, headers, jitter, answer }
+        let base = (!Arc::ptr_eq(&policy, rule.policy())).then(|| Arc::clone(rule.policy()));
+        Self { base, policy, cost, headers, jitter: rule.jitter, answer }
     }
 
     fn styled(&self) -> StyledAnswer<'_> {
@@ -70,7 +84,7 @@ impl Charged {
     /// The name of the rule's policy, whatever the tier.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.base.name()
+        self.base.as_ref().unwrap_or(&self.policy).name()
     }
 
     /// Whether this policy refuses the request.
@@ -86,22 +100,31 @@ impl Charged {
 }
 
 impl Checked {
-    pub(super) fn new(charges: Vec<Charged>) -> Self {
-        Self(charges.into())
+    #[inline]
+    pub(super) fn one(charge: Charged) -> Self {
+        Self(Decisions::One(charge))
     }
 
-    /// Appends these decisions to those of an outer layer.
-    pub(super) fn after(self, earlier: Option<&Checked>) -> Self {
-        match earlier {
-            Some(earlier) => Self(earlier.iter().chain(self.iter()).cloned().collect()),
-            None => self,
+    pub(super) fn new(charges: Vec<Charged>) -> Self {
+        Self(Decisions::Several(charges.into()))
+    }
+
+    fn as_slice(&self) -> &[Charged] {
+        match &self.0 {
+            Decisions::One(charge) => slice::from_ref(charge),
+            Decisions::Several(charges) => charges,
         }
+    }
+
+    /// These decisions of an outer layer, and then those of an inner one.
+    pub(super) fn and(&self, inner: &Checked) -> Self {
+        Self::new(self.iter().chain(inner.iter()).cloned().collect())
     }
 
     /// The decision of each policy, in the order of the rules. Policies that are not enforced for the key (in
     /// shadow, exempt, blocked, or without limits) come last.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Charged> + Clone {
-        self.0.iter()
+        self.as_slice().iter()
     }
 
     /// The answer of the policy of this name.
@@ -122,7 +145,28 @@ impl Checked {
         disclosed_wait(self.iter().map(Charged::styled))
     }
 
+    /// The fields of a response to a request that one policy admits, where they are prepared or there are none.
+    #[inline]
+    pub(super) fn prepared_fields(&self, prepared: Option<&Prepared>) -> Option<ResponseFields> {
+        let Decisions::One(only) = &self.0 else { return None };
+        match only.headers {
+            _ if only.is_refused() => None,
+            _ if only.is_hidden() => Some(ResponseFields::None),
+            HeaderStyle::RetryAfter => Some(ResponseFields::None),
+            HeaderStyle::Ietf | HeaderStyle::Draft10 if only.base.is_none() => {
+                prepared?.fields(&only.policy, &only.answer, only.headers)
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn fields(&self) -> HeaderFields {
         HeaderFields::for_check(self.iter().map(Charged::styled))
+    }
+}
+
+impl fmt::Debug for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Checked").field(&self.as_slice()).finish()
     }
 }

@@ -15,7 +15,7 @@ use super::ResponseBody;
 use super::gate::Ruling;
 use super::settle::OnEnd;
 use crate::exchange::Ending;
-use crate::fields::HeaderFields;
+use crate::fields::ResponseFields;
 
 /// The contract of futures forbids this.
 const POLLED_AGAIN: &str = "a response was polled again after it was ready";
@@ -45,7 +45,7 @@ pin_project! {
         Serving {
             #[pin]
             serving: Serving,
-            fields: HeaderFields,
+            fields: ResponseFields,
             on_end: Option<Box<OnEnd>>,
         },
         Refused {
@@ -61,7 +61,7 @@ impl<Inner: Service<Request<Sent>>, Sent> ResponseFuture<Inner, Sent> {
 
     pub(super) fn serving(
         serving: Inner::Future,
-        fields: HeaderFields,
+        fields: ResponseFields,
         on_end: Option<Box<OnEnd>>,
     ) -> Self {
         Self { state: State::Serving { serving, fields, on_end } }
@@ -109,7 +109,7 @@ where
 
 fn finish<Served: Body, E>(
     served: Result<Response<Served>, E>,
-    fields: HeaderFields,
+    fields: ResponseFields,
     on_end: Option<Box<OnEnd>>,
 ) -> Result<Response<ResponseBody<Served>>, E> {
     match served {

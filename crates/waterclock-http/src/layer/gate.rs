@@ -9,14 +9,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use tokio::runtime::Handle;
-use waterclock::{
-    Action, Answer, Charge, Factor, Failure, MonotonicClock, Policy, Store, StoreError, Verb,
-};
+use waterclock::{Action, Charge, Failure, MonotonicClock, Store, StoreError, Verb};
 
+use super::matches::{Match, Matches};
 use super::settle::{Due, OnEnd};
 use super::{Charged, Checked};
-use crate::fields::HeaderFields;
-use crate::key::{FoundKey, Key};
+use crate::fields::ResponseFields;
+use crate::key::{Key, KeyInput};
 use crate::refusal::{Reason, Refusal};
 use crate::rule::Rule;
 use waterclock::store::now_or_never;
@@ -60,36 +59,13 @@ pub(super) struct Gate<S> {
 /// What happens to a request.
 pub(super) enum Ruling {
     /// It goes to the service. Its response carries these fields, and its end is awaited if anything is due.
-    Admit(HeaderFields, Option<Box<OnEnd>>),
+    Admit(ResponseFields, Option<Box<OnEnd>>),
     Refuse(Response<Bytes>),
 }
 
-/// A rule that applies to a request, and what it says about the request's key.
-pub(crate) struct Match<'r> {
-    pub(crate) rule: &'r Rule,
-    pub(crate) policy: Arc<Policy>,
-    pub(crate) key: Vec<u8>,
-    pub(crate) cost: u64,
-    pub(crate) action: Action,
-    /// By which the policy's limits are scaled.
-    pub(crate) factor: Option<Factor>,
-    /// The answer, where it takes no store.
-    pub(crate) fixed: Option<Answer>,
-}
-
-impl Match<'_> {
-    fn charge(&self) -> Charge<'_> {
-        Charge::new(self.policy.name(), &self.key, self.cost).with_factor(self.factor)
-    }
-
-    /// Whether its units are reserved until the response has ended.
-    fn reserves(&self) -> bool {
-        self.rule.settle.is_some() || self.policy.reserves_only()
-    }
-}
-
 impl<S: Store + 'static> Gate<S> {
-    pub(super) fn new(store: S, rules: Vec<Rule>, respond: Respond) -> Self {
+    pub(super) fn new(store: S, mut rules: Vec<Rule>, respond: Respond) -> Self {
+        rules.iter_mut().for_each(Rule::prepare);
         let waits = rules.iter().filter_map(|rule| rule.key.as_ref()).any(Key::is_async);
         Self {
             is_sync: store.answers_at_once() && !waits,
@@ -124,7 +100,45 @@ impl<S: Store + 'static> Gate<S> {
         parts: &mut Parts,
         peer: &PeerSource,
     ) -> Option<Ruling> {
-        if self.is_sync { now_or_never(self.decide(parts, peer)) } else { None }
+        if !self.is_sync {
+            return None;
+        }
+        let peer = peer.address(parts);
+        let mut matches = Matches::default();
+        for rule in &self.rules {
+            let mut captured = None;
+            if !rule.matches(parts, &mut captured) {
+                continue;
+            }
+            let input = KeyInput { parts, peer, captured: captured.as_ref() };
+            let key = match rule.find_now(&input) {
+                Some(key) => key,
+                None => now_or_never(rule.find(&input))?,
+            };
+            if let Err(undecided) = matches.add(rule, key, parts) {
+                return Some(self.refuse(parts, undecided.reason()));
+            }
+        }
+        if matches.is_empty() {
+            return Some(Ruling::Admit(ResponseFields::None, None));
+        }
+        let Some(only) = matches.only_plain() else {
+            let asked = now_or_never(self.ask_all(matches))?;
+            return Some(self.conclude(parts, asked));
+        };
+        match self.store.apply_one_now(Verb::Check, &only.charge())? {
+            Ok(answer) => {
+                let checked = Checked::one(Charged::new(only, answer));
+                match checked.prepared_fields(only.rule.prepared.as_ref()) {
+                    Some(fields) => {
+                        pass_on(parts, checked);
+                        Some(Ruling::Admit(fields, None))
+                    }
+                    None => Some(self.conclude(parts, Ok((checked, Due::default())))),
+                }
+            }
+            Err(error) => Some(self.refuse(parts, Reason::Store(&error))),
+        }
     }
 
     /// Decides however long it takes, and returns the head of the request.
@@ -157,57 +171,62 @@ impl<S: Store + 'static> Gate<S> {
 
     async fn decide(self: &Arc<Self>, parts: &mut Parts, peer: &PeerSource) -> Ruling {
         let peer = peer.address(parts);
-        let (mut enforced, mut others) = (Vec::new(), Vec::new());
+        let mut matches = Matches::default();
         for rule in &self.rules {
-            let Some(input) = rule.matches(parts, peer) else { continue };
-            let key = match &rule.key {
-                Some(key) => key.find(&input).await,
-                // Builders make sure that there is one.
-                None => Ok(FoundKey::default()),
-            };
-            let key = match key {
-                Ok(key) => key,
-                Err(_) if rule.is_trial() => continue,
-                Err(error) => return self.refuse(parts, Reason::Key(&error)),
-            };
-            match rule.resolve(key, parts) {
-                Ok(found) => {
-                    let is_enforced = found.action == Action::Enforce;
-                    if is_enforced { &mut enforced } else { &mut others }.push(found);
-                }
-                Err(_) if rule.is_trial() => {}
-                Err(error) => return self.refuse(parts, Reason::Tier(&error)),
+            let mut captured = None;
+            if !rule.matches(parts, &mut captured) {
+                continue;
+            }
+            let input = KeyInput { parts, peer, captured: captured.as_ref() };
+            if let Err(undecided) = matches.add(rule, rule.find(&input).await, parts) {
+                return self.refuse(parts, undecided.reason());
             }
         }
-        if enforced.is_empty() && others.is_empty() {
-            return Ruling::Admit(HeaderFields::default(), None);
+        if matches.is_empty() {
+            return Ruling::Admit(ResponseFields::None, None);
         }
+        let asked = self.ask_all(matches).await;
+        self.conclude(parts, asked)
+    }
+
+    /// Asks the store about all that a request matches: those that are enforced together, the others one by one.
+    async fn ask_all(self: &Arc<Self>, matches: Matches<'_>) -> Result<(Checked, Due), StoreError> {
+        let (enforced, others) = matches.split();
         let (mut charged, mut due) =
             (Vec::with_capacity(enforced.len() + others.len()), Due::default());
         // All or nothing: a blocked key keeps the other rules from charging.
         let is_blocked = others.iter().any(|found| found.action == Action::Block);
         let verb = if is_blocked { Verb::Peek } else { Verb::Check };
-        if let Err(error) = self.ask(verb, enforced, &mut charged, &mut due).await {
-            return self.refuse(parts, Reason::Store(&error));
-        }
+        self.ask(verb, enforced, &mut charged, &mut due).await?;
         for mut found in others {
             match found.fixed.take() {
-                Some(answer) => charged.push(Charged::new(found, answer)),
+                Some(answer) => charged.push(Charged::new(&found, *answer)),
                 // Keys in shadow are not part of the others' all or nothing, and a store that fails to
                 // answer about them does not refuse the request.
                 None => _ = self.ask(verb, vec![found], &mut charged, &mut due).await,
             }
         }
-        let checked = Checked::new(charged);
+        Ok((Checked::new(charged), due))
+    }
+
+    /// What follows from the store's answers.
+    fn conclude(
+        self: &Arc<Self>,
+        parts: &mut Parts,
+        asked: Result<(Checked, Due), StoreError>,
+    ) -> Ruling {
+        let (checked, mut due) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return self.refuse(parts, Reason::Store(&error)),
+        };
         if checked.is_refused() {
             // Reservations of keys in shadow end here. How the request would have gone is unknown.
             due.reports.clear();
             drop(OnEnd::new(self, &parts.method, due));
             return self.refuse(parts, Reason::Limited(&checked));
         }
-        let fields = checked.fields();
-        let checked = checked.after(parts.extensions.get());
-        parts.extensions.insert(checked);
+        let fields = ResponseFields::Any(checked.fields());
+        pass_on(parts, checked);
         Ruling::Admit(fields, OnEnd::new(self, &parts.method, due))
     }
 
@@ -233,7 +252,7 @@ impl<S: Store + 'static> Gate<S> {
             return Err(StoreError::failed(Failure::BadReply, "fewer answers than charges"));
         }
         due.add(&matches, &answers, held);
-        let found = matches.into_iter().zip(answers);
+        let found = matches.iter().zip(answers);
         charged.extend(found.map(|(found, answer)| Charged::new(found, answer)));
         Ok(())
     }
@@ -245,5 +264,18 @@ impl<S: Store + 'static> Gate<S> {
             response.extensions_mut().insert(checked.clone());
         }
         Ruling::Refuse(response)
+    }
+}
+
+/// Leaves the decisions to the handler, behind those of outer layers.
+// As large as they are, they move once less.
+#[inline(always)]
+fn pass_on(parts: &mut Parts, checked: Checked) {
+    match parts.extensions.get::<Checked>() {
+        Some(earlier) => {
+            let both = earlier.and(&checked);
+            parts.extensions.insert(both);
+        }
+        None => _ = parts.extensions.insert(checked),
     }
 }

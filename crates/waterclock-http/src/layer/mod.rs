@@ -1,7 +1,7 @@
 //! The layer: it asks a store about each request before the service sees it.
 //!
-//! One request: [`RateLimit::call`](service) → [`Gate::decide`](gate) (`Rule::matches`, `Key::find`,
-//! `Rule::resolve`, then one call of the store for all rules) → [`ResponseFuture`](future) → [`ResponseBody`](body),
+//! One request: [`RateLimit::call`](service) → [`Gate::decide_now`](gate), or `decide` where a key or the store takes time
+//! (`Rule::matches`, `Key::find`, `Rule::resolve`, then one call of the store for all rules) → [`ResponseFuture`](future) → [`ResponseBody`](body),
 //! whose end [settles](settle) what was reserved.
 
 #[cfg(feature = "axum")]
@@ -11,6 +11,7 @@ mod builder;
 mod checked;
 mod future;
 mod gate;
+mod matches;
 mod service;
 mod settle;
 
@@ -28,8 +29,8 @@ pub use body::ResponseBody;
 pub use builder::{BuildError, RateLimitLayerBuilder};
 pub use checked::{Charged, Checked};
 pub use future::ResponseFuture;
-pub(crate) use gate::Match;
 use gate::{Gate, PeerSource};
+pub(crate) use matches::Match;
 pub use service::RateLimit;
 
 /// Limits the requests of a service, by one or several policies of a [`Store`].

@@ -12,7 +12,8 @@ use waterclock::{
     Settlement, Store, StoreError, Timestamp, Verb,
 };
 
-use super::gate::{Gate, Match};
+use super::gate::Gate;
+use super::matches::Match;
 use crate::exchange::{Ending, Exchange};
 use crate::rule::{Report, Settle};
 
@@ -64,8 +65,8 @@ impl Due {
     pub(super) fn add(&mut self, matches: &[Match<'_>], answers: &[Answer], held: Option<Held>) {
         if let Some(held) = held {
             let charges = matches.iter().zip(answers).map(|(found, answer)| ReservedCharge {
-                policy: Arc::clone(&found.policy),
-                key: found.key.clone(),
+                policy: Arc::clone(found.policy),
+                key: found.key.to_vec(),
                 factor: found.factor,
                 units: found.cost.min(answer.decision.granted()),
                 settle: found.rule.settle.clone(),
@@ -73,7 +74,7 @@ impl Due {
             self.reservations.push(Reservation { held, charges: charges.collect() });
         }
         for found in matches.iter().filter(|found| found.policy.takes_reports()) {
-            let (policy, key) = (Arc::clone(&found.policy), found.key.clone());
+            let (policy, key) = (Arc::clone(found.policy), found.key.to_vec());
             self.reports.push(DueReport { policy, key, report: Arc::clone(&found.rule.report) });
         }
     }

@@ -1,8 +1,9 @@
 //! Counts of what changes for which keys, and what two files say differently.
 
+use serde_json::Value;
 use waterclock::Lease;
 use waterclock_config::english::describe;
-use waterclock_config::{Config, Micros, PolicyConfig};
+use waterclock_config::{Config, Micros, PolicyConfig, PolicyJson};
 
 use crate::report::{Checked, Distinct, KeyCount, Keys, Record, Refusals};
 use crate::timeline::Timeline;
@@ -115,17 +116,18 @@ pub struct PolicyChange {
     pub removed: Vec<String>,
     /// Lines of the new file only.
     pub added: Vec<String>,
-    is_in: (bool, bool),
+    /// Its numbers in both files, as `validate --json` shows them; none where it is not.
+    pub(super) settings: (Option<Value>, Option<Value>),
 }
 
 impl PolicyChange {
     /// `added`, `removed` or `changed`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        match self.is_in {
-            (true, false) => "removed",
-            (false, _) => "added",
-            (true, true) => "changed",
+        match self.settings {
+            (Some(_), None) => "removed",
+            (None, _) => "added",
+            (Some(_), Some(_)) => "changed",
         }
     }
 }
@@ -133,14 +135,15 @@ impl PolicyChange {
 /// The policies that change, in the order of the old file, then of the new.
 #[must_use]
 pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
-    let find = |config: &Config, name: &str| {
-        config.policies.iter().find(|policy| policy.name() == name).map(lines_of)
+    let find = |config: &Config, name: &str| config.policy(name).map(lines_of);
+    let settings = |config: &Config, name: &str| {
+        let policy = config.policy(name)?;
+        Some(serde_json::to_value(PolicyJson::from(policy)).unwrap_or_default())
     };
-    let only_new = new.policies.iter().filter(|policy| find(old, policy.name()).is_none());
+    let only_new = new.policies.iter().filter(|policy| old.policy(policy.name()).is_none());
     let names = old.policies.iter().chain(only_new).map(|policy| policy.name());
     let change = |name: &str| {
         let (was, is) = (find(old, name), find(new, name));
-        let is_in = (was.is_some(), is.is_some());
         let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
         let only = |one: &[String], other: &[String]| -> Vec<String> {
             one.iter().filter(|line| !other.contains(line)).cloned().collect()
@@ -149,7 +152,7 @@ pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
             policy: name.to_owned(),
             removed: only(&was, &is),
             added: only(&is, &was),
-            is_in,
+            settings: (settings(old, name), settings(new, name)),
         }
     };
     let differs = |change: &PolicyChange| !change.removed.is_empty() || !change.added.is_empty();

@@ -11,10 +11,10 @@ use waterclock::{Limit, Policy};
 use waterclock_config::{Config, PolicyConfig};
 
 use self::changes::{Changes, Side};
-use crate::Error;
-use crate::report::{Checked, EVICTED};
+use crate::report::{Checked, evicted};
 use crate::stage::Stage;
 use crate::trace::{Input, Op, Reading};
+use crate::{Error, Note};
 
 /// An old and a new policy after the same traffic.
 pub struct Comparison {
@@ -24,7 +24,7 @@ pub struct Comparison {
     was: Side,
     is: Side,
     changes: Changes,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     is_empty: bool,
     error: Option<Error>,
 }
@@ -95,10 +95,12 @@ impl Comparison {
         let is_same_key = old.key == new.key;
         let both = [&new, &old];
         let policies = if is_same_key { &both[..1] } else { &both[..] };
+        let (reading, input) = reading.recognise(input)?;
         let mut trace = reading.open(input, policies, &both)?;
         let other_key = (reading.has_keys_by_policy() && !is_same_key).then(|| {
             let (was, is) = (fields_of(&old), fields_of(&new));
-            format!("the old policy forms its keys from {was}, the new one from {is}, and keys here are those of the new one; --key makes them the same")
+            let message = format!("the old policy forms its keys from {was}, the new one from {is}, and keys here are those of the new one; --key makes them the same");
+            Note::new("other-keys", json!({ "old_key": old.key, "new_key": new.key }), message)
         });
         let (old_stage, new_stage) = (Stage::new(&old)?, Stage::new(&new)?);
         let (mut is_empty, mut error) = (true, None);
@@ -133,7 +135,7 @@ impl Comparison {
             .into_iter()
             .chain(other_key)
             .chain(old_stage.note().or(new_stage.note()))
-            .chain(changes.keys.has_evicted().then(|| EVICTED.to_owned()))
+            .chain(changes.keys.has_evicted().then(evicted))
             .collect();
         drop((old_stage, new_stage));
         Ok(Comparison {
@@ -174,7 +176,7 @@ fn fields_of(policy: &PolicyConfig) -> String {
 pub fn json(changes: &[PolicyChange], comparison: Option<&Comparison>) -> Value {
     let policies: Vec<Value> = changes
         .iter()
-        .map(|change| json!({ "policy": change.policy, "change": change.kind(), "removed": change.removed, "added": change.added }))
+        .map(|change| json!({ "policy": change.policy, "change": change.kind(), "removed": change.removed, "added": change.added, "old": change.settings.0, "new": change.settings.1 }))
         .collect();
     let mut value = json!({ "policies": policies });
     if let Some(comparison) = comparison {

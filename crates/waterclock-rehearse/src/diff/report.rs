@@ -45,7 +45,7 @@ impl Comparison {
                 lines.join("\n")
             ));
         }
-        self.notes.iter().for_each(|note| page.paragraph(note));
+        self.notes.iter().for_each(|note| page.paragraph(&note.message));
         page.finish()
     }
 
@@ -75,8 +75,8 @@ impl Comparison {
     }
 
     pub(super) fn json(&self) -> Value {
-        let side = |side: &Side| json!({ "admitted": side.allowed(), "refused": side.refused });
-        let key = |(key, change): (&str, Change)| json!({ "key": key, "checks": change.checks, "newly_refused": change.newly_refused, "newly_admitted": change.newly_allowed });
+        let side = |side: &Side| json!({ "allowed": side.allowed(), "refused": side.refused });
+        let key = |(key, change): (&str, Change)| json!({ "key": key, "checks": change.checks, "newly_refused": change.newly_refused, "newly_allowed": change.newly_allowed });
         let keys: Vec<Value> =
             self.changes.keys.top(TOP, Change::all).into_iter().map(key).collect();
         json!({
@@ -86,11 +86,11 @@ impl Comparison {
             "old": side(&self.was),
             "new": side(&self.is),
             "newly_refused": self.changes.all.newly_refused,
-            "newly_admitted": self.changes.all.newly_allowed,
+            "newly_allowed": self.changes.all.newly_allowed,
             "newly_refused_by": by_limit(self.new.policy(), &self.changes.refused_by),
-            "newly_admitted_by": by_limit(self.old.policy(), &self.changes.allowed_by),
+            "newly_allowed_by": by_limit(self.old.policy(), &self.changes.allowed_by),
             "keys_newly_refused": self.changes.keys_refused().count,
-            "keys_newly_admitted": self.changes.keys_allowed().count,
+            "keys_newly_allowed": self.changes.keys_allowed().count,
             "keys_are_estimates": self.changes.keys.has_evicted(),
             "most_changed_keys": keys,
             "remarks": self.notes,

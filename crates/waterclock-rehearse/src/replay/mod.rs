@@ -9,9 +9,9 @@ use std::io::{self, Write};
 use waterclock::Answer;
 use waterclock_config::{DecisionLine, PolicyConfig};
 
-use crate::Error;
 use crate::stage::{Resolved, Stage};
 use crate::trace::{Event, Trace};
+use crate::{Error, Note};
 
 /// How far a replay came.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Replayed {
     /// Why it ended before the trace did.
     pub error: Option<Error>,
     /// Notes about the trace.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Warnings about the store.
     pub warnings: Vec<String>,
 }

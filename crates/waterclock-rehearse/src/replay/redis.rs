@@ -16,9 +16,9 @@ use waterclock_config::PolicyConfig;
 use waterclock_redis::RedisStore;
 
 use super::Replayed;
-use crate::Error;
 use crate::stage::{Resolved, charge, no_answer, register_variants, resolve_event};
 use crate::trace::{Event, Op, Trace};
+use crate::{Error, Note};
 
 /// How long an exchange with the store may take: no client waits for a rehearsal.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ type Next = Result<Event<'static>, Error>;
 /// The events of a trace, read on their own thread: a trace that waits for its writer does not delay an interrupt.
 struct EventsAhead {
     events: Receiver<Next>,
-    reader: JoinHandle<Vec<String>>,
+    reader: JoinHandle<Vec<Note>>,
 }
 
 impl EventsAhead {
@@ -147,12 +147,12 @@ impl EventsAhead {
     }
 
     /// Notes about the trace, if it was read to its end.
-    fn notes(self, is_read: bool) -> Vec<String> {
+    fn notes(self, is_read: bool) -> Vec<Note> {
         if is_read { self.reader.join().unwrap_or_default() } else { Vec::new() }
     }
 }
 
-fn read(mut trace: Trace, listener: &Sender<Next>) -> Vec<String> {
+fn read(mut trace: Trace, listener: &Sender<Next>) -> Vec<Note> {
     loop {
         let next = match trace.next_event() {
             Ok(Some(event)) => Ok(event.into_owned()),

@@ -15,7 +15,10 @@ pub(crate) use self::page::by_limit;
 pub(crate) use self::units::{Align, LongestWait, Table, counted, share};
 pub(crate) use crate::terminal::grouped;
 
+use serde_json::json;
 use waterclock_config::PolicyConfig;
+
+use crate::Note;
 
 use self::smallest::{Extent, Sample, Smallest, smallest};
 
@@ -23,8 +26,11 @@ use self::smallest::{Extent, Sample, Smallest, smallest};
 pub(crate) const TOP: usize = 10;
 
 /// The note where there were more keys than are counted.
-pub(crate) const EVICTED: &str =
-    "there were too many keys to count them all: keys with few checks are counted too low";
+pub(crate) fn evicted() -> Note {
+    let message =
+        "there were too many keys to count them all: keys with few checks are counted too low";
+    Note::new("too-many-keys", json!({}), message)
+}
 
 /// The reader of a report. For people, other limits are searched for only if a check was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +51,7 @@ pub struct Report<'a> {
     /// What the smallest limits are based on.
     extent: Extent,
     /// Notes about the traffic.
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl<'a> Report<'a> {
@@ -56,7 +62,7 @@ impl<'a> Report<'a> {
         policy: &'a PolicyConfig,
         source: &'a str,
         mut ledger: Ledger,
-        mut notes: Vec<String>,
+        mut notes: Vec<Note>,
         reader: Reader,
     ) -> Report<'a> {
         let has_news = ledger.refused + ledger.in_shadow > 0;
@@ -64,10 +70,11 @@ impl<'a> Report<'a> {
         let sample = ledger.sample.take().filter(|_| shows_smallest);
         let extent = sample.as_ref().map(Sample::extent).unwrap_or_default();
         if ledger.keys.has_evicted() {
-            notes.push(EVICTED.to_owned());
+            notes.push(evicted());
         }
         if let (Some(reason), true) = (ledger.no_sample, ledger.refused > 0) {
-            notes.push(format!("the smallest limits are not searched for: {reason}"));
+            let message = format!("the smallest limits are not searched for: {reason}");
+            notes.push(Note::new("no-smallest-limits", json!({}), message));
         }
         let smallest = sample.map(|sample| smallest(policy, sample)).unwrap_or_default();
         Report { policy, source, ledger, smallest, extent, notes }

@@ -108,7 +108,7 @@ impl Report<'_> {
         page.verbatim(&describe(self.policy));
         if !self.notes.is_empty() {
             page.section("Notes about the traffic");
-            self.notes.iter().for_each(|note| page.paragraph(note));
+            self.notes.iter().for_each(|note| page.paragraph(&note.message));
         }
         page.finish()
     }
@@ -196,7 +196,7 @@ impl Report<'_> {
             .smallest
             .iter()
             .map(|found| {
-                json!({ "limit": found.limit, "nobody": numbers(&found.none), "one_percent": numbers(&found.one_percent) })
+                json!({ "limit": found.limit, "none": numbers(&found.none), "one_percent": numbers(&found.one_percent) })
             })
             .collect();
         json!({
@@ -207,7 +207,7 @@ impl Report<'_> {
             "allowed": ledger.allowed,
             "in_part": ledger.in_part,
             "refused": ledger.refused,
-            "in_shadow": ledger.in_shadow,
+            "shadow_refused": ledger.in_shadow,
             "from_us": ledger.span_us.map(|(from, _)| from),
             "until_us": ledger.span_us.map(|(_, until)| until),
             "refused_by": by_limit(&ledger.refused_by),
@@ -218,7 +218,7 @@ impl Report<'_> {
             "keys_refused": ledger.keys_refused().count,
             "keys_are_estimates": ledger.keys.has_evicted(),
             "most_refused_keys": self.top(|record| record.refused),
-            "keys_most_refused_in_shadow": self.top(|record| record.in_shadow),
+            "most_shadow_refused_keys": self.top(|record| record.in_shadow),
             "busiest_keys": self.top(|record| record.checks),
             "timeline": ledger.timeline.json(),
             "smallest_limits": smallest,
@@ -236,7 +236,7 @@ impl Report<'_> {
                 "refused": record.refused,
                 "first_refused_us": when(record.first_refused_us),
                 "last_refused_us": when(record.last_refused_us),
-                "in_shadow": record.in_shadow,
+                "shadow_refused": record.in_shadow,
                 "longest_retry_after_us": record.longest.us().and_then(when),
             })
         };

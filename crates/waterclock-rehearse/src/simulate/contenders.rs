@@ -1,7 +1,7 @@
 //! The policies that are compared: limits in a few words, policies of a file, or every algorithm at the same rate.
 
 use waterclock::{Algorithm, CalendarUnit, Limit, MAX_LOG};
-use waterclock_config::{Config, Micros, PolicyConfig};
+use waterclock_config::{Config, Invalid, Micros, PolicyConfig};
 
 use super::refuse_concurrency;
 use crate::Error;
@@ -87,7 +87,7 @@ impl Contender {
 }
 
 /// A policy of this name with one limit in a few words. The error advises what can be typed.
-pub fn limit_of_words(name: &str, text: &str) -> Result<PolicyConfig, Error> {
+fn limit_of_words(name: &str, text: &str) -> Result<PolicyConfig, Error> {
     PolicyConfig::of_shorthand(name, text).map_err(|invalid| {
         let sentence = invalid.to_string();
         match sentence.rsplit_once("; ") {
@@ -99,6 +99,47 @@ pub fn limit_of_words(name: &str, text: &str) -> Result<PolicyConfig, Error> {
             _ => sentence.into(),
         }
     })
+}
+
+/// A policy of this name with several limits in a few words, each with a name of its own.
+pub fn limits_of_words(name: &str, texts: &[String]) -> Result<PolicyConfig, Error> {
+    if let [only] = texts {
+        return limit_of_words(name, only);
+    }
+    // Each alone first, so that an error is about one limit.
+    texts.iter().try_for_each(|text| limit_of_words(name, text).map(drop))?;
+    // TOML escapes as JSON does, not as Rust.
+    let quoted = |text: &String| serde_json::Value::from(&**text).to_string();
+    let limits: Vec<String> = texts.iter().map(quoted).collect();
+    let file = format!("policies.{name}.limits = [{}]", limits.join(", "));
+    let without_place = |invalid: Invalid| {
+        let messages = invalid.problems().iter().map(|problem| problem.message.clone());
+        messages.collect::<Vec<String>>().join("\n")
+    };
+    let mut config = Config::read("the limits", &file).map_err(without_place)?;
+    Ok(config.choose(Some(name))?)
+}
+
+/// The limits in the arguments of a command: `10/s 1000/1h sliding-window` are two. A limit begins with a number and its
+/// period; quotes around it are not needed.
+#[must_use]
+pub fn split_limits(arguments: &[String]) -> Vec<String> {
+    let words: Vec<&str> = arguments.iter().flat_map(|text| text.split_whitespace()).collect();
+    let is_number = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+    };
+    let begins = |at: usize| match words[at].split_once('/') {
+        Some((amount, _)) => is_number(amount),
+        None => is_number(words[at]) && words.get(at + 1).is_some_and(|next| *next == "per"),
+    };
+    let mut limits: Vec<Vec<&str>> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match limits.last_mut() {
+            Some(limit) if !begins(at) => limit.push(word),
+            _ => limits.push(vec![word]),
+        }
+    }
+    limits.iter().map(|words| words.join(" ")).collect()
 }
 
 /// The rate of the first policy that has one.
@@ -141,5 +182,35 @@ impl Rate {
             None => Micros::from(limit.period().or(limit.every())?),
         };
         Some(Rate { units, per })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_limits() {
+        let split = |arguments: &[&str]| {
+            split_limits(&arguments.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(split(&["5", "per", "10", "seconds"]), ["5 per 10 seconds"]);
+        assert_eq!(split(&["10/1h", "30m", "quota"]), ["10/1h 30m quota"]);
+        let two = ["10/s", "1_000/1h sliding-window"];
+        assert_eq!(split(&two), two);
+        assert_eq!(split(&["10/s", "1_000/1h", "sliding-window"]), two);
+        assert_eq!(split(&["5 per second 100 per minute"]), ["5 per second", "100 per minute"]);
+        assert_eq!(split(&["nonsense", "10/s"]), ["nonsense", "10/s"]);
+    }
+
+    #[test]
+    fn limits_of_one_kind_have_names_of_their_own() {
+        let texts = ["10/s".to_owned(), "100/m".to_owned()];
+        let policy = limits_of_words("limits", &texts).unwrap();
+        let names: Vec<&str> = policy.limits().iter().map(Limit::name).collect();
+        assert!(names.len() == 2 && names[0] != names[1], "{names:?}");
+        let many = vec!["1/s".to_owned(); 17];
+        let error = limits_of_words("limits", &many).map(drop).unwrap_err().to_string();
+        assert!(error.contains("16") && !error.contains("the limits:"), "{error}");
     }
 }

@@ -7,9 +7,10 @@ mod report;
 mod traffic;
 
 pub use self::arrivals::Shape;
-pub use self::contenders::{Contender, Rate, limit_of_words};
+pub use self::contenders::{Contender, Rate, limits_of_words, split_limits};
 pub use self::traffic::{MadeUp, Traffic};
 
+use serde_json::Value;
 use waterclock::StoreError;
 
 use self::play::{Play, Played};
@@ -19,6 +20,8 @@ use crate::Error;
 pub struct Simulation {
     /// One line that describes the traffic.
     lead: String,
+    /// The same in numbers.
+    facts: Value,
     /// The key whose level is drawn.
     watched: String,
     /// From when to when, in virtual time.
@@ -49,7 +52,8 @@ impl Simulation {
             [only] => only.watched_name().to_owned(),
             _ => "the busiest key of each".to_owned(),
         };
-        Ok(Simulation { lead: traffic.lead.clone(), watched, from_us, until_us, played })
+        let (lead, facts) = (traffic.lead.clone(), traffic.facts.clone());
+        Ok(Simulation { lead, facts, watched, from_us, until_us, played })
     }
 }
 

@@ -55,7 +55,7 @@ impl Simulation {
     pub fn json(&self) -> Value {
         let contenders: Vec<Value> =
             self.played.iter().map(|(contender, played)| json_of(contender, played)).collect();
-        json!({ "arrivals": self.lead, "from_us": self.from_us, "until_us": self.until_us, "subjects": contenders })
+        json!({ "arrivals": self.lead, "traffic": self.facts, "from_us": self.from_us, "until_us": self.until_us, "subjects": contenders })
     }
 }
 
@@ -81,7 +81,7 @@ fn json_of(contender: &Contender, played: &Played) -> Value {
     json!({
         "name": contender.name,
         "requests": played.requests,
-        "admitted": played.allowed,
+        "allowed": played.allowed,
         "in_part": played.in_part,
         "refused": played.refused(),
         "units": played.units,

@@ -2,19 +2,22 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Value, json};
 use waterclock::Cost;
 use waterclock_config::{Micros, PolicyConfig};
 
 use super::arrivals::{Arrival, Arrivals, MOST, Shape};
 use super::contenders::{Contender, Rate, pace};
-use crate::Error;
 use crate::report::counted;
 use crate::trace::{Input, Op, Reading, Trace};
+use crate::{Error, Note};
 
 /// Requests in the order of time, and which keys they have.
 pub struct Traffic {
     /// One line that describes it.
     pub(super) lead: String,
+    /// The same in numbers.
+    pub(super) facts: Value,
     /// The keys, once for each way in which policies form them.
     pub(super) callers: Vec<Callers>,
     /// For each policy, the index of its callers.
@@ -22,7 +25,7 @@ pub struct Traffic {
     pub(super) tiers: Vec<String>,
     pub(super) arrivals: Vec<Arrival>,
     pub(super) span_us: (u64, u64),
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// Traffic to be made up. The same seed gives the same traffic.
@@ -63,6 +66,10 @@ impl Traffic {
             seed,
         };
         let expected = traffic.rate * traffic.seconds;
+        let mut facts = json!({
+            "shape": shape.name(), "keys": keys, "seed": seed,
+            "rate": { "units": units, "per_us": per.0 }, "duration_us": duration.0,
+        });
         let (per, span) = (per.in_words(), duration.in_words());
         if expected > MOST as f64 {
             return Err(format!(
@@ -83,9 +90,11 @@ impl Traffic {
             shape.name(),
             if seed == 1 { String::new() } else { format!(", seed {seed}") }
         );
+        facts["requests"] = json!(arrivals.len());
         let names = (1..=keys).map(|number| format!("key-{number}")).collect();
         Ok(Traffic {
             lead,
+            facts,
             callers: vec![Callers { names, places, watched: 0 }],
             callers_of: vec![0; contenders.len()],
             tiers: Vec::new(),
@@ -104,6 +113,7 @@ impl Traffic {
     ) -> Result<Traffic, Error> {
         let all: Vec<&PolicyConfig> =
             contenders.iter().map(|contender| &contender.config).collect();
+        let (reading, input) = reading.recognise(input)?;
         let (firsts, callers_of) = ways_to_form_keys(&all, reading.has_keys_by_policy());
         let trace = reading.open(input, &firsts, &all)?;
         let mut traffic = Traffic::record(trace, firsts.len())?;
@@ -112,6 +122,9 @@ impl Traffic {
         keys.dedup();
         let requests = counted(traffic.arrivals.len(), "request");
         traffic.lead = format!("{requests} by {}, as in {name}", keys.join(" or "));
+        let keys: Vec<usize> = traffic.callers.iter().map(|callers| callers.names.len()).collect();
+        let requests = traffic.arrivals.len();
+        traffic.facts = json!({ "source": name, "requests": requests, "keys": keys.first() });
         traffic.callers_of = callers_of;
         Ok(traffic)
     }
@@ -144,6 +157,7 @@ impl Traffic {
         };
         Ok(Traffic {
             lead: String::new(),
+            facts: Value::Null,
             callers: keys.into_iter().map(|(names, places)| Callers::new(names, places)).collect(),
             callers_of: Vec::new(),
             tiers: tiers.names,
@@ -155,7 +169,7 @@ impl Traffic {
 
     /// Notes about recorded traffic, such as how many lines were skipped.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 }

@@ -176,6 +176,36 @@ impl Input {
         Ok(Input { name, bytes, observer: None })
     }
 
+    /// Its name in error messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Shows up to so many lines, without those that are empty, until one tells something. All of them are read again.
+    pub(super) fn look_ahead<T>(
+        mut self,
+        most: usize,
+        mut judge: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<(Input, Option<T>), Error> {
+        let (mut seen, mut found) = (Vec::new(), None);
+        for _ in 0..most {
+            let start = seen.len();
+            let line = (&mut self.bytes).take(LONGEST as u64).read_until(b'\n', &mut seen);
+            if line.map_err(|error| cannot_read(&self.name, &error))? == 0 {
+                break;
+            }
+            let line = &seen[start..];
+            let line = if start == 0 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
+            found = if line.trim_ascii().is_empty() { None } else { judge(line) };
+            if found.is_some() {
+                break;
+            }
+        }
+        self.bytes = Box::new(Cursor::new(seen).chain(self.bytes));
+        Ok((self, found))
+    }
+
     /// Calls this with the number of lines read so far, every few thousand lines; it is dropped when reading ends.
     #[must_use]
     pub fn observed_by(self, observer: impl FnMut(u64) + Send + 'static) -> Input {

@@ -15,15 +15,19 @@ use waterclock_config::PolicyConfig;
 
 use self::log::ReadAhead;
 use self::own::OwnTrace;
-use crate::Error;
+use crate::{Error, Note};
 
-/// How events are read: the flags that `replay`, `simulate` and `diff` share. The default reads Waterclock's own traces.
+/// How events are read: the flags that `replay`, `simulate` and `diff` share. The default tells the format from the
+/// first lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Access logs")]
 pub struct Reading {
-    /// The format of the input: a trace or an access log; gzip is detected
-    #[arg(id = "input", long, value_enum, value_name = "FORMAT", default_value_t = Format::Trace)]
-    pub format: Format,
+    /// The format of the input: a trace or an access log; gzip is detected [default: told from the first lines]
+    #[arg(id = "input", long, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// What the first lines told.
+    #[arg(skip)]
+    recognised: Option<Format>,
     /// The key of a line, such as `client_ip + " " + segments(path, 1)` [default: the fields of the policy's key, or
     /// the address]
     #[arg(long, value_name = "EXPR")]
@@ -63,11 +67,10 @@ pub struct Reading {
 }
 
 /// What an input is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Format {
     /// Waterclock's own JSON lines: {"t_us": 0, "key": "alice", "cost": 1}
-    #[default]
     Trace,
     /// Apache's and nginx's combined or common format, optionally with more fields
     Combined,
@@ -75,6 +78,19 @@ pub enum Format {
     Jsonl,
     /// Columns that the first line names
     Csv,
+}
+
+impl Format {
+    /// As `--input` spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Trace => "trace",
+            Format::Combined => "combined",
+            Format::Jsonl => "jsonl",
+            Format::Csv => "csv",
+        }
+    }
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {
@@ -94,22 +110,56 @@ impl Reading {
         policies: &[&PolicyConfig],
         counted_by: &[&PolicyConfig],
     ) -> Result<Trace, Error> {
-        self.refuse_flags_without_effect(!self.cost.is_empty())?;
-        let source = if self.format == Format::Trace {
+        let (reading, input) = self.recognise(input)?;
+        let format = reading.known().unwrap_or(Format::Trace);
+        reading.refuse_flags_without_effect(format, !self.cost.is_empty())?;
+        let source = if format == Format::Trace {
             let scopes = counted_by.iter().map(|policy| policy.scope.clone()).collect();
             Source::Own(OwnTrace::new(input, scopes))
         } else {
-            self.open_log(input, policies, counted_by)?.map_or(Source::Empty, Source::Log)
+            let log = reading.open_log(format, input, policies, counted_by)?;
+            log.map_or(Source::Empty, Source::Log)
         };
         Ok(Trace { source })
     }
 
+    /// The format that the first lines told, once they were looked at.
+    #[must_use]
+    pub fn recognised(&self) -> Option<Format> {
+        self.recognised
+    }
+
+    /// The format, if it is known already. Some flags are for one format only.
+    fn known(&self) -> Option<Format> {
+        let is_csv = self.delimiter.is_some() || self.no_header;
+        self.format.or(self.recognised).or(is_csv.then_some(Format::Csv))
+    }
+
+    /// Whether there are flags that apply to logs and not to traces.
+    fn has_flags_of_logs(&self) -> bool {
+        !self.cost.is_empty() || self.flags_of_logs().iter().any(|(_, is_given)| *is_given)
+    }
+
+    fn flags_of_logs(&self) -> [(&'static str, bool); 9] {
+        [
+            ("--key", self.key.is_some()),
+            ("--where", self.condition.is_some()),
+            ("--tier", self.tier.is_some()),
+            ("--time", self.time.is_some()),
+            ("--time-unit", self.time_unit.is_some()),
+            ("--spread", self.spread),
+            ("--strict", self.strict),
+            ("--delimiter", self.delimiter.is_some()),
+            ("--no-header", self.no_header),
+        ]
+    }
+
     /// The cost of generated requests, to which the other flags do not apply.
     pub fn cost_of_generated(&self) -> Result<Option<Cost>, Error> {
-        if self.format != Format::Trace {
+        if self.format.is_some_and(|format| format != Format::Trace) {
             return Err("--input is for a file; name one with --arrivals".into());
         }
-        self.refuse_flags_without_effect(false)?;
+        self.refuse_flags_without_effect(Format::Trace, false)?;
         if self.cost.is_empty() {
             return Ok(None);
         }
@@ -121,41 +171,32 @@ impl Reading {
         })
     }
 
-    fn refuse_flags_without_effect(&self, has_cost: bool) -> Result<(), Error> {
-        let of_logs = [
-            ("--cost", has_cost),
-            ("--key", self.key.is_some()),
-            ("--where", self.condition.is_some()),
-            ("--tier", self.tier.is_some()),
-            ("--time", self.time.is_some()),
-            ("--time-unit", self.time_unit.is_some()),
-            ("--spread", self.spread),
-            ("--strict", self.strict),
-            ("--delimiter", self.delimiter.is_some()),
-            ("--no-header", self.no_header),
-        ];
+    fn refuse_flags_without_effect(&self, format: Format, has_cost: bool) -> Result<(), Error> {
+        let [of_logs @ .., delimiter, no_header] = self.flags_of_logs();
+        let of_csv = [delimiter, no_header];
         let given = |of: &[(&'static str, bool)]| {
             of.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
         };
-        let sentence = match self.format {
-            Format::Trace => given(&of_logs).map(|flag| {
+        let sentence = match format {
+            Format::Trace => has_cost.then_some("--cost").or(given(&of_logs)).or(given(&of_csv)).map(|flag| {
                 format!("{flag} is for access logs; name their format with --input combined, jsonl or csv")
             }),
             Format::Combined if self.time_unit.is_some() && self.time.is_none() => Some(
                 "--time-unit is for times that are numbers, but the time in brackets is not; name another field with --time".to_owned(),
             ),
             Format::Combined | Format::Jsonl => {
-                given(&of_logs[8..]).map(|flag| format!("{flag} is for --input csv"))
+                given(&of_csv).map(|flag| format!("{flag} is for --input csv"))
             }
             Format::Csv => None,
         };
         sentence.map_or(Ok(()), |sentence| Err(sentence.into()))
     }
 
-    /// Whether policies may form different keys of one line. A trace names its keys itself.
+    /// Whether policies may form different keys of one line. A trace names its keys itself. Ask when the format is known:
+    /// [`recognise`](Self::recognise) it first.
     #[must_use]
     pub fn has_keys_by_policy(&self) -> bool {
-        self.format != Format::Trace && self.key.is_none()
+        self.known().is_some_and(|format| format != Format::Trace) && self.key.is_none()
     }
 }
 
@@ -182,7 +223,7 @@ impl Trace {
 
     /// Notes about the input once all of it is read, such as how many lines were skipped.
     #[must_use]
-    pub fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<Note> {
         match &self.source {
             Source::Own(_) | Source::Empty => Vec::new(),
             Source::Log(log) => log.notes().to_vec(),

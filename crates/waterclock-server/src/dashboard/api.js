@@ -28,7 +28,7 @@ export async function request(method, path, body) {
 export function problem({ status, json }) {
   const detail = json.detail ?? `the server answered with status ${status}`;
   if (status === 401 || status === 403) {
-    return hasToken() ? `${detail}.` : `${detail}. Enter it at the top of the page; tokens are configured under [server] auth.`;
+    return hasToken() ? `${detail}.` : `${detail}. Enter it at the top of the page; tokens are configured under [server] auth, and the demonstration prints one when it starts.`;
   }
   return `${detail}.`;
 }

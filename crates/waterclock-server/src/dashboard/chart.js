@@ -4,7 +4,7 @@ import { by, setText } from "./dom.js";
 import { rate } from "./format.js";
 
 const [WIDTH, HEIGHT] = [120, 40];
-const LAYERS = [["allow", "c-allow"], ["shadow_deny", "c-shadow"], ["deny", "c-deny"]];
+const LAYERS = [["allowed", "c-allow"], ["shadow_refused", "c-shadow"], ["refused", "c-deny"]];
 
 const paths = LAYERS.map(([, name]) => {
   const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
@@ -42,7 +42,7 @@ export function describe(points) {
   const [, now] = points.at(-1);
   const seconds = Math.round(points[0][0]);
   setText(by("chart-text"), `In the last ${seconds} seconds: at most ${rate(highest(points))} decisions per second; ` +
-    `now ${rate(now.allow)} allowed, ${rate(now.deny)} refused, ${rate(now.shadow_deny)} shadow-refused.`);
+    `now ${rate(now.allowed)} allowed, ${rate(now.refused)} refused, ${rate(now.shadow_refused)} shadow-refused.`);
 }
 
 export function clearChart() {

@@ -3,7 +3,7 @@
 const SPAN_US = 120e6;
 // Rates are averaged over this many events, to be steady enough to read.
 const SMOOTH = 3;
-export const OUTCOMES = ["allow", "deny", "shadow_deny", "error"];
+export const OUTCOMES = ["allowed", "refused", "shadow_refused", "error"];
 
 const totalsOf = (live, policy) =>
   policy === undefined ? live.totals : live.policies.find(({ name }) => name === policy)?.totals;

@@ -7,7 +7,7 @@ import { limitsOf } from "./subject.js";
 const MOST_POLICIES = 200;
 const rows = new Map();
 
-const RATES = { allow: "rate-allow", deny: "rate-deny", shadow_deny: "rate-shadow", error: "rate-error" };
+const RATES = { allowed: "rate-allow", refused: "rate-deny", shadow_refused: "rate-shadow", error: "rate-error" };
 // A rate needs two events.
 const rateOf = (now, outcome) => (now ? rate(now[outcome]) : "–");
 
@@ -16,7 +16,7 @@ export function showRates(now) {
 }
 
 // The share of decisions that were refused; errors are not decisions.
-const refusedShare = (lately) => (lately ? share(lately.deny, lately.allow + lately.deny + lately.shadow_deny) : "–");
+const refusedShare = (lately) => (lately ? share(lately.refused, lately.allowed + lately.refused + lately.shadow_refused) : "–");
 
 export function showPolicies(history, live, onChoose) {
   const shown = live.policies.slice(0, MOST_POLICIES);
@@ -32,7 +32,7 @@ export function showPolicies(history, live, onChoose) {
     // Policies that a caller's numbers make (CL.THROTTLE) are not listed; only their names and sizes are known.
     const limits = limitsOf(name)?.map(limitText) ??
       policy.limits.map(({ name, limit }) => (limit === null ? name : `${name}: capacity ${count(limit)}`));
-    [...["allow", "deny", "shadow_deny"].map((outcome) => rateOf(now, outcome)), refusedShare(history.lately(name)),
+    [...["allowed", "refused", "shadow_refused"].map((outcome) => rateOf(now, outcome)), refusedShare(history.lately(name)),
       live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join("; ")]
       .forEach((text, column) => setText(row.cells[column + 1], text));
   });

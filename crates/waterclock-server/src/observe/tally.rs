@@ -84,9 +84,9 @@ impl Tally {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for of_face in &*self.counts {
-            let [allow, deny, shadow_deny, error] =
+            let [allowed, refused, shadow_refused, error] =
                 of_face.each_ref().map(|count| count.load(Ordering::Relaxed));
-            totals.add(Totals { allow, deny, shadow_deny, error });
+            totals.add(Totals { allowed, refused, shadow_refused, error });
         }
         totals
     }
@@ -95,17 +95,17 @@ impl Tally {
 /// Decisions so far, of all faces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
-    allow: u64,
-    deny: u64,
-    shadow_deny: u64,
+    allowed: u64,
+    refused: u64,
+    shadow_refused: u64,
     error: u64,
 }
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Totals) {
-        self.allow += other.allow;
-        self.deny += other.deny;
-        self.shadow_deny += other.shadow_deny;
+        self.allowed += other.allowed;
+        self.refused += other.refused;
+        self.shadow_refused += other.shadow_refused;
         self.error += other.error;
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waterclock_core::store::Migration;
 use waterclock_core::{Cost, Policy, Share};
 
-use crate::clock::MonotonicClock;
+use crate::clock::TscClock;
 use crate::memory::MemoryStore;
 use crate::store::{Answer, Charge, Detail, Source, Store, StoreError, Verb};
 use crate::sync::{Mutex, lock};
@@ -47,7 +47,7 @@ impl Unreconciled {
 
 impl Default for LocalShare {
     fn default() -> Self {
-        let store = MemoryStore::new(MAX_KEYS, MonotonicClock::default());
+        let store = MemoryStore::new(MAX_KEYS, TscClock::default());
         Self { store, spending: Mutex::default() }
     }
 }

@@ -1,6 +1,7 @@
 //! A check over any charges: judge them all, then record in all or in none.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use waterclock_core::store::Verdict;
 use waterclock_core::{Cost, Policy, Timestamp};
@@ -8,7 +9,7 @@ use waterclock_core::{Cost, Policy, Timestamp};
 use super::{MemoryStore, Shared, unknown};
 use crate::clock::Clock;
 use crate::store::{Answer, Charge, StoreError, Verb};
-use crate::store::{retry_together, withhold_unless_all_admit};
+use crate::store::{only_answer, retry_together, withhold_unless_all_admit};
 use crate::sync::Arc;
 use crate::table::{Key, Locked, PolicyRef, Shard, Standing, Table, Variant};
 
@@ -26,6 +27,7 @@ impl<C: Clock> MemoryStore<C> {
 
 impl<C: Clock> Shared<C> {
     /// A check or a peek of one key, in full: what `apply` answers, without its lists.
+    #[inline]
     fn answer_one(
         &self,
         verb: Verb,
@@ -37,7 +39,23 @@ impl<C: Clock> Shared<C> {
         let member = members.get(policy).ok_or_else(|| unknown(policy))?;
         member.takes(cost)?;
         let (key, now, _) = self.find(member, key);
+        if verb == Verb::Check
+            && let Some(answer) = member.table.check_in_full(key, now, cost)
+        {
+            return Ok(answer);
+        }
         member.table.answer(key, now, &cost.into(), verb)?.ok_or_else(|| unknown(policy))
+    }
+
+    /// One charge; a check or a peek in a plain number without lists.
+    #[inline]
+    pub(super) fn apply_one(&self, verb: Verb, charge: &Charge<'_>) -> Result<Answer, StoreError> {
+        match (verb, charge.cost.plain(), charge.factor) {
+            (Verb::Check | Verb::Peek, Some(cost), None) => {
+                self.answer_one(verb, charge.policy, charge.key, cost)
+            }
+            _ => only_answer(self.apply(verb, slice::from_ref(charge))?),
+        }
     }
 
     pub(super) fn apply(

@@ -3,7 +3,7 @@
 use waterclock_core::{Decision, Policy};
 
 use super::{Member, Shared};
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, TscClock};
 use crate::sync::Arc;
 use crate::table::Key;
 
@@ -26,7 +26,7 @@ use crate::table::Key;
 /// # }).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct PolicyHandle<C = MonotonicClock> {
+pub struct PolicyHandle<C = TscClock> {
     store: Arc<Shared<C>>,
     member: Member,
 }
@@ -79,10 +79,10 @@ impl<C: Clock> PolicyHandle<C> {
         let fingerprints =
             charges.into_iter().map(|(key, cost)| (self.store.fingerprint(key), cost));
         let (now, Member { table, variant }) = (self.store.clock.now(), &self.member);
-        table.in_batches(fingerprints, |fingerprint, cost| {
+        table.in_batches(fingerprints, |found, fingerprint, cost| {
             let key = Key::new(fingerprint, *variant);
             self.store.release_before(now, || self.member.spot(key));
-            answer(table.check(key, now, cost));
+            answer(table.check_in(found, fingerprint, key, now, cost));
         });
     }
 

@@ -15,7 +15,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use waterclock_core::store::Migration;
 use waterclock_core::{Cost, Decision, Policy, Timestamp};
 
-use crate::clock::{Clock, MonotonicClock};
+use crate::clock::{Clock, TscClock};
 use crate::fallback::Serving;
 use crate::keyed::DEFAULT_MAX_KEYS;
 use crate::places::{DEFAULT_MAX_BYTES, KeyUsage, Places};
@@ -24,7 +24,7 @@ use crate::store::{
     Hold, KeptChange, KeptChanges, KeyOverride, OverridePage, Reserved, Settled, Settlement,
 };
 use crate::sync::{Arc, AtomicU64, Mutex, lock};
-use crate::table::{Key, Shards, Table, Variant};
+use crate::table::{Found, Key, Table, Variant};
 use apply::Spot;
 pub use handle::PolicyHandle;
 use hasher::Hasher;
@@ -44,7 +44,7 @@ const LEAST_RESERVATIONS: usize = 1_024;
 /// checks of any shape, [`Store::check`] for one key of one policy; a [`PolicyHandle`] does the same without
 /// `await`, and without looking the policy up.
 #[derive(Debug)]
-pub struct MemoryStore<C = MonotonicClock> {
+pub struct MemoryStore<C = TscClock> {
     shared: Arc<Shared<C>>,
 }
 
@@ -115,7 +115,7 @@ impl<C> Clone for MemoryStore<C> {
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self::new(DEFAULT_MAX_KEYS, MonotonicClock::default())
+        Self::new(DEFAULT_MAX_KEYS, TscClock::default())
     }
 }
 
@@ -342,8 +342,8 @@ impl<C: Clock> Shared<C> {
 
     #[inline]
     fn check(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
-        let (key, now, shards) = self.find(member, key);
-        member.table.check_in(shards, key, now, cost)
+        let (key, now, found) = self.find(member, key);
+        member.table.check_in(found, key.fingerprint, key, now, cost)
     }
 
     fn peek(&self, member: &Member, key: &[u8], cost: u64) -> Decision {
@@ -353,13 +353,13 @@ impl<C: Clock> Shared<C> {
 
     /// What the table knows a key by, the instant to decide at, with what is due released, and where.
     #[inline]
-    fn find<'m>(&self, member: &'m Member, key: &[u8]) -> (Key, Timestamp, &'m Shards) {
+    fn find<'m>(&self, member: &'m Member, key: &[u8]) -> (Key, Timestamp, Found<'m>) {
         let key = Key::new(self.fingerprint(key), member.variant);
         // Memory is fetched while the clock is read.
-        let shards = member.table.prefetch(key.fingerprint);
+        let found = member.table.prefetch(key.fingerprint);
         let now = self.clock.now();
         self.release_before(now, || member.spot(key));
-        (key, now, shards)
+        (key, now, found)
     }
 }
 
@@ -411,6 +411,11 @@ impl<C: Clock> Store for MemoryStore<C> {
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.shared.apply(verb, charges)
+    }
+
+    #[inline]
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        Some(self.shared.apply_one(verb, charge))
     }
 
     async fn set_override(&self, policy: &str, new: &KeyOverride) -> Result<(), StoreError> {

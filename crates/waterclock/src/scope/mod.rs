@@ -232,7 +232,7 @@ impl Scope {
     /// What applies to a key. The table above says in which order.
     #[must_use]
     #[inline]
-    pub fn resolve<'a>(&'a self, subject: &Subject<'a>) -> Resolution<'a> {
+    pub fn resolve(&self, subject: &Subject<'_>) -> Resolution<'_> {
         let by_key =
             |policy, action| Resolution { policy, action, origin: Origin::Key, factor: None };
         if self.block.contains(subject.listed_as, subject.address) {

@@ -185,6 +185,20 @@ impl Answer {
         Self::new(decision, limits).with_next_same(same)
     }
 
+    /// For stores: what a decision says about a policy of one limit. Unless it refuses, the same cost passes again at
+    /// once.
+    pub(crate) fn of_only_limit(decision: Decision) -> Self {
+        let limit = LimitDecision {
+            allowed: decision.is_allowed(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after: decision.retry_after(),
+            next_unit: decision.next_unit(),
+            reset_after: decision.reset_after(),
+        };
+        Self::new(decision, vec![limit])
+    }
+
     /// How long until the same cost passes next if nothing else happens, counted from this decision: zero if it would
     /// pass again at once, `None` if it never will. Of a refusal, its `retry_after`.
     #[must_use]

@@ -53,6 +53,7 @@ trait Erased: Send + Sync {
         verb: Verb,
         charges: &[Charge<'_>],
     ) -> Option<Result<Vec<Answer>, StoreError>>;
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>>;
     fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>>;
     fn settle_now(&self, id: &str, with: Settlement<'_>) -> Option<Result<Settled, StoreError>>;
     fn set_policy(&self, policy: Policy) -> Boxed<'_, ()>;
@@ -101,6 +102,10 @@ impl<S: Store> Erased for S {
         } else {
             None
         }
+    }
+
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        Store::apply_one_now(self, verb, charge)
     }
 
     fn reserve_now(&self, hold: &Hold<'_>) -> Option<Result<Reserved, StoreError>> {
@@ -270,6 +275,10 @@ impl Store for DynStore {
             Some(answers) => answers,
             None => self.0.apply(verb, charges).await,
         }
+    }
+
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        self.0.apply_one_now(verb, charge)
     }
 
     fn answers_at_once(&self) -> bool {

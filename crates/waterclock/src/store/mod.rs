@@ -8,12 +8,14 @@ mod charge;
 mod dyn_store;
 mod error;
 mod failure;
+mod fill;
 mod kept;
 mod key_override;
 mod reservation;
 mod together;
 
 use std::pin::pin;
+use std::slice;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ pub use charge::{Answer, Applied, Charge, Source, Verb};
 pub use dyn_store::DynStore;
 pub use error::{Detail, StoreError, Unfit};
 pub use failure::Failure;
+pub use fill::fill_by_check;
 pub use kept::{
     KeptChange, KeptChanges, MAX_KEPT_BYTES, MAX_KEPT_POLICIES, MAX_KEPT_TEXT, check_kept,
 };
@@ -29,12 +32,13 @@ pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
     ReservationIds, Reserved, Settled, Settlement, check_reservation_id, check_reserved_costs,
 };
+pub(crate) use together::only_answer;
 pub use together::{price_of_held, retry_together, withhold_unless_all_admit};
 pub use waterclock_core::store::{
     Decide, Logs, Migrate, Migration, OneWord, Persist, Reserve, ReservedUnits, State, Verdict,
     View,
 };
-use waterclock_core::{Cost, Decision, LimitDecision, Policy};
+use waterclock_core::{Cost, Decision, Policy};
 
 use crate::fallback::Serving;
 
@@ -219,6 +223,16 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// As [`apply`](Self::apply) of one charge, without a future and without lists; `None` if the store does not
+    /// [answer at once](Self::answers_at_once), and then nothing is charged.
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        if !self.answers_at_once() {
+            return None;
+        }
+        let answers = now_or_never(self.apply(verb, slice::from_ref(charge)))?;
+        Some(answers.and_then(only_answer))
+    }
+
     /// Decides about all charges as a check does and, if they are admitted, holds them until they are
     /// settled. The same id with the same charges answers the same reservation and charges nothing; with
     /// other charges it is an error.
@@ -354,40 +368,6 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// [`Store::fill`] by a peek and a check.
-pub async fn fill_by_check<S: Store + ?Sized>(
-    store: &S,
-    policy: &Policy,
-    charge: &Charge<'_>,
-) -> Result<Cost, StoreError> {
-    let nothing = charge.cost.granted(0);
-    let peek = [Charge { cost: nothing.clone(), ..charge.clone() }];
-    let peeked = store.apply(Verb::Peek, &peek).await.map_err(StoreError::before_charging)?;
-    let Some(peeked) = peeked.first() else { return Ok(nothing) };
-    let cost = fitting(policy, &peeked.limits, &charge.cost);
-    if cost.is_zero() {
-        return Ok(nothing);
-    }
-    let check = [Charge { cost: cost.clone(), ..charge.clone() }];
-    let charged = store.apply(Verb::Check, &check).await?;
-    let is_charged = |answer: &&Answer| answer.source == Source::Authoritative;
-    let granted = charged.iter().find(is_charged).map_or(0, |answer| answer.decision.granted());
-    Ok(cost.granted(granted))
-}
-
-/// What of a cost there is room for, by the numbers of the limits that can refuse: where units differ, of each.
-fn fitting(policy: &Policy, limits: &[LimitDecision], cost: &Cost) -> Cost {
-    let room = |counted: &dyn Fn(&str) -> bool| {
-        let live = policy.limits().iter().zip(limits).filter(|(limit, _)| !limit.is_shadow());
-        let counted = live.filter(|(limit, _)| counted(limit.unit()));
-        counted.filter_map(|(_, now)| now.remaining).min().unwrap_or(u64::MAX)
-    };
-    match cost.plain() {
-        Some(n) => Cost::from(n.min(room(&|_| true))),
-        None => cost.map(|unit, n| n.min(room(&|counted| counted == unit))),
-    }
-}
-
 async fn only_decision<S: Store + ?Sized>(
     store: &S,
     verb: Verb,
@@ -396,10 +376,7 @@ async fn only_decision<S: Store + ?Sized>(
     cost: Cost,
 ) -> Result<Decision, StoreError> {
     let answers = store.apply(verb, &[Charge::new(policy, key, cost)]).await?;
-    let answer = answers.first().ok_or_else(|| {
-        StoreError::failed(Failure::BadReply, "the store did not answer the only charge")
-    })?;
-    Ok(answer.decision)
+    Ok(only_answer(answers)?.decision)
 }
 
 /// The output of a future that is ready when it is first polled; `None` if it has to wait. For calls of a

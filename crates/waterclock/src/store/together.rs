@@ -5,7 +5,7 @@ use std::time::Duration;
 use waterclock_core::store::Verdict;
 use waterclock_core::{Cost, CostError, Policy};
 
-use super::Answer;
+use super::{Answer, Failure, StoreError};
 
 /// Makes the verdicts of one check all or nothing: if a policy that can refuse does, the others are withheld.
 /// Policies in shadow neither refuse nor are withheld.
@@ -38,4 +38,12 @@ pub fn retry_together(answers: &mut [Answer]) {
 pub fn price_of_held(used: &Cost, held: &Cost, by: [&Policy; 2]) -> Result<Cost, CostError> {
     let requests = held.of("requests");
     by[0].price(used, requests).or_else(|error| by[1].price(used, requests).map_err(|_| error))
+}
+
+/// The answer to the only charge of a call.
+pub(crate) fn only_answer(answers: Vec<Answer>) -> Result<Answer, StoreError> {
+    <[Answer; 1]>::try_from(answers).map(|[answer]| answer).map_err(|answers| {
+        let reason = format!("the store gave {} answers to one charge", answers.len());
+        StoreError::failed(Failure::BadReply, reason)
+    })
 }

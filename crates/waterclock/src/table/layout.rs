@@ -19,19 +19,25 @@ pub(super) struct Layout {
     words: u16,
     /// Whether a state's first word says by which member of a family it was written.
     tagged: bool,
+    /// Four slots of two words: one line.
+    one_word: bool,
 }
 
 impl Layout {
-    /// Four slots of two words: one line.
-    pub(super) const ONE_WORD: Self = Self { state: 1, slots: 4, words: 8, tagged: false };
-
     pub(super) fn new(family: &Family) -> Self {
         let (state, tagged) = (family.state_words(), family.is_tagged());
         let words = (4 * (state + 1)).next_multiple_of(LINE_WORDS);
         // A policy has at most 16 limits of a few words each.
         let small = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
         let slots = small(words / (state + 1));
-        Self { state: small(state), slots, words: small(words), tagged }
+        let one_word = state == 1 && !tagged;
+        Self { state: small(state), slots, words: small(words), tagged, one_word }
+    }
+
+    /// Whether a bucket is a line of four keys and their four words.
+    #[inline(always)]
+    pub(super) fn is_one_word(self) -> bool {
+        self.one_word
     }
 
     #[inline]
@@ -107,6 +113,13 @@ impl Buckets {
     #[inline]
     pub(super) fn words(&self) -> &[u64] {
         self.memory.get(usize::from(self.skip)..).unwrap_or_default()
+    }
+
+    /// The line with this number. Where a bucket is one line, also its number.
+    #[inline(always)]
+    pub(super) fn line_mut(&mut self, number: usize) -> Option<&mut [u64; LINE_WORDS]> {
+        let start = usize::from(self.skip) + number * LINE_WORDS;
+        self.memory.get_mut(start..start + LINE_WORDS)?.try_into().ok()
     }
 
     #[inline]

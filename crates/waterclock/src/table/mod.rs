@@ -4,7 +4,9 @@
 //! table under a lock of its own (see [`shard`]). No step is larger than rebuilding one shard, and
 //! there are enough shards that this stays in the microseconds.
 
+mod check;
 mod family;
+mod in_full;
 mod layout;
 mod locked;
 mod prefetch;
@@ -24,20 +26,19 @@ use crate::places::{OnFull, Parts, Places};
 use crate::reservation::HeldUnder;
 use crate::store::{Answer, StoreError, Verb};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, lock, try_lock};
+pub(crate) use check::copied;
 pub(crate) use family::{Family, Key, Variant};
 pub(crate) use locked::Locked;
 use rebuild::Rebuild;
 pub(crate) use saved::{Saved, ShardRange, WrittenBy};
 pub(crate) use shard::Shard;
-pub(crate) use shards::Shards;
+pub(crate) use shards::Found;
 use shards::Stages;
 pub(crate) use special::{Kept, PolicyRef, Standing};
 
 /// Keys per shard when the table is full: rebuilding a shard is what bounds the longest pause.
 const KEYS_PER_SHARD: usize = 1_024;
 const MAX_SHARD_BITS: u32 = 16;
-/// How many keys of a batch are fetched from memory at once.
-const BATCH: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -149,117 +150,6 @@ impl Table {
             let Some(family) = try_lock(&self.family) else { return };
             if self.stages.is_crowded(keys) {
                 self.stages.grow(&family, &self.places, &self.parts);
-            }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn check(&self, key: impl Into<Key>, now: Timestamp, cost: u64) -> Decision {
-        self.check_in(self.stages.current(), key, now, cost)
-    }
-
-    /// A check in the shards that were in use when its memory was [fetched](Self::prefetch), or are now: those that have
-    /// moved say so.
-    #[inline]
-    pub(crate) fn check_in<'a>(
-        &'a self,
-        shards: &'a Shards,
-        key: impl Into<Key>,
-        now: Timestamp,
-        cost: u64,
-    ) -> Decision {
-        let key = key.into();
-        let number = shards.of(key.fingerprint);
-        let mut shard = shards.lock(number);
-        let now = shard.latest(now);
-        if !shard.is_tagged()
-            && let Some(at) = shard.find(key.fingerprint)
-        {
-            return shard.check_at(at, now, cost);
-        }
-        self.check_at_length(Locked { shard, number, shards, table: self }, key, now, cost)
-    }
-
-    /// A check under a member that may have been removed; `None` if it was.
-    pub(crate) fn check_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
-        let (mut locked, mut now) = self.lock_at(key.fingerprint, now);
-        if locked.shard.is_tagged()
-            && let Some(decision) = locked.shard.check_again(key, now, cost)
-        {
-            return Some(decision);
-        }
-        if !self.has_room() && !locked.shard.knows(key.fingerprint) {
-            drop(locked);
-            self.make_room(now);
-            (locked, now) = self.lock_at(key.fingerprint, now);
-        }
-        // Not before: while the shard was not locked, the member may have been removed.
-        locked.shard.has(key.under).then(|| decide(locked, key, now, cost))
-    }
-
-    /// The same for a peek.
-    pub(crate) fn peek_current(&self, key: Key, now: Timestamp, cost: u64) -> Option<Decision> {
-        let (locked, now) = self.lock_at(key.fingerprint, now);
-        locked.shard.has(key.under).then(|| locked.shard.peek(key, now, cost))
-    }
-
-    /// A check of a new key, or of one that several policies share.
-    #[inline(never)]
-    fn check_at_length<'a>(
-        &'a self,
-        mut locked: Locked<'a>,
-        key: Key,
-        now: Timestamp,
-        cost: u64,
-    ) -> Decision {
-        // It has no keys, so none was found in it.
-        if locked.shard.has_moved() {
-            drop(locked);
-            return self.check(key, now, cost);
-        }
-        if locked.shard.is_tagged()
-            && let Some(decision) = locked.shard.check_again(key, now, cost)
-        {
-            return decision;
-        }
-        if !self.has_room() && !locked.shard.knows(key.fingerprint) {
-            drop(locked);
-            self.make_room(now);
-            locked = self.lock(key.fingerprint);
-        }
-        let now = locked.shard.latest(now);
-        decide(locked, key, now, cost)
-    }
-
-    /// Starts to fetch what a check of this fingerprint will need, and returns the shards to check it in.
-    #[inline]
-    pub(crate) fn prefetch(&self, fingerprint: u64) -> &Shards {
-        let shards = self.stages.current();
-        shards.prefetch(fingerprint);
-        shards
-    }
-
-    /// Calls `decide` for each fingerprint in turn, with the memory of several fetched at once.
-    /// Whatever comes with a fingerprint is passed on.
-    #[inline]
-    pub(crate) fn in_batches<T: Copy + Default>(
-        &self,
-        fingerprints: impl Iterator<Item = (u64, T)>,
-        mut decide: impl FnMut(u64, T),
-    ) {
-        let mut fingerprints = fingerprints.fuse();
-        loop {
-            let shards = self.stages.current();
-            let mut batch = [(0, T::default()); BATCH];
-            let mut len = 0;
-            for (slot, next) in batch.iter_mut().zip(&mut fingerprints) {
-                *slot = next;
-                len += 1;
-                shards.prefetch(next.0);
-            }
-            batch[..len].iter().for_each(|&(fingerprint, with)| decide(fingerprint, with));
-            if len < BATCH {
-                return;
             }
         }
     }
@@ -594,21 +484,6 @@ impl Table {
         let next = next.fetch_add(1, Ordering::Relaxed) % shards.len();
         self.lock_at(shards.first(next), now)
     }
-}
-
-/// Decides about a key and charges it, in a place of its own if there is one.
-fn decide(mut locked: Locked<'_>, key: Key, now: Timestamp, cost: u64) -> Decision {
-    let cost = Cost::from(cost);
-    let standing = locked.shard.standing(key, now);
-    if standing != Standing::Limited {
-        return locked.shard.answer_standing(standing, key, now, &cost).decision;
-    }
-    if locked.shard.policy_for(key, now).reserves_only() {
-        return locked.shard.refuse_check(key, now, &cost);
-    }
-    let verdict = locked.shard.judge(key, now, &cost);
-    locked.record(key, now, &cost, verdict);
-    locked.shard.answer(key, now, &cost, verdict)
 }
 
 /// The places of a table that is gone are free.

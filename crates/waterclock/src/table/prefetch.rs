@@ -33,7 +33,7 @@ pub(super) fn fetch<T>(value: &T) {
     fetch_line(std::ptr::from_ref(value).addr());
 }
 
-/// The one unsafe line of the house; `check_batch` at 10 million keys is what it is for (see
+/// `unsafe`, like reading the counter (`clock/counter.rs`) and nothing else; `check_batch` at 10 million keys is what it is for (see
 /// `bench/`).
 ///
 /// PREFETCHT0 is a hint: it returns nothing, changes no memory, and an address that is not mapped

@@ -4,7 +4,9 @@
 //! then the shard is rebuilt without the fresh ones (see `rebuild`), and larger only if the others need it.
 //! All of that happens under the shard's lock.
 
-use waterclock_core::store::{Decide as _, Logs, Migrate as _, Persist as _, State, Verdict};
+use waterclock_core::store::{
+    Decide as _, Logs, Migrate as _, OneWord, Persist as _, State, Verdict,
+};
 use waterclock_core::{Cost, Decision, Policy, Timestamp};
 
 use super::family::{Family, Key, Variant};
@@ -151,30 +153,40 @@ impl Shard {
         (self.buckets.words().as_ptr().addr(), words * size_of::<u64>())
     }
 
+    /// The word of a key, and the policy, if that is one of one word and the key is where it is looked for first.
+    #[inline(always)]
+    pub(super) fn one_word(&mut self, fingerprint: u64) -> Option<(OneWord<'_>, &mut u64)> {
+        let policy = self.policy.one_word().filter(|_| self.layout.is_one_word())?;
+        let line = self.buckets.line_mut(home(fingerprint, self.buckets.count()))?;
+        // Which of the four it is cannot be predicted, so this avoids a branch: a misprediction would delay fetching the
+        // next key's memory. No two are the same.
+        let is = |slot: usize| usize::from(line[slot] == fingerprint);
+        let slot = is(1) + 2 * is(2) + 3 * is(3);
+        let (keys, words) = line.split_at_mut(4);
+        (keys[slot & 3] == fingerprint).then(|| (policy, &mut words[slot & 3]))
+    }
+
     /// Where the words of a key start.
     #[inline]
     pub(super) fn find(&self, fingerprint: u64) -> Option<usize> {
-        // Most keys are in the first bucket they probe. With one word of state that is one line, and
-        // numbers that the compiler knows make it a few comparisons.
-        let home = if self.layout == Layout::ONE_WORD {
-            self.find_home(Layout::ONE_WORD, fingerprint)
-        } else {
-            self.find_home(self.layout, fingerprint)
-        };
-        home.or_else(|| self.find_further(fingerprint))
+        // Most keys are in the first bucket they probe.
+        self.find_home(fingerprint).or_else(|| self.find_further(fingerprint))
     }
 
-    #[inline(always)]
-    fn find_home(&self, layout: Layout, fingerprint: u64) -> Option<usize> {
+    #[inline]
+    fn find_home(&self, fingerprint: u64) -> Option<usize> {
+        let layout = self.layout;
         let start = home(fingerprint, self.buckets.count()) * layout.words();
         let bucket = self.buckets.words().get(start..start + layout.slots())?;
-        // The slot is unpredictable, so this avoids a branch: a misprediction would delay fetching the next key's memory.
-        let slots = bucket
-            .iter()
-            .enumerate()
-            .fold(0_u32, |set, (i, found)| set | u32::from(*found == fingerprint) << i);
-        let slot = slots.trailing_zeros() as usize;
-        (slots != 0).then_some(layout.state_of(start, slot))
+        // No branch for four of them here, either; there may be a fifth.
+        let (first, rest) = bucket.split_first_chunk::<4>()?;
+        let is = |slot: usize| usize::from(first[slot] == fingerprint);
+        let slot = is(1) + 2 * is(2) + 3 * is(3);
+        if first[slot & 3] == fingerprint {
+            return Some(layout.state_of(start, slot));
+        }
+        let slot = rest.iter().position(|found| *found == fingerprint)?;
+        Some(layout.state_of(start, first.len() + slot))
     }
 
     #[inline(never)]
@@ -232,7 +244,9 @@ impl Shard {
     fn check_words_at(&mut self, at: usize, now: Timestamp, cost: u64) -> Decision {
         let words = &mut self.buckets.words_mut()[self.layout.key(at)];
         let decision = self.policy.check(&mut State::new(words, &mut self.rest.logs), now, cost);
-        self.count_logs_of(Some(at));
+        if self.policy.keeps_logs() {
+            self.count_logs_of(Some(at));
+        }
         decision
     }
 

@@ -22,6 +22,21 @@ use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 #[derive(Debug)]
 struct Cell(Mutex<Shard>);
 
+/// Where a shard is, for as long as it has not moved.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(super) shards: &'a Shards,
+    pub(super) number: usize,
+    cell: &'a Cell,
+}
+
+impl<'a> Found<'a> {
+    #[inline(always)]
+    pub(super) fn lock(self) -> MutexGuard<'a, Shard> {
+        lock(&self.cell.0)
+    }
+}
+
 /// Shards for all fingerprints, each for a range of them.
 #[derive(Debug)]
 pub(crate) struct Shards {
@@ -72,12 +87,22 @@ impl Shards {
         lock(&self.cells[shard].0)
     }
 
-    /// Starts to fetch what a check of this fingerprint will need.
-    #[inline]
-    pub(super) fn prefetch(&self, fingerprint: u64) {
-        let shard = self.of(fingerprint);
-        fetch(&self.cells[shard]);
-        self.hints[shard].fetch(fingerprint);
+    /// Where the shard of a fingerprint is.
+    #[inline(always)]
+    pub(super) fn find(&self, fingerprint: u64) -> Found<'_> {
+        let number = self.of(fingerprint);
+        Found { shards: self, number, cell: &self.cells[number] }
+    }
+
+    /// The same, and starts to fetch what a check of this fingerprint will need.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, fingerprint: u64) -> Found<'_> {
+        let found = self.find(fingerprint);
+        fetch(found.cell);
+        if let Some(hint) = self.hints.get(found.number) {
+            hint.fetch(fingerprint);
+        }
+        found
     }
 
     /// Publishes where a shard's memory is now, for prefetching.

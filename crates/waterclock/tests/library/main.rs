@@ -2,6 +2,7 @@
 
 mod calendar;
 mod change;
+mod clocks;
 mod concurrency;
 mod debit;
 mod error_rate;

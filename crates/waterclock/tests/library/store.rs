@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use waterclock::{
-    Answer, Charge, Concurrency, EvenSlots, FixedWindow, Gcra, Limit, ManualClock, MemoryStore,
-    Mode, Policy, Quota, RollingWindow, SlidingWindow, Store, StoreError, Verb,
+    Answer, Charge, Concurrency, Cost, DynStore, EvenSlots, FixedWindow, Gcra, Limit, ManualClock,
+    MemoryStore, Mode, Policy, Quota, RollingWindow, SlidingWindow, Store, StoreError, Verb,
 };
 
 async fn store() -> MemoryStore<ManualClock> {
@@ -52,7 +52,8 @@ async fn all_are_charged_or_none_is() {
 async fn one_key_in_full_is_what_apply_says() {
     let clock = ManualClock::default();
     let second = Duration::from_secs(1);
-    let stores = [MemoryStore::new(1_000, clock.clone()), MemoryStore::new(1_000, clock.clone())];
+    let stores = [(); 3].map(|()| MemoryStore::new(1_000, clock.clone()));
+    let one = DynStore::new(stores[2].clone());
     let gcra = || Limit::from(Gcra::new(3, second).unwrap().with_capacity(5));
     let several = [
         gcra().with_min_interval(second / 14).unwrap(),
@@ -87,7 +88,10 @@ async fn one_key_in_full_is_what_apply_says() {
             0 => (Verb::Peek, stores[0].peek_in_full(name, key.as_bytes(), cost)),
             _ => (Verb::Check, stores[0].check_in_full(name, key.as_bytes(), cost)),
         };
-        match (short, stores[1].apply(verb, &[charge(name, key, cost)]).await) {
+        let charge = charge(name, key, cost);
+        let now = one.apply_one_now(verb, &charge).expect("it answers at once");
+        assert_eq!(now.ok(), short.as_ref().ok().cloned());
+        match (short, stores[1].apply(verb, &[charge]).await) {
             (Ok(short), Ok(long)) => {
                 assert_eq!(short, long[0], "{verb:?} {name} {cost}");
                 let is_allowed = short.decision.is_allowed();
@@ -101,6 +105,28 @@ async fn one_key_in_full_is_what_apply_says() {
     assert!(waits > 500, "{waits}");
     let unknown = stores[0].check_in_full("unknown", b"a", 1).unwrap_err();
     assert!(matches!(unknown, StoreError::UnknownPolicy(_)), "{unknown}");
+    let unknown = one.apply_one_now(Verb::Check, &charge("unknown", "a", 1));
+    assert!(matches!(unknown, Some(Err(StoreError::UnknownPolicy(_)))), "{unknown:?}");
+}
+
+/// What the short way does not know goes the long one.
+#[tokio::test]
+async fn one_charge_is_what_apply_says_of_it() {
+    let [one, list] = [store().await, store().await];
+    let factor = "0.5".parse().ok();
+    let charges = [
+        (Verb::Check, charge("user", "alice", 3)),
+        (Verb::Check, charge("user", "alice", 4).with_factor(factor)),
+        (Verb::Debit, charge("user", "alice", 2)),
+        (Verb::Refund, charge("user", "alice", 1)),
+        (Verb::Check, Charge::new("user", b"alice", Cost::of_units([("requests", 1)]))),
+        (Verb::Reset, charge("user", "alice", 0)),
+        (Verb::Peek, charge("user", "alice", 5)),
+    ];
+    for (verb, charge) in charges {
+        let short = one.apply_one_now(verb, &charge).expect("it answers at once").unwrap();
+        assert_eq!([short], *list.apply(verb, &[charge]).await.unwrap(), "{verb:?}");
+    }
 }
 
 #[tokio::test]

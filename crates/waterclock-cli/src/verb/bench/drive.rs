@@ -34,8 +34,9 @@ struct Shared {
 }
 
 /// Applies the load and reports on it.
-pub(super) async fn drive(load: Load, shows_progress: bool) -> Result<Report, Failure> {
+pub(super) async fn drive(mut load: Load, shows_progress: bool) -> Result<Report, Failure> {
     refuse_remote(&load).await?;
+    load.choose_policy().await?;
     let cannot = |error| format!("cannot listen for signals: {error}");
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let callers = tokio::select! {

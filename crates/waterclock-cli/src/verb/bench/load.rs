@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use waterclock::Cost;
-use waterclock_config::{Micros, quoted};
+use waterclock_config::{Micros, nearest_first, quoted};
 use waterclock_server::observe::Face;
 
 use super::Bench;
 use crate::output::Failure;
 use crate::server::{Server, ServerAddress};
 
+/// The policy of the demonstration.
+const DEMO: &str = "demo";
 /// How long it runs by default.
 const DEFAULT: Duration = Duration::from_secs(5);
 /// How long it runs at most.
@@ -31,6 +33,8 @@ pub(super) enum Protocol {
 pub(super) struct Load {
     pub(super) server: Server,
     pub(super) policy: String,
+    /// Whether the arguments name the policy.
+    pub(super) names_policy: bool,
     pub(super) keys: u64,
     /// None for the usual cost.
     pub(super) cost: Option<Cost>,
@@ -53,7 +57,8 @@ impl Load {
         let descriptor = asked.descriptor.iter().map(|entry| entry_of(entry));
         Ok(Load {
             server: Server::new(address, &asked.access)?,
-            policy: asked.policy.clone(),
+            policy: asked.policy.clone().unwrap_or_else(|| DEMO.to_owned()),
+            names_policy: asked.policy.is_some(),
             keys: asked.keys,
             cost: asked.cost.clone(),
             connections: asked.connections,
@@ -65,6 +70,27 @@ impl Load {
             requests: asked.requests,
             is_remote: asked.remote,
         })
+    }
+
+    /// Chooses the only policy of the server, if the arguments name none. Where it cannot be asked, the name stays.
+    pub(super) async fn choose_policy(&mut self) -> Result<(), Failure> {
+        if self.names_policy {
+            return Ok(());
+        }
+        let Some(names) = self.server.policies().await else { return Ok(()) };
+        match &*names {
+            [] => Ok(()),
+            names if names.contains(&self.policy) => Ok(()),
+            [only] => {
+                self.policy.clone_from(only);
+                Ok(())
+            }
+            names => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let (address, list) = (&self.server.address, nearest_first("", &names));
+                Err(format!("{address}: choose one of the policies {list} with --policy").into())
+            }
+        }
     }
 
     /// How many requests go out at once: checks of one HTTP request are one request.

@@ -38,9 +38,9 @@ pub(crate) struct Bench {
     /// The protocol, if the address has no scheme
     #[arg(long, value_enum)]
     face: Option<load::Protocol>,
-    /// The policy to check (HTTP and Redis protocol)
-    #[arg(short, long, value_name = "NAME", default_value = "demo")]
-    policy: String,
+    /// The policy to check (HTTP and Redis protocol) [default: the only one of the server, or demo]
+    #[arg(short, long, value_name = "NAME")]
+    policy: Option<String>,
     /// How many keys to check, chosen uniformly
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: u64,

@@ -37,7 +37,8 @@ pub(super) struct Report {
     first_error: Option<String>,
     /// Requests that were due and never sent.
     unsent: u64,
-    #[serde(skip)]
+    /// gRPC: no rule of the server limits the descriptor.
+    #[serde(rename = "unlimited")]
     is_unlimited: bool,
     interrupted: bool,
     latency_us: Option<Latency>,

@@ -1,6 +1,7 @@
 //! `waterclock explain`: what a limit does to one key, as the engine decides it.
 
 mod story;
+mod together;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,21 +10,23 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 use waterclock::{Limit, Policy};
-use waterclock_config::english::{bound, describe, sentence};
+use waterclock_config::english::{Warning, bound, describe, idle_limits, sentence};
 use waterclock_config::{Config, Invalid, Micros, PoliciesJson, PolicyConfig};
-use waterclock_rehearse::simulate::limit_of_words;
+use waterclock_rehearse::simulate::{limits_of_words, split_limits};
 use waterclock_rehearse::terminal::{BAD, GOOD, styled};
 
 use self::story::{Errors, Step, Story};
+use self::together::{Most, Together};
 use crate::configuration::load_policy;
-use crate::output::{Failure, described, print_json};
+use crate::output::{Failure, described, print_json, warn};
 
-/// Explain a limit: its numbers, what happens to a burst, when to retry.
+/// Explain limits: their numbers, what happens to a burst, when to retry, and what several do together.
 ///
-/// Examples: waterclock explain "100 per minute", or waterclock explain -c FILE --policy NAME
+/// Examples: waterclock explain "100 per minute", waterclock explain "10/s" "1000/1h sliding-window", or
+/// waterclock explain -c FILE --policy NAME
 #[derive(clap::Args)]
 pub(crate) struct Explain {
-    /// A limit in a few words, such as "10/s" or "1000/1h sliding-window"
+    /// Limits in a few words, such as "10/s" or "1000/1h sliding-window"; several are one policy
     #[arg(conflicts_with_all = ["config", "policy"])]
     limit: Vec<String>,
     /// The configuration [default: ./waterclock.toml]
@@ -42,18 +45,31 @@ impl Explain {
         let policy = if self.limit.is_empty() {
             load_policy(self.config.as_deref(), self.policy.as_deref())?
         } else {
-            limit_of_words("example", &self.limit.join(" "))?
+            limits_of_words("example", &split_limits(&self.limit))?
         };
         let story = Story::of(Policy::clone(policy.policy()));
+        // What runs in shadow, for some keys at least, bounds nothing.
+        let together =
+            if is_enforced(&policy) { Together::of(policy.limits()) } else { Vec::new() };
         if self.json {
-            print_json(&Account::new(policy, story)?)?;
+            print_json(&Account::new(policy, story, together)?)?;
         } else {
             let mut out = anstream::stdout().lock();
             writeln!(out, "{}", described(&describe(&policy)))?;
-            lines(&story).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+            let together = together.iter().flat_map(Together::lines);
+            lines(&story)
+                .into_iter()
+                .chain(together)
+                .try_for_each(|line| writeln!(out, "{line}"))?;
+            idle_limits(&policy).iter().for_each(|idle| warn(&idle.message));
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whether the policy refuses, whatever the key.
+fn is_enforced(policy: &PolicyConfig) -> bool {
+    !policy.policy().is_shadow() && policy.scope.rollout().is_everybody()
 }
 
 /// The story for people.
@@ -119,6 +135,10 @@ struct Account {
     settings: Value,
     limits: Vec<Meaning>,
     story: Story,
+    /// What several limits do together; empty for one.
+    together: Vec<Together>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Warning>,
 }
 
 #[derive(Serialize)]
@@ -126,20 +146,30 @@ struct Meaning {
     name: String,
     means: String,
     bound: String,
+    /// The bound as a number: the most units in any window as long as the limit's period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    most: Option<Most>,
 }
 
 impl Account {
-    fn new(policy: PolicyConfig, story: Story) -> Result<Account, Invalid> {
+    fn new(
+        policy: PolicyConfig,
+        story: Story,
+        together: Vec<Together>,
+    ) -> Result<Account, Invalid> {
+        let (warnings, is_enforced) = (idle_limits(&policy), is_enforced(&policy));
         let meaning = |limit: &Limit| Meaning {
             name: limit.name().to_owned(),
             means: sentence(limit),
             bound: bound(limit),
+            most: Most::of(limit).filter(|_| is_enforced && !limit.is_shadow()),
         };
         let (name, limits) =
             (policy.name().to_owned(), policy.limits().iter().map(meaning).collect());
         let mut alone = Config::read("the policy", "")?;
         alone.policies.push(policy);
-        let mut shown = serde_json::to_value(PoliciesJson::new(&alone, &[])).unwrap_or_default();
-        Ok(Account { settings: shown["policies"][&*name].take(), policy: name, limits, story })
+        let mut shown = serde_json::to_value(PoliciesJson::new(&alone)).unwrap_or_default();
+        let settings = shown["policies"][&*name].take();
+        Ok(Account { settings, policy: name, limits, story, together, warnings })
     }
 }

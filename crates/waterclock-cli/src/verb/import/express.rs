@@ -56,7 +56,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
             }
         }
     }
-    Ok(Translation { about: ABOUT, notes: notes.into_lines(), tables })
+    Ok(Translation { about: ABOUT, notes: notes.into_notes(), tables })
 }
 
 /// The style whose header fields are nearest to those that are asked for.

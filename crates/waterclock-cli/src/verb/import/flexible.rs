@@ -50,7 +50,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
             line(&mut tables, "mode = \"count-refusals\"");
         }
     }
-    Ok(Translation { about: ABOUT, notes: notes.into_lines(), tables })
+    Ok(Translation { about: ABOUT, notes: notes.into_notes(), tables })
 }
 
 /// What each other option is here.

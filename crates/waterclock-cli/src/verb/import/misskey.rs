@@ -37,7 +37,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
             line(&mut tables, "mode = \"count-refusals\"");
         }
     }
-    Ok(Translation { about: ABOUT, notes: notes.into_lines(), tables })
+    Ok(Translation { about: ABOUT, notes: notes.into_notes(), tables })
 }
 
 fn limit(options: &Options, given: &str, notes: &mut Notes) -> Result<Option<String>, Failure> {

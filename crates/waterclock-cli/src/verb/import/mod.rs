@@ -65,7 +65,7 @@ impl Import {
         let names: Vec<&str> = sources.iter().map(|source| &*source.name).collect();
         let text = translation.to_toml(&names);
         if translation.tables.is_empty() {
-            translation.notes.iter().for_each(|note| warn(note));
+            translation.notes.iter().for_each(|note| warn(&note.to_string()));
             return Err("no limit is left: nothing to import".into());
         }
         // Numbers that are out of range, for example.
@@ -75,7 +75,7 @@ impl Import {
             writeln!(out, "{}", json!({ "toml": text, "warnings": translation.notes }))?;
         } else {
             out.write_all(text.as_bytes())?;
-            translation.notes.iter().for_each(|note| warn(note));
+            translation.notes.iter().for_each(|note| warn(&note.to_string()));
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)

@@ -1,5 +1,9 @@
 //! What has no counterpart: each sentence once, with all the places that it is about.
 
+use std::fmt;
+
+use serde::Serialize;
+
 /// How many places a sentence names.
 const MOST_PLACES: usize = 3;
 
@@ -21,18 +25,35 @@ impl Notes {
         }
     }
 
-    /// `login, api: sentence`.
-    pub(super) fn into_lines(self) -> Vec<String> {
-        self.sentences.into_iter().map(|(sentence, places)| about(&places, &sentence)).collect()
+    pub(super) fn into_notes(self) -> Vec<Note> {
+        let note = |(message, places)| Note { places, message };
+        self.sentences.into_iter().map(note).collect()
     }
 }
 
-fn about(places: &[String], sentence: &str) -> String {
-    let (named, others) = places.split_at(places.len().min(MOST_PLACES));
-    let named = named.join(", ");
-    match others.len() {
-        0 => format!("{named}: {sentence}"),
-        others => format!("{named} and {others} more: {sentence}"),
+/// What has no counterpart. Displays as `login, api: sentence`.
+#[derive(Serialize)]
+pub(super) struct Note {
+    /// Policies, or lines of files.
+    places: Vec<String>,
+    message: String,
+}
+
+impl Note {
+    /// About one place.
+    pub(super) fn new(place: &str, message: impl Into<String>) -> Note {
+        Note { places: vec![place.to_owned()], message: message.into() }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (named, others) = self.places.split_at(self.places.len().min(MOST_PLACES));
+        f.write_str(&named.join(", "))?;
+        if !others.is_empty() {
+            write!(f, " and {} more", others.len())?;
+        }
+        write!(f, ": {}", self.message)
     }
 }
 
@@ -47,6 +68,7 @@ mod tests {
             notes.add(place, "gone");
         }
         notes.add("a", "other");
-        assert_eq!(notes.into_lines(), ["a, b, c and 2 more: gone", "a: other"]);
+        let lines: Vec<String> = notes.into_notes().iter().map(Note::to_string).collect();
+        assert_eq!(lines, ["a, b, c and 2 more: gone", "a: other"]);
     }
 }

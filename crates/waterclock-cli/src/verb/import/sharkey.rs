@@ -43,7 +43,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
             line(&mut tables, &format!("limits = [{{ {kind}{} }}]", fields.join(", ")));
         }
     }
-    Ok(Translation { about: ABOUT, notes: notes.into_lines(), tables })
+    Ok(Translation { about: ABOUT, notes: notes.into_notes(), tables })
 }
 
 /// The name of an endpoint in the file, and of its policy.

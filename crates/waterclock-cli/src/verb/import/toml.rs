@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use waterclock_config::Pattern;
 
+use super::notes::Note;
+
 /// What files become.
 pub(super) struct Translation {
     /// What the reader of the result should know: whole comments, without the `#`.
     pub(super) about: &'static [&'static str],
     /// What has no counterpart, and what to do instead.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
     /// The tables.
     pub(super) tables: String,
 }
@@ -25,7 +27,7 @@ impl Translation {
             line(&mut out, &format!("# {about}"));
         }
         for note in &self.notes {
-            line(&mut out, &format!("# {}.", one_line(note)));
+            line(&mut out, &format!("# {}.", one_line(&note.to_string())));
         }
         out.push_str(&self.tables);
         out

@@ -75,17 +75,17 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, view: &View, rates: Rates, pale
         Span::styled(format!("{name} {}   ", rate(value)), style)
     };
     let parts = [
-        part("allowed", rates.allow, palette.good()),
-        part("refused", rates.deny, palette.warn()),
-        part("shadow-refused", rates.shadow_deny, palette.shadow()),
+        part("allowed", rates.allowed, palette.good()),
+        part("refused", rates.refused, palette.warn()),
+        part("shadow-refused", rates.shadow_refused, palette.shadow()),
         part("errors", rates.error, if rates.error > 0.0 { palette.bad() } else { Style::new() }),
     ];
     frame.render_widget(Line::from(parts.to_vec()), numbers);
     let all = usize::from(inside.width);
-    let allow = view.watched.history(all, |rates| rates.allow);
-    let deny = view.watched.history(all, |rates| rates.deny);
-    draw_history(frame, allowed, "allowed", &allow, palette.good());
-    draw_history(frame, refused, "refused", &deny, palette.warn());
+    let of_allowed = view.watched.history(all, |rates| rates.allowed);
+    let of_refused = view.watched.history(all, |rates| rates.refused);
+    draw_history(frame, allowed, "allowed", &of_allowed, palette.good());
+    draw_history(frame, refused, "refused", &of_refused, palette.warn());
 }
 
 /// The latest values, oldest first, behind their name.
@@ -128,9 +128,9 @@ fn selected(view: &View) -> String {
     format!(
         "{} ({limits}): {} allowed, {} refused, {} shadow-refused, {} errors, {} reserved",
         policy.name,
-        totals.allow,
-        totals.deny,
-        totals.shadow_deny,
+        totals.allowed,
+        totals.refused,
+        totals.shadow_refused,
         totals.error,
         policy.reservations
     )
@@ -179,20 +179,20 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palet
 }
 
 fn row<'r>(policy: &'r PolicyTotals, keys: String, rates: Rates, palette: &Palette) -> Row<'r> {
-    let asked = rates.allow + rates.deny + rates.shadow_deny;
+    let asked = rates.allowed + rates.refused + rates.shadow_refused;
     let share =
-        if asked > 0.0 { format!("{:.0}%", 100.0 * rates.deny / asked) } else { "–".into() };
+        if asked > 0.0 { format!("{:.0}%", 100.0 * rates.refused / asked) } else { "–".into() };
     let cells = [
         policy.name.clone(),
-        rate(rates.allow),
-        rate(rates.deny),
-        rate(rates.shadow_deny),
+        rate(rates.allowed),
+        rate(rates.refused),
+        rate(rates.shadow_refused),
         share,
         keys,
     ];
     let cells = cells.into_iter().enumerate().map(|(place, text)| aligned(place, text));
     let row = Row::new(cells);
-    if rates.deny > 0.0 { row.style(palette.warn()) } else { row }
+    if rates.refused > 0.0 { row.style(palette.warn()) } else { row }
 }
 
 /// Names to the left, numbers to the right.
@@ -337,12 +337,12 @@ mod tests {
     #[test]
     fn shadow_is_no_refusal_and_still_a_decision() {
         let mut shadowy = snapshot(64, 71, 6);
-        shadowy.policies[0].totals.shadow_deny = 98;
-        shadowy.totals.shadow_deny = 98;
+        shadowy.policies[0].totals.shadow_refused = 98;
+        shadowy.totals.shadow_refused = 98;
         shadowy.store.errors = [("a", u64::MAX), ("b", 1)].map(|(n, c)| (n.to_owned(), c)).into();
         let mut view = view();
         let _ = view.take(News::Snapshot { snapshot: Box::new(shadowy), json: String::new() });
-        assert_eq!(view.watched.history(1, |rates| rates.shadow_deny), [98]);
+        assert_eq!(view.watched.history(1, |rates| rates.shadow_refused), [98]);
         let shown = shown(&view, 120, 24);
         let row = |begin: &str| shown.lines().find(|line| line.contains(begin)).unwrap();
         // One refusal of a hundred decisions, after five in the second before.

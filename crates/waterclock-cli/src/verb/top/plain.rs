@@ -31,9 +31,9 @@ pub(super) fn title(snapshot: &Snapshot) -> String {
 fn per_second(rates: Rates) -> String {
     format!(
         "per second: {}, {}, {} shadow-refused, {} errors",
-        styled(GOOD, format!("{} allowed", rate(rates.allow))),
-        styled(WARN, format!("{} refused", rate(rates.deny))),
-        rate(rates.shadow_deny),
+        styled(GOOD, format!("{} allowed", rate(rates.allowed))),
+        styled(WARN, format!("{} refused", rate(rates.refused))),
+        rate(rates.shadow_refused),
         rate(rates.error)
     )
 }
@@ -53,11 +53,11 @@ fn policies(now: &Now) -> Vec<String> {
     for (policy, rates) in now.snapshot.policies.iter().zip(&now.by_policy) {
         table.add_row([
             policy.name.clone(),
-            rate(rates.allow),
-            rate(rates.deny),
-            rate(rates.shadow_deny),
-            policy.totals.allow.to_string(),
-            policy.totals.deny.to_string(),
+            rate(rates.allowed),
+            rate(rates.refused),
+            rate(rates.shadow_refused),
+            policy.totals.allowed.to_string(),
+            policy.totals.refused.to_string(),
             now.snapshot.keys_of(policy),
         ]);
     }

@@ -140,10 +140,10 @@ impl View {
         rows.sort_by(|(one, rates), (other, others)| {
             let by_size = match self.order {
                 Order::Refused => {
-                    let refused = |rates: &Rates| rates.deny + rates.shadow_deny;
+                    let refused = |rates: &Rates| rates.refused + rates.shadow_refused;
                     refused(others).total_cmp(&refused(rates))
                 }
-                Order::Allowed => others.allow.total_cmp(&rates.allow),
+                Order::Allowed => others.allowed.total_cmp(&rates.allowed),
                 Order::Keys => other.keys.cmp(&one.keys),
                 Order::Name => std::cmp::Ordering::Equal,
             };

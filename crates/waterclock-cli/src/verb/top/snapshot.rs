@@ -80,9 +80,9 @@ pub(super) struct LastReload {
 /// Decisions since the server started.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Totals {
-    pub(super) allow: u64,
-    pub(super) deny: u64,
-    pub(super) shadow_deny: u64,
+    pub(super) allowed: u64,
+    pub(super) refused: u64,
+    pub(super) shadow_refused: u64,
     pub(super) error: u64,
 }
 
@@ -121,9 +121,9 @@ const REMEMBERED: usize = 240;
 /// Decisions per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
-    pub(super) allow: f64,
-    pub(super) deny: f64,
-    pub(super) shadow_deny: f64,
+    pub(super) allowed: f64,
+    pub(super) refused: f64,
+    pub(super) shadow_refused: f64,
     pub(super) error: f64,
 }
 
@@ -135,9 +135,9 @@ impl Rates {
             if time.is_zero() { 0.0 } else { grown as f64 / time.as_secs_f64() }
         };
         Rates {
-            allow: per_second(before.allow, after.allow),
-            deny: per_second(before.deny, after.deny),
-            shadow_deny: per_second(before.shadow_deny, after.shadow_deny),
+            allowed: per_second(before.allowed, after.allowed),
+            refused: per_second(before.refused, after.refused),
+            shadow_refused: per_second(before.shadow_refused, after.shadow_refused),
             error: per_second(before.error, after.error),
         }
     }
@@ -225,8 +225,8 @@ pub(super) mod tests {
 
     /// A snapshot after so many seconds, with so many allowed and refused.
     pub(in crate::verb::top) fn snapshot(seconds: u64, allow: u64, deny: u64) -> Snapshot {
-        let totals = json!({"allow": allow, "deny": deny, "shadow_deny": 0, "error": 0});
-        let none = json!({"allow": 0, "deny": 0, "shadow_deny": 0, "error": 0});
+        let totals = json!({"allowed": allow, "refused": deny, "shadow_refused": 0, "error": 0});
+        let none = json!({"allowed": 0, "refused": 0, "shadow_refused": 0, "error": 0});
         let value = json!({
             "at_us": 1_000_000_000 + seconds * 1_000_000, "uptime_us": seconds * 1_000_000,
             "version": "0.1.0", "phase": "serving",
@@ -252,8 +252,8 @@ pub(super) mod tests {
         assert_eq!(watched.now().unwrap().rates, Rates::default(), "nothing is known yet");
         watched.take(snapshot(12, 300, 5));
         let rates = watched.now().unwrap().rates;
-        assert_eq!((rates.allow, rates.deny), (100.0, 2.5));
-        assert_eq!(watched.history(9, |rates| rates.deny), [3]);
+        assert_eq!((rates.allowed, rates.refused), (100.0, 2.5));
+        assert_eq!(watched.history(9, |rates| rates.refused), [3]);
     }
 
     #[test]
@@ -263,7 +263,7 @@ pub(super) mod tests {
         let mut anew = snapshot(102, 10, 0);
         anew.uptime_us = 1_000_000;
         watched.take(anew);
-        assert_eq!(watched.now().unwrap().rates.allow, 5.0);
+        assert_eq!(watched.now().unwrap().rates.allowed, 5.0);
     }
 
     #[test]
@@ -271,7 +271,7 @@ pub(super) mod tests {
         let (mut watched, whole) = (Watched::default(), |seconds| snapshot(seconds, 10_000, 50));
         watched.take(whole(10));
         let mut without = whole(11);
-        (without.totals.allow, without.totals.deny) = (2, 0);
+        (without.totals.allowed, without.totals.refused) = (2, 0);
         without.policies.remove(0);
         watched.take(without);
         let now = watched.now().unwrap();
@@ -279,7 +279,7 @@ pub(super) mod tests {
         watched.take(whole(12));
         assert_eq!(watched.now().unwrap().by_policy, [Rates::default(); 2], "it is new");
         watched.take(snapshot(13, 10_007, 50));
-        assert_eq!(watched.now().unwrap().by_policy[0].allow, 7.0);
+        assert_eq!(watched.now().unwrap().by_policy[0].allowed, 7.0);
     }
 
     #[test]
@@ -287,7 +287,7 @@ pub(super) mod tests {
         let mut watched = Watched::default();
         (0..1_000).for_each(|second| watched.take(snapshot(second, second * second, 0)));
         assert_eq!(watched.history.len(), REMEMBERED);
-        assert_eq!(watched.history(2, |rates| rates.allow), [1_995, 1_997]);
+        assert_eq!(watched.history(2, |rates| rates.allowed), [1_995, 1_997]);
     }
 
     #[test]

@@ -44,7 +44,9 @@ fn closed_ports_and_other_machines() {
 fn questions_that_make_no_sense() {
     let serving = serve();
     let (http, resp, grpc) = (serving.url("http"), serving.url("resp"), serving.url("grpc"));
-    complains(&http, &["--policy", "q"], "there is no policy `q`");
+    complains(&http, &["--policy", "wid"], "there is no policy `wid`; did you mean `wide`?");
+    complains(&http, &["--policy", "zzz"], "there is no policy `zzz`; the server has `");
+    complains(&http, &[], "choose one of the policies `");
     complains(&resp, &["--policy", "q"], "there is no policy 'q'");
     complains(&http, &["--pipeline", "2"], "--pipeline is for the Redis protocol");
     complains(&resp, &["--batch", "2"], "--batch is for HTTP");

@@ -203,19 +203,19 @@ fn mistakes_are_told_before_a_line_is_read() {
         ),
         (&["--input", "csv", "--time", "dat"], "--time: there is no column `dat` in this log"),
         (
-            &["--key", "user"],
+            &["--input", "trace", "--key", "user"],
             "--key is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
-            &["--spread"],
+            &["--input", "trace", "--spread"],
             "--spread is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
-            &["--strict"],
+            &["--input", "trace", "--strict"],
             "--strict is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
-            &["--delimiter", ","],
+            &["--input", "trace", "--delimiter", ","],
             "--delimiter is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (&["--input", "combined", "--delimiter", ";"], "--delimiter is for --input csv\n"),

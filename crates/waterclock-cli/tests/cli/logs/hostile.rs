@@ -66,14 +66,16 @@ fn large_keys() {
 }
 
 /// What a file says is shown, but not obeyed, and not at any length.
+const TRACE: &[&str] = &["--input", "trace"];
+
 #[test]
 fn complaints_that_quote_the_file() {
     let escape = "\u{1b}[31m\u{202e}";
     let long = "n".repeat(100_000);
     let json = |text: &str| serde_json::to_string(text).unwrap();
     let cases: [(&[&str], String, &str); 11] = [
-        (&[], format!("{{{}:1}}", json("\u{1b}[31mk")), "unknown key `\\u{1b}[31mk` in an event"),
-        (&[], format!("{{{}:1}}", json(&long)), "unknown key `nnnn"),
+        (TRACE, format!("{{{}:1}}", json("\u{1b}[31mk")), "unknown key `\\u{1b}[31mk` in an event"),
+        (TRACE, format!("{{{}:1}}", json(&long)), "unknown key `nnnn"),
         (&[], format!("{{\"op\":{}}}", json(escape)), "unknown op `\\u{1b}[31m\\u{202e}` in"),
         (&[], format!("{{\"t_us\":{}}}", json(escape)), "; found \"\\u{1b}[31m"),
         (&[], format!("{{\"t_us\":{}}}", json(&long)), "; found \"nnnn"),

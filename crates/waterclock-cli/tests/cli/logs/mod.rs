@@ -4,6 +4,7 @@ mod bad_lines;
 mod fields;
 mod hostile;
 mod order;
+mod recognised;
 mod same_traffic;
 mod traffic;
 

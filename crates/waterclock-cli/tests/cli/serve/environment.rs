@@ -25,7 +25,7 @@ fn a_port_in_use() {
         let complaint = refused(&[(variable, &address)], POLICY);
         let begins = format!("`{face}` cannot listen on {address}: ");
         assert!(complaint.starts_with(&begins), "{complaint}");
-        assert!(complaint.contains("choose another address"), "{complaint}");
+        assert!(complaint.contains("choose another address with --"), "{complaint}");
     }
 }
 

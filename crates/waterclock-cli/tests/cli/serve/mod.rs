@@ -5,6 +5,7 @@ pub(crate) mod client;
 mod descriptors;
 mod drain;
 mod environment;
+mod first_run;
 mod floods;
 mod log;
 mod nodes;

@@ -115,7 +115,7 @@ fn durations_are_rounded() {
 fn the_picture_in_words() {
     let scene = Scene::new().live();
     let script = "return import('/dashboard/chart.js').then(({ describe }) => { \
-        describe([[2, { allow: 1, deny: 2, shadow_deny: 3, error: 9 }]]); \
+        describe([[2, { allowed: 1, refused: 2, shadow_refused: 3, error: 9 }]]); \
         return document.getElementById('chart-text').textContent; })";
     let words = scene.browser.run(script, &[]);
     assert_eq!(

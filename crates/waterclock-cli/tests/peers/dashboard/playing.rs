@@ -106,7 +106,7 @@ fn a_run_goes_on_until_it_is_stopped() {
     let total = || {
         let live = scene.server.get("/v1/live").body;
         let live: serde_json::Value = serde_json::from_str(&live).expect("the feed is JSON");
-        live["totals"]["allow"].as_f64().expect("a number")
+        live["totals"]["allowed"].as_f64().expect("a number")
     };
     assert_eq!(total(), fired, "none after that");
     scene.ends_well();

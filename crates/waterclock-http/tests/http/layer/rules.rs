@@ -44,6 +44,21 @@ async fn by_method_path_and_anything_else() {
     assert_eq!(status(Request::get("/")).await, 200);
 }
 
+/// Paths with and without parameters, in one rule.
+#[tokio::test]
+async fn by_any_of_its_paths() {
+    let rule = Rule::new(policy("users", 1)).path("/me").path("/users/{id}").path("/{{plain}}");
+    let app =
+        layered(vec![rule.key(Key::from_fn(|parts| Some(parts.uri.path().to_owned())))]).await;
+    let status = async |path| send(&app, ask(Method::GET, path)).await.status.as_u16();
+    for path in ["/me", "/users/7", "/{plain}"] {
+        assert_eq!((status(path).await, status(path).await), (200, 429), "{path}");
+    }
+    for path in ["/", "/me/", "/users/{id}/x", "/users", "/{{plain}}", "/ME"] {
+        assert_eq!((status(path).await, status(path).await), (200, 200), "{path}");
+    }
+}
+
 /// A wait of nearly a thousand seconds, or up to half as long again.
 #[tokio::test]
 async fn a_wait_is_spread() {

@@ -7,8 +7,8 @@ use std::thread;
 use waterclock::Cost;
 
 use super::Log;
-use crate::Error;
 use crate::trace::event::{Event, Op};
+use crate::{Error, Note};
 
 /// How many entries, or bytes of keys, are handed over at a time.
 const BATCH: usize = 1_024;
@@ -18,7 +18,7 @@ const WAITING: usize = 4;
 
 enum Message {
     Batch(Vec<Entry>),
-    End(Result<(), Error>, Vec<String>),
+    End(Result<(), Error>, Vec<Note>),
 }
 
 /// The receiving end of a log.
@@ -28,7 +28,7 @@ pub(in crate::trace) struct ReadAhead {
     done: Sender<Vec<Entry>>,
     batch: Vec<Entry>,
     next: usize,
-    notes: Vec<String>,
+    notes: Vec<Note>,
     is_end: bool,
 }
 
@@ -63,7 +63,7 @@ impl ReadAhead {
         Ok(event)
     }
 
-    pub(in crate::trace) fn notes(&self) -> &[String] {
+    pub(in crate::trace) fn notes(&self) -> &[Note] {
         &self.notes
     }
 }

@@ -8,10 +8,12 @@ mod json;
 mod open;
 mod order;
 mod plan;
+mod recognise;
 
 pub(super) use self::ahead::ReadAhead;
 pub use self::instant::TimeUnit;
 
+use serde_json::json;
 use waterclock_config::{Micros, cannot_read};
 
 use self::ahead::Entry;
@@ -21,7 +23,7 @@ use self::json::Json;
 use self::order::{Order, Spread};
 use self::plan::Plan;
 use super::lines::Lines;
-use crate::Error;
+use crate::{Error, Note};
 
 /// A log that is being read.
 struct Log {
@@ -115,7 +117,7 @@ impl Log {
     }
 
     /// Notes once all is read.
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<Note> {
         self.tally.notes(&self.order, self.spread.is_some())
     }
 }
@@ -206,7 +208,7 @@ struct Tally {
     shares_a_second: bool,
     last_us: Option<u64>,
     /// Notes about the options.
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl Tally {
@@ -233,27 +235,32 @@ impl Tally {
         Some(format!("{first}; {none}{doubt}"))
     }
 
-    fn notes(&self, order: &Order, is_spread: bool) -> Vec<String> {
+    fn notes(&self, order: &Order, is_spread: bool) -> Vec<Note> {
         let mut notes = self.notes.clone();
         if let Some(first) = &self.first_skipped {
             let all = self.skipped + self.read + self.left_out;
-            notes.push(format!(
-                "{} of {all} lines were skipped, the first is {first}",
-                self.skipped
-            ));
+            let (skipped, facts) =
+                (self.skipped, json!({ "skipped": self.skipped, "lines": all, "first": first }));
+            let message = format!("{skipped} of {all} lines were skipped, the first is {first}");
+            notes.push(Note::new("skipped-lines", facts, message));
         }
         if self.read == 0 && self.left_out > 0 {
-            notes.push(format!("--where leaves out all {} lines", self.left_out));
+            let message = format!("--where leaves out all {} lines", self.left_out);
+            notes.push(Note::new("all-left-out", json!({ "lines": self.left_out }), message));
         }
         if order.late > 0 {
             let by = Micros(order.latest_by_us).for_people();
-            notes.push(format!(
+            let facts =
+                json!({ "late": order.late, "lines": self.read, "up_to_us": order.latest_by_us });
+            let message = format!(
                 "{} of {} lines are out of order by too much (up to {by}); they count at the time of the line before",
                 order.late, self.read
-            ));
+            );
+            notes.push(Note::new("late-lines", facts, message));
         }
         if self.shares_a_second && !self.is_precise && !is_spread {
-            notes.push("times are whole seconds, so lines of the same second arrive at once; --spread spreads them over it".to_owned());
+            let message = "times are whole seconds, so lines of the same second arrive at once; --spread spreads them over it";
+            notes.push(Note::new("whole-seconds", json!({}), message));
         }
         notes
     }

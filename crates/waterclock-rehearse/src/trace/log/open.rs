@@ -1,5 +1,6 @@
 //! From options and the first line to a log that can be read.
 
+use serde_json::json;
 use waterclock_config::{PolicyConfig, cannot_read};
 
 use super::ahead::ReadAhead;
@@ -10,18 +11,22 @@ use super::json::Json;
 use super::order::{Order, Spread};
 use super::plan::{Plan, Price};
 use super::{Log, LogFormat, Tally};
-use crate::Error;
 use crate::expr::{Expression, Kind, Names, Part};
 use crate::trace::lines::{Input, Lines};
 use crate::trace::{Format, Reading};
+use crate::{Error, Note};
 
 /// Fields that hold the time, the likeliest first.
-const TIMES: [&str; 6] = ["t_us", "time", "timestamp", "ts", "@timestamp", "date"];
+pub(super) const TIMES: [&str; 6] = ["t_us", "time", "timestamp", "ts", "@timestamp", "date"];
+
+/// Fields that hold the address of the client, the likeliest first.
+const ADDRESSES: [&str; 5] = ["client_ip", "remote_addr", "remote_ip", "clientip", "ip"];
 
 impl Reading {
     /// Opens a log for policies; none if it has no lines.
     pub(in crate::trace) fn open_log(
         &self,
+        kind: Format,
         input: Input,
         policies: &[&PolicyConfig],
         counted_by: &[&PolicyConfig],
@@ -33,8 +38,9 @@ impl Reading {
         }
         let first = lines.text().map(|text| text.into_owned()).unwrap_or_default();
         let mut tally = Tally::default();
-        let mut plan = |names: &mut dyn Names| self.plan(names, policies, counted_by, &mut tally);
-        let (format, plan) = match self.format {
+        let mut plan =
+            |names: &mut dyn Names| self.plan(kind, names, policies, counted_by, &mut tally);
+        let (format, plan) = match kind {
             Format::Csv => {
                 let place = format!("{}:{}", lines.name(), lines.number);
                 let delimiter = self.delimiter.unwrap_or(b',');
@@ -52,7 +58,7 @@ impl Reading {
             }
             Format::Combined | Format::Trace => (LogFormat::Combined, plan(&mut CombinedNames)?),
         };
-        if self.format != Format::Csv || self.no_header {
+        if kind != Format::Csv || self.no_header {
             lines.keep();
         }
         let log = Log {
@@ -72,6 +78,7 @@ impl Reading {
 
     fn plan(
         &self,
+        kind: Format,
         names: &mut dyn Names,
         policies: &[&PolicyConfig],
         counted_by: &[&PolicyConfig],
@@ -89,23 +96,23 @@ impl Reading {
             (Some(key), _) => (key, Vec::new()),
             (None, []) => return Err("a log is read for a policy".into()),
             (None, [first, others @ ..]) => {
-                let mut of = |policy: &&PolicyConfig| self.default_key(names, policy, tally);
+                let mut of = |policy: &&PolicyConfig| self.default_key(kind, names, policy, tally);
                 (of(first)?, others.iter().map(of).collect::<Result<_, _>>()?)
             }
         };
-        let times = self.times(names)?;
+        let times = self.times(kind, names)?;
         let instants = Instants::default();
         let scopes = counted_by.iter().map(|policy| policy.scope.clone()).collect();
         let tier = tier.map(|tier| (tier, scopes));
         Ok(Plan { condition, times, key, other_keys, cost, tier, instants, has_found_time: false })
     }
 
-    fn times(&self, names: &mut dyn Names) -> Result<Vec<(usize, TimeUnit)>, Error> {
+    fn times(&self, kind: Format, names: &mut dyn Names) -> Result<Vec<(usize, TimeUnit)>, Error> {
         let mut find = |name: &str| {
             let unit = self.time_unit.unwrap_or_default().of_field(name);
             names.find(name).map(|(place, _)| (place, unit))
         };
-        match (&self.time, self.format) {
+        match (&self.time, kind) {
             (Some(name), _) => {
                 let found = find(name).map_err(|sentence| format!("--time: {sentence}"))?;
                 Ok(vec![found])
@@ -128,6 +135,7 @@ impl Reading {
     /// The fields of the policy's key, if the log has them; else the nearest there is.
     fn default_key(
         &self,
+        kind: Format,
         names: &mut dyn Names,
         policy: &PolicyConfig,
         tally: &mut Tally,
@@ -143,21 +151,35 @@ impl Reading {
             let alone = if parts.len() == 1 { parts.pop() } else { None };
             return Ok(Expression::of(alone.unwrap_or_else(|| Part::composed(parts))));
         }
-        let (part, default) = match self.format {
+        let address = ADDRESSES.iter().find(|name| names.has(name));
+        let (part, default) = match kind {
             Format::Combined => {
-                (Part::net(Part::field(combined::CLIENT_IP)), "the key is client_ip")
+                (Part::net(Part::field(combined::CLIENT_IP)), "the key is client_ip".to_owned())
             }
-            _ if names.has("key") => (Part::field(names.find("key")?.0), "the key is `key`"),
-            _ => (Part::text(""), "all lines have the same key"),
+            _ if names.has("key") => {
+                (Part::field(names.find("key")?.0), "the key is `key`".to_owned())
+            }
+            _ => match address {
+                Some(name) => {
+                    (Part::net(Part::field(names.find(name)?.0)), format!("the key is `{name}`"))
+                }
+                None => (Part::text(""), "all lines have the same key".to_owned()),
+            },
         };
         if !policy.key.is_empty() {
             let wanted = policy.key.join(" and ");
-            tally.notes.push(format!(
+            let message = format!(
                 "policy `{}` forms its keys from {wanted}, which the log does not have: {default}; choose another with --key",
                 policy.name()
-            ));
-        } else if self.format != Format::Combined && !names.has("key") {
-            tally.notes.push(format!("{default}; give each client its own with --key"));
+            );
+            let facts = json!({ "policy": policy.name(), "wanted": policy.key });
+            tally.notes.push(Note::new("missing-key-fields", facts, message));
+        } else if kind != Format::Combined && !names.has("key") {
+            let message = match address {
+                Some(_) => format!("{default}; choose another with --key"),
+                None => format!("{default}; give each client its own with --key"),
+            };
+            tally.notes.push(Note::new("default-key", json!({ "key": address }), message));
             // Several policies may leave the same note.
             tally.notes.dedup();
         }

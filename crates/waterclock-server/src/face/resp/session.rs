@@ -92,7 +92,10 @@ impl Session {
     fn log_in(&mut self, server: &Server, password: &[u8]) -> Result<(), ErrorReply> {
         // A token is text; the empty string is no token.
         let token = std::str::from_utf8(password).unwrap_or_default();
-        let attempt = server.attempt(Face::Resp, Some(token), Role::Check, || self.peer.ip());
+        // The only token of an open server is its administrator's.
+        let is_admin = server.is_open() && server.has_tokens();
+        let role = if is_admin { Role::Admin } else { Role::Check };
+        let attempt = server.attempt(Face::Resp, Some(token), role, || self.peer.ip());
         self.permission = match attempt {
             Attempt::Granted => Permission::of_checker(server, token),
             Attempt::Forbidden => Permission::Read,
@@ -119,7 +122,7 @@ impl Session {
         self.validated = now;
         let token = self.token.take();
         self.permission = match &token {
-            _ if server.is_open() => Permission::Check,
+            None if server.is_open() => Permission::Check,
             None => Permission::None,
             // This is no guess, so it is not limited as guesses are.
             Some(token) => match server.revalidate(Some(token), Role::Check) {
@@ -169,7 +172,7 @@ pub(super) fn auth(
     replies: &mut Replies,
 ) -> Result<(), ErrorReply> {
     let password = match command.len() {
-        2 if server.is_open() => return Err(NO_PASSWORD.into()),
+        2 if !server.has_tokens() => return Err(NO_PASSWORD.into()),
         2 => command.get(1),
         3 => command.get(2),
         _ => return Err("ERR syntax error".into()),

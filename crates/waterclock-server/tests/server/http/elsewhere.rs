@@ -50,7 +50,7 @@ async fn pages_from_elsewhere_may_not_ask() {
         assert_eq!(status(&mut client, ("GET", path, ""), &rebound).await, 403, "{path}");
     }
     let live = client.get("/v1/live").await.json();
-    assert_eq!(live["totals"]["allow"], 0, "nothing was charged");
+    assert_eq!(live["totals"]["allowed"], 0, "nothing was charged");
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn everything_at_one_instant() {
     assert_eq!((&store["errors"]["timeout"], &store["overflowed"]), (&0.into(), &0.into()));
     assert_eq!(live["config"], client.get("/v1/config").await.json());
     assert_eq!(live["connections"], serde_json::json!({ "http": 1, "grpc": 0, "resp": 1 }));
-    let totals = |allow, deny, shadow_deny| serde_json::json!({ "allow": allow, "deny": deny, "shadow_deny": shadow_deny, "error": 0 });
+    let totals = |allowed, refused, shadow_refused| serde_json::json!({ "allowed": allowed, "refused": refused, "shadow_refused": shadow_refused, "error": 0 });
     assert_eq!(live["totals"], totals(4, 2, 2));
     let names: Vec<_> = live["policies"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
     assert_eq!(names, ["@throttle", "plain", "watched"]);
@@ -150,7 +150,8 @@ async fn totals_outlive_a_policy_and_its_refused_keys_do_not() {
         }
     }
     let before = client.get("/v1/live").await.json();
-    let decided = serde_json::json!({ "allow": 3, "deny": 3, "shadow_deny": 0, "error": 0 });
+    let decided =
+        serde_json::json!({ "allowed": 3, "refused": 3, "shadow_refused": 0, "error": 0 });
     assert_eq!(before["totals"], decided);
     for (text, generation, policies) in [(POLICIES, 2, 2), (&both, 3, 3)] {
         scene.write("waterclock.toml", text);
@@ -192,7 +193,7 @@ async fn events_one_after_the_other() {
         .await;
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     let first = client.event().await.expect("at once");
-    assert_eq!(first["totals"]["allow"], 0);
+    assert_eq!(first["totals"]["allowed"], 0);
     check(&mut other, "plain", "k").await;
     let mut before = first["at_us"].as_u64();
     let mut allowed = 0;
@@ -200,7 +201,7 @@ async fn events_one_after_the_other() {
         let event = client.event().await.expect("another");
         assert!(event["at_us"].as_u64() > before, "{event}");
         before = event["at_us"].as_u64();
-        allowed = event["totals"]["allow"].as_u64().unwrap();
+        allowed = event["totals"]["allowed"].as_u64().unwrap();
     }
     assert_eq!(allowed, 1);
 }

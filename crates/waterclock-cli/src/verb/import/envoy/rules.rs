@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use waterclock_config::Pattern;
 
 use super::super::names::Names;
+use super::super::notes::Note;
 use super::tree::{Domain, Kind, Limit, Node};
 use crate::output::Failure;
 
@@ -18,7 +19,7 @@ use crate::output::Failure;
 pub(super) struct Imported {
     pub(super) rules: Vec<Imports>,
     /// What was left out, and why.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Note>,
 }
 
 /// One rule, with the policy that it names.
@@ -79,17 +80,16 @@ impl<'n> Walk<'_> {
     fn level(&mut self, path: &mut Vec<&'n Node>, nodes: &'n [Node]) {
         for (at, node) in nodes.iter().enumerate() {
             if let Some(first) = hides(&nodes[..at], node) {
-                self.imported.notes.push(format!(
-                    "{}: left out, because {} of {} comes first and matches all that it would",
-                    node.place, first.value, first.place
-                ));
+                let message = format!(
+                    "left out, because {} of {} comes first and matches all that it would",
+                    first.value, first.place
+                );
+                self.imported.notes.push(Note::new(&node.place, message));
                 continue;
             }
             if node.is_measured {
-                self.imported.notes.push(format!(
-                    "{}: `detailed_metric` and `value_to_metric` have no counterpart; metrics are by policy",
-                    node.place
-                ));
+                let message = "`detailed_metric` and `value_to_metric` have no counterpart; metrics are by policy";
+                self.imported.notes.push(Note::new(&node.place, message));
             }
             path.push(node);
             if let Some(limit) = &node.limit {
@@ -106,7 +106,7 @@ impl<'n> Walk<'_> {
             Kind::Unlimited => Effect::Unlimited,
             Kind::Window { requests: 0, shadow: true, .. } => {
                 let note = "refuses everything, but in shadow: it limits nothing";
-                self.imported.notes.push(format!("{place}: {note}"));
+                self.imported.notes.push(Note::new(place, note));
                 Effect::Unlimited
             }
             Kind::Window { requests: 0, .. } => Effect::Refuse,

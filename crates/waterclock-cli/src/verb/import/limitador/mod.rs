@@ -48,7 +48,7 @@ pub(super) fn translate(sources: &[Source]) -> Result<Translation, Failure> {
         let name = (!refuses).then(|| write_policy(&mut policies, group, &mut names));
         write_rule(&mut rules, group, name.as_deref());
     }
-    Ok(Translation { about: ABOUT, notes: notes.into_lines(), tables: policies + &rules })
+    Ok(Translation { about: ABOUT, notes: notes.into_notes(), tables: policies + &rules })
 }
 
 fn write_policy(out: &mut String, group: &Group, names: &mut Names) -> String {

@@ -1,0 +1,34 @@
+//! A whole answer in one step, for what most checks are.
+
+use waterclock_core::Timestamp;
+use waterclock_core::store::{Decide as _, View};
+
+use super::{Key, Table, Variant};
+use crate::store::Answer;
+
+impl Table {
+    /// A check with all that there is to say, of a key that has a slot, under a policy of one limit whose state is one
+    /// word. `None` for everything else, of which nothing is charged.
+    ///
+    /// Says the same as [`answer`](Self::answer), which looks the key up for each step.
+    #[inline]
+    pub(crate) fn check_in_full(&self, key: Key, now: Timestamp, cost: u64) -> Option<Answer> {
+        let (mut locked, now) = self.lock_at(key.fingerprint, now);
+        let shard = &mut *locked.shard;
+        if shard.is_tagged() || key.under != Variant::BASE || key.factor.is_some() {
+            return None;
+        }
+        shard.policy.one_word()?;
+        let at = shard.find(key.fingerprint)?;
+        let decision = shard.check_at(at, now, cost);
+        let answer = Answer::of_only_limit(decision);
+        let limit = answer.limits.first()?;
+        // A bucket admits what is left of it. Only what it does not admit takes a search.
+        if limit.allowed && limit.remaining.is_some_and(|left| left < cost) {
+            let view = View::new(&shard.buckets.words()[shard.layout.key(at)], &shard.rest.logs);
+            let next_same = shard.policy.next_same(view, now, &cost.into());
+            return Some(answer.with_next_same(next_same));
+        }
+        Some(answer)
+    }
+}
