@@ -47,7 +47,7 @@ build_gate() {
 # The figures of Waterclock alone.
 gate() {
     build_gate
-    for kind in direct keyed batch three; do
+    for kind in direct keyed batch three quota leaky rolling; do
         echo "$kind $(each 20000 60000 "$programs/one-decision" $kind)"
     done
     # The tower layer: what it adds to a service.

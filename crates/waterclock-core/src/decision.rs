@@ -105,7 +105,7 @@ impl Decision {
     /// Time until every answer equals a fresh key's.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_nanos(self.room.reset())
+        Duration::from_nanos(self.room.reset(self.limit))
     }
 
     /// The same numbers, but refused whatever there is room for: another request goes first.

@@ -180,7 +180,7 @@ impl Limit {
         let (own, last) = self.split(view);
         let room = self.algorithm.room(own, now);
         let limit = self.max_cost().unwrap_or(UNBOUNDED);
-        let reset = room.reset().max(gap.reset(last, now));
+        let reset = room.reset(limit).max(gap.reset(last, now));
         match gap.used(last, now) {
             0 => Room::Counted {
                 remaining: room.remaining(limit),

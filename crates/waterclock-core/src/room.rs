@@ -16,9 +16,14 @@ pub(crate) enum Room {
     /// A level that falls by `scale` every nanosecond and by `step` for every unit. The numbers need
     /// divisions, which cost more than the rest of a decision: they are made when asked for.
     Draining { level: u64, step: NonZeroU64, scale: NonZeroU64 },
+    /// A quota of which `spent` is more than what is lost `into` its window of `per`.
+    Losing { spent: u64, per: u64, into: u64 },
 }
 
 impl Room {
+    /// Nothing, ever.
+    pub(crate) const NONE: Self = Self::Counted { remaining: 0, next_unit: NEVER, reset: NEVER };
+
     /// `UNBOUNDED` for any.
     pub(crate) fn remaining(self, limit: u64) -> u64 {
         match self {
@@ -26,6 +31,7 @@ impl Room {
             Self::Draining { level, step, .. } => {
                 limit.saturating_sub(div_ceil(level.into(), step.get()))
             }
+            Self::Losing { spent, .. } => limit.saturating_sub(spent),
         }
     }
 
@@ -33,6 +39,7 @@ impl Room {
     pub(crate) fn next_unit(self, limit: u64) -> u64 {
         match self {
             Self::Counted { next_unit, .. } => next_unit,
+            Self::Losing { per, into, .. } => per - into,
             Self::Draining { level: 0, .. } => NEVER,
             Self::Draining { .. } if limit == 0 => NEVER,
             Self::Draining { level, step, scale } => {
@@ -43,9 +50,13 @@ impl Room {
         }
     }
 
-    pub(crate) fn reset(self) -> u64 {
+    pub(crate) fn reset(self, limit: u64) -> u64 {
         match self {
             Self::Counted { reset, .. } => reset,
+            // Where what is lost catches up with what was spent, at the latest at the edge.
+            Self::Losing { spent, per, into } => {
+                div_ceil(mul(spent, per), limit.max(1)).min(per) - into
+            }
             Self::Draining { level, scale, .. } => div_ceil(level.into(), scale.get()),
         }
     }

@@ -6,9 +6,14 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use ahash::RandomState;
-use waterclock::{Clock as _, Gcra, KeyedLimiter, Limit, Limiter, Policy, TscClock};
+use waterclock::{
+    Clock as _, Gcra, KeyedLimiter, LeakyBucket, Limit, Limiter, Policy, Quota, RollingWindow,
+    TscClock,
+};
 
 const KEYS: usize = 10_000;
+/// So long that no window ends while this runs.
+const YEARS: Duration = Duration::from_secs(90 * 365 * 86_400);
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -45,7 +50,23 @@ fn main() {
             let limiter = keyed(Policy::new("three", limits).expect("a valid policy"));
             run(&keys, decisions, |key| limiter.check(key).is_allowed());
         }
-        _ => panic!("direct, keyed, batch or three, not {kind:?}"),
+        "quota" => {
+            let limiter = keyed(Policy::from(Limit::from(
+                Quota::new(1_000_000_000, YEARS).expect("a valid limit"),
+            )));
+            run(&keys, decisions, |key| limiter.check(key).is_allowed());
+        }
+        "leaky" => {
+            let bucket = LeakyBucket::new(100_000, 2, Duration::from_secs(3_600));
+            let limiter = keyed(Policy::from(Limit::from(bucket.expect("a valid limit"))));
+            run(&keys, decisions, |key| limiter.check(key).is_allowed());
+        }
+        "rolling" => {
+            let window = RollingWindow::new(60_000, Duration::from_secs(3_600));
+            let limiter = keyed(Policy::from(Limit::from(window.expect("a valid limit"))));
+            run(&keys, decisions, |key| limiter.check(key).is_allowed());
+        }
+        _ => panic!("direct, keyed, batch, three, quota, leaky or rolling, not {kind:?}"),
     }
 }
 

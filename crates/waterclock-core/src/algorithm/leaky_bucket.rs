@@ -10,8 +10,9 @@
 use core::time::Duration;
 
 use super::gcra::{DEBIT_DEPTH_NS, MAX_DEPTH_NS};
-use super::{Algorithm, Meter, NEVER, period, units};
+use super::{Algorithm, Meter, NEVER, in_steps, period, units};
 use crate::arith::mul;
+use crate::room::Room;
 use crate::store::{State, View};
 use crate::{Gcra, LimitError, MAX_UNITS};
 
@@ -85,7 +86,9 @@ impl LeakyBucket {
     /// (level, anchor) as of now.
     pub(crate) fn at(&self, words: &[u64], now: u64) -> (u64, u64) {
         let &[level, anchor] = words else { return (0, now) };
-        let drips = now.saturating_sub(anchor) / self.every;
+        let since = now.saturating_sub(anchor);
+        // Mostly none, and then there is no need to divide.
+        let drips = if since < self.every { 0 } else { since / self.every };
         match level.saturating_sub(drips.saturating_mul(self.drip)) {
             0 => (0, now),
             left => (left, anchor + drips * self.every),
@@ -141,6 +144,34 @@ impl Meter for LeakyBucket {
         let drips = (self.deepest() + now.saturating_sub(anchor)) / self.every;
         let most = drips.saturating_mul(self.drip).min(MAX_UNITS);
         state.words.copy_from_slice(&[level.saturating_add(units).min(most), anchor]);
+    }
+
+    /// As few divisions as there can be: none until the next drip, and one for when the key will be fresh.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        let Self { capacity, every, overdraft, .. } = *self;
+        // Debts have a bound of their own.
+        if overdraft {
+            return in_steps(self, state, now, cost);
+        }
+        let (level, anchor) = self.at(state.words, now);
+        let since = now.saturating_sub(anchor);
+        let (wait, level) = match level.saturating_add(cost) {
+            _ if cost > capacity => (NEVER, level),
+            after if after <= capacity => {
+                state.words.copy_from_slice(&[after, anchor]);
+                (0, after)
+            }
+            after => (self.drains(after - capacity).saturating_sub(since), level),
+        };
+        let next_unit = match level {
+            0 => NEVER,
+            _ if level <= capacity => every.saturating_sub(since),
+            _ => self.drains(level + 1 - capacity).saturating_sub(since),
+        };
+        let reset = if level == 0 { 0 } else { self.drains(level).saturating_sub(since) };
+        let remaining = capacity.saturating_sub(level);
+        (wait, Room::Counted { remaining, next_unit, reset })
     }
 
     /// What fits and what does not are one level.

@@ -67,6 +67,27 @@ pub(crate) trait Meter {
     fn need(&self, cost: u64) -> u64 {
         cost
     }
+    /// How long a cost of more than 0 must wait, and what is left; charges it if it need not wait. The same as one after the
+    /// other, which algorithms that look something up, or divide, do in one.
+    #[inline(always)]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        in_steps(self, state, now, cost)
+    }
+}
+
+/// [`Meter::spend`], one question after the other.
+#[inline(always)]
+pub(crate) fn in_steps<M: Meter + ?Sized>(
+    meter: &M,
+    mut state: State<'_>,
+    now: u64,
+    cost: u64,
+) -> (u64, Room) {
+    let wait = meter.wait(state.view(), now, meter.need(cost));
+    if wait == 0 {
+        meter.charge(state.reborrow(), now, cost);
+    }
+    (wait, meter.room(state.view(), now))
 }
 
 pub(crate) fn counted<M: Meter + ?Sized>(meter: &M, view: View<'_>, now: u64) -> Room {

@@ -12,6 +12,7 @@ use core::time::Duration;
 use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::room::Room;
 use crate::store::{State, View};
 
 /// `limit` per window of `per`, of which the part not used in time is lost.
@@ -86,6 +87,32 @@ impl Meter for Quota {
     fn charge(&self, state: State<'_>, now: u64, units: u64) {
         let spent = count_up(self.used(state.view(), now), units, self.limit);
         state.words.copy_from_slice(&[epoch_window_end(now, self.per), spent]);
+    }
+
+    /// With one division: the window that was charged last mostly lasts, and when the key will be fresh is computed when
+    /// asked for.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        let Self { limit, per } = *self;
+        let [end, count] = state.words else { return (NEVER, Room::NONE) };
+        let left = end.saturating_sub(now);
+        let mut spent = if left == 0 { 0 } else { *count };
+        let into = if (1..=per).contains(&left) { per - left } else { now % per };
+        let floor = div_floor(mul(limit, into), per);
+        let wait = match spent.max(floor).saturating_add(cost) {
+            _ if cost > limit => NEVER,
+            after if after <= limit => {
+                spent = after;
+                (*end, *count) = (now - into + per, after);
+                0
+            }
+            _ => per - into,
+        };
+        if spent > floor {
+            return (wait, Room::Losing { spent, per, into });
+        }
+        let next_unit = if floor == 0 { NEVER } else { per - into };
+        (wait, Room::Counted { remaining: limit - floor, next_unit, reset: 0 })
     }
 
     fn debit(&self, state: State<'_>, now: u64, units: u64) {

@@ -11,8 +11,9 @@
 
 use core::time::Duration;
 
-use super::{Meter, NEVER, measured, period, units};
+use super::{Meter, NEVER, in_steps, measured, period, units};
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::room::Room;
 use crate::store::{State, View};
 use crate::{LimitError, MAX_LOG, MAX_UNITS, Timestamp};
 
@@ -109,6 +110,31 @@ impl Meter for RollingWindow {
         let most = log.total.max(2 * self.limit);
         log.push(self.stamp_ns(now), units.min(2 * self.limit));
         log.keep_newest(most);
+    }
+
+    /// The log is looked up once, and only its ends are read.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        let Self { limit, per, .. } = *self;
+        if cost > limit {
+            return in_steps(self, state, now, cost);
+        }
+        let log = state.logs.open(&mut state.words[0]);
+        log.prune(now, per);
+        let wait = if log.total + cost <= limit {
+            log.push(self.stamp_ns(now), cost);
+            0
+        } else {
+            log.wait(now, per, cost, limit)
+        };
+        // Admitted or not, something counts.
+        let until = |entry: Option<&(u64, u64)>| entry.map_or(0, |(stamp, _)| stamp + per - now);
+        let next_unit = match log.total {
+            total if total <= limit => until(log.entries.front()),
+            _ => log.wait(now, per, 1, limit),
+        };
+        let remaining = limit.saturating_sub(log.total);
+        (wait, Room::Counted { remaining, next_unit, reset: until(log.entries.back()) })
     }
 
     /// However often: only what the newest `limit` units leave matters to a decision, so older entries

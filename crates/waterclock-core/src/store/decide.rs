@@ -223,7 +223,7 @@ impl Decide for Policy {
             let (most, room) = (live.max_cost().unwrap_or(UNBOUNDED), live.room(part, at));
             let left = room.remaining(most);
             limit = limit.min(most);
-            reset = reset.max(room.reset());
+            reset = reset.max(room.reset(most));
             // One more is admitted when those that have no more than the least left have it.
             next_unit = match left.cmp(&remaining) {
                 Ordering::Less => room.next_unit(most),
@@ -278,7 +278,7 @@ impl Decide for Policy {
                 remaining: bounded(room.remaining(most)),
                 retry_after: ends(retry).map(Duration::from_nanos),
                 next_unit: ends(room.next_unit(most)).map(Duration::from_nanos),
-                reset_after: Duration::from_nanos(room.reset()),
+                reset_after: Duration::from_nanos(room.reset(most)),
             }
         })
     }

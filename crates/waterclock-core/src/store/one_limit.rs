@@ -10,12 +10,12 @@ use crate::{Decision, LimitSet, Timestamp};
 /// A check by one limit that stands alone, without a gap, in binary mode: most policies are that,
 /// and need no sets and no second look. Says the same as judge, record and answer do.
 #[inline(always)]
-pub(crate) fn alone<M: Meter>(meter: &M, mut state: State<'_>, now: u64, cost: u64) -> Decision {
-    let retry = if cost == 0 { 0 } else { meter.wait(state.view(), now, meter.need(cost)) };
-    if retry == 0 && cost > 0 {
-        meter.charge(state.reborrow(), now, cost);
-    }
-    decision(meter.max_cost().unwrap_or(UNBOUNDED), cost, retry, meter.room(state.view(), now))
+pub(crate) fn alone<M: Meter>(meter: &M, state: State<'_>, now: u64, cost: u64) -> Decision {
+    let (retry, room) = match cost {
+        0 => (0, meter.room(state.view(), now)),
+        _ => meter.spend(state, now, cost),
+    };
+    decision(meter.max_cost().unwrap_or(UNBOUNDED), cost, retry, room)
 }
 
 /// The decision of a limit that stands alone, once it is known how long the cost must wait.
@@ -66,8 +66,12 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::store::{Decide as _, Logs};
-    use crate::{Cost, Gcra, Limit, Policy};
+    use alloc::vec;
+
+    use crate::store::{Decide as _, Logs, View};
+    use crate::{
+        Cost, FixedWindow, Gcra, LeakyBucket, Limit, Policy, Quota, RollingWindow, SlidingWindow,
+    };
 
     /// Everything that a decision says, and the word after it.
     fn assert_same(policy: &Policy, word: u64, now: Timestamp, cost: u64) {
@@ -83,6 +87,63 @@ mod tests {
         let asked = (policy.limits(), word, now, cost);
         assert_eq!(decision, expected, "{asked:?}");
         assert_eq!(short, words[0], "{asked:?}");
+    }
+
+    /// Any calls under any algorithm that stands alone, at instants that only grow, and with debits and refunds in between.
+    #[test]
+    fn one_step_says_what_many_say() {
+        let per = Duration::from_nanos(1_000);
+        let limits: [Limit; 9] = [
+            Quota::new(7, per).unwrap().into(),
+            Quota::new(1_500, per).unwrap().into(),
+            LeakyBucket::new(9, 2, per / 10).unwrap().into(),
+            LeakyBucket::new(3, 7, per).unwrap().into(),
+            LeakyBucket::new(9, 2, per / 10).unwrap().with_overdraft(true).into(),
+            RollingWindow::new(6, per).unwrap().into(),
+            RollingWindow::bucketed(6, per, 4).unwrap().into(),
+            FixedWindow::new(6, per).unwrap().into(),
+            SlidingWindow::new(6, per).unwrap().into(),
+        ];
+        // Reproducible, and good enough for a test.
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for limit in limits {
+            let policy = Policy::from(limit);
+            for start in [0, 1_700_000_000_000_000_123] {
+                let (mut now, mut words, mut logs) = (start, vec![0; policy.words()], Logs::new());
+                for _ in 0..3_000 {
+                    now += [0, 1, random(30), random(150), random(2_500)][random(5) as usize];
+                    let (at, cost) = (Timestamp::from_nanos(now), random(9));
+                    let units = Cost::from(cost);
+                    let mut state = State::new(&mut words, &mut logs);
+                    match random(12) {
+                        0 => policy.debit(&mut state, at, &units),
+                        1 => policy.refund(&mut state, at, &units),
+                        _ => {}
+                    }
+                    let (mut long_words, mut long_logs) = (words.clone(), logs.clone());
+                    let mut long = State::new(&mut long_words, &mut long_logs);
+                    let verdict = policy.judge(long.view(), at, &units);
+                    policy.record(&mut long, at, &units, verdict);
+                    let expected = policy.answer(long.view(), at, &units, verdict);
+                    let decision = policy.check(&mut State::new(&mut words, &mut logs), at, cost);
+                    let asked = (policy.limits(), now - start, cost);
+                    assert_eq!(decision, expected, "{asked:?}");
+                    let (one, many) =
+                        (View::new(&words, &logs), View::new(&long_words, &long_logs));
+                    for after in [0, 1, 99, 1_000, 3_000] {
+                        let later = Timestamp::from_nanos(now + after);
+                        let one = policy.peek(one, later, &1.into());
+                        assert_eq!(one, policy.peek(many, later, &1.into()), "{asked:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]
