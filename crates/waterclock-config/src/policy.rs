@@ -102,7 +102,11 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::MapOf(&Shape::List(&Shape::Limit)),
         "Other limits for single keys.",
     ),
-    Key::new("lease", Shape::Table(LEASE), "Lease mode on a shared store."),
+    Key::new(
+        "lease",
+        Shape::WordOrTable("auto", LEASE),
+        "Lease mode on a shared store: `auto`, or a size and a time.",
+    ),
     Key::new(
         "limits",
         Shape::List(&Shape::Limit),
@@ -400,6 +404,9 @@ fn accept_field_name(name: &str) -> Result<(), String> {
 }
 
 fn read_lease(table: &Table<'_>) -> Option<Lease> {
+    if table.is_text("lease", "auto") {
+        return Some(Lease::Auto);
+    }
     let lease = table.verified("lease", |field| field.table("`lease`", LEASE))?;
     lease.needs("size");
     lease.needs("ttl");

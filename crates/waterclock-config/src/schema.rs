@@ -59,6 +59,8 @@ pub(crate) enum Shape {
     List(&'static Shape),
     /// A table with these keys.
     Table(&'static [Key]),
+    /// This string, or a table with these keys.
+    WordOrTable(&'static str, &'static [Key]),
     /// A table whose keys the user chooses.
     MapOf(&'static Shape),
     /// A limit: a table, or shorthand.
@@ -128,6 +130,7 @@ fn shape(shape: &Shape) -> Value {
         Shape::Word(words) => json!({ "enum": words }),
         Shape::List(element) => json!({ "type": "array", "items": self::shape(element) }),
         Shape::Table(keys) => table(keys),
+        Shape::WordOrTable(word, keys) => json!({ "oneOf": [{ "enum": [word] }, table(keys)] }),
         Shape::MapOf(value) => {
             json!({ "type": "object", "additionalProperties": self::shape(value) })
         }

@@ -169,6 +169,13 @@ fn verify(field: &Field<'_>) -> Result<(), Fault> {
         Shape::Table(keys) => {
             field.table(format!("`{}`", field.name), keys).map(|table| table.verify())
         }
+        Shape::WordOrTable(word, keys) => match field.value.get_ref() {
+            DeValue::String(text) if *text == **word => Ok(()),
+            DeValue::Table(_) => {
+                field.table(format!("`{}`", field.name), keys).map(|table| table.verify())
+            }
+            _ => Err(field.must_be(&format!("\"{word}\" or a table"))),
+        },
         Shape::List(_) => {
             for element in field.list()? {
                 field.faults.keep(verify(&element));

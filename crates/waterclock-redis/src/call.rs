@@ -79,9 +79,11 @@ pub(crate) enum Action {
     },
     /// Record as much as fits, whatever the policy's mode.
     Fill,
+    /// The same, and return by which marks it can be undone.
+    FillMarked,
 }
 
-/// What a script found under a key and, after [`Action::Hold`], by which marks what it charged is undone.
+/// What a script found under a key and, after [`Action::Hold`] or [`Action::FillMarked`], by which marks what it charged is undone.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) state: KeyState,
@@ -93,6 +95,23 @@ pub(crate) struct Marks {
     pub(crate) bytes: Vec<u8>,
     /// Whether they are noted as due, too.
     pub(crate) is_noted: bool,
+}
+
+impl Marks {
+    /// Before the limits: a tag, two bytes and an instant.
+    const HEAD: usize = 12;
+    /// Of each limit four numbers of seven bytes; the first is how many units.
+    const LIMIT: usize = 28;
+
+    /// The marks of so many of these units.
+    pub(crate) fn of_units(&self, units: u64) -> Option<Vec<u8>> {
+        let mut bytes = self.bytes.clone();
+        for limit in bytes.get_mut(Self::HEAD..)?.chunks_exact_mut(Self::LIMIT) {
+            let charged = limit[..7].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
+            limit[..7].copy_from_slice(&charged.min(units).to_be_bytes()[1..]);
+        }
+        Some(bytes)
+    }
 }
 
 /// Another script than the one for checks, and its arguments before and after the charges.
@@ -187,6 +206,7 @@ impl<'a> Call<'a> {
                     Action::Apply(Verb::Refund) => b'r',
                     Action::Hold { .. } => b'h',
                     Action::Fill => b'f',
+                    Action::FillMarked => b'l',
                     Action::Apply(_) => b'c',
                 };
                 let mut head = vec![verb];
@@ -198,8 +218,8 @@ impl<'a> Call<'a> {
                     head.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
                 }
                 args.insert(0, head);
-                let holds = matches!(action, Action::Hold { .. });
-                let kind = if holds { Kind::Marked } else { Kind::Check };
+                let is_marked = matches!(action, Action::Hold { .. } | Action::FillMarked);
+                let kind = if is_marked { Kind::Marked } else { Kind::Check };
                 return Request::Check { kind, algorithms, keys, args, at: trace(self.at) };
             }
         };

@@ -19,7 +19,7 @@ use crate::builder::RedisStoreBuilder;
 use crate::call::{Action, Call, Found, KeyCharge, answer_keys};
 use crate::denied::DeniedKeys;
 use crate::keyspace::Keyspace;
-use crate::leases::Leases;
+use crate::lease::Leases;
 use crate::link::{LinkSettings, connection_error};
 use crate::nodes::Nodes;
 use crate::overrides::{OVERRIDE_ROUNDS, changed, has_begun, is_changed};
@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     pub(crate) seen: SeenOverrides,
     pub(crate) leases: Leases,
     pub(crate) nodes: Nodes,
+    /// How many nodes share the store, at least.
+    pub(crate) least_nodes: u64,
     /// For reservations without an id.
     pub(crate) ids: ReservationIds,
 }
@@ -100,6 +102,7 @@ impl Direct {
             seen: SeenOverrides::default(),
             leases: Leases::default(),
             nodes: Nodes::new(settings.announce),
+            least_nodes: settings.nodes,
             ids: ReservationIds::default(),
         })))
     }
@@ -213,7 +216,7 @@ impl Direct {
                 Box::pin(self.apply_beside(call, verb)).await?
             }
             [key] if verb == Verb::Check && at.is_none() && !key.cost.is_zero() => {
-                vec![self.check(key, by).await?]
+                vec![self.check(key, charges[0].key, by).await?]
             }
             _ => self.decide(call, verb).await?,
         };
@@ -221,11 +224,11 @@ impl Direct {
     }
 
     /// A check of one key: by a lease, by a refusal that still holds, or by Redis.
-    async fn check(&self, key: &KeyCharge, by: Instant) -> Result<Answer, StoreError> {
+    async fn check(&self, key: &KeyCharge, text: &[u8], by: Instant) -> Result<Answer, StoreError> {
         // A lease under one policy would keep units from the others that share the key.
         let lease = key.entry.serving.lease.filter(|_| key.entry.family.is_none());
         if let (Some(lease), Some(cost)) = (lease, key.cost.plain())
-            && let Some(answer) = self.check_leased(key, cost, lease, by).await?
+            && let Some(answer) = self.check_leased((key, text), cost, lease, by).await?
         {
             return Ok(answer);
         }
@@ -353,6 +356,11 @@ impl Store for Direct {
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {
         self.apply_by(None, verb, charges, Instant::now() + self.deadline).await
+    }
+
+    #[inline]
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        self.spend_now(verb, charge).map(Ok)
     }
 
     async fn apply_within(

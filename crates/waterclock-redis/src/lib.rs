@@ -11,7 +11,7 @@ mod due;
 mod fit;
 mod kept;
 mod keyspace;
-mod leases;
+mod lease;
 mod link;
 mod nodes;
 mod overrides;

@@ -408,7 +408,7 @@ impl Direct {
                     let was_there = parts.kept.is_some_and(|kept| kept.holds_at(now));
                     self.seen.note(&record.bytes, None);
                     self.denied.remove_record(&record);
-                    self.leases.drop_key(&record);
+                    self.leases.drop_key(entry.policy.name(), key);
                     return Ok(was_there);
                 }
             }

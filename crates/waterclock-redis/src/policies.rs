@@ -169,6 +169,7 @@ impl Direct {
         let own = Definition { entry: Arc::clone(&entry), kept_until: u64::MAX, is_own: true };
         self.definitions.lock().insert((entry.mark, entry.tag()), own);
         self.entries.write().insert(entry.policy.name().into(), entry);
+        self.leases.note_change();
     }
 
     /// Gets the tag of a definition.
@@ -314,6 +315,8 @@ impl Direct {
         if removed.family.is_some() && removed.base() == name {
             entries.retain(|_, entry| !entry.is_kin_of(&removed));
         }
+        drop(entries);
+        self.leases.note_change();
         Ok(())
     }
 

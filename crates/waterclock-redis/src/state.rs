@@ -91,6 +91,25 @@ impl KeyState {
         (!left.is_zero()).then(|| shape.write(&self.words, &self.logs, self.now))
     }
 
+    /// Charges a plain cost that is admitted at once; `None` if it is not, and then nothing changes.
+    #[inline]
+    pub(crate) fn spend(&mut self, policy: &Policy, cost: u64) -> Option<Answer> {
+        let now = self.now;
+        if let (Some(one), [word]) = (policy.one_word(), &mut *self.words) {
+            let decision = one.check(word, now, cost);
+            return decision
+                .is_allowed()
+                .then(|| Answer::of_one_word(policy, self.view(), now, cost, decision));
+        }
+        let cost = Cost::from(cost);
+        let verdict = policy.judge(self.view(), now, &cost);
+        if !verdict.admits() {
+            return None;
+        }
+        policy.record(&mut self.state(), now, &cost, verdict);
+        Some(Answer::of(policy, self.view(), now, &cost, verdict))
+    }
+
     /// The answer to a question about this key alone.
     pub(crate) fn answer(&mut self, policy: &Policy, verb: Verb, cost: &Cost) -> Answer {
         let answers = answer_all(verb, &mut [Question { policy, state: self, cost }]);

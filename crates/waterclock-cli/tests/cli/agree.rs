@@ -38,6 +38,12 @@ lease = { size = 10, ttl = "1s" }
 => 6:9: policy `p` cannot be leased: leases need `mode = "binary"` and a policy that is not in shadow
 [store]
 url = "redis://127.0.0.1:1"
+[policies.p]
+limits = ["5/s even-slots"]
+lease = "auto"
+=> 5:9: policy `p` cannot be leased: leases cannot enforce `min_interval`, even slots
+[store]
+url = "redis://127.0.0.1:1"
 [defaults]
 mode = "nary"
 [policies.p]

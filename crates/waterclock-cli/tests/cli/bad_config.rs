@@ -128,6 +128,10 @@ lease = { size = 1 }
 => 3:9: `lease` needs `ttl`, such as "1s"
 [policies.p]
 limits = ["1/s"]
+lease = "often"
+=> 3:9: `lease` must be "auto" or a table; found "often"
+[policies.p]
+limits = ["1/s"]
 on_store_error = "deny"
 local_for = "30s"
 => 4:13: `local_for` belongs to `on_store_error = "local"`, which is "deny" here; remove one of them

@@ -30,6 +30,7 @@ pub struct Checked(Decisions);
 
 /// Most requests have one, which then needs no list: it is boxed as an extension, and needs no second box.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "most requests have one, and a box is an allocation")]
 enum Decisions {
     One(Charged),
     Several(Arc<[Charged]>),

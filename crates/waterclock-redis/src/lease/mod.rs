@@ -3,141 +3,156 @@
 //! Debited first, spent later: what N nodes admit beyond a limit's bound is at most what they hold, N·size, and at
 //! most what drains while they hold it, rate·ttl. A key is leased from its second check within the time to live on; a
 //! cold key is checked in Redis, and so is a cost larger than a lease.
+//!
+//! More is taken before all is spent, so that callers rarely wait. What is not spent in time is returned: to a bucket, and
+//! to a window that has not ended.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod book;
+
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+pub(crate) use book::Leases;
+use book::{KeyId, Part, Taken, Taking, Visit, is_of_buckets, sweep_every};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
-use waterclock::{Answer, Failure, Lease, Mode, Policy, Source, StoreError, Verb};
+use waterclock::{Answer, Charge, Failure, Lease, Mode, StoreError, Verb};
 
-use crate::call::{Action, Call, KeyCharge};
+use crate::call::{Action, Call, KeyCharge, Marks, OtherScript};
 use crate::direct::Direct;
-use crate::keyspace::RecordKey;
 use crate::overrides::is_changed;
+use crate::script::Kind;
 use crate::state::KeyState;
 
-/// The most keys that are watched for becoming hot.
-const MOST_KEYS: usize = 100_000;
 /// How many leases are returned concurrently.
 const AT_ONCE: usize = 64;
-/// How often leases that ran out are returned: about as often as they do, within these bounds.
-const SWEEPS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-
-impl Leases {
-    /// Drops what is held of a key whose limits are others now. It stays charged, which admits less.
-    pub(crate) fn drop_key(&self, record: &RecordKey) {
-        self.keys.lock().remove(&record.bytes);
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Leases {
-    keys: Mutex<HashMap<Vec<u8>, LeasedKey>>,
-    is_swept: AtomicBool,
-}
-
-type LeasedKey = Arc<tokio::sync::Mutex<Leased>>;
-
-/// What this node holds of one key.
-#[derive(Debug)]
-struct Leased {
-    key: KeyCharge,
-    left: u64,
-    until: Instant,
-    seen: Option<Instant>,
-    /// The key as if only what was spent had been charged, and when that was so.
-    mirror: Option<(KeyState, Instant)>,
-}
-
-impl Leased {
-    /// Spends from what is held.
-    fn spend(&mut self, cost: u64, now: Instant) -> Option<Answer> {
-        if self.left < cost || now >= self.until {
-            return None;
-        }
-        let (state, seen) = self.mirror.as_mut()?;
-        state.now = state.now.after(now.duration_since(*seen));
-        *seen = now;
-        let answer = state.answer(&self.key.entry.policy, Verb::Check, &cost.into());
-        if !answer.decision.is_allowed() {
-            return None;
-        }
-        self.left -= cost;
-        Some(answer.with_source(Source::Lease))
-    }
-
-    fn was_seen_within(&self, time: Duration, now: Instant) -> bool {
-        self.seen.is_some_and(|seen| now.duration_since(seen) < time)
-    }
-}
 
 impl Direct {
-    /// A check of a key that may be leased; `None` if Redis has to decide.
+    /// Answers a check of one key from what this node holds of it, without waiting.
+    #[inline]
+    pub(crate) fn spend_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Answer> {
+        if verb != Verb::Check || charge.factor.is_some() {
+            return None;
+        }
+        let cost = charge.cost.plain().filter(|cost| *cost > 0)?;
+        let (answer, more) = self.leases.spend(charge.policy, charge.key, cost)?;
+        if let Some((id, taking)) = more {
+            self.refill_soon(id, taking);
+        }
+        Some(answer)
+    }
+
+    /// A check of a key that may be leased, `text` in plain; `None` if Redis has to decide.
     pub(crate) async fn check_leased(
         &self,
-        key: &KeyCharge,
+        (key, text): (&KeyCharge, &[u8]),
         cost: u64,
         lease: Lease,
         by: Instant,
     ) -> Result<Option<Answer>, StoreError> {
         self.start_sweeping(lease);
-        let Some(leased) = self.leases.leased(key) else { return Ok(None) };
-        let busy =
+        let current = || self.entry(key.entry.policy.name()).ok();
+        let visited = self.leases.visit(key, text, lease, current);
+        let Some(Visit { id, is_hot, taking, outdated }) = visited else { return Ok(None) };
+        if let Some((old, parts)) = outdated {
+            self.return_parts(id, &old, parts, by).await;
+        }
+        let is_leased = is_hot && cost <= self.most(key, lease);
+        if !is_leased {
+            // What is held of it is spent all the same.
+            return Ok(self.spend_held(id, cost));
+        }
+        let late =
             || StoreError::failed(Failure::Timeout, "too many callers wait for this key's lease");
-        let locked = timeout_at(by, leased.lock()).await;
-        let mut leased = locked.map_err(|_| busy().before_charging())?;
-        if !Arc::ptr_eq(&leased.key.entry, &key.entry) {
-            // The policy has changed: what is held under the old one is returned.
-            self.give_back(&mut leased, by).await;
-            (leased.key, leased.left, leased.mirror) = (key.clone(), 0, None);
-        }
-        let now = Instant::now();
-        let is_hot = leased.was_seen_within(lease.ttl, now);
-        leased.seen = Some(now);
-        if let Some(answer) = leased.spend(cost, now) {
+        let taking = timeout_at(by, taking.lock_owned()).await;
+        let _taking = taking.map_err(|_| late().before_charging())?;
+        // Another caller may have taken some, or have been refused.
+        if let Some(answer) = self.spend_held(id, cost) {
             return Ok(Some(answer));
         }
-        if let Some(answer) = self.denied.answer(key, now) {
+        if let Some(answer) = self.denied.answer(key, Instant::now()) {
             return Ok(Some(answer));
         }
-        // A lease for a check that may be refused would keep many units from other nodes.
-        if !is_hot || cost > lease.size {
-            return Ok(None);
-        }
-        self.take_lease(&mut leased, key, cost, lease, by).await.map(Some)
+        self.take_for(id, key, cost, lease, by).await
     }
 
-    /// Debits what the check needs and a lease more, as far as there is room.
-    async fn take_lease(
+    fn spend_held(&self, id: KeyId, cost: u64) -> Option<Answer> {
+        self.leases.spend_by(id, cost).map(|(answer, _)| answer)
+    }
+
+    /// The most units of a key that this node may hold.
+    fn most(&self, key: &KeyCharge, lease: Lease) -> u64 {
+        let nodes = self.nodes.alive().unwrap_or(1).max(self.least_nodes);
+        lease.most(&key.entry.policy, nodes)
+    }
+
+    /// Debits what a check needs and a lease more, as far as there is room.
+    async fn take_for(
         &self,
-        leased: &mut Leased,
+        id: KeyId,
         key: &KeyCharge,
         cost: u64,
         lease: Lease,
         by: Instant,
-    ) -> Result<Answer, StoreError> {
-        let now = Instant::now();
-        if now >= leased.until {
-            self.give_back(leased, by).await;
-        }
-        let want = cost.saturating_sub(leased.left).saturating_add(lease.size);
-        let wanted = KeyCharge { cost: want.into(), ..key.clone() };
-        let (mut state, filled) = self.fill_key(&wanted, by).await?;
-        let total = leased.left.saturating_add(filled);
-        let policy = &key.entry.policy;
-        state.refund(policy, total);
-        let before = state.clone();
-        let answer = state.answer(policy, Verb::Check, &key.cost);
-        self.denied.note(key, &before, &answer, now);
-        leased.left = if answer.decision.is_allowed() { total - cost } else { total };
-        leased.until = now + lease.ttl;
-        leased.mirror = Some((state, now));
-        leased.key = key.clone();
-        Ok(answer)
+    ) -> Result<Option<Answer>, StoreError> {
+        let Some(mut before) = self.leases.before_taking(id, lease, self.most(key, lease)) else {
+            return Ok(None);
+        };
+        self.return_parts(id, key, std::mem::take(&mut before.expired), by).await;
+        let asked = cost.saturating_sub(before.held).saturating_add(before.size);
+        let sent = Instant::now();
+        let taken = self.take(key, asked, by).await?;
+        let answer = |state: &mut KeyState| {
+            let found = state.clone();
+            let answer = state.answer(&key.entry.policy, Verb::Check, &key.cost);
+            self.denied.note(key, &found, &answer, sent);
+            let paid = if answer.decision.is_allowed() { cost } else { 0 };
+            (answer, paid)
+        };
+        let added = self.leases.add(id, &before, lease, &taken, answer);
+        Ok(Some(added.unwrap_or_else(|| {
+            // It was dropped meanwhile: what is not needed stays charged.
+            let mut state = taken.state;
+            state.refund(&key.entry.policy, taken.filled);
+            state.answer(&key.entry.policy, Verb::Check, &key.cost)
+        })))
+    }
+
+    /// Takes more of a key before it is used up, in the background.
+    fn refill_soon(&self, id: KeyId, taking: Taking) {
+        // Outside of a runtime, a caller takes more when all is spent.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let this = self.clone();
+        runtime.spawn(async move {
+            let _taking = taking;
+            if this.refill(id).await.is_none() {
+                this.leases.note_failure(id);
+            }
+        });
+    }
+
+    async fn refill(&self, id: KeyId) -> Option<()> {
+        let key = self.leases.key(id)?;
+        let lease = key.entry.serving.lease?;
+        let mut before = self.leases.before_taking(id, lease, self.most(&key, lease))?;
+        let by = Instant::now() + self.deadline;
+        self.return_parts(id, &key, std::mem::take(&mut before.expired), by).await;
+        let asked = before.size.checked_sub(before.held).filter(|asked| *asked > 0)?;
+        let taken = self.take(&key, asked, by).await.ok()?;
+        let nothing =
+            |state: &mut KeyState| (state.answer(&key.entry.policy, Verb::Peek, &0.into()), 0);
+        self.leases.add(id, &before, lease, &taken, nothing).map(drop)
+    }
+
+    /// Debits as many units as there is room for.
+    async fn take(&self, key: &KeyCharge, units: u64, by: Instant) -> Result<Taken, StoreError> {
+        let wanted = KeyCharge { cost: units.into(), ..key.clone() };
+        let sent = self.leases.now();
+        let action =
+            if is_of_buckets(&key.entry.policy) { Action::Fill } else { Action::FillMarked };
+        let (state, filled, marks) = self.fill(&wanted, action, by).await?;
+        Ok(Taken { asked: units, filled, state, marks, sent })
     }
 
     /// Charges as much of a plain cost as fits: the state after it, and how much that was.
@@ -146,43 +161,76 @@ impl Direct {
         key: &KeyCharge,
         by: Instant,
     ) -> Result<(KeyState, u64), StoreError> {
-        let (action, keys) = (Action::Fill, std::slice::from_ref(key));
-        let mut state = self.run(Call { action, keys, at: None, by }).await?.remove(0).state;
+        let (state, filled, _) = self.fill(key, Action::Fill, by).await?;
+        Ok((state, filled))
+    }
+
+    async fn fill(
+        &self,
+        key: &KeyCharge,
+        action: Action,
+        by: Instant,
+    ) -> Result<(KeyState, u64, Option<Marks>), StoreError> {
+        let keys = std::slice::from_ref(key);
+        let found = self.run(Call { action, keys, at: None, by }).await?.remove(0);
+        let mut state = found.state;
         let partial = key.entry.policy.clone().with_mode(Mode::Partial);
         let partial = partial.expect("every algorithm admits in part");
         let granted = state.answer(&partial, Verb::Check, &key.cost).decision.granted();
-        Ok((state, granted))
+        Ok((state, granted, found.marks))
     }
 
-    /// Gives back all that is held of a key.
-    async fn give_back(&self, leased: &mut Leased, by: Instant) {
-        let units = std::mem::take(&mut leased.left);
-        // In a window they may belong to one that has ended; what was not spent in time is lost.
-        if units == 0 || !returns(&leased.key.entry.policy) {
+    /// Returns units that were not spent. Without an answer they stay charged, which admits less.
+    async fn return_parts(&self, id: KeyId, key: &KeyCharge, parts: Vec<Part>, by: Instant) {
+        if parts.is_empty() {
             return;
         }
-        let refund = [KeyCharge { cost: units.into(), ..leased.key.clone() }];
-        let refunded = self.run(Call::now(Verb::Refund, &refund, by)).await;
-        // Under another override they stay charged, which admits less.
-        if refunded.is_err_and(|error| !error.may_have_charged() && !is_changed(&error)) {
-            // No longer to be spent; returned later.
-            (leased.left, leased.until) = (units, Instant::now());
+        // Under another override they stay charged.
+        let is_to_repeat = |error: &StoreError| !error.may_have_charged() && !is_changed(error);
+        if is_of_buckets(&key.entry.policy) {
+            let units: u64 = parts.iter().map(|part| part.left).sum();
+            let refund = [KeyCharge { cost: units.into(), ..key.clone() }];
+            let refunded = self.run(Call::now(Verb::Refund, &refund, by)).await;
+            if refunded.is_err_and(|error| is_to_repeat(&error)) {
+                self.leases.keep_for_return(id, &key.entry, parts);
+            }
+            return;
         }
+        for part in parts {
+            let Some(marks) = part.marks.as_ref().and_then(|marks| marks.of_units(part.left))
+            else {
+                continue;
+            };
+            let returned = self.undo(key, marks, by).await;
+            if returned.is_err_and(|error| is_to_repeat(&error)) {
+                self.leases.keep_for_return(id, &key.entry, vec![part]);
+            }
+        }
+    }
+
+    /// Undoes a charge where it was made: in its window, if that has not ended.
+    async fn undo(&self, key: &KeyCharge, marks: Vec<u8>, by: Instant) -> Result<(), StoreError> {
+        let keys = std::slice::from_ref(key);
+        let call = Call { action: Action::Apply(Verb::Refund), keys, at: None, by };
+        let undo = OtherScript {
+            kind: Kind::Undo,
+            reservation: None,
+            // Charges behind it that may be undone move up.
+            changes_due: true,
+            head: vec![[call.count(), vec![0; 9]].concat()],
+            tail: vec![marks],
+        };
+        self.run_script(call, Some(&undo)).await.map(drop)
     }
 
     /// Returns leases that ran out, or all of them.
     pub(crate) async fn return_leases(&self, all: bool) {
-        let keys: Vec<LeasedKey> = self.leases.keys.lock().values().cloned().collect();
         let mut running = JoinSet::new();
-        for key in keys {
-            let Ok(mut leased) = key.try_lock_owned() else { continue };
-            if leased.left == 0 || (Instant::now() < leased.until && !all) {
-                continue;
-            }
+        for (id, key, parts) in self.leases.take_out(all) {
             let this = self.clone();
             running.spawn(async move {
                 let by = Instant::now() + this.deadline;
-                this.give_back(&mut leased, by).await;
+                this.return_parts(id, &key, parts, by).await;
             });
             if running.len() >= AT_ONCE {
                 running.join_next().await;
@@ -193,52 +241,28 @@ impl Direct {
 
     /// Returns leases that ran out and drops keys that cooled down, for as long as the store lives.
     fn start_sweeping(&self, lease: Lease) {
-        let swept = &self.leases.is_swept;
-        if swept.load(Ordering::Relaxed) || swept.swap(true, Ordering::Relaxed) {
+        let every = u64::try_from(sweep_every(lease).as_millis()).unwrap_or(u64::MAX);
+        let known = &self.leases.sweep_every_ms;
+        let before = known.load(Ordering::Relaxed);
+        if before != 0 && before <= every {
             return;
         }
-        let (weak, (shortest, longest)) = (self.downgrade(), SWEEPS);
+        if known.swap(every, Ordering::Relaxed) != 0 {
+            return;
+        }
+        let weak = self.downgrade();
         tokio::spawn(async move {
             loop {
-                sleep(lease.ttl.clamp(shortest, longest)).await;
+                let Some(every) = weak.upgrade().map(|inner| {
+                    Duration::from_millis(inner.leases.sweep_every_ms.load(Ordering::Relaxed))
+                }) else {
+                    return;
+                };
+                sleep(every).await;
                 let Some(direct) = Direct::upgrade(&weak) else { return };
                 direct.return_leases(false).await;
                 direct.leases.drop_cold();
             }
         });
     }
-}
-
-impl Leases {
-    /// What is known of a key; `None` if too many are known already.
-    fn leased(&self, key: &KeyCharge) -> Option<LeasedKey> {
-        let mut keys = self.keys.lock();
-        if let Some(leased) = keys.get(&key.record.bytes) {
-            return Some(Arc::clone(leased));
-        }
-        if keys.len() >= MOST_KEYS {
-            return None;
-        }
-        let leased =
-            Leased { key: key.clone(), left: 0, until: Instant::now(), seen: None, mirror: None };
-        let leased = Arc::new(tokio::sync::Mutex::new(leased));
-        keys.insert(key.record.bytes.clone(), Arc::clone(&leased));
-        Some(leased)
-    }
-
-    fn drop_cold(&self) {
-        let now = Instant::now();
-        let is_wanted = |leased: &Leased| {
-            let lease = leased.key.entry.serving.lease;
-            leased.left > 0 || lease.is_some_and(|lease| leased.was_seen_within(2 * lease.ttl, now))
-        };
-        // A locked key is in use.
-        self.keys.lock().retain(|_, key| key.try_lock().map_or(true, |leased| is_wanted(&leased)));
-    }
-}
-
-/// Whether units can be given back whenever they were charged.
-fn returns(policy: &Policy) -> bool {
-    // Only buckets: units charged to a window that has ended cannot be returned to it.
-    policy.limits().iter().all(|limit| limit.capacity().is_some())
 }

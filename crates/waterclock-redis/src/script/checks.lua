@@ -8,7 +8,7 @@ local function one(verb, count)
   end
   local charges, question = read_charges(count)
   if question then return question end
-  local states = check(verb, charges, verb == 'h')
+  local states = check(verb, charges, verb == 'h' or verb == 'l')
   for i, charge in ipairs(charges) do
     if charge.marks then states[i] = {states[i], charge.marks, charge.is_noted and 1 or 0} end
   end

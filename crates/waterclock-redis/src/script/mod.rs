@@ -160,7 +160,8 @@ impl Kind {
             source.push_str(if needs_later || algorithms.has_due() { piece } else { now });
         }
         source.push_str(include_str!("records.lua"));
-        if algorithms.has_due() {
+        // What undoes a charge stands there, whether or not anything is due of its key.
+        if algorithms.has_due() || self == Self::Undo {
             source.push_str(include_str!("due.lua"));
         }
         tail.iter().for_each(|piece| source.push_str(piece));

@@ -67,7 +67,7 @@ async fn every_record_expires_when_it_is_fresh() {
 
 /// What a policy says of a key, without what it says to only one of two.
 fn said(answer: &Answer) -> (Decision, Vec<LimitDecision>) {
-    (answer.decision, answer.limits.clone())
+    (answer.decision, answer.limits.to_vec())
 }
 
 /// After a record's time is up, the key answers like one that was never seen.

@@ -162,8 +162,12 @@ pub fn policy_changes(old: &Config, new: &Config) -> Vec<PolicyChange> {
 /// A policy in plain English.
 fn lines_of(policy: &PolicyConfig) -> Vec<String> {
     let mut lines: Vec<String> = describe(policy).lines().map(str::to_owned).collect();
-    if let Some(Lease { size, ttl, .. }) = policy.serving.lease {
-        lines.push(format!("  leases of {size} for {}", Micros::from(ttl).in_words()));
+    match policy.serving.lease {
+        Some(Lease::Units { size, ttl }) => {
+            lines.push(format!("  leases of {size} for {}", Micros::from(ttl).in_words()));
+        }
+        Some(_) => lines.push("  automatic leases".to_owned()),
+        None => {}
     }
     lines
 }

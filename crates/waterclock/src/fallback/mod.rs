@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -293,6 +294,14 @@ impl<S: Store + 'static> Fallback<S> {
         }
     }
 
+    /// Refusals and leases are answered from memory: they do not prove that the store is back.
+    fn note_answers(&self, answers: &[Answer]) {
+        if answers.iter().any(|answer| answer.source == Source::Authoritative) {
+            self.note_answer();
+            self.reconcile_soon();
+        }
+    }
+
     /// Calls the store and passes on its answers, or falls back.
     async fn answer<'s, F>(
         &'s self,
@@ -308,11 +317,7 @@ impl<S: Store + 'static> Fallback<S> {
         }
         match self.call(Caller { verb: Some(verb), is_impatient }, call).await {
             Ok(answers) => {
-                // Refusals and leases are answered from memory: they do not prove that the store is back.
-                if answers.iter().any(|answer| answer.source == Source::Authoritative) {
-                    self.note_answer();
-                    self.reconcile_soon();
-                }
+                self.note_answers(&answers);
                 Ok(answers)
             }
             Err(error) => self.shared.fall_back(error, verb, charges).await,
@@ -389,6 +394,17 @@ impl<S: Store + 'static> Store for Fallback<S> {
         count: usize,
     ) -> Result<OverridePage, StoreError> {
         self.call(Caller::patient(None), |store| store.overrides(policy, after, count)).await
+    }
+
+    fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
+        // A breaker decides first whether the store may be called.
+        if self.shared.breaker.is_some() {
+            return None;
+        }
+        // What fails charges nothing, and `apply` fails in the same way, or falls back.
+        let answer = self.shared.store.apply_one_now(verb, charge)?.ok()?;
+        self.note_answers(slice::from_ref(&answer));
+        Some(Ok(answer))
     }
 
     async fn apply(&self, verb: Verb, charges: &[Charge<'_>]) -> Result<Vec<Answer>, StoreError> {

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use waterclock_core::{Limit, Policy};
+
 use crate::places::OnFull;
 
 /// How a store serves a policy.
@@ -46,18 +48,58 @@ impl Serving {
 /// Units that a node debits in one call and then spends without calling the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Lease {
-    /// Units in one lease.
-    pub size: u64,
-    /// How long they may be spent.
-    pub ttl: Duration,
+pub enum Lease {
+    /// So many units, to be spent within this time.
+    Units {
+        /// Units that a node holds of one key, at most.
+        size: u64,
+        /// How long they may be spent.
+        ttl: Duration,
+    },
+    /// As many as a key is asked for in about a tenth of a second, to be spent within a second: all nodes together hold at
+    /// most a tenth of the smallest limit.
+    Auto,
 }
 
 impl Lease {
+    /// How long automatic leases may be spent.
+    const AUTO_TTL: Duration = Duration::from_secs(1);
+    /// One divided by what of a limit may be leased automatically.
+    const AUTO_SHARE: u64 = 10;
+
     /// So many units for so long.
     #[must_use]
     pub const fn new(size: u64, ttl: Duration) -> Self {
-        Self { size, ttl }
+        Self::Units { size, ttl }
+    }
+
+    /// How long units may be spent.
+    #[must_use]
+    pub const fn ttl(self) -> Duration {
+        match self {
+            Self::Units { ttl, .. } => ttl,
+            Self::Auto => Self::AUTO_TTL,
+        }
+    }
+
+    /// The most units of one key that a node may hold if so many nodes share the store.
+    ///
+    /// ```
+    /// use waterclock::{Lease, Limit, Policy};
+    ///
+    /// let policy = Policy::new("api", [Limit::per_second(4_000)])?;
+    /// assert_eq!(Lease::Auto.most(&policy, 4), 100);
+    /// # Ok::<(), waterclock::PolicyError>(())
+    /// ```
+    #[must_use]
+    pub fn most(self, policy: &Policy, nodes: u64) -> u64 {
+        match self {
+            Self::Units { size, .. } => size,
+            Self::Auto => {
+                let smallest = policy.limits().iter().filter_map(Limit::max_cost).min();
+                smallest.unwrap_or(0) / Self::AUTO_SHARE / nodes.max(1)
+            }
+        }
     }
 }
 

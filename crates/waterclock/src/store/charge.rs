@@ -7,7 +7,7 @@ use waterclock_core::{
     Cost, CostError, Decision, Factor, LimitDecision, Outcome, Policy, Timestamp,
 };
 
-use super::StoreError;
+use super::{LimitDecisions, StoreError};
 use crate::sync::Arc;
 
 /// One line of a check: this much, for this key, under this policy.
@@ -123,7 +123,7 @@ pub struct Answer {
     /// The decision of the policy as a whole.
     pub decision: Decision,
     /// Each limit's own numbers, in policy order.
-    pub limits: Vec<LimitDecision>,
+    pub limits: LimitDecisions,
     /// What decided.
     pub source: Source,
     /// The limits that decided, if they are not those of the policy that the charge names.
@@ -155,7 +155,7 @@ impl Answer {
     /// The answer of the store that holds the state. The same cost passes again at once, unless
     /// [`with_next_same`](Self::with_next_same) says otherwise.
     #[must_use]
-    pub fn new(decision: Decision, limits: Vec<LimitDecision>) -> Self {
+    pub fn new(decision: Decision, limits: LimitDecisions) -> Self {
         let (source, next_same) = (Source::Authoritative, Some(Duration::ZERO));
         Self { decision, limits, source, applied: None, next_same }
     }
@@ -185,9 +185,17 @@ impl Answer {
         Self::new(decision, limits).with_next_same(same)
     }
 
-    /// For stores: what a decision says about a policy of one limit. Unless it refuses, the same cost passes again at
-    /// once.
-    pub(crate) fn of_only_limit(decision: Decision) -> Self {
+    /// For stores: the same for a policy of one limit whose state is [one word](Decide::one_word), from the decision and the
+    /// state after it.
+    #[inline]
+    #[must_use]
+    pub fn of_one_word(
+        policy: &Policy,
+        view: View<'_>,
+        now: Timestamp,
+        cost: u64,
+        decision: Decision,
+    ) -> Self {
         let limit = LimitDecision {
             allowed: decision.is_allowed(),
             limit: decision.limit(),
@@ -196,7 +204,12 @@ impl Answer {
             next_unit: decision.next_unit(),
             reset_after: decision.reset_after(),
         };
-        Self::new(decision, vec![limit])
+        let answer = Self::new(decision, LimitDecisions::of_one(limit));
+        // A bucket admits what is left of it. Only what it does not admit takes a search.
+        if limit.allowed && limit.remaining.is_some_and(|left| left < cost) {
+            return answer.with_next_same(policy.next_same(view, now, &cost.into()));
+        }
+        answer
     }
 
     /// How long until the same cost passes next if nothing else happens, counted from this decision: zero if it would

@@ -11,6 +11,7 @@ mod failure;
 mod fill;
 mod kept;
 mod key_override;
+mod limit_decisions;
 mod reservation;
 mod together;
 
@@ -28,6 +29,7 @@ pub use kept::{
     KeptChange, KeptChanges, MAX_KEPT_BYTES, MAX_KEPT_POLICIES, MAX_KEPT_TEXT, check_kept,
 };
 pub use key_override::{BadOverride, KeyOverride, Override, OverridePage, tier_variant};
+pub use limit_decisions::LimitDecisions;
 pub use reservation::{
     BadReservation, Hold, MAX_RESERVATION_ID, MAX_RESERVATION_TTL, MIN_RESERVATION_TTL, OnExpiry,
     ReservationIds, Reserved, Settled, Settlement, check_reservation_id, check_reserved_costs,
@@ -223,8 +225,9 @@ pub trait Store: Send + Sync {
         false
     }
 
-    /// As [`apply`](Self::apply) of one charge, without a future and without lists; `None` if the store does not
-    /// [answer at once](Self::answers_at_once), and then nothing is charged.
+    /// As [`apply`](Self::apply) of one charge, without a future and without lists; `None` if the store has to wait for
+    /// the answer, and then nothing is charged. A store outside this process may still answer some calls at once, as Redis
+    /// does from leased units.
     fn apply_one_now(&self, verb: Verb, charge: &Charge<'_>) -> Option<Result<Answer, StoreError>> {
         if !self.answers_at_once() {
             return None;
@@ -375,7 +378,11 @@ async fn only_decision<S: Store + ?Sized>(
     key: &[u8],
     cost: Cost,
 ) -> Result<Decision, StoreError> {
-    let answers = store.apply(verb, &[Charge::new(policy, key, cost)]).await?;
+    let charge = Charge::new(policy, key, cost);
+    if let Some(answer) = store.apply_one_now(verb, &charge) {
+        return Ok(answer?.decision);
+    }
+    let answers = store.apply(verb, slice::from_ref(&charge)).await?;
     Ok(only_answer(answers)?.decision)
 }
 

@@ -21,14 +21,7 @@ impl Table {
         shard.policy.one_word()?;
         let at = shard.find(key.fingerprint)?;
         let decision = shard.check_at(at, now, cost);
-        let answer = Answer::of_only_limit(decision);
-        let limit = answer.limits.first()?;
-        // A bucket admits what is left of it. Only what it does not admit takes a search.
-        if limit.allowed && limit.remaining.is_some_and(|left| left < cost) {
-            let view = View::new(&shard.buckets.words()[shard.layout.key(at)], &shard.rest.logs);
-            let next_same = shard.policy.next_same(view, now, &cost.into());
-            return Some(answer.with_next_same(next_same));
-        }
-        Some(answer)
+        let view = View::new(&shard.buckets.words()[shard.layout.key(at)], &shard.rest.logs);
+        Some(Answer::of_one_word(&shard.policy, view, now, cost, decision))
     }
 }

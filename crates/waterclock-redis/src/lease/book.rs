@@ -1,0 +1,431 @@
+//! What this node holds of its keys, and how it is spent: without a future, an allocation or a hash of 128 bits.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ahash::RandomState;
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+use waterclock::{Answer, Clock, Lease, Policy, Source, Timestamp, TscClock};
+
+use crate::call::{KeyCharge, Marks};
+use crate::policies::Entry;
+use crate::state::KeyState;
+
+/// The most keys that are watched for becoming hot, in all shards together.
+const MOST_KEYS: usize = 100_000;
+const SHARDS: usize = 64;
+/// How many units of an automatic lease are taken first.
+const FIRST_AUTO: u64 = 8;
+/// The most parts that one key's units are kept in; what is held beyond that is not returned.
+const MOST_PARTS: usize = 8;
+
+/// The keys that this node holds units of, or may soon.
+pub(crate) struct Leases {
+    hasher: RandomState,
+    clock: TscClock,
+    shards: Box<[Mutex<Shard>]>,
+    /// Whether any key was ever watched: where no policy is leased, a check finds out by one load.
+    is_used: AtomicBool,
+    /// Counts the changes of policies. Units that were taken before the last one are not spent.
+    version: AtomicU64,
+    /// How often what ran out is returned, in milliseconds; 0 until a key is watched.
+    pub(super) sweep_every_ms: AtomicU64,
+}
+
+type Shard = HashMap<KeyId, Box<Leased>, RandomState>;
+
+/// A fingerprint of a policy's name and a key, seeded by the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyId(u64);
+
+/// Who takes units of a key from the store: one caller at a time.
+pub(super) type Taking = OwnedMutexGuard<()>;
+
+/// What this node holds of one key.
+struct Leased {
+    key: KeyCharge,
+    /// The change of policies after which `key` was looked up.
+    version: u64,
+    /// Counts how often what is held was dropped.
+    drops: u64,
+    seen: Timestamp,
+    /// Units by when they run out, the first first; those are spent first.
+    parts: VecDeque<Part>,
+    /// The key as if only what was spent had been charged, and when that was so.
+    mirror: Option<(KeyState, Timestamp)>,
+    /// How many units are held at most; what is asked for adapts it if the lease is automatic.
+    size: u64,
+    taken: Timestamp,
+    /// The store had fewer units than were asked for: it is asked again when these are spent.
+    is_short: bool,
+    taking: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Units that were taken in one call.
+pub(super) struct Part {
+    pub(super) left: u64,
+    pub(super) until: Timestamp,
+    /// By which they are returned, if their limits need that.
+    pub(super) marks: Option<Marks>,
+}
+
+/// A key whose check was not answered from what is held.
+pub(super) struct Visit {
+    pub(super) id: KeyId,
+    /// Whether it was checked before within the time to live.
+    pub(super) is_hot: bool,
+    pub(super) taking: Arc<tokio::sync::Mutex<()>>,
+    /// Units that were held under another definition of its policy.
+    pub(super) outdated: Option<(KeyCharge, Vec<Part>)>,
+}
+
+/// What is needed of a key before units are taken.
+pub(super) struct Before {
+    pub(super) key: KeyCharge,
+    /// Units that ran out.
+    pub(super) expired: Vec<Part>,
+    pub(super) held: u64,
+    pub(super) size: u64,
+    drops: u64,
+}
+
+/// Units that the store has charged.
+pub(super) struct Taken {
+    pub(super) asked: u64,
+    pub(super) filled: u64,
+    pub(super) state: KeyState,
+    pub(super) marks: Option<Marks>,
+    pub(super) sent: Timestamp,
+}
+
+impl Default for Leases {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::default(),
+            clock: TscClock::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            is_used: AtomicBool::new(false),
+            version: AtomicU64::new(0),
+            sweep_every_ms: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Leases {
+    #[inline]
+    fn id(&self, policy: &str, key: &[u8]) -> KeyId {
+        KeyId(self.hasher.hash_one((policy, key)))
+    }
+
+    #[inline]
+    fn shard(&self, id: KeyId) -> &Mutex<Shard> {
+        // The map uses the other bits.
+        &self.shards[(id.0 >> 32) as usize % SHARDS]
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Calls `with` with a key, if it is watched.
+    fn with<T>(&self, id: KeyId, with: impl FnOnce(&mut Leased) -> T) -> Option<T> {
+        self.shard(id).lock().get_mut(&id).map(|leased| with(leased))
+    }
+
+    /// Policies have changed. Called after they have: what was looked up before is looked up again.
+    pub(crate) fn note_change(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Answers a check from what is held; and who should take more, if that is about to be used up.
+    #[inline]
+    pub(crate) fn spend(
+        &self,
+        policy: &str,
+        key: &[u8],
+        cost: u64,
+    ) -> Option<(Answer, Option<(KeyId, Taking)>)> {
+        if !self.is_used.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.spend_by(self.id(policy, key), cost)
+    }
+
+    pub(super) fn spend_by(
+        &self,
+        id: KeyId,
+        cost: u64,
+    ) -> Option<(Answer, Option<(KeyId, Taking)>)> {
+        let now = self.now();
+        let version = self.version.load(Ordering::Acquire);
+        let mut shard = self.shard(id).lock();
+        let leased = shard.get_mut(&id)?;
+        if leased.version != version {
+            return None;
+        }
+        let answer = leased.spend(cost, now)?;
+        leased.seen = now;
+        let taking =
+            if leased.is_low() { leased.taking.clone().try_lock_owned().ok() } else { None };
+        Some((answer, taking.map(|taking| (id, taking))))
+    }
+
+    /// Notes that a key was checked; `None` if it is not to be leased. `current` looks up its policy.
+    pub(super) fn visit(
+        &self,
+        key: &KeyCharge,
+        text: &[u8],
+        lease: Lease,
+        current: impl FnOnce() -> Option<Arc<Entry>>,
+    ) -> Option<Visit> {
+        // Before the policy is looked up: a change in between is noticed by the next check.
+        let version = self.version.load(Ordering::Acquire);
+        if !current().is_some_and(|entry| Arc::ptr_eq(&entry, &key.entry)) {
+            return None;
+        }
+        self.is_used.store(true, Ordering::Relaxed);
+        let (id, now) = (self.id(key.entry.policy.name(), text), self.now());
+        let mut shard = self.shard(id).lock();
+        if !shard.contains_key(&id) {
+            make_room(&mut shard)?;
+            shard.insert(id, Box::new(Leased::new(key, version, now)));
+        }
+        let leased = shard.get_mut(&id)?;
+        let outdated = leased.renew(key, version);
+        let is_new = leased.seen == Timestamp::ZERO;
+        let is_hot = !is_new && now.since(leased.seen) < lease.ttl();
+        leased.seen = now;
+        Some(Visit { id, is_hot, taking: Arc::clone(&leased.taking), outdated })
+    }
+
+    /// A key, if it is watched.
+    pub(super) fn key(&self, id: KeyId) -> Option<KeyCharge> {
+        self.with(id, |leased| leased.key.clone())
+    }
+
+    /// What to take of a key, of which a node may hold `most` units.
+    pub(super) fn before_taking(&self, id: KeyId, lease: Lease, most: u64) -> Option<Before> {
+        let now = self.now();
+        self.with(id, |leased| {
+            leased.adapt(lease, most, now);
+            Before {
+                key: leased.key.clone(),
+                expired: leased.expired(now),
+                held: leased.held(now),
+                size: leased.size,
+                drops: leased.drops,
+            }
+        })
+    }
+
+    /// Adds units that the store has charged, pays `cost` of them and answers; `None` if they cannot be used any more.
+    pub(super) fn add(
+        &self,
+        id: KeyId,
+        before: &Before,
+        lease: Lease,
+        taken: &Taken,
+        answer: impl FnOnce(&mut KeyState) -> (Answer, u64),
+    ) -> Option<Answer> {
+        let now = self.now();
+        self.with(id, |leased| {
+            if leased.drops != before.drops || !Arc::ptr_eq(&leased.key.entry, &before.key.entry) {
+                return None;
+            }
+            leased.is_short = taken.filled < taken.asked;
+            leased.push(taken, taken.sent.after(lease.ttl()));
+            let mut state = taken.state.clone();
+            state.refund(&before.key.entry.policy, leased.held(now));
+            let (answer, paid) = answer(&mut state);
+            leased.pay(paid);
+            leased.mirror = Some((state, now));
+            Some(answer)
+        })
+        .flatten()
+    }
+
+    /// The store did not answer: it is not asked ahead.
+    pub(super) fn note_failure(&self, id: KeyId) {
+        self.with(id, |leased| leased.is_short = true);
+    }
+
+    /// Keeps units that could not be returned, for another try.
+    pub(super) fn keep_for_return(&self, id: KeyId, entry: &Arc<Entry>, parts: Vec<Part>) {
+        self.with(id, |leased| {
+            if Arc::ptr_eq(&leased.key.entry, entry) {
+                let expired = parts.into_iter().map(|part| Part { until: Timestamp::ZERO, ..part });
+                expired.for_each(|part| leased.parts.push_front(part));
+                leased.parts.truncate(MOST_PARTS);
+            }
+        });
+    }
+
+    /// Takes out units that ran out, or all of them.
+    pub(super) fn take_out(&self, all: bool) -> Vec<(KeyId, KeyCharge, Vec<Part>)> {
+        let now = self.now();
+        let mut out = Vec::new();
+        for shard in &self.shards {
+            for (id, leased) in shard.lock().iter_mut() {
+                let parts =
+                    if all { leased.parts.drain(..).collect() } else { leased.expired(now) };
+                if !parts.is_empty() {
+                    out.push((*id, leased.key.clone(), parts));
+                }
+            }
+        }
+        out
+    }
+
+    /// Drops keys that cooled down and that nothing is held of.
+    pub(super) fn drop_cold(&self) {
+        let now = self.now();
+        for shard in &self.shards {
+            shard.lock().retain(|_, leased| {
+                let lease = leased.key.entry.serving.lease;
+                let is_warm = lease.is_some_and(|it| now.since(leased.seen) < 2 * it.ttl());
+                is_warm || !leased.is_idle()
+            });
+        }
+    }
+
+    /// Drops what is held of a key whose limits are others now. It stays charged, which admits less.
+    pub(crate) fn drop_key(&self, policy: &str, key: &[u8]) {
+        self.with(self.id(policy, key), |leased| {
+            leased.drops += 1;
+            leased.parts.clear();
+            leased.mirror = None;
+        });
+    }
+}
+
+/// Makes room for a key. One that was seen only once gives way: a flood of keys keeps none out that is asked for again.
+fn make_room(shard: &mut Shard) -> Option<()> {
+    if shard.len() < MOST_KEYS / SHARDS {
+        return Some(());
+    }
+    // Not all of them: a shard full of hot keys would be searched for every cold one.
+    let mut some = shard.iter().take(8);
+    let cold = some.find(|(_, leased)| leased.mirror.is_none() && leased.is_idle());
+    let id = *cold?.0;
+    shard.remove(&id).map(drop)
+}
+
+impl Leased {
+    fn new(key: &KeyCharge, version: u64, now: Timestamp) -> Self {
+        Self {
+            key: key.clone(),
+            version,
+            drops: 0,
+            seen: Timestamp::ZERO,
+            parts: VecDeque::new(),
+            mirror: None,
+            size: 0,
+            taken: now,
+            is_short: false,
+            taking: Arc::default(),
+        }
+    }
+
+    /// Spends from what is held.
+    fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Answer> {
+        let front = self.parts.front()?;
+        // What ran out is returned before more is spent.
+        if now >= front.until || (front.left < cost && self.held(now) < cost) {
+            return None;
+        }
+        let (state, at) = self.mirror.as_mut()?;
+        state.now = state.now.after(now.since(*at));
+        *at = now.max(*at);
+        let answer = state.spend(&self.key.entry.policy, cost)?;
+        self.pay(cost);
+        Some(answer.with_source(Source::Lease))
+    }
+
+    /// Whether more should be taken before callers have to wait for it.
+    #[inline]
+    fn is_low(&self) -> bool {
+        let low = self.size / 4;
+        !self.is_short
+            && self.parts.front().is_none_or(|front| front.left <= low)
+            && self.parts.iter().map(|part| part.left).sum::<u64>() <= low
+    }
+
+    /// Units that have not run out.
+    fn held(&self, now: Timestamp) -> u64 {
+        self.parts.iter().filter(|part| now < part.until).map(|part| part.left).sum()
+    }
+
+    fn pay(&mut self, cost: u64) {
+        let mut owed = cost;
+        while owed > 0
+            && let Some(front) = self.parts.front_mut()
+        {
+            let paid = owed.min(front.left);
+            (front.left, owed) = (front.left - paid, owed - paid);
+            if front.left == 0 {
+                self.parts.pop_front();
+            }
+        }
+    }
+
+    fn push(&mut self, taken: &Taken, until: Timestamp) {
+        if taken.filled == 0 {
+            return;
+        }
+        if self.parts.len() == MOST_PARTS {
+            // The oldest is about to run out.
+            self.parts.pop_front();
+        }
+        self.parts.push_back(Part { left: taken.filled, until, marks: taken.marks.clone() });
+    }
+
+    fn expired(&mut self, now: Timestamp) -> Vec<Part> {
+        let count = self.parts.iter().take_while(|part| now >= part.until).count();
+        self.parts.drain(..count).collect()
+    }
+
+    /// Whether nothing is held and nobody takes units.
+    fn is_idle(&self) -> bool {
+        self.parts.is_empty() && self.taking.try_lock().is_ok()
+    }
+
+    /// Goes on under the present definition of its policy; returns what was held under another.
+    fn renew(&mut self, key: &KeyCharge, version: u64) -> Option<(KeyCharge, Vec<Part>)> {
+        self.version = version;
+        if Arc::ptr_eq(&self.key.entry, &key.entry) {
+            return None;
+        }
+        let parts = self.parts.drain(..).collect();
+        let old = std::mem::replace(&mut self.key, key.clone());
+        (self.mirror, self.size, self.is_short) = (None, 0, false);
+        Some((old, parts))
+    }
+
+    /// How many units to hold: as many as the policy says, or as are spent in about an eighth of their time.
+    fn adapt(&mut self, lease: Lease, most: u64, now: Timestamp) {
+        let since = now.since(self.taken);
+        self.taken = now;
+        self.size = match lease {
+            Lease::Auto if self.size == 0 => most.min(FIRST_AUTO),
+            Lease::Auto if since < lease.ttl() / 8 => self.size.saturating_mul(2).min(most),
+            Lease::Auto if since > lease.ttl() / 2 => (self.size / 2).max(1).min(most),
+            Lease::Auto => self.size.min(most),
+            _ => most,
+        };
+    }
+}
+
+/// Whether units can be given back whenever they were charged: to buckets. Units that were charged to a window are
+/// returned to that window, or not at all.
+pub(super) fn is_of_buckets(policy: &Policy) -> bool {
+    policy.limits().iter().all(|limit| limit.capacity().is_some())
+}
+
+/// How often what ran out is returned: twice in the life of a lease, within these bounds.
+pub(super) fn sweep_every(lease: Lease) -> Duration {
+    (lease.ttl() / 2).clamp(Duration::from_millis(50), Duration::from_secs(1))
+}
