@@ -54,6 +54,8 @@ struct Leased {
     seen: Timestamp,
     /// Units by when they run out, the first first; those are spent first.
     parts: VecDeque<Part>,
+    /// Units that ran out and are to be returned.
+    expired: Vec<Part>,
     /// The key as if only what was spent had been charged, and when that was so.
     mirror: Option<(KeyState, Timestamp)>,
     /// How many units are held at most; what is asked for adapts it if the lease is automatic.
@@ -214,7 +216,7 @@ impl Leases {
             leased.adapt(lease, most, now);
             Before {
                 key: leased.key.clone(),
-                expired: leased.expired(now),
+                expired: leased.take_expired(now),
                 held: leased.held(now),
                 size: leased.size,
                 drops: leased.drops,
@@ -257,9 +259,8 @@ impl Leases {
     pub(super) fn keep_for_return(&self, id: KeyId, entry: &Arc<Entry>, parts: Vec<Part>) {
         self.with(id, |leased| {
             if Arc::ptr_eq(&leased.key.entry, entry) {
-                let expired = parts.into_iter().map(|part| Part { until: Timestamp::ZERO, ..part });
-                expired.for_each(|part| leased.parts.push_front(part));
-                leased.parts.truncate(MOST_PARTS);
+                leased.expired.extend(parts);
+                leased.expired.truncate(MOST_PARTS);
             }
         });
     }
@@ -270,8 +271,10 @@ impl Leases {
         let mut out = Vec::new();
         for shard in &self.shards {
             for (id, leased) in shard.lock().iter_mut() {
-                let parts =
-                    if all { leased.parts.drain(..).collect() } else { leased.expired(now) };
+                let mut parts = leased.take_expired(now);
+                if all {
+                    parts.extend(leased.parts.drain(..));
+                }
                 if !parts.is_empty() {
                     out.push((*id, leased.key.clone(), parts));
                 }
@@ -297,6 +300,7 @@ impl Leases {
         self.with(self.id(policy, key), |leased| {
             leased.drops += 1;
             leased.parts.clear();
+            leased.expired.clear();
             leased.mirror = None;
         });
     }
@@ -322,6 +326,7 @@ impl Leased {
             drops: 0,
             seen: Timestamp::ZERO,
             parts: VecDeque::new(),
+            expired: Vec::new(),
             mirror: None,
             size: 0,
             taken: now,
@@ -332,9 +337,8 @@ impl Leased {
 
     /// Spends from what is held.
     fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Answer> {
-        let front = self.parts.front()?;
-        // What ran out is returned before more is spent.
-        if now >= front.until || (front.left < cost && self.held(now) < cost) {
+        self.set_expired_aside(now);
+        if self.parts.front()?.left < cost && self.held(now) < cost {
             return None;
         }
         let (state, at) = self.mirror.as_mut()?;
@@ -383,14 +387,23 @@ impl Leased {
         self.parts.push_back(Part { left: taken.filled, until, marks: taken.marks.clone() });
     }
 
-    fn expired(&mut self, now: Timestamp) -> Vec<Part> {
-        let count = self.parts.iter().take_while(|part| now >= part.until).count();
-        self.parts.drain(..count).collect()
+    #[inline]
+    fn set_expired_aside(&mut self, now: Timestamp) {
+        while self.parts.front().is_some_and(|part| now >= part.until) {
+            let part = self.parts.pop_front().filter(|_| self.expired.len() < MOST_PARTS);
+            self.expired.extend(part);
+        }
+    }
+
+    /// Takes out units that ran out.
+    fn take_expired(&mut self, now: Timestamp) -> Vec<Part> {
+        self.set_expired_aside(now);
+        std::mem::take(&mut self.expired)
     }
 
     /// Whether nothing is held and nobody takes units.
     fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.taking.try_lock().is_ok()
+        self.parts.is_empty() && self.expired.is_empty() && self.taking.try_lock().is_ok()
     }
 
     /// Goes on under the present definition of its policy; returns what was held under another.
@@ -399,7 +412,7 @@ impl Leased {
         if Arc::ptr_eq(&self.key.entry, &key.entry) {
             return None;
         }
-        let parts = self.parts.drain(..).collect();
+        let parts = self.expired.drain(..).chain(self.parts.drain(..)).collect();
         let old = std::mem::replace(&mut self.key, key.clone());
         (self.mirror, self.size, self.is_short) = (None, 0, false);
         Some((old, parts))
