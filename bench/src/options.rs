@@ -52,6 +52,10 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| only == case)
     }
 
+    pub fn fewest_keys(&self) -> usize {
+        self.keys.first().copied().unwrap_or(0)
+    }
+
     pub fn most_keys(&self) -> usize {
         self.keys.last().copied().unwrap_or(0)
     }

@@ -1,6 +1,6 @@
 //! M2, M3, M4 and M7: many keys, asked about in random order.
 
-use crate::contestant::{Contestant, filled, governor, numbers, strings, waterclock};
+use crate::contestant::{Contestant, addresses, filled, governor, numbers, strings, waterclock};
 use crate::field::{COLUMNS, Field, machine_scaling};
 use crate::keys::{Key, drawn};
 use crate::options::Options;
@@ -20,6 +20,7 @@ pub fn run(options: &Options, report: &mut Report) {
         report.target("M4", "10 M u64 keys, lone", Bound::AtLeast(4.0), ratio(waterclock::DEFAULT));
         report.target("M4", "10 M u64 keys, batch", Bound::AtLeast(10.0), ratio(waterclock::BATCH));
     }
+    time(addresses(), options.fewest_keys(), options, report, "IpAddr");
 }
 
 fn time<K: Key>(
