@@ -30,8 +30,7 @@ impl Field {
     ) -> Self {
         let (labels, runs): (Vec<_>, Vec<_>) =
             entrants.into_iter().map(|(name, kind, run)| ((name, kind), run)).unzip();
-        let Options { time, rounds, .. } = *options;
-        let timings = measure::rounds(&runs, keys, time, rounds, admits);
+        let timings = measure::rounds(&runs, keys, options.time, options.flags.rounds, admits);
         let entrants = labels.into_iter().zip(timings);
         Self { entrants: entrants.map(|((name, kind), timing)| (name, kind, timing)).collect() }
     }
@@ -75,5 +74,5 @@ pub fn machine_scaling(options: &Options) -> f64 {
         keys.iter().filter(|()| random.u64(..) > 0).count()
     });
     let time = options.time.max(Duration::from_millis(50));
-    measure::rounds(&[spin], &[(); 1 << 16], time, options.rounds, false)[0].scaling()
+    measure::rounds(&[spin], &[(); 1 << 16], time, options.flags.rounds, false)[0].scaling()
 }

@@ -1,6 +1,7 @@
 //! The keys that are asked about.
 
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A kind of key.
 pub trait Key: Hash + Eq + Clone + Send + Sync + 'static {
@@ -17,6 +18,14 @@ impl Key for String {
 impl Key for u64 {
     fn nth(n: u64) -> Self {
         n
+    }
+}
+
+impl Key for IpAddr {
+    /// 10.0.0.0 and what follows it.
+    fn nth(n: u64) -> Self {
+        let offset = u32::try_from(n).expect("fewer keys than addresses");
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + offset).into()
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod case;
 pub mod contestant;
 pub mod field;
+pub mod flags;
+pub mod goal;
 pub mod keys;
 pub mod machine;
 pub mod measure;

@@ -1,94 +1,112 @@
-//! Tables for people, the same numbers as JSON, and which targets are met.
+//! Tables for people, the same numbers as JSON, and which goals are met.
+
+use std::io;
 
 use serde_json::{Value, json};
 
-#[derive(Default)]
-pub struct Report {
+use crate::flags::Flags;
+use crate::goal::{Bound, Goal};
+
+pub struct Report<'a> {
+    family: &'static str,
+    flags: &'a Flags,
     tables: Vec<Value>,
-    targets: Vec<Target>,
+    goals: Vec<(Goal, f64)>,
 }
 
-struct Target {
-    id: &'static str,
-    what: String,
-    bound: Bound,
-    measured: f64,
-}
+impl<'a> Report<'a> {
+    pub fn new(family: &'static str, flags: &'a Flags) -> Self {
+        Self { family, flags, tables: vec![], goals: vec![] }
+    }
 
-/// What a measured number must be.
-#[derive(Clone, Copy)]
-pub enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Report {
     /// Prints a table at once, so that a long run shows where it is.
     pub fn table(&mut self, title: &str, columns: &[&str], rows: &[Row]) {
         println!("\n## {title}\n");
-        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let names: Vec<String> = rows.iter().map(Row::label).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         println!("| {:width$} | {} |", "", columns.join(" | "));
         println!("|-{}-|{}", "-".repeat(width), "---:|".repeat(columns.len()));
-        for row in rows {
-            let cells = row.cells.iter().zip(columns);
-            let cells = cells.map(|(cell, column)| format!("{:>1$}", text(*cell), column.len()));
-            println!("| {:width$} | {} |", row.name, cells.collect::<Vec<_>>().join(" | "));
+        for (row, name) in rows.iter().zip(names) {
+            let cell = |(n, column): (usize, &&str)| {
+                let value = row.cells.get(n).copied().unwrap_or(f64::NAN);
+                format!("{:>1$}", text(value), column.chars().count())
+            };
+            let cells: Vec<String> = columns.iter().enumerate().map(cell).collect();
+            println!("| {name:width$} | {} |", cells.join(" | "));
         }
-        let rows = rows.iter().map(|row| json!({ "name": row.name, "values": row.cells }));
-        let rows: Vec<Value> = rows.collect();
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         self.tables.push(json!({ "title": title, "columns": columns, "rows": rows }));
     }
 
-    pub fn target(&mut self, id: &'static str, what: &str, bound: Bound, measured: f64) {
-        self.targets.push(Target { id, what: what.to_owned(), bound, measured });
+    /// `measured`: NaN if it could not be measured.
+    pub fn goal(&mut self, goal: Goal, measured: f64) {
+        self.goals.push((goal, measured));
     }
 
-    pub fn print_targets(&self) {
-        println!("\n## Targets\n\n| | | measured | target | |\n|---|---|---:|---:|---|");
-        for Target { id, what, bound, measured } in &self.targets {
-            let verdict = if bound.holds(*measured) { "met" } else { "**missed**" };
+    /// Prints the goals and writes the file of `--json`.
+    pub fn finish(self) -> io::Result<()> {
+        println!("\n## Goals\n\n| | | measured | goal | |\n|---|---|---:|---:|---|");
+        for (Goal { id, what, bound }, measured) in &self.goals {
+            let verdict = match bound.met_by(*measured) {
+                Some(true) => "met",
+                Some(false) => "**missed**",
+                None => "not measured",
+            };
             println!("| {id} | {what} | {} | {} | {verdict} |", text(*measured), bound.text());
+        }
+        match &self.flags.json {
+            Some(path) => std::fs::write(path, format!("{:#}\n", self.json())),
+            None => Ok(()),
         }
     }
 
-    pub fn json(&self) -> Value {
-        let targets = self.targets.iter().map(|target| {
-            json!({
-                "id": target.id,
-                "what": target.what,
-                "measured": target.measured,
-                "target": target.bound.text(),
-                "met": target.bound.holds(target.measured),
-            })
+    fn json(&self) -> Value {
+        let goals = self.goals.iter().map(|(Goal { id, what, bound }, measured)| {
+            let (kind, value) = match bound {
+                Bound::AtLeast(least) => ("at_least", least),
+                Bound::AtMost(most) => ("at_most", most),
+            };
+            let met = bound.met_by(*measured);
+            json!({ "id": id, "what": what, "measured": measured, kind: value, "met": met })
         });
-        json!({ "tables": self.tables, "targets": targets.collect::<Vec<_>>() })
+        json!({
+            "family": self.family,
+            "quick": self.flags.quick,
+            "rounds": self.flags.rounds,
+            "tables": self.tables,
+            "goals": goals.collect::<Vec<_>>(),
+        })
     }
 }
 
+/// A contestant's numbers, or why there are none.
 pub struct Row {
-    pub name: String,
+    name: String,
     /// NaN where there is nothing to say.
-    pub cells: Vec<f64>,
+    cells: Vec<f64>,
+    absent: Option<String>,
 }
 
 impl Row {
     pub fn new(name: impl Into<String>, cells: impl Into<Vec<f64>>) -> Self {
-        Self { name: name.into(), cells: cells.into() }
+        Self { name: name.into(), cells: cells.into(), absent: None }
     }
-}
 
-impl Bound {
-    fn holds(self, measured: f64) -> bool {
-        match self {
-            Self::AtLeast(least) => measured >= least,
-            Self::AtMost(most) => measured <= most,
+    pub fn absent(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { name: name.into(), cells: vec![], absent: Some(why.into()) }
+    }
+
+    fn label(&self) -> String {
+        match &self.absent {
+            Some(why) => format!("{}: {why}", self.name),
+            None => self.name.clone(),
         }
     }
 
-    fn text(self) -> String {
-        match self {
-            Self::AtLeast(least) => format!("≥ {least}"),
-            Self::AtMost(most) => format!("≤ {most}"),
+    fn json(&self) -> Value {
+        match &self.absent {
+            Some(why) => json!({ "name": self.name, "absent": why }),
+            None => json!({ "name": self.name, "values": self.cells }),
         }
     }
 }

@@ -69,10 +69,10 @@ impl Field {
     }
 
     /// The rows of the table; a contestant that did not run has a row with the reason.
-    pub fn rows(&self, width: usize, cells: impl Fn(&[Measured]) -> Vec<f64>) -> Vec<Row> {
+    pub fn rows(&self, cells: impl Fn(&[Measured]) -> Vec<f64>) -> Vec<Row> {
         let row = |(name, measured): &(String, Result<Vec<Measured>, String>)| match measured {
             Ok(measured) => Row::new(name.clone(), cells(measured)),
-            Err(why) => Row::new(format!("{name}: {why}"), vec![f64::NAN; width]),
+            Err(why) => Row::absent(name.clone(), why.clone()),
         };
         self.entrants.iter().map(row).collect()
     }

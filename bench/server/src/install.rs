@@ -55,8 +55,15 @@ impl Installed {
     }
 }
 
+/// Without what `cargo run` tells this program about its own package: crates whose build scripts look at that would
+/// be built again.
 fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
+        cargo.env_remove(name);
+    }
+    cargo
 }
 
 /// Ours, from the workspace around this one.

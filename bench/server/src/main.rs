@@ -1,4 +1,4 @@
-//! Waterclock's server and its peers, each a process of its own: prints tables, then the targets.
+//! Waterclock's server and its peers, each a process of its own: prints tables, then the goals.
 
 mod contestant;
 mod field;
@@ -24,6 +24,7 @@ use self::install::Installed;
 use self::options::{Options, USAGE};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
+type Case = fn(&Installed, &Plan, &mut Report<'_>);
 
 fn main() -> ExitCode {
     let done = match role::of_this_process() {
@@ -52,21 +53,18 @@ fn compare(options: &Options) -> Result<(), Error> {
         println!("One core only: servers and their client take time from each other.");
     }
     installed.print_versions();
-    println!("Medians of {} rounds.", options.rounds);
-    let plan = Plan { cores, rounds: options.rounds, time: options.time };
-    let mut report = Report::default();
-    if options.asks("http") {
-        http::compare(&installed, &plan, &mut report);
+    let flags = &options.flags;
+    println!("Medians of {} rounds.", flags.rounds);
+    let plan = Plan { cores, rounds: flags.rounds, time: options.time };
+    let mut report = Report::new("server", flags);
+    let cases: [(&str, Case); 4] = [
+        ("http", http::compare),
+        ("layer", http::layer::compare),
+        ("resp", resp::compare),
+        ("grpc", grpc::compare),
+    ];
+    for (_, compare) in cases.iter().filter(|(name, _)| flags.selects(name)) {
+        compare(&installed, &plan, &mut report);
     }
-    if options.asks("resp") {
-        resp::compare(&installed, &plan, &mut report);
-    }
-    if options.asks("grpc") {
-        grpc::compare(&installed, &plan, &mut report);
-    }
-    report.print_targets();
-    if let Some(path) = &options.json {
-        std::fs::write(path, format!("{:#}\n", report.json()))?;
-    }
-    Ok(())
+    Ok(report.finish()?)
 }

@@ -39,7 +39,9 @@ pub fn serving(program: PathBuf, face: &'static str) -> Launch {
             _ => String::new(),
         };
         let file = directory.join("waterclock.toml");
-        fs::write(&file, format!("[server]\n{faces}{policies}{rules}"))?;
+        // CL.THROTTLE has the quota in the command: longer than the server allows by default.
+        let longest = format!("max_throttle_period = \"{seconds}s\"\n");
+        fs::write(&file, format!("[server]\n{faces}{longest}{policies}{rules}"))?;
         let mut command = Command::new(&program);
         command.arg("serve").arg("-c").arg(file);
         Ok(command)

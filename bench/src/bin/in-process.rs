@@ -1,12 +1,13 @@
-//! Waterclock and its peers in one process: prints a table per question, then the targets.
+//! Waterclock and its peers in one process: prints a table per question, then the goals.
 
+use std::io;
 use std::process::ExitCode;
 
 use waterclock_bench::case::{algorithms, child, flood, keyed, memory, one, pauses};
 use waterclock_bench::options::{Options, USAGE};
 use waterclock_bench::report::Report;
 
-type Case = fn(&Options, &mut Report);
+type Case = fn(&Options, &mut Report<'_>);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -14,17 +15,20 @@ fn main() -> ExitCode {
         child::answer(&args[1..]);
         return ExitCode::SUCCESS;
     }
-    match Options::parse(args.into_iter()) {
-        Ok(options) => run(&options),
+    match Options::parse(args.into_iter()).map(|options| run(&options)) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(problem)) => {
+            eprintln!("the file of --json cannot be written: {problem}");
+            ExitCode::FAILURE
+        }
         Err(problem) => {
             eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
     }
-    ExitCode::SUCCESS
 }
 
-fn run(options: &Options) {
+fn run(options: &Options) -> io::Result<()> {
     let cases: [(&str, Case); 6] = [
         ("one", one::run),
         ("keyed", keyed::run),
@@ -33,16 +37,14 @@ fn run(options: &Options) {
         ("pauses", pauses::run),
         ("flood", flood::run),
     ];
-    let mut report = Report::default();
-    println!("Medians of {} rounds; time is processor time of the thread.", options.rounds);
+    let flags = &options.flags;
+    let mut report = Report::new("in-process", flags);
+    println!("Medians of {} rounds; time is processor time of the thread.", flags.rounds);
     if cfg!(not(feature = "heavy")) {
         println!("Not built: trypema and limitador (feature `heavy`).");
     }
-    for (_, case) in cases.iter().filter(|(name, _)| options.runs(name)) {
+    for (_, case) in cases.iter().filter(|(name, _)| flags.selects(name)) {
         case(options, &mut report);
     }
-    report.print_targets();
-    if let Some(path) = &options.json {
-        std::fs::write(path, format!("{:#}\n", report.json())).expect("the path can be written");
-    }
+    report.finish()
 }

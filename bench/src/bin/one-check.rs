@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use waterclock::{Clock as _, TscClock};
 use waterclock_bench::contestant::{Contestant, Run, direct, filled, strings};
+use waterclock_bench::flags::number;
 use waterclock_bench::keys::{Key, drawn};
-use waterclock_bench::options::number;
 
 const KEYS: usize = 10_000;
 

@@ -1,4 +1,4 @@
-//! Waterclock and its peers over one real Redis: prints tables, then the targets.
+//! Waterclock and its peers over one real Redis: prints tables, then the goals.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use waterclock_bench::remote::field::Field;
 use waterclock_bench::remote::options::{Options, USAGE};
 use waterclock_bench::remote::server::Server;
 use waterclock_bench::remote::turn::Plan;
-use waterclock_bench::remote::{Error, table, target};
+use waterclock_bench::remote::{Error, goals, table};
 use waterclock_bench::report::Report;
 
 const HOT: u64 = 100;
@@ -37,17 +37,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<(), Error> {
     let mut built = Built { cell: build::cell(), node: build::node() };
     let known: Vec<&str> = all(&built).iter().chain(&local()).map(|c| c.id).collect();
-    if let Some(name) = options.unknown(&known) {
-        return Err(format!("no {name:?} among {known:?}\n{USAGE}").into());
-    }
+    options.flags.expect_only(&known)?;
     let server = start(&mut built)?;
-    println!("Redis {}; medians of {} rounds.", server.version, options.rounds);
-    let report = ask(options, &built, server.port);
-    report.print_targets();
-    if let Some(path) = &options.json {
-        std::fs::write(path, format!("{:#}\n", report.json()))?;
-    }
-    Ok(())
+    println!("Redis {}; medians of {} rounds.", server.version, options.flags.rounds);
+    Ok(ask(options, &built, server.port).finish()?)
 }
 
 /// Starts the server on a core of its own and leaves this thread on another.
@@ -71,32 +64,33 @@ fn start(built: &mut Built) -> Result<Server, Error> {
     server
 }
 
-fn ask(options: &Options, built: &Built, port: u16) -> Report {
-    let mut report = Report::default();
-    let &Options { keys, rounds, time, .. } = options;
+fn ask<'a>(options: &'a Options, built: &Built, port: u16) -> Report<'a> {
+    let Options { flags, time, keys, .. } = options;
+    let (keys, time, rounds) = (*keys, *time, flags.rounds);
+    let mut report = Report::new("redis", flags);
     let entered = |mut all: Vec<Contestant>| {
-        all.retain(|contestant| options.runs(contestant.id));
+        all.retain(|contestant| flags.selects(contestant.id));
         all
     };
-    if options.asks("spread") {
+    if options.measures("spread") {
         let plan = Plan { filled: keys, keys: Keys::drawn(keys), time, timed: 1 };
         let field = Field::run(entered(all(built)), port, &plan, rounds);
         table::print(&field, &format!("{keys} keys"), table::STRICT, &mut report);
-        target::spread(&field, &mut report);
+        goals::spread(&field, &mut report);
     }
     // Where most answers come from memory, reading the clock for each would be felt.
     let timed = 16;
-    if options.asks("hot") {
+    if options.measures("hot") {
         let plan = Plan { filled: 0, keys: Keys::drawn(HOT), time, timed };
         let field = Field::run(entered(local()), port, &plan, rounds);
         table::print(&field, &format!("{HOT} hot keys"), table::LOCAL, &mut report);
-        target::hot(&field, &mut report);
+        goals::hot(&field, &mut report);
     }
-    if options.asks("cold") {
+    if options.measures("cold") {
         let plan = Plan { filled: 0, keys: Keys::New(Arc::new(AtomicU64::new(0))), time, timed };
         let field = Field::run(entered(local()), port, &plan, rounds);
         table::print(&field, "Keys that never come again", table::LOCAL, &mut report);
-        target::cold(&field, &mut report);
+        goals::cold(&field, &mut report);
     }
     report
 }

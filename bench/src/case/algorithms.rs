@@ -10,9 +10,10 @@ use waterclock::{
 use crate::contestant::waterclock::{checks, limiter, quota};
 use crate::contestant::{Contestant, Kind, Run, filled};
 use crate::field::Field;
+use crate::goal::in_process::algorithm;
 use crate::keys::drawn;
 use crate::options::Options;
-use crate::report::{Bound, Report, Row};
+use crate::report::{Report, Row};
 
 const KEYS: usize = 10_000;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -73,7 +74,7 @@ fn contestants() -> Vec<Contestant<u64>> {
     ]
 }
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     let contestants = contestants();
     let entrants = contestants.iter().map(|c| (c.name, c.kind, filled(c, KEYS))).collect();
     let field = Field::time(entrants, &drawn(KEYS, 1 << 16), options, false);
@@ -81,12 +82,7 @@ pub fn run(options: &Options, report: &mut Report) {
     let rows = contestants.iter().map(|c| {
         let lone = field.of(c.name).lone;
         if c.name != GCRA {
-            report.target(
-                "M8",
-                &format!("{}, time of gcra", c.name),
-                Bound::AtMost(2.0),
-                lone / gcra,
-            );
+            report.goal(algorithm(c.name), lone / gcra);
         }
         Row::new(c.name, [lone, lone / gcra])
     });

@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{flood, memory, pauses};
-use crate::options::number;
+use crate::flags::number;
 
 /// The first argument of such a process.
 pub const CHILD: &str = "--child";

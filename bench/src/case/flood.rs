@@ -8,17 +8,18 @@ use serde_json::{Value, json};
 use super::child;
 use super::pauses::fixed_hash;
 use crate::contestant::waterclock;
+use crate::goal::in_process::{FLOOD_CHANGED, FLOOD_MEMORY, FLOOD_PAUSE};
 use crate::keys::Key;
 use crate::machine::resident;
 use crate::options::Options;
 use crate::pauses::{Pauses, Repeats};
-use crate::report::{Bound, Report, Row};
+use crate::report::{Report, Row};
 
 pub const QUESTION: &str = "flood";
 /// Keys that were there before.
 const RESIDENTS: u64 = 1_000;
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     let keys = options.most_keys();
     let (mut pauses, mut grown, mut changed) = (Repeats::default(), 0.0_f64, 0.0_f64);
     for _ in 0..options.repeats {
@@ -35,9 +36,9 @@ pub fn run(options: &Options, report: &mut Report) {
         &["MiB", "residents changed", worst, tail, disturbed],
         &[Row::new("waterclock", [grown, changed, told[0], told[1], told[2]])],
     );
-    report.target("flood", "MiB", Bound::AtMost(128.0), grown);
-    report.target("flood", "residents changed", Bound::AtMost(0.0), changed);
-    report.target("flood", "worst decision, µs", Bound::AtMost(50.0), told[0]);
+    report.goal(FLOOD_MEMORY, grown);
+    report.goal(FLOOD_CHANGED, changed);
+    report.goal(FLOOD_PAUSE, told[0]);
 }
 
 pub fn answer(keys: usize) -> Value {

@@ -1,32 +1,33 @@
 //! M2, M3, M4 and M7: many keys, asked about in random order.
 
-use crate::contestant::{Contestant, filled, governor, numbers, strings, waterclock};
+use crate::contestant::{Contestant, addresses, filled, governor, numbers, strings, waterclock};
 use crate::field::{COLUMNS, Field, machine_scaling};
+use crate::goal::in_process::*;
 use crate::keys::{Key, drawn};
 use crate::options::Options;
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     println!("\nTwo threads that share nothing scale by {:.2} here.", machine_scaling(options));
     for &keys in &options.keys {
         let field = time(strings(), keys, options, report, "String");
-        string_targets(&field, keys, report);
+        string_goals(&field, keys, report);
     }
     let keys = options.most_keys();
     let field = time(numbers(), keys, options, report, "u64");
-    if keys >= 10_000_000 {
-        let best = field.best_peer().lone;
-        let ratio = |name| best / field.of(name).lone;
-        report.target("M4", "10 M u64 keys, lone", Bound::AtLeast(4.0), ratio(waterclock::DEFAULT));
-        report.target("M4", "10 M u64 keys, batch", Bound::AtLeast(10.0), ratio(waterclock::BATCH));
+    if keys == 10_000_000 {
+        let times = |ours| field.of(governor::TSC).lone / field.of(ours).lone;
+        report.goal(NUMBERS_10M, times(waterclock::DEFAULT));
+        report.goal(NUMBERS_10M_BATCH, times(waterclock::BATCH));
     }
+    time(addresses(), options.fewest_keys(), options, report, "IpAddr");
 }
 
 fn time<K: Key>(
     contestants: Vec<Contestant<K>>,
     keys: usize,
     options: &Options,
-    report: &mut Report,
+    report: &mut Report<'_>,
     kind: &str,
 ) -> Field {
     // Few keys are drawn often enough that the sequence itself stays in the cache.
@@ -48,23 +49,26 @@ fn time<K: Key>(
     field
 }
 
-fn string_targets(field: &Field, keys: usize, report: &mut Report) {
-    let best = field.best_peer();
-    let (ours, batch) = (field.of(waterclock::DEFAULT), field.of(waterclock::BATCH));
-    let (id, lone, batched) = match keys {
-        10_000 => ("M2", 3.0, f64::NAN),
-        1_000_000 => ("M3", 5.0, 15.0),
-        10_000_000 => ("M4", 7.0, 20.0),
+fn string_goals(field: &Field, keys: usize, report: &mut Report<'_>) {
+    let (ours, theirs) = (field.of(waterclock::DEFAULT), field.of(governor::TSC));
+    let lone = theirs.lone / ours.lone;
+    let batch = theirs.lone / field.of(waterclock::BATCH).lone;
+    match keys {
+        10_000 => {
+            let instant = field.of(governor::MONOTONIC).lone / field.of(waterclock::MONOTONIC).lone;
+            report.goal(STRINGS_10K, lone);
+            report.goal(STRINGS_10K_INSTANT, instant);
+            report.goal(STRINGS_10K_PAIR, ours.pair / theirs.pair);
+        }
+        1_000_000 => {
+            report.goal(STRINGS_1M, lone);
+            report.goal(STRINGS_1M_BATCH, batch);
+        }
+        10_000_000 => {
+            report.goal(STRINGS_10M, lone);
+            report.goal(STRINGS_10M_BATCH, batch);
+        }
         _ => return,
-    };
-    let what = |what| format!("{keys} String keys, {what}");
-    report.target(id, &what("lone"), Bound::AtLeast(lone), best.lone / ours.lone);
-    if id == "M2" {
-        let instant = field.of(governor::MONOTONIC).lone / field.of(waterclock::MONOTONIC).lone;
-        report.target(id, &what("lone, both Instant"), Bound::AtLeast(lone), instant);
-        report.target(id, &what("2 threads"), Bound::AtLeast(5.0), ours.pair / best.pair);
-    } else {
-        report.target(id, &what("batch"), Bound::AtLeast(batched), best.lone / batch.lone);
     }
-    report.target("M7", &what("2 threads against 1"), Bound::AtLeast(1.8), ours.scaling());
+    report.goal(SCALING.of(&format!("{keys} String keys")), ours.scaling());
 }

@@ -4,23 +4,24 @@ use serde_json::{Value, json};
 
 use super::child;
 use crate::contestant::{Contestant, Kind, numbers, strings, waterclock};
+use crate::goal::in_process::{BYTES, BYTES_GROWING};
 use crate::keys::{Key, in_chunks};
 use crate::machine::{forget_peak, peak_resident, resident};
 use crate::options::Options;
-use crate::report::{Bound, Report, Row};
+use crate::report::{Report, Row};
 
 pub const QUESTION: &str = "memory";
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     let keys = options.most_keys();
     let mut rows = Vec::new();
     for (kind, names) in [("String", names(&strings(), keys)), ("u64", names(&numbers(), keys))] {
         for name in names {
             let row = bytes(kind, name, keys);
-            if kind == "String" && name == waterclock::DEFAULT && keys >= 10_000_000 {
+            if kind == "String" && name == waterclock::DEFAULT && keys == 10_000_000 {
                 let [end, _, worst] = row[..] else { unreachable!("three numbers") };
-                report.target("M5", "bytes per key at 10 M", Bound::AtMost(24.0), end);
-                report.target("M5", "bytes per key while growing", Bound::AtMost(36.0), worst);
+                report.goal(BYTES, end);
+                report.goal(BYTES_GROWING, worst);
             }
             rows.push(Row::new(format!("{name}, {kind} keys"), row));
         }

@@ -2,19 +2,17 @@
 
 use crate::contestant::{direct, governor, waterclock};
 use crate::field::{COLUMNS, Field};
+use crate::goal::in_process::{ONE, ONE_CACHED, ONE_INSTANT};
 use crate::options::Options;
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     let entrants = direct().iter().map(|c| (c.name, c.kind, (c.build)(1))).collect();
     let field = Field::time(entrants, &[(); 1 << 16], options, true);
     report.table("One limiter", COLUMNS, &field.rows());
 
-    let time = |ours, theirs| field.of(ours).lone / field.of(theirs).lone;
-    let default = time(waterclock::DEFAULT, governor::TSC);
-    report.target("M1", "time of governor direct, both default", Bound::AtMost(1.0), default);
-    let instant = time(waterclock::MONOTONIC, governor::MONOTONIC);
-    report.target("M1", "time of governor direct, Instant", Bound::AtMost(1.0), instant);
-    let cached = 1.0 / time(waterclock::CACHED, governor::TSC);
-    report.target("M1", "cached clock, × governor direct", Bound::AtLeast(3.0), cached);
+    let times = |ours, theirs| field.of(theirs).lone / field.of(ours).lone;
+    report.goal(ONE, times(waterclock::DEFAULT, governor::TSC));
+    report.goal(ONE_INSTANT, times(waterclock::MONOTONIC, governor::MONOTONIC));
+    report.goal(ONE_CACHED, times(waterclock::CACHED, governor::TSC));
 }

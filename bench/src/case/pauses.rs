@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::child;
 use crate::contestant::{PERIOD, governor, throttlecrab, waterclock};
+use crate::goal::in_process::{PAUSE_EXPIRING, PAUSE_GROWING};
 use crate::options::Options;
 use crate::pauses::{Pauses, Repeats};
-use crate::report::{Bound, Report, Row};
+use crate::report::{Report, Row};
 
 pub const QUESTION: &str = "pauses";
 type Build = fn(usize) -> Aging;
@@ -27,7 +28,7 @@ const CONTESTANTS: [(&str, Build); 3] = [
     ("throttlecrab (periodic)", |_| throttlecrabs()),
 ];
 
-pub fn run(options: &Options, report: &mut Report) {
+pub fn run(options: &Options, report: &mut Report<'_>) {
     let keys = options.most_keys();
     let (mut growing, mut expiring) = (Vec::new(), Vec::new());
     for (name, _) in CONTESTANTS {
@@ -39,10 +40,9 @@ pub fn run(options: &Options, report: &mut Report) {
         }
         let [grew, expired] = phases.map(Repeats::told);
         if name == CONTESTANTS[0].0 {
-            for (what, worst) in [("growing", grew[0]), ("expiring", expired[0])] {
-                let what = format!("worst decision while {what} at {keys} keys, µs");
-                report.target("M6", &what, Bound::AtMost(50.0), worst);
-            }
+            let subject = format!("{keys} String keys");
+            report.goal(PAUSE_GROWING.of(&subject), grew[0]);
+            report.goal(PAUSE_EXPIRING.of(&subject), expired[0]);
         }
         growing.push(Row::new(name, grew));
         expiring.push(Row::new(name, expired));

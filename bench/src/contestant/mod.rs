@@ -11,9 +11,12 @@ pub mod trypema;
 pub mod governor;
 pub mod mutex_map;
 pub mod pingora;
+pub mod rater;
 pub mod throttlecrab;
+pub mod tokio_rate_limit;
 pub mod waterclock;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::keys::Key;
@@ -58,16 +61,22 @@ fn lone<K>(check: impl Fn(&K) -> bool + Send + Sync + 'static) -> Run<K> {
 
 /// One limiter, no keys.
 pub fn direct() -> Vec<Contestant<()>> {
-    [waterclock::direct(), governor::direct()].into_iter().flatten().collect()
+    [waterclock::direct(), governor::direct(), rater::direct()].into_iter().flatten().collect()
 }
 
 pub fn numbers() -> Vec<Contestant<u64>> {
     [waterclock::keyed(), governor::keyed(), mutex_map::keyed()].into_iter().flatten().collect()
 }
 
+/// Client addresses: the only keys that [`rater`] takes.
+pub fn addresses() -> Vec<Contestant<IpAddr>> {
+    [waterclock::keyed(), governor::keyed(), rater::keyed()].into_iter().flatten().collect()
+}
+
 pub fn strings() -> Vec<Contestant<String>> {
     let mut all = waterclock::keyed();
     all.extend(governor::keyed());
+    all.extend(tokio_rate_limit::keyed());
     all.extend(throttlecrab::keyed());
     #[cfg(feature = "heavy")]
     all.extend(trypema::keyed());

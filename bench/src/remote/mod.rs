@@ -6,11 +6,11 @@ pub mod control;
 pub mod cores;
 pub mod drive;
 pub mod field;
+pub mod goals;
 pub mod options;
 pub mod quota;
 pub mod server;
 pub mod table;
-pub mod target;
 pub mod turn;
 
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -6,14 +6,14 @@ use super::turn::Turn;
 use crate::report::{Report, Row};
 
 /// Speed, what it costs Redis, memory where it was measured, and what is asked of Redis.
-pub fn print(field: &Field, title: &str, compared: &[(&str, &str)], report: &mut Report) {
+pub fn print(field: &Field, title: &str, compared: &[(&str, &str)], report: &mut Report<'_>) {
     let rates: Vec<f64> =
         compared.iter().map(|(id, _)| field.of(id).map_or(f64::NAN, |turn| turn.rate)).collect();
     let ratios: Vec<String> = compared.iter().map(|(_, name)| format!("× {name}")).collect();
     let mut columns = vec!["k decisions/s"];
     columns.extend(ratios.iter().map(String::as_str));
     columns.extend(["p50 µs", "p99 µs", "p50 µs, 1 caller", "p99 µs, 1 caller", "client CPU µs"]);
-    let speed = rows(field, columns.len(), |turn| {
+    let speed = rows(field, |turn| {
         let ratios = rates.iter().map(|rate| turn.rate / rate);
         let rest = [turn.p50, turn.p99, turn.lone_p50, turn.lone_p99, turn.client];
         [turn.rate].into_iter().chain(ratios).chain(rest).collect()
@@ -56,17 +56,17 @@ const MEMORY: &[Column] = &[
     ("more per decision", |turn| turn.growth),
 ];
 
-fn numbers(field: &Field, title: &str, columns: &[Column], report: &mut Report) {
+fn numbers(field: &Field, title: &str, columns: &[Column], report: &mut Report<'_>) {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let cells = |turn: &Turn| columns.iter().map(|(_, cell)| cell(turn)).collect();
-    report.table(title, &names, &rows(field, columns.len(), cells));
+    report.table(title, &names, &rows(field, cells));
 }
 
 /// The rows of the table; a contestant that did not run has a row with the reason.
-fn rows(field: &Field, width: usize, cells: impl Fn(&Turn) -> Vec<f64>) -> Vec<Row> {
+fn rows(field: &Field, cells: impl Fn(&Turn) -> Vec<f64>) -> Vec<Row> {
     let row = |(contestant, turn): (&Contestant, Result<&Turn, &str>)| match turn {
         Ok(turn) => Row::new(contestant.name, cells(turn)),
-        Err(why) => Row::new(format!("{}: {why}", contestant.name), vec![f64::NAN; width]),
+        Err(why) => Row::absent(contestant.name, why),
     };
     field.iter().map(row).collect()
 }

@@ -15,10 +15,9 @@ use crate::role::Peer;
 use crate::waterclock::{NARROW_POLICY, WIDE_POLICY, serving};
 
 pub const FLOOR: &str = "axum 204, the floor";
-pub const LAYERED: &str = "axum 204 behind the layer";
 pub const NGINX: &str = "nginx limit_req";
 pub const CHECK: &str = "waterclock /v1/check";
-const AUTHORIZE: &str = "waterclock /v1/authorize";
+pub const AUTHORIZE: &str = "waterclock /v1/authorize";
 pub const THROTTLECRAB: &str = "throttlecrab";
 pub const LIMITADOR: &str = "limitador behind axum";
 
@@ -49,6 +48,19 @@ impl Asks {
     }
 }
 
+/// The application without a limiter.
+pub fn floor(installed: &Installed) -> Contestant<Asks> {
+    let wide = drawn(REQUESTS).iter().map(|key| post_to_app(key, false)).collect();
+    let asks = Asks { wide, narrow: None, admits: Arc::new(Admits::ByStatus) };
+    Contestant { name: FLOOR.to_owned(), launch: Ok(Peer::Floor.launch(&installed.itself)), asks }
+}
+
+/// The same application behind a layer.
+pub fn layered(name: &str, peer: Peer, installed: &Installed) -> Contestant<Asks> {
+    let asks = Asks::new(Admits::ByStatus, post_to_app);
+    Contestant { name: name.to_owned(), launch: Ok(peer.launch(&installed.itself)), asks }
+}
+
 pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
     let contestant = |name: &str, launch, asks| Contestant { name: name.to_owned(), launch, asks };
     let ours = || Ok(serving(installed.waterclock.clone(), "http"));
@@ -57,14 +69,7 @@ pub fn all(installed: &Installed) -> Vec<Contestant<Asks>> {
     let throttlecrab =
         installed.throttlecrab.as_ref().map(|program| throttlecrab(program)).map_err(String::clone);
     let mut all = vec![
-        contestant(FLOOR, built_in(Peer::Floor), nothing_to_refuse()),
-        contestant(
-            LAYERED,
-            built_in(Peer::Layered),
-            Asks::new(Admits::ByStatus, |key, narrow| {
-                post_as(key, if narrow { "/narrow" } else { "/" }, &line(key, narrow))
-            }),
-        ),
+        floor(installed),
         contestant(
             NGINX,
             nginx,
@@ -109,9 +114,8 @@ fn line(key: &str, narrow: bool) -> String {
     format!(r#"{{"policy":"{}","key":"{key}"}}"#, policy(narrow))
 }
 
-fn nothing_to_refuse() -> Asks {
-    let wide = drawn(REQUESTS).iter().map(|key| post_as(key, "/", &line(key, false))).collect();
-    Asks { wide, narrow: None, admits: Arc::new(Admits::ByStatus) }
+fn post_to_app(key: &str, narrow: bool) -> Vec<u8> {
+    post_as(key, if narrow { "/narrow" } else { "/" }, &line(key, narrow))
 }
 
 /// Every line of an answer says once what was granted.

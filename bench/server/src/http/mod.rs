@@ -1,14 +1,19 @@
 //! HTTP/1.1: 32 connections that are kept, one request at a time on each.
 
+mod calls;
 mod client;
 mod contestants;
+pub mod layer;
 mod request;
 mod response;
 
-use waterclock_bench::report::{Bound, Report, Row};
+use waterclock_bench::goal::server as goal;
+use waterclock_bench::report::{Report, Row};
 
 use self::client::{Connection, drive};
-use self::contestants::{Asks, BATCHES, CHECK, FLOOR, LAYERED, LIMITADOR, NGINX, THROTTLECRAB, batch};
+use self::contestants::{
+    AUTHORIZE, Asks, BATCHES, CHECK, FLOOR, LIMITADOR, NGINX, THROTTLECRAB, batch,
+};
 use crate::Error;
 use crate::field::{Field, Plan};
 use crate::install::Installed;
@@ -18,7 +23,7 @@ use crate::process::Server;
 
 const CONNECTIONS: usize = 32;
 
-pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
+pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report<'_>) {
     let turn = async |server: &Server, asks: &Asks| take(server, asks, plan).await;
     let field = Field::run(contestants::all(installed), plan, turn);
     let columns = [
@@ -35,18 +40,18 @@ pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
     let rate = |name: &str| field.of(name, 0).map_or(f64::NAN, |measured| measured.rate);
     let (nginx, floor) = (rate(NGINX), rate(FLOOR));
     let cpu = field.of(NGINX, 0).map_or(f64::NAN, |measured| measured.cpu);
-    let rows = field.rows(columns.len(), |measured| {
+    let rows = field.rows(|measured| {
         let m = measured[0];
         let (by_nginx, by_floor, cpu) = (m.rate / nginx, m.rate / floor, m.cpu / cpu);
         vec![m.rate, by_nginx, by_floor, m.p50, m.p99, m.cpu, cpu, m.busy, m.client]
     });
     report.table(&format!("HTTP, {CONNECTIONS} connections"), &columns, &rows);
     several(&field, report);
-    targets(&field, report);
+    goals(&field, report);
 }
 
 /// From one check in a request to many.
-fn several(field: &Field, report: &mut Report) {
+fn several(field: &Field, report: &mut Report<'_>) {
     let lone = field.of(CHECK, 0).map_or(f64::NAN, |measured| measured.rate);
     let row = |(name, each): (String, usize)| {
         let cells = field.of(&name, 0).map_or(vec![f64::NAN; 3], |m| {
@@ -60,21 +65,14 @@ fn several(field: &Field, report: &mut Report) {
     report.table("HTTP, several checks in a request", &columns, &rows.map(row).collect::<Vec<_>>());
 }
 
-fn targets(field: &Field, report: &mut Report) {
-    let rate: fn(&Measured) -> f64 = |measured| measured.rate;
-    for (peer, least) in [(NGINX, 0.95), (THROTTLECRAB, 1.25), (LIMITADOR, 2.5)] {
-        let what = format!("requests/s of /v1/check, × {peer}");
-        report.target("S2", &what, Bound::AtLeast(least), field.ratio(rate, 0, CHECK, peer));
-    }
-    let what = "requests/s of axum behind the layer, × without it";
-    report.target("S4", what, Bound::AtLeast(0.97), field.ratio(rate, 0, LAYERED, FLOOR));
-    let cpu = |name: &str| field.of(name, 0).map_or(f64::NAN, |measured| measured.cpu);
-    let what = "CPU µs that the layer adds to a request";
-    report.target("S4", what, Bound::AtMost(1.0), cpu(LAYERED) - cpu(FLOOR));
+fn goals(field: &Field, report: &mut Report<'_>) {
+    let times = |ours: &str, peer| field.ratio(|measured| measured.rate, 0, ours, peer);
+    report.goal(goal::CHECK_NGINX, times(CHECK, NGINX));
+    report.goal(goal::CHECK_THROTTLECRAB, times(CHECK, THROTTLECRAB));
+    report.goal(goal::CHECK_LIMITADOR, times(CHECK, LIMITADOR));
+    report.goal(goal::AUTHORIZE_NGINX, times(AUTHORIZE, NGINX));
     let most = BATCHES[BATCHES.len() - 1];
-    let measured = field.ratio(rate, 0, &batch(most), CHECK) * most as f64;
-    let what = format!("decisions/s in batches of {most}, × one at a time");
-    report.target("S2", &what, Bound::AtLeast(10.0), measured);
+    report.goal(goal::BATCH, times(&batch(most), CHECK) * most as f64);
 }
 
 /// Shows first that it refuses what it should, then how fast it admits.

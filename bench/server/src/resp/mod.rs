@@ -5,7 +5,8 @@ mod command;
 mod contestants;
 mod reply;
 
-use waterclock_bench::report::{Bound, Report};
+use waterclock_bench::goal::server as goal;
+use waterclock_bench::report::Report;
 
 use self::client::{Connection, drive};
 use self::contestants::{Asks, CELL, GET, THROTTLE, THROTTLECRAB};
@@ -21,16 +22,16 @@ const CONNECTIONS: usize = 4;
 /// How many commands are under way on each connection.
 const PIPELINES: [usize; 4] = [1, 16, 64, 256];
 
-/// Which of them the targets are about: 16.
+/// Which of them the goals are about: 16.
 const TYPICAL: usize = 1;
 
-pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
+pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report<'_>) {
     let turn = async |server: &Server, asks: &Asks| take(server, asks, plan).await;
     let field = Field::run(contestants::all(installed), plan, turn);
-    let by_pipeline = |what: &str, number: fn(&Measured) -> f64, report: &mut Report| {
+    let by_pipeline = |what: &str, number: fn(&Measured) -> f64, report: &mut Report<'_>| {
         let columns = PIPELINES.map(|pipeline| pipeline.to_string());
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let rows = field.rows(columns.len(), |measured| measured.iter().map(number).collect());
+        let rows = field.rows(|measured| measured.iter().map(number).collect());
         let title = format!("Redis protocol, {CONNECTIONS} connections: {what} by pipeline");
         report.table(&title, &columns, &rows);
     };
@@ -39,20 +40,18 @@ pub fn compare(installed: &Installed, plan: &Plan, report: &mut Report) {
     by_pipeline("client's CPU µs per command", |m| m.client, report);
     by_pipeline("p50 µs of a whole pipeline", |m| m.p50, report);
     by_pipeline("p99 µs of a whole pipeline", |m| m.p99, report);
-    targets(&field, report);
+    goals(&field, report);
 }
 
-fn targets(field: &Field, report: &mut Report) {
-    for (peer, least) in [(GET, 0.9), (CELL, 3.0), (THROTTLECRAB, 30.0)] {
-        let measured = field.ratio(|measured| measured.rate, TYPICAL, THROTTLE, peer);
-        let what = format!("commands/s in pipelines of {}, × {peer}", PIPELINES[TYPICAL]);
-        report.target("S1", &what, Bound::AtLeast(least), measured);
+fn goals(field: &Field, report: &mut Report<'_>) {
+    let goals = [(goal::GET, GET), (goal::CELL, CELL), (goal::RESP_THROTTLECRAB, THROTTLECRAB)];
+    for (goal, peer) in goals {
+        report.goal(goal, field.ratio(|measured| measured.rate, TYPICAL, THROTTLE, peer));
     }
     let rates: Vec<f64> =
         (0..PIPELINES.len()).filter_map(|n| field.of(THROTTLE, n)).map(|m| m.rate).collect();
     let least = rates.windows(2).map(|pair| pair[1] / pair[0]).reduce(f64::min);
-    let what = "commands/s, × those in the next shorter pipeline, at least";
-    report.target("S1", what, Bound::AtLeast(1.0), least.unwrap_or(f64::NAN));
+    report.goal(goal::LONGER_PIPELINE, least.unwrap_or(f64::NAN));
 }
 
 /// Shows first that it refuses what it should, then how fast it admits in pipelines of each length.

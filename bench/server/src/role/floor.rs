@@ -7,9 +7,17 @@ use tokio::net::TcpListener;
 
 use crate::Error;
 
-pub async fn serve(listener: TcpListener) -> Result<(), Error> {
-    let nothing = || async { http::StatusCode::NO_CONTENT };
-    let router = Router::new().route("/", post(nothing));
+/// One path of it.
+pub fn path(path: &str) -> Router {
+    Router::new().route(path, post(async || http::StatusCode::NO_CONTENT))
+}
+
+/// The paths for the wide and for the narrow quota.
+pub fn app() -> Router {
+    path("/").merge(path("/narrow"))
+}
+
+pub async fn serve(listener: TcpListener, app: Router) -> Result<(), Error> {
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    Ok(axum::serve(listener, router).await?)
+    Ok(axum::serve(listener, app).await?)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::routing::post;
-use axum::serve::ListenerExt;
 use axum::{Json, Router};
 use http::StatusCode;
 use limitador::RateLimiter;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
+use super::floor;
 use super::quota::limiter;
 use crate::Error;
 
@@ -35,6 +35,5 @@ async fn check(State(limiter): State<Arc<RateLimiter>>, Json(asked): Json<Questi
 pub async fn serve(listener: TcpListener) -> Result<(), Error> {
     let limiter = Arc::new(limiter("user")?);
     let router = Router::new().route("/check_and_report", post(check)).with_state(limiter);
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    Ok(axum::serve(listener, router).await?)
+    floor::serve(listener, router).await
 }

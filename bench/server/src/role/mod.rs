@@ -2,12 +2,13 @@
 //! registry, a floor, or the compiler that another peer's build asks for.
 
 mod echo;
-mod floor;
-mod layered;
+pub mod floor;
+pub mod layered;
 mod limitador_grpc;
 mod limitador_http;
 mod protoc;
 mod quota;
+pub mod tower_governor;
 
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +25,8 @@ pub enum Peer {
     Floor,
     /// The same behind our layer.
     Layered,
+    /// The same behind tower_governor.
+    TowerGovernor,
     /// limitador's library behind axum.
     LimitadorHttp,
     /// tonic that answers OK to everything.
@@ -33,8 +36,14 @@ pub enum Peer {
 }
 
 impl Peer {
-    const ALL: [Self; 5] =
-        [Self::Floor, Self::Layered, Self::LimitadorHttp, Self::Echo, Self::LimitadorGrpc];
+    const ALL: [Self; 6] = [
+        Self::Floor,
+        Self::Layered,
+        Self::TowerGovernor,
+        Self::LimitadorHttp,
+        Self::Echo,
+        Self::LimitadorGrpc,
+    ];
 
     fn name(self) -> String {
         format!("{self:?}")
@@ -85,8 +94,9 @@ pub fn play(role: &Role) -> Result<(), Error> {
 async fn serve(peer: Peer, port: u16) -> Result<(), Error> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     match peer {
-        Peer::Floor => floor::serve(listener).await,
+        Peer::Floor => floor::serve(listener, floor::app()).await,
         Peer::Layered => layered::serve(listener).await,
+        Peer::TowerGovernor => tower_governor::serve(listener).await,
         Peer::LimitadorHttp => limitador_http::serve(listener).await,
         Peer::Echo => echo::serve(listener).await,
         Peer::LimitadorGrpc => limitador_grpc::serve(listener).await,
