@@ -81,6 +81,8 @@ pub(crate) enum Action {
     Fill,
     /// The same, and return by which marks it can be undone.
     FillMarked,
+    /// A refund, or an undo, of a record that was written by the definition of the call. Any other record is left alone.
+    Return,
 }
 
 /// What a script found under a key and, after [`Action::Hold`] or [`Action::FillMarked`], by which marks what it charged is undone.
@@ -203,7 +205,7 @@ impl<'a> Call<'a> {
             (None, action) => {
                 let verb = match action {
                     Action::Apply(Verb::Peek) => b'p',
-                    Action::Apply(Verb::Refund) => b'r',
+                    Action::Apply(Verb::Refund) | Action::Return => b'r',
                     Action::Hold { .. } => b'h',
                     Action::Fill => b'f',
                     Action::FillMarked => b'l',
@@ -347,6 +349,13 @@ impl Direct {
                 }
                 [Value::Int(key)] if *key > 0 => {
                     asked(keys, &mut known, *key)?.1.is_due_declared = true;
+                }
+                // An undo says no more than that it was done.
+                [] if other.is_some_and(|other| other.kind == Kind::Undo) => {
+                    return Ok(Reply::Found(Vec::new()));
+                }
+                [Value::Int(_), Value::BulkString(_), ..] if call.action == Action::Return => {
+                    return Ok(Reply::Found(Vec::new()));
                 }
                 [Value::Int(key), Value::BulkString(found), list @ ..] if list.len() < 2 => {
                     let (key, known) = asked(keys, &mut known, *key)?;

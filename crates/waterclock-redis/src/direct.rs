@@ -210,6 +210,10 @@ impl Direct {
         if verb == Verb::Check {
             checkable(&keys)?;
         }
+        if verb == Verb::Reset {
+            // Returned later, they would be given back twice.
+            charges.iter().for_each(|charge| self.leases.drop_key(charge.policy, charge.key));
+        }
         let call = Call { action: Action::Apply(verb), keys: &keys, at, by };
         let answers = match &*keys {
             _ if !keys.iter().all(KeyCharge::is_limited) => {
@@ -225,8 +229,9 @@ impl Direct {
 
     /// A check of one key: by a lease, by a refusal that still holds, or by Redis.
     async fn check(&self, key: &KeyCharge, text: &[u8], by: Instant) -> Result<Answer, StoreError> {
-        // A lease under one policy would keep units from the others that share the key.
-        let lease = key.entry.serving.lease.filter(|_| key.entry.family.is_none());
+        // A lease under one policy would keep units from the others that share the key, and an override is not leased.
+        let is_plain = key.entry.family.is_none() && key.kept.is_none();
+        let lease = key.entry.serving.lease.filter(|_| is_plain);
         if let (Some(lease), Some(cost)) = (lease, key.cost.plain())
             && let Some(answer) = self.check_leased((key, text), cost, lease, by).await?
         {

@@ -119,22 +119,16 @@ impl Meter for RollingWindow {
         if cost > limit {
             return in_steps(self, state, now, cost);
         }
+        // A log is opened only for what is admitted: an empty one admits it.
         let log = state.logs.open(&mut state.words[0]);
+        if log.live(now, per).1 + cost > limit {
+            return in_steps(self, state, now, cost);
+        }
         log.prune(now, per);
-        let wait = if log.total + cost <= limit {
-            log.push(self.stamp_ns(now), cost);
-            0
-        } else {
-            log.wait(now, per, cost, limit)
-        };
-        // Admitted or not, something counts.
+        log.push(self.stamp_ns(now), cost);
         let until = |entry: Option<&(u64, u64)>| entry.map_or(0, |(stamp, _)| stamp + per - now);
-        let next_unit = match log.total {
-            total if total <= limit => until(log.entries.front()),
-            _ => log.wait(now, per, 1, limit),
-        };
-        let remaining = limit.saturating_sub(log.total);
-        (wait, Room::Counted { remaining, next_unit, reset: until(log.entries.back()) })
+        let (next_unit, reset) = (until(log.entries.front()), until(log.entries.back()));
+        (0, Room::Counted { remaining: limit - log.total, next_unit, reset })
     }
 
     /// However often: only what the newest `limit` units leave matters to a decision, so older entries

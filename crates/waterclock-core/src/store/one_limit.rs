@@ -117,7 +117,13 @@ mod tests {
             for start in [0, 1_700_000_000_000_000_123] {
                 let (mut now, mut words, mut logs) = (start, vec![0; policy.words()], Logs::new());
                 for _ in 0..3_000 {
-                    now += [0, 1, random(30), random(150), random(2_500)][random(5) as usize];
+                    now += match random(5) {
+                        0 => 0,
+                        1 => 1,
+                        2 => random(30),
+                        3 => random(150),
+                        _ => random(2_500),
+                    };
                     let (at, cost) = (Timestamp::from_nanos(now), random(9));
                     let units = Cost::from(cost);
                     let mut state = State::new(&mut words, &mut logs);

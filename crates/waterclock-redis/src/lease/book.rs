@@ -1,4 +1,4 @@
-//! What this node holds of its keys, and how it is spent: without a future, an allocation or a hash of 128 bits.
+//! What this node holds of its keys, and how it is spent: without a future, an allocation or a cryptographic hash of the key.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -49,8 +49,8 @@ struct Leased {
     key: KeyCharge,
     /// The change of policies after which `key` was looked up.
     version: u64,
-    /// Counts how often what is held was dropped.
-    drops: u64,
+    /// Counts how often what is held was dropped: units that were asked for before are not kept.
+    generation: u64,
     seen: Timestamp,
     /// Units by when they run out, the first first; those are spent first.
     parts: VecDeque<Part>,
@@ -60,9 +60,10 @@ struct Leased {
     mirror: Option<(KeyState, Timestamp)>,
     /// How many units are held at most; what is asked for adapts it if the lease is automatic.
     size: u64,
-    taken: Timestamp,
-    /// The store had fewer units than were asked for: it is asked again when these are spent.
-    is_short: bool,
+    taken_at: Timestamp,
+    /// Whether more is taken before all is spent. Not if the store had fewer units than were asked for, or did not answer:
+    /// then it is asked again when these are spent.
+    refills_ahead: bool,
     taking: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -84,14 +85,15 @@ pub(super) struct Visit {
     pub(super) outdated: Option<(KeyCharge, Vec<Part>)>,
 }
 
-/// What is needed of a key before units are taken.
-pub(super) struct Before {
+/// How many units to take of a key.
+pub(super) struct Plan {
     pub(super) key: KeyCharge,
+    pub(super) lease: Lease,
     /// Units that ran out.
     pub(super) expired: Vec<Part>,
     pub(super) held: u64,
     pub(super) size: u64,
-    drops: u64,
+    generation: u64,
 }
 
 /// Units that the store has charged.
@@ -124,7 +126,6 @@ impl Leases {
 
     #[inline]
     fn shard(&self, id: KeyId) -> &Mutex<Shard> {
-        // The map uses the other bits.
         &self.shards[(id.0 >> 32) as usize % SHARDS]
     }
 
@@ -196,7 +197,8 @@ impl Leases {
             make_room(&mut shard)?;
             shard.insert(id, Box::new(Leased::new(key, version, now)));
         }
-        let leased = shard.get_mut(&id)?;
+        // Two keys of one fingerprint cannot both be leased.
+        let leased = shard.get_mut(&id).filter(|leased| leased.key.record == key.record)?;
         let outdated = leased.renew(key, version);
         let is_new = leased.seen == Timestamp::ZERO;
         let is_hot = !is_new && now.since(leased.seen) < lease.ttl();
@@ -204,44 +206,45 @@ impl Leases {
         Some(Visit { id, is_hot, taking: Arc::clone(&leased.taking), outdated })
     }
 
-    /// A key, if it is watched.
-    pub(super) fn key(&self, id: KeyId) -> Option<KeyCharge> {
-        self.with(id, |leased| leased.key.clone())
-    }
-
-    /// What to take of a key, of which a node may hold `most` units.
-    pub(super) fn before_taking(&self, id: KeyId, lease: Lease, most: u64) -> Option<Before> {
+    /// How many units to take of a key; `most` tells how many this node may hold. `None` if it is not leased any more.
+    pub(super) fn plan(&self, id: KeyId, most: impl FnOnce(&Policy, Lease) -> u64) -> Option<Plan> {
         let now = self.now();
         self.with(id, |leased| {
-            leased.adapt(lease, most, now);
-            Before {
+            let entry = Arc::clone(&leased.key.entry);
+            let lease = entry.serving.lease?;
+            leased.adapt(lease, most(&entry.policy, lease), now);
+            Some(Plan {
                 key: leased.key.clone(),
+                lease,
                 expired: leased.take_expired(now),
                 held: leased.held(now),
                 size: leased.size,
-                drops: leased.drops,
-            }
+                generation: leased.generation,
+            })
         })
+        .flatten()
     }
 
     /// Adds units that the store has charged, pays `cost` of them and answers; `None` if they cannot be used any more.
     pub(super) fn add(
         &self,
         id: KeyId,
-        before: &Before,
-        lease: Lease,
+        plan: &Plan,
         taken: &Taken,
         answer: impl FnOnce(&mut KeyState) -> (Answer, u64),
     ) -> Option<Answer> {
         let now = self.now();
         self.with(id, |leased| {
-            if leased.drops != before.drops || !Arc::ptr_eq(&leased.key.entry, &before.key.entry) {
+            if leased.generation != plan.generation
+                || !Arc::ptr_eq(&leased.key.entry, &plan.key.entry)
+            {
                 return None;
             }
-            leased.is_short = taken.filled < taken.asked;
-            leased.push(taken, taken.sent.after(lease.ttl()));
+            leased.set_expired_aside(now);
+            leased.refills_ahead = taken.filled == taken.asked;
+            leased.push(taken, taken.sent.after(plan.lease.ttl()));
             let mut state = taken.state.clone();
-            state.refund(&before.key.entry.policy, leased.held(now));
+            state.refund(&plan.key.entry.policy, leased.held(now));
             let (answer, paid) = answer(&mut state);
             leased.pay(paid);
             leased.mirror = Some((state, now));
@@ -252,7 +255,7 @@ impl Leases {
 
     /// The store did not answer: it is not asked ahead.
     pub(super) fn note_failure(&self, id: KeyId) {
-        self.with(id, |leased| leased.is_short = true);
+        self.with(id, |leased| leased.refills_ahead = false);
     }
 
     /// Keeps units that could not be returned, for another try.
@@ -289,7 +292,8 @@ impl Leases {
         for shard in &self.shards {
             shard.lock().retain(|_, leased| {
                 let lease = leased.key.entry.serving.lease;
-                let is_warm = lease.is_some_and(|it| now.since(leased.seen) < 2 * it.ttl());
+                let is_warm =
+                    lease.is_some_and(|it| now.since(leased.seen) < it.ttl().saturating_mul(2));
                 is_warm || !leased.is_idle()
             });
         }
@@ -298,11 +302,13 @@ impl Leases {
     /// Drops what is held of a key whose limits are others now. It stays charged, which admits less.
     pub(crate) fn drop_key(&self, policy: &str, key: &[u8]) {
         self.with(self.id(policy, key), |leased| {
-            leased.drops += 1;
-            leased.parts.clear();
-            leased.expired.clear();
-            leased.mirror = None;
+            leased.drop_units();
         });
+    }
+
+    /// The same for a key that is known to be watched.
+    pub(super) fn drop_units(&self, id: KeyId) {
+        self.with(id, Leased::drop_units);
     }
 }
 
@@ -323,14 +329,14 @@ impl Leased {
         Self {
             key: key.clone(),
             version,
-            drops: 0,
+            generation: 0,
             seen: Timestamp::ZERO,
             parts: VecDeque::new(),
             expired: Vec::new(),
             mirror: None,
             size: 0,
-            taken: now,
-            is_short: false,
+            taken_at: now,
+            refills_ahead: true,
             taking: Arc::default(),
         }
     }
@@ -353,7 +359,7 @@ impl Leased {
     #[inline]
     fn is_low(&self) -> bool {
         let low = self.size / 4;
-        !self.is_short
+        self.refills_ahead
             && self.parts.front().is_none_or(|front| front.left <= low)
             && self.parts.iter().map(|part| part.left).sum::<u64>() <= low
     }
@@ -363,6 +369,15 @@ impl Leased {
         self.parts.iter().filter(|part| now < part.until).map(|part| part.left).sum()
     }
 
+    /// Drops what is held. It stays charged, which admits less.
+    fn drop_units(&mut self) {
+        self.generation += 1;
+        self.parts.clear();
+        self.expired.clear();
+        self.mirror = None;
+    }
+
+    /// Pays a cost of what is held, which is enough.
     fn pay(&mut self, cost: u64) {
         let mut owed = cost;
         while owed > 0
@@ -374,6 +389,7 @@ impl Leased {
                 self.parts.pop_front();
             }
         }
+        debug_assert_eq!(owed, 0, "more was admitted than was held");
     }
 
     fn push(&mut self, taken: &Taken, until: Timestamp) {
@@ -401,9 +417,9 @@ impl Leased {
         std::mem::take(&mut self.expired)
     }
 
-    /// Whether nothing is held and nobody takes units.
+    /// Whether nothing is held, and no caller takes units or is about to.
     fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.expired.is_empty() && self.taking.try_lock().is_ok()
+        self.parts.is_empty() && self.expired.is_empty() && Arc::strong_count(&self.taking) == 1
     }
 
     /// Goes on under the present definition of its policy; returns what was held under another.
@@ -414,14 +430,14 @@ impl Leased {
         }
         let parts = self.expired.drain(..).chain(self.parts.drain(..)).collect();
         let old = std::mem::replace(&mut self.key, key.clone());
-        (self.mirror, self.size, self.is_short) = (None, 0, false);
+        (self.mirror, self.size, self.refills_ahead) = (None, 0, true);
         Some((old, parts))
     }
 
     /// How many units to hold: as many as the policy says, or as are spent in about an eighth of their time.
     fn adapt(&mut self, lease: Lease, most: u64, now: Timestamp) {
-        let since = now.since(self.taken);
-        self.taken = now;
+        let since = now.since(self.taken_at);
+        self.taken_at = now;
         self.size = match lease {
             Lease::Auto if self.size == 0 => most.min(FIRST_AUTO),
             Lease::Auto if since < lease.ttl() / 8 => self.size.saturating_mul(2).min(most),

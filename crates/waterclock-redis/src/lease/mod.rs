@@ -9,6 +9,7 @@
 
 mod book;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use book::{KeyId, Part, Taken, Taking, Visit, is_of_buckets, sweep_every};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
-use waterclock::{Answer, Charge, Failure, Lease, Mode, StoreError, Verb};
+use waterclock::{Answer, Charge, Failure, Lease, Mode, Policy, StoreError, Verb};
 
 use crate::call::{Action, Call, KeyCharge, Marks, OtherScript};
 use crate::direct::Direct;
@@ -58,7 +59,7 @@ impl Direct {
         if let Some((old, parts)) = outdated {
             self.return_parts(id, &old, parts, by).await;
         }
-        let is_leased = is_hot && cost <= self.most(key, lease);
+        let is_leased = is_hot && cost <= self.most(&key.entry.policy, lease);
         if !is_leased {
             // What is held of it is spent all the same.
             return Ok(self.spend_held(id, cost));
@@ -74,7 +75,7 @@ impl Direct {
         if let Some(answer) = self.denied.answer(key, Instant::now()) {
             return Ok(Some(answer));
         }
-        self.take_for(id, key, cost, lease, by).await
+        self.take_for(id, key, cost, by).await
     }
 
     fn spend_held(&self, id: KeyId, cost: u64) -> Option<Answer> {
@@ -82,9 +83,9 @@ impl Direct {
     }
 
     /// The most units of a key that this node may hold.
-    fn most(&self, key: &KeyCharge, lease: Lease) -> u64 {
+    fn most(&self, policy: &Policy, lease: Lease) -> u64 {
         let nodes = self.nodes.alive().unwrap_or(1).max(self.least_nodes);
-        lease.most(&key.entry.policy, nodes)
+        lease.most(policy, nodes)
     }
 
     /// Debits what a check needs and a lease more, as far as there is room.
@@ -93,16 +94,19 @@ impl Direct {
         id: KeyId,
         key: &KeyCharge,
         cost: u64,
-        lease: Lease,
         by: Instant,
     ) -> Result<Option<Answer>, StoreError> {
-        let Some(mut before) = self.leases.before_taking(id, lease, self.most(key, lease)) else {
+        let planned = self.leases.plan(id, |policy, lease| self.most(policy, lease));
+        let Some(mut plan) = planned else { return Ok(None) };
+        self.return_parts(id, &plan.key, std::mem::take(&mut plan.expired), by).await;
+        // The policy was replaced while this caller waited for another one.
+        if !Arc::ptr_eq(&plan.key.entry, &key.entry) {
             return Ok(None);
-        };
-        self.return_parts(id, key, std::mem::take(&mut before.expired), by).await;
-        let asked = cost.saturating_sub(before.held).saturating_add(before.size);
+        }
+        // Enough for the cost even if what is held is spent meanwhile.
+        let asked = cost.saturating_sub(plan.held).saturating_add(plan.size).max(cost);
         let sent = Instant::now();
-        let taken = self.take(key, asked, by).await?;
+        let taken = self.take(id, key, asked, by).await?;
         let answer = |state: &mut KeyState| {
             let found = state.clone();
             let answer = state.answer(&key.entry.policy, Verb::Check, &key.cost);
@@ -110,9 +114,10 @@ impl Direct {
             let paid = if answer.decision.is_allowed() { cost } else { 0 };
             (answer, paid)
         };
-        let added = self.leases.add(id, &before, lease, &taken, answer);
+        let added = self.leases.add(id, &plan, &taken, answer);
         Ok(Some(added.unwrap_or_else(|| {
-            // It was dropped meanwhile: what is not needed stays charged.
+            // What is held of the key was dropped meanwhile. These units were debited, so they answer this check; what is left
+            // of them stays charged.
             let mut state = taken.state;
             state.refund(&key.entry.policy, taken.filled);
             state.answer(&key.entry.policy, Verb::Check, &key.cost)
@@ -133,25 +138,34 @@ impl Direct {
     }
 
     async fn refill(&self, id: KeyId) -> Option<()> {
-        let key = self.leases.key(id)?;
-        let lease = key.entry.serving.lease?;
-        let mut before = self.leases.before_taking(id, lease, self.most(&key, lease))?;
+        let mut plan = self.leases.plan(id, |policy, lease| self.most(policy, lease))?;
         let by = Instant::now() + self.deadline;
-        self.return_parts(id, &key, std::mem::take(&mut before.expired), by).await;
-        let asked = before.size.checked_sub(before.held).filter(|asked| *asked > 0)?;
-        let taken = self.take(&key, asked, by).await.ok()?;
-        let nothing =
-            |state: &mut KeyState| (state.answer(&key.entry.policy, Verb::Peek, &0.into()), 0);
-        self.leases.add(id, &before, lease, &taken, nothing).map(drop)
+        self.return_parts(id, &plan.key, std::mem::take(&mut plan.expired), by).await;
+        let asked = plan.size.checked_sub(plan.held).filter(|asked| *asked > 0)?;
+        let taken = self.take(id, &plan.key, asked, by).await.ok()?;
+        let policy = &plan.key.entry.policy;
+        let nothing = |state: &mut KeyState| (state.answer(policy, Verb::Peek, &0.into()), 0);
+        self.leases.add(id, &plan, &taken, nothing).map(drop)
     }
 
     /// Debits as many units as there is room for.
-    async fn take(&self, key: &KeyCharge, units: u64, by: Instant) -> Result<Taken, StoreError> {
+    async fn take(
+        &self,
+        id: KeyId,
+        key: &KeyCharge,
+        units: u64,
+        by: Instant,
+    ) -> Result<Taken, StoreError> {
         let wanted = KeyCharge { cost: units.into(), ..key.clone() };
         let sent = self.leases.now();
         let action =
             if is_of_buckets(&key.entry.policy) { Action::Fill } else { Action::FillMarked };
-        let (state, filled, marks) = self.fill(&wanted, action, by).await?;
+        let filled = self.fill(&wanted, action, by).await;
+        if filled.as_ref().is_err_and(is_changed) {
+            // The key has an override now, which this node did not know of.
+            self.leases.drop_units(id);
+        }
+        let (state, filled, marks) = filled?;
         Ok(Taken { asked: units, filled, state, marks, sent })
     }
 
@@ -180,38 +194,35 @@ impl Direct {
         Ok((state, granted, found.marks))
     }
 
-    /// Returns units that were not spent. Without an answer they stay charged, which admits less.
+    /// Returns units that were not spent: a bucket's all at once, a window's where they were charged. What another definition
+    /// has charged to the key since is left alone, and so are units of which it is not known whether they were returned: they
+    /// stay charged, which admits less.
     async fn return_parts(&self, id: KeyId, key: &KeyCharge, parts: Vec<Part>, by: Instant) {
         if parts.is_empty() {
             return;
         }
-        // Under another override they stay charged.
-        let is_to_repeat = |error: &StoreError| !error.may_have_charged() && !is_changed(error);
         if is_of_buckets(&key.entry.policy) {
             let units: u64 = parts.iter().map(|part| part.left).sum();
             let refund = [KeyCharge { cost: units.into(), ..key.clone() }];
-            let refunded = self.run(Call::now(Verb::Refund, &refund, by)).await;
-            if refunded.is_err_and(|error| is_to_repeat(&error)) {
+            let call = Call { action: Action::Return, keys: &refund, at: None, by };
+            if self.run_script(call, None).await.is_err_and(|error| is_to_repeat(&error)) {
                 self.leases.keep_for_return(id, &key.entry, parts);
             }
             return;
         }
+        let mut running = JoinSet::new();
         for part in parts {
-            let Some(marks) = part.marks.as_ref().and_then(|marks| marks.of_units(part.left))
-            else {
-                continue;
-            };
-            let returned = self.undo(key, marks, by).await;
-            if returned.is_err_and(|error| is_to_repeat(&error)) {
-                self.leases.keep_for_return(id, &key.entry, vec![part]);
-            }
+            let (this, key) = (self.clone(), key.clone());
+            running.spawn(async move { this.return_to_window(id, &key, part, by).await });
         }
+        running.join_all().await;
     }
 
-    /// Undoes a charge where it was made: in its window, if that has not ended.
-    async fn undo(&self, key: &KeyCharge, marks: Vec<u8>, by: Instant) -> Result<(), StoreError> {
-        let keys = std::slice::from_ref(key);
-        let call = Call { action: Action::Apply(Verb::Refund), keys, at: None, by };
+    /// Undoes the charge of units where it was made: in its window, if that has not ended.
+    async fn return_to_window(&self, id: KeyId, key: &KeyCharge, part: Part, by: Instant) {
+        let marks = part.marks.as_ref().and_then(|marks| marks.of_units(part.left));
+        let Some(marks) = marks else { return };
+        let call = Call { action: Action::Return, keys: std::slice::from_ref(key), at: None, by };
         let undo = OtherScript {
             kind: Kind::Undo,
             reservation: None,
@@ -220,7 +231,9 @@ impl Direct {
             head: vec![[call.count(), vec![0; 9]].concat()],
             tail: vec![marks],
         };
-        self.run_script(call, Some(&undo)).await.map(drop)
+        if self.run_script(call, Some(&undo)).await.is_err_and(|error| is_to_repeat(&error)) {
+            self.leases.keep_for_return(id, &key.entry, vec![part]);
+        }
     }
 
     /// Returns leases that ran out, or all of them.
@@ -265,4 +278,9 @@ impl Direct {
             }
         });
     }
+}
+
+/// Whether units that could not be returned certainly were not. Under another override they stay charged.
+fn is_to_repeat(error: &StoreError) -> bool {
+    !error.may_have_charged() && !is_changed(error)
 }

@@ -87,8 +87,8 @@ local function is_held(verb, charges, refused)
   return not refused or only and only.mode == 'n' and only.grants > 0
 end
 
--- The states before. `h` is for charges that stand only if others elsewhere do, `f` charges what fits, and `l` does so for a
--- lease; marks are what undoes a charge.
+-- The states before. `h` is for charges that stand only if others elsewhere do, `f` charges what fits, and `l` is
+-- `f` with marks, which are what undoes a charge.
 local function check(verb, charges, marking)
   if verb == 'p' then return tell_all(charges) end
   if verb == 'r' then

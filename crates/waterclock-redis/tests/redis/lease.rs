@@ -12,8 +12,8 @@ use waterclock_redis::{Lease, RedisStore, RedisStoreBuilder, Serving};
 
 use crate::oracle::{Bound, Call, Log, over_admission};
 use crate::scene::{
-    HOUR, PATIENT, SECOND, Traffic, asking, bucket, check, millis, one, remaining, script_calls,
-    still_bucket, store, units, used_of_still_bucket,
+    HOUR, PATIENT, SECOND, Traffic, asking, bucket, check, commands, millis, one, remaining,
+    script_calls, still_bucket, store, units, used_of_still_bucket,
 };
 
 async fn leasing(server: &RedisServer, policy: Policy, size: u64, ttl: Duration) -> RedisStore {
@@ -212,11 +212,15 @@ async fn windows_get_back_what_is_not_spent() {
         let other = store(asking(&server.url()).deadline(PATIENT), policy.clone()).await;
         warm_up(&idle, "key").await;
         assert!(remaining(&other, "key").await <= 1_000 - 300, "{policy:?}");
+        // Commands of this test make some, too: those of the store are `CLIENT SETINFO` and the like.
+        let connections = || commands(&server, &["hello", "client|setinfo", "role"]);
+        let before = connections();
         let start = Instant::now();
         while remaining(&other, "key").await < 997 {
             assert!(start.elapsed() < PATIENT, "{policy:?}");
             sleep(millis(10)).await;
         }
+        assert_eq!(connections(), before, "a return is no reason to connect again");
         // Not one more than was admitted, and not one less.
         assert!(check(&other, units("key", 997)).await.decision.is_allowed(), "{policy:?}");
         assert!(!check(&other, one("key")).await.decision.is_allowed(), "{policy:?}");
@@ -340,6 +344,33 @@ async fn a_hot_key_is_answered_at_once_under_its_present_limits() {
     assert_eq!(now("key"), None);
     let answer = check(&store, one("key")).await;
     assert_eq!(answer.decision.remaining(), Some(5), "four were spent before");
+}
+
+/// Units of a key that was reset are not returned: they would be given back twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_ends_a_lease() {
+    let server = RedisServer::start();
+    let node = leasing(&server, still_bucket(100), 50, PATIENT).await;
+    warm_up(&node, "key").await;
+    node.apply(Verb::Reset, &[one("key")]).await.unwrap();
+    assert_eq!(node.apply_one_now(Verb::Check, &one("key")), None);
+    let other = store(asking(&server.url()).deadline(PATIENT), still_bucket(100)).await;
+    assert!(check(&other, units("key", 100)).await.decision.is_allowed());
+    node.close().await;
+    assert!(!check(&other, one("key")).await.decision.is_allowed());
+}
+
+/// What another node has charged under a new definition is not touched by units that were taken under the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_of_an_old_definition_leave_a_new_one_alone() {
+    let server = RedisServer::start();
+    let old = leasing(&server, still_bucket(100), 50, PATIENT).await;
+    warm_up(&old, "key").await;
+    let new = store(asking(&server.url()).deadline(PATIENT), still_bucket(1_000)).await;
+    assert!(check(&new, units("key", 900)).await.decision.is_allowed());
+    let left = remaining(&new, "key").await;
+    old.close().await;
+    assert_eq!(remaining(&new, "key").await, left);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

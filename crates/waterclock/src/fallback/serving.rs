@@ -56,15 +56,15 @@ pub enum Lease {
         /// How long they may be spent.
         ttl: Duration,
     },
-    /// As many as a key is asked for in about a tenth of a second, to be spent within a second: all nodes together hold at
-    /// most a tenth of the smallest limit.
+    /// As many as a key is asked for in about a tenth of a second, to be spent within a second. The nodes that the store has
+    /// counted, or as many as it was told of, together hold at most a tenth of the smallest limit.
     Auto,
 }
 
 impl Lease {
     /// How long automatic leases may be spent.
     const AUTO_TTL: Duration = Duration::from_secs(1);
-    /// One divided by what of a limit may be leased automatically.
+    /// At most a tenth of a limit is leased automatically.
     const AUTO_SHARE: u64 = 10;
 
     /// So many units for so long.
