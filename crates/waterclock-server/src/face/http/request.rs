@@ -26,7 +26,7 @@ use crate::pace::Pace;
 use crate::server::Server;
 
 /// The longest body, in bytes.
-pub(super) const MAX_BODY: usize = 64 * 1_024;
+const MAX_BODY: usize = 64 * 1_024;
 /// The longest list of overrides, in bytes: what one address can send at once in any case.
 pub(super) const MAX_LIST: usize = 1_024 * 1_024;
 
