@@ -18,6 +18,7 @@ mod listen;
 pub mod observe;
 mod off_workers;
 mod pace;
+mod rarely;
 mod reload;
 mod requests;
 pub mod rules;

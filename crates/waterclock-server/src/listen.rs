@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use waterclock::{Limit, Limiter};
 use crate::connections::Guest;
 use crate::face;
 use crate::observe::Face;
+use crate::rarely::Rarely;
 use crate::server::{Phase, Server};
 use crate::tls::Acceptor;
 use waterclock_config::{Invalid, Listen};
@@ -159,12 +161,17 @@ impl Listener {
             let _counted = Counted::new(metrics.connections(face.face));
             let mut phase = face.server.phase();
             let guest = place.guest();
+            let ends = pin!(async {
+                tokio::select! {
+                    why = guest.must_close(face.server.authenticate_within()) => Some(why),
+                    _ = phase.wait_for(|phase| *phase == Phase::Ended) => None,
+                }
+            });
             tokio::select! {
                 () = face.handshake(stream, guest) => {}
-                why = guest.must_close(face.server.authenticate_within()) => {
-                    metrics.count_closed(face.face, why);
+                why = Rarely::new(ends) => {
+                    why.into_iter().for_each(|why| metrics.count_closed(face.face, why));
                 }
-                _ = phase.wait_for(|phase| *phase == Phase::Ended) => {}
             }
         });
     }

@@ -95,6 +95,10 @@ impl UnderWay {
         pace.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(pace))
     }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.0
+    }
 }
 
 impl Drop for UnderWay {

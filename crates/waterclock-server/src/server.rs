@@ -348,6 +348,11 @@ impl Server {
         self.is_draining.load(Ordering::Relaxed)
     }
 
+    /// Whether clients are to go elsewhere.
+    pub(crate) fn is_leaving(&self) -> bool {
+        *self.phase.borrow() >= Phase::LameDuck
+    }
+
     pub(crate) fn enter(&self, phase: Phase) {
         self.is_draining.store(phase >= Phase::Draining, Ordering::Relaxed);
         self.phase.send_replace(phase);

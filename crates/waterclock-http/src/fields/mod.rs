@@ -40,6 +40,9 @@ impl HeaderFields {
         I::IntoIter: Clone,
     {
         let answers = answers.into_iter();
+        if answers.clone().all(|answer| answer.is_hidden()) {
+            return Self::default();
+        }
         // One draw for all fields of the response, so that they say the same.
         let has_jitter = answers.clone().any(|answer| !answer.jitter.is_none());
         let drawn = if has_jitter { fastrand::u32(..) } else { 0 };

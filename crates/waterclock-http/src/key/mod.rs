@@ -231,10 +231,11 @@ impl fmt::Debug for Key {
 /// ```
 #[must_use]
 pub fn compose_key(values: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<u8> {
-    let mut key = Vec::new();
+    // Enough for most keys, so that they do not grow step by step.
+    let mut key = Vec::with_capacity(64);
     for value in values {
         let value = value.as_ref();
-        key.extend_from_slice(value.len().to_string().as_bytes());
+        key.extend_from_slice(itoa::Buffer::new().format(value.len()).as_bytes());
         key.push(b':');
         key.extend_from_slice(value);
         key.push(b',');

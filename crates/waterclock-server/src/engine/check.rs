@@ -169,7 +169,10 @@ impl Engine {
             replies.await?.into_iter().next().ok_or_else(missing_answer)
         };
         let mut replies = Vec::with_capacity(checks.len());
-        for some in checks.chunks(MAX_CONCURRENT) {
+        // Mostly a store in memory answers all of them, and no future is needed.
+        let now = checks.iter().map_while(|check| self.reply_now(caller.face, verb, check));
+        replies.extend(now.map(Ok));
+        for some in checks[replies.len()..].chunks(MAX_CONCURRENT) {
             replies.extend(join_all(some.iter().map(one)).await);
         }
         self.metrics.decided(caller.face, started);
@@ -250,14 +253,16 @@ impl Engine {
         {
             return Ok(vec![reply]);
         }
-        let mut replies = self.charge_in_turn(caller.deadline, verb, checks).await;
+        // Boxed, so that the futures of calls which are answered above are small: they are moved several times.
+        let charging = Box::pin(self.charge_in_turn(caller.deadline, verb, checks));
+        let mut replies = charging.await;
         if matches!(verb, Verb::Refund | Verb::Reset) && replies.is_ok() {
             let is_usual =
                 |check: &Check<'_>| check.policy.scope().resolve(&check.subject()).is_usual();
             if !checks.iter().all(is_usual) {
                 // Refunds change the policy's own state; the reply has the numbers that apply to the key. If
                 // the peek fails, the refund has happened all the same.
-                let peeked = self.charge(caller.deadline, Verb::Peek, checks).await;
+                let peeked = Box::pin(self.charge(caller.deadline, Verb::Peek, checks)).await;
                 replies = peeked.or(replies);
             }
         }

@@ -36,6 +36,13 @@ impl Answer {
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// The whole response as it came, without the time of day.
+    pub(crate) fn text(&self) -> String {
+        let lines = self.head.lines().filter(|line| !line.starts_with("date: "));
+        let lines: String = lines.map(|line| format!("{line}\n")).collect();
+        format!("{lines}\n{}", self.body)
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }

@@ -1,23 +1,24 @@
 //! One call of `ShouldRateLimit`: its token, its message, its decision.
 
 use std::borrow::Cow;
-use std::future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::poll;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Frame, Incoming};
 use prost::Message;
 use tokio::time::timeout;
 use tonic::Status;
 use tonic::body::Body;
 use waterclock::Clock as _;
 
-use super::descriptors::{Failed, decide};
+use super::descriptors::{Failed, Outcome, decide};
+use super::metadata;
 use super::proto::{RateLimitRequest, RateLimitResponse};
 use super::request::{self, MAX_DESCRIPTORS, MAX_ENTRIES, MAX_MESSAGE};
 use super::response::{refusal, response};
@@ -51,24 +52,24 @@ pub(super) async fn answer(
     server: &Arc<Server>,
     request: Request<Incoming>,
     guest: &Guest,
-) -> Response<Body> {
+) -> Response<AnswerBody> {
     let mut undecided = Undecided { server, why: Some("the caller has canceled it".into()) };
     match decided(server, request, guest).await {
         Ok(response) => {
             undecided.why = None;
-            unary(&response)
+            unary(response)
         }
         Err(End::TooLarge(why)) => {
             undecided.why = Some(why.into());
-            unary(&refusal())
+            unary(framed(&refusal(), &[]))
         }
         Err(End::Failed(status)) => {
             undecided.why = Some(status.message().to_owned().into());
-            status.into_http()
+            status.into_http().map(AnswerBody::Other)
         }
         Err(End::Counted(status)) => {
             undecided.why = None;
-            status.into_http()
+            status.into_http().map(AnswerBody::Other)
         }
     }
 }
@@ -93,7 +94,7 @@ async fn decided(
     server: &Arc<Server>,
     request: Request<Incoming>,
     guest: &Guest,
-) -> Result<RateLimitResponse, End> {
+) -> Result<Bytes, End> {
     let (head, body) = request.into_parts();
     let let_in = server.authorize((Face::Grpc, Role::Check), guest, &head.headers, body).await;
     let body = let_in.map_err(|attempt| match attempt {
@@ -123,7 +124,8 @@ async fn decided(
         Failed::Store(status) => End::Counted(status),
         Failed::TimedOut => End::Failed(Status::unavailable("the store did not answer in time")),
     })?;
-    Ok(response(&outcomes, server.engine.metrics().clock().now()))
+    let response = response(&outcomes, server.engine.metrics().clock().now());
+    Ok(framed(&response, &outcomes))
 }
 
 async fn receive_in_time(server: &Server, body: Incoming, hold: &mut Hold) -> Result<Bytes, End> {
@@ -182,17 +184,61 @@ fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), End> {
     Err(Status::resource_exhausted(why).into())
 }
 
-/// An answer with one message, as the protocol frames it.
-fn unary(message: &RateLimitResponse) -> Response<Body> {
-    let length = message.encoded_len();
-    let mut framed = Vec::with_capacity(PREFIX + length);
-    framed.push(0);
-    framed.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+/// A response with the metadata of these outcomes, as the protocol frames it.
+fn framed(message: &RateLimitResponse, outcomes: &[Outcome<'_>]) -> Bytes {
+    let mut framed = Vec::with_capacity(FRAME_ROOM);
+    framed.extend([0; PREFIX]);
     message.encode_raw(&mut framed);
-    let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    let body = Full::new(Bytes::from(framed)).with_trailers(future::ready(Some(Ok(trailers))));
-    let mut answer = Response::new(Body::new(body));
+    metadata::write(outcomes, &mut framed);
+    let length = u32::try_from(framed.len() - PREFIX).unwrap_or(u32::MAX);
+    framed[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+    framed.into()
+}
+
+/// Enough for the answer to one descriptor.
+const FRAME_ROOM: usize = 512;
+
+/// An answer with one message.
+fn unary(framed: Bytes) -> Response<AnswerBody> {
+    let mut answer = Response::new(AnswerBody::Message(Some(framed)));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     answer
+}
+
+/// The body of an answer.
+pub(super) enum AnswerBody {
+    /// A framed message, then the status that it is all right. `None` once the message is sent.
+    Message(Option<Bytes>),
+    /// Anything else.
+    Other(Body),
+}
+
+static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+impl AnswerBody {
+    pub(super) fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match self {
+            AnswerBody::Message(message) => Poll::Ready(Some(Ok(match message.take() {
+                Some(message) => Frame::data(message),
+                None => {
+                    let ok = HeaderValue::from_static("0");
+                    let trailers = HeaderMap::from_iter([(GRPC_STATUS.clone(), ok)]);
+                    *self = AnswerBody::Other(Body::empty());
+                    Frame::trailers(trailers)
+                }
+            }))),
+            AnswerBody::Other(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_end_stream(&self) -> bool {
+        match self {
+            AnswerBody::Message(_) => false,
+            AnswerBody::Other(body) => body.is_end_stream(),
+        }
+    }
 }

@@ -1,25 +1,28 @@
 //! One HTTP/2 connection, with a limit on everything.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use http::Request;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::time::timeout;
-use tonic::body::Body;
+use tonic::Status;
 use tonic::service::Routes;
 
+use super::call::AnswerBody;
 use super::proto::METHOD;
 use super::{aside, call};
 use crate::connections::Guest;
 use crate::pace::{Pace, UnderWay};
+use crate::rarely::Rarely;
 use crate::server::{Phase, Server};
 
 /// The most concurrent requests on one connection.
@@ -49,29 +52,35 @@ where
     let activity = Arc::clone(&pace);
     let all = Arc::clone(server);
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (server, routes) = (Arc::clone(&all), routes.clone());
-        let (under_way, pace) = (UnderWay::new(&pace), Arc::clone(&pace));
+        let server = Arc::clone(&all);
+        let under_way = UnderWay::new(&pace);
+        // Cloned only for a call that needs them.
+        let routes = (request.uri().path() != METHOD).then(|| routes.clone());
         async move {
-            let response = match request.uri().path() {
-                METHOD => call::answer(&server, request, pace.guest()).await,
-                _ => aside::answer(&server, routes, request, pace.guest()).await,
+            let guest = under_way.pace().guest();
+            let response = match routes {
+                None => call::answer(&server, request, guest).await,
+                // Boxed, because it is rare and large.
+                Some(routes) => Box::pin(aside::answer(&server, routes, request, guest))
+                    .await
+                    .map(AnswerBody::Other),
             };
-            // The request is under way until its answer is sent, or the peer cancels it.
-            let (head, body) = response.into_parts();
-            let body = body.map_frame(move |frame| {
-                _ = &under_way;
-                frame
-            });
-            Ok::<_, Infallible>(Response::from_parts(head, Body::new(body)))
+            Ok::<_, Infallible>(response.map(|body| SentBody { body, _under_way: under_way }))
         }
     });
     let mut connection = pin!(bounds().serve_connection(TokioIo::new(stream), answer));
     let mut phase = server.phase();
+    let ends = pin!(async {
+        tokio::select! {
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => false,
+            () = activity.idle() => true,
+        }
+    });
     let is_idle = tokio::select! {
+        biased;
         // Errors of a connection are the peer's to handle.
         _ = connection.as_mut() => return,
-        _ = phase.wait_for(|phase| *phase >= Phase::Draining) => false,
-        () = activity.idle() => true,
+        is_idle = Rarely::new(ends) => is_idle,
     };
     connection.as_mut().graceful_shutdown();
     if is_idle {
@@ -79,6 +88,28 @@ where
     } else {
         // `Running::stop` bounds how long that may take.
         _ = connection.await;
+    }
+}
+
+/// The body of an answer. The request is under way until it is sent, or the peer cancels it.
+struct SentBody {
+    body: AnswerBody,
+    _under_way: UnderWay,
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.body.poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
     }
 }
 

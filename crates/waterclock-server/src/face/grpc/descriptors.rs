@@ -1,7 +1,10 @@
 //! One request decided as a whole: from descriptors to checks, and the calls of the engine that takes.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::poll;
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 use waterclock::{Source, StoreError, Verb};
@@ -160,10 +163,10 @@ pub(super) async fn decide<'p>(
         }
         Ok(())
     };
-    timeout_at(now + REQUEST_DEADLINE, deciding)
+    within(now + REQUEST_DEADLINE, deciding)
         .await
-        .map_err(|_| Failed::TimedOut)?
-        .map_err(|error| Failed::Store(store_failed(&error)))?;
+        .ok_or(Failed::TimedOut)?
+        .map_err(|error: StoreError| Failed::Store(store_failed(&error)))?;
     let outcome = |((descriptor, matched), reply): ((&Descriptor<'_>, _), _)| match (matched, reply)
     {
         (Matched::Limited(rule, policy), Some(reply)) => {
@@ -175,6 +178,16 @@ pub(super) async fn decide<'p>(
         (Matched::Unlimited | Matched::Limited(..), _) => Outcome::Unlimited,
     };
     Ok(descriptors.iter().zip(matched).zip(replies).map(outcome).collect())
+}
+
+/// `None` if it takes longer.
+async fn within<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    // Mostly a store in memory answers at once, and no timer is needed.
+    match poll!(future.as_mut()) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => timeout_at(deadline, future).await.ok(),
+    }
 }
 
 fn to_check<'a>(

@@ -15,6 +15,7 @@ mod call;
 mod connection;
 mod descriptors;
 mod health;
+mod metadata;
 pub mod proto;
 mod request;
 mod response;

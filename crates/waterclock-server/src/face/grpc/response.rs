@@ -1,9 +1,7 @@
-//! The response: a status for each descriptor, header fields, and dynamic metadata.
+//! The response: a status for each descriptor, and header fields.
 
 use std::time::Duration;
 
-use prost_types::value::Kind;
-use prost_types::{ListValue, Struct, Value};
 use waterclock::{CalendarUnit, Limit, LimitDecision, Source, Timestamp};
 use waterclock_config::RuleCharge;
 use waterclock_http::{HeaderFields, StyledAnswer};
@@ -13,7 +11,7 @@ use super::proto::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResp
 
 const DAY: u64 = 86_400;
 
-/// `now` is the time by which windows are aligned.
+/// The response without its metadata. `now` is the time by which windows are aligned.
 pub(super) fn response(outcomes: &[Outcome<'_>], now: Timestamp) -> RateLimitResponse {
     let statuses: Vec<_> = outcomes.iter().map(|outcome| status(outcome, now)).collect();
     let refused = statuses.iter().any(|status| status.code() == Code::OverLimit);
@@ -23,7 +21,7 @@ pub(super) fn response(outcomes: &[Outcome<'_>], now: Timestamp) -> RateLimitRes
         response_headers_to_add: headers(outcomes),
         request_headers_to_add: Vec::new(),
         raw_body: Vec::new(),
-        dynamic_metadata: metadata(outcomes),
+        dynamic_metadata: None,
     }
 }
 
@@ -201,56 +199,4 @@ fn headers(outcomes: &[Outcome<'_>]) -> Vec<HeaderValue> {
         raw_value: Vec::new(),
     };
     HeaderFields::for_check(styled).into_iter().map(header).collect()
-}
-
-/// For access logs and later filters: `{"descriptors": [{"descriptor": 0, "policy": "login", "allowed": false,
-/// "refused_by": ["burst"], "source": "authoritative"}]}`, an element for each descriptor that a policy has decided
-/// about, with `shadow_refused_by` where a shadow limit would have refused.
-fn metadata(outcomes: &[Outcome<'_>]) -> Option<Struct> {
-    let element = |(at, outcome): (usize, &Outcome<'_>)| match outcome {
-        Outcome::Decided(decided) => Some(metadata_of(at, decided)),
-        Outcome::Unlimited | Outcome::Refused(_) => None,
-    };
-    let descriptors: Vec<Value> = outcomes.iter().enumerate().filter_map(element).collect();
-    (!descriptors.is_empty()).then(|| object([("descriptors", list(descriptors))]))
-}
-
-fn metadata_of(at: usize, decided: &Decided<'_>) -> Value {
-    let reply = &decided.reply;
-    let (policy, decision) = (&reply.policy, &reply.answer.decision);
-    let refused = decided.has_refused();
-    let names = |set| list(policy.names(set).map(text).collect());
-    let mut of_descriptor = object([
-        ("descriptor", number(at)),
-        ("policy", text(decided.policy.name())),
-        ("allowed", value(Kind::BoolValue(!refused))),
-        ("refused_by", if refused { names(decision.refused_by()) } else { list(Vec::new()) }),
-        ("source", text(reply.answer.source.name())),
-    ]);
-    if !decision.shadow_refused_by().is_empty() {
-        let shadows = names(decision.shadow_refused_by());
-        of_descriptor.fields.insert("shadow_refused_by".to_owned(), shadows);
-    }
-    value(Kind::StructValue(of_descriptor))
-}
-
-fn object<const N: usize>(pairs: [(&str, Value); N]) -> Struct {
-    Struct { fields: pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect() }
-}
-
-fn value(kind: Kind) -> Value {
-    Value { kind: Some(kind) }
-}
-
-fn text(text: &str) -> Value {
-    value(Kind::StringValue(text.to_owned()))
-}
-
-fn list(values: Vec<Value>) -> Value {
-    value(Kind::ListValue(ListValue { values }))
-}
-
-/// There are at most 32 descriptors.
-fn number(small: usize) -> Value {
-    value(Kind::NumberValue(u32::try_from(small).unwrap_or(u32::MAX).into()))
 }

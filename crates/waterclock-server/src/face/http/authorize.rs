@@ -5,21 +5,31 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use waterclock::{Cost, CostError, Factor, FactorError, Verb};
 
 use super::check::write_headers;
 use super::problem::Problem;
 use super::query::Query;
-use super::request::{Call, Proxies, peer_of};
+use super::request::{Call, Proxies, Question};
 use crate::engine::{ActivePolicy, Check, Key, TIER};
 use crate::observe::Face;
+use crate::server::Server;
 
 /// Decides about the request that a proxy holds back.
 pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> {
-    let headers = &call.parts.headers;
-    let (client, is_trusted) = call.server.client(peer_of(&call.parts), headers);
-    let query = Query::read(call.parts.uri.query().unwrap_or_default());
+    Ok(answer(&call.server, call.question()).await?.map(Body::from))
+}
+
+/// The same for a request that did not come through the router.
+pub(super) async fn answer(
+    server: &Server,
+    question: Question<'_>,
+) -> Result<http::Response<Bytes>, Problem> {
+    let headers = question.headers;
+    let (client, is_trusted) = server.client(question.peer, headers);
+    let query = Query::read(question.query.unwrap_or_default());
     query.allow_only(&["policy", "key", "tier", "factor", "cost", "deny_status"])?;
     let name = query.get("policy").ok_or_else(|| {
         Problem::bad("policy", "`policy` is missing; send /v1/authorize?policy=NAME")
@@ -31,7 +41,7 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let factor = query.get("factor").map(|text| text.parse()).transpose();
     let factor: Option<Factor> =
         factor.map_err(|error: FactorError| Problem::bad("factor", error.to_string()))?;
-    let plan = call.server.engine.plan_knowing([&*name].into_iter()).await;
+    let plan = server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
     let given = query.get("key");
     let key = match &given {
@@ -42,9 +52,9 @@ pub(super) async fn authorize(call: Call<Proxies>) -> Result<Response, Problem> 
     let tier = tier.filter(|_| query.get(TIER).is_some() || policy.has_tiers());
     let check = Check::new(policy, key, Verb::Check, cost.as_ref())?;
     let checks = [check.with_tier(tier)?.with_factor(factor)];
-    let replies = call.server.engine.apply(Face::Http, Verb::Check, &checks).await?;
+    let replies = server.engine.apply(Face::Http, Verb::Check, &checks).await?;
     let refused = replies.iter().any(|reply| reply.is_refusal());
-    let mut response = Response::new(Body::empty());
+    let mut response = http::Response::new(Bytes::new());
     *response.status_mut() = if refused { deny } else { StatusCode::OK };
     write_headers(&checks, &replies, response.headers_mut());
     Ok(response)

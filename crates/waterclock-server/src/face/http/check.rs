@@ -2,24 +2,53 @@
 
 use std::borrow::Cow;
 
+use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde::Serialize;
-use waterclock::{Cost, Outcome, Verb};
+use serde::{Serialize, Serializer};
+use waterclock::{Cost, Outcome, StoreError, Verb};
 use waterclock_http::HeaderFields;
 
 use super::body::{Charge, Charges, CheckBody, Verbs};
-use super::problem::{PROBLEM_JSON, Problem, json, without_hosts};
-use super::request::{Call, Checks};
+use super::json::{self, FIELDS, FieldSet};
+use super::problem::{PROBLEM_JSON, Problem, without_hosts, written};
+use super::query::Query;
+use super::request::{Call, Checks, Question};
 use crate::engine::{Check, Engine, Plan, Reply, TIER};
 use crate::observe::Face;
 use waterclock_config::{DecisionLine, FactorJson};
 
 /// Check, peek, refund or reset.
 pub(super) async fn apply(verb: Verb, call: Call<Checks>) -> Result<Response, Problem> {
-    let body = CheckBody::read(&call.body, Verbs::Decide)?;
-    let plan = call.server.engine.plan_knowing(body.charges.policies()).await;
-    decide(&call, &plan, verb, &body.charges).await
+    Ok(answer(&call.server.engine, verb, call.question()).await?.map(Body::from))
+}
+
+/// The same for a request that did not come through the router.
+pub(super) async fn answer(
+    engine: &Engine,
+    verb: Verb,
+    question: Question<'_>,
+) -> Result<http::Response<Bytes>, Problem> {
+    let fields = match (verb, question.query) {
+        (Verb::Check | Verb::Peek, Some(query)) => fields(query)?,
+        _ => FieldSet::ALL,
+    };
+    let body = CheckBody::read(question.body, Verbs::Decide)?;
+    let plan = engine.plan_knowing(body.charges.policies()).await;
+    decide(engine, &plan, verb, &body.charges, (question.headers, fields)).await
+}
+
+/// The fields of decisions that a caller asks for, as `fields=allowed,retry_after_us`.
+fn fields(query: &str) -> Result<FieldSet, Problem> {
+    const FIELDS_OF: &str = "fields";
+    let query = Query::read(query);
+    let Some(names) = query.get_once(FIELDS_OF)? else { return Ok(FieldSet::ALL) };
+    FieldSet::parse(&names).map_err(|unknown| {
+        let unknown: String = unknown.chars().take(64).collect();
+        let known = FIELDS.join(", ");
+        Problem::bad(FIELDS_OF, format!("`fields` has no field `{unknown}`; there are {known}"))
+    })
 }
 
 /// An outcome for error-rate limits, or a cost that is known only now.
@@ -43,7 +72,8 @@ pub(super) async fn report(call: Call<Checks>) -> Result<Response, Problem> {
             return Err(if is_one { missing } else { missing.in_check(at) });
         }
     }
-    decide(&call, &plan, verb, &charges).await
+    let asked = (&call.parts.headers, FieldSet::ALL);
+    Ok(decide(&call.server.engine, &plan, verb, &charges, asked).await?.map(Body::from))
 }
 
 /// An outcome makes sense only for a policy with an error-rate limit.
@@ -57,22 +87,22 @@ fn takes_outcomes(plan: &Plan, charge: &Charge<'_>) -> Result<(), Problem> {
 }
 
 async fn decide(
-    call: &Call<Checks>,
+    engine: &Engine,
     plan: &Plan,
     verb: Verb,
     charges: &Charges<'_>,
-) -> Result<Response, Problem> {
-    let (engine, headers) = (&call.server.engine, &call.parts.headers);
+    (headers, fields): (&HeaderMap, FieldSet),
+) -> Result<http::Response<Bytes>, Problem> {
     let (checks, is_one) = to_checks(plan, verb, charges)?;
     if let Charges::Several { atomic: false, .. } = charges {
-        return Ok(decide_each(engine, verb, &checks).await);
+        return Ok(decide_each(engine, verb, &checks, fields).await);
     }
     let replies = engine.apply(Face::Http, verb, &checks).await?;
     let refused = verb == Verb::Check && replies.iter().any(Reply::is_refusal);
     let body = Decisions::new(&checks, &replies, !refused, is_one);
     let mut response = match refused {
-        true => refusal(headers, &checks, &replies, &body),
-        false => json(StatusCode::OK, &body),
+        true => refusal(headers, &checks, &replies, &body, fields),
+        false => written(StatusCode::OK, json::write(&body, fields, checks.len())),
     };
     if verb == Verb::Check {
         write_headers(&checks, &replies, response.headers_mut());
@@ -150,7 +180,28 @@ impl<'a> Decisions<'a> {
 #[derive(Serialize)]
 struct EachDecision<'a> {
     allowed: bool,
-    decisions: Vec<DecisionOrError<'a>>,
+    decisions: EachReply<'a>,
+}
+
+/// Decisions, made into lines one after the other as they are written.
+struct EachReply<'a> {
+    checks: &'a [Check<'a>],
+    replies: &'a [Result<Reply, StoreError>],
+}
+
+impl Serialize for EachReply<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let replies = self.checks.iter().zip(self.replies);
+        serializer.collect_seq(replies.map(|(check, reply)| match reply {
+            Ok(reply) => DecisionOrError::Decision(reply.line(check)),
+            Err(error) => DecisionOrError::Error {
+                policy: check.policy.name(),
+                cost: &check.cost,
+                allowed: false,
+                error: without_hosts(error),
+            },
+        }))
+    }
 }
 
 #[derive(Serialize)]
@@ -161,23 +212,17 @@ enum DecisionOrError<'a> {
     Error { policy: &'a str, cost: &'a Cost, allowed: bool, error: String },
 }
 
-async fn decide_each(engine: &Engine, verb: Verb, checks: &[Check<'_>]) -> Response {
+async fn decide_each(
+    engine: &Engine,
+    verb: Verb,
+    checks: &[Check<'_>],
+    fields: FieldSet,
+) -> http::Response<Bytes> {
     let replies = engine.apply_each(Face::Http, verb, checks).await;
     let passes = |reply: &Result<Reply, _>| reply.as_ref().is_ok_and(|reply| !reply.is_refusal());
     let allowed = verb != Verb::Check || replies.iter().all(passes);
-    let mut decisions = Vec::with_capacity(checks.len());
-    for (check, reply) in checks.iter().zip(&replies) {
-        decisions.push(match reply {
-            Ok(reply) => DecisionOrError::Decision(reply.line(check)),
-            Err(error) => DecisionOrError::Error {
-                policy: check.policy.name(),
-                cost: &check.cost,
-                allowed: false,
-                error: without_hosts(error),
-            },
-        });
-    }
-    json(StatusCode::OK, &EachDecision { allowed, decisions })
+    let answer = EachDecision { allowed, decisions: EachReply { checks, replies: &replies } };
+    written(StatusCode::OK, json::write(&answer, fields, checks.len()))
 }
 
 /// Writes the header fields of each policy in its style.
@@ -186,15 +231,14 @@ pub(super) fn write_headers(checks: &[Check<'_>], replies: &[Reply], headers: &m
     HeaderFields::for_check(styled).write_to(headers);
 }
 
+/// What a refusal has before its decisions, as problem+json.
 #[derive(Serialize)]
-struct Refusal<'a, T> {
+struct Refusal {
     r#type: &'static str,
     title: &'static str,
     status: u16,
     #[serde(rename = "violated-policies")]
     violated: Vec<String>,
-    #[serde(flatten)]
-    answer: &'a T,
 }
 
 /// 429 with the decisions: as problem+json, if the caller accepts that.
@@ -203,22 +247,24 @@ pub(super) fn refusal<T: Serialize>(
     checks: &[Check<'_>],
     replies: &[Reply],
     answer: &T,
-) -> Response {
+    fields: FieldSet,
+) -> http::Response<Bytes> {
     let status = StatusCode::TOO_MANY_REQUESTS;
+    let answer = json::write(answer, fields, checks.len());
     let accepts_problem = |value: &HeaderValue| {
         value.to_str().is_ok_and(|value| value.contains("application/problem+json"))
     };
     if !asked.get_all(header::ACCEPT).iter().any(accepts_problem) {
-        return json(status, answer);
+        return written(status, answer);
     }
-    let body = Refusal {
+    let problem = Refusal {
         r#type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
         title: "The request exceeds a limit",
         status: status.as_u16(),
         violated: violated(checks, replies),
-        answer,
     };
-    let mut response = json(status, &body);
+    let problem = json::write(&problem, FieldSet::ALL, 1);
+    let mut response = written(status, json::join(problem, &answer));
     response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
     response
 }

@@ -1,7 +1,8 @@
 //! One connection: HTTP/1 or HTTP/2, with a limit on everything.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,14 +16,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
+use super::plain::{self, MAX_FIELDS, Rewound};
 use super::request;
 use crate::connections::Guest;
 use crate::pace::{Pace, Paced, UnderWay};
+use crate::rarely::Rarely;
 use crate::server::{Phase, Server};
 
 /// The longest head of a request, in bytes.
@@ -39,14 +42,58 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let pace = Arc::new(Pace::new(server.patience(), Arc::clone(guest)));
-    let io = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
-    let activity = Arc::clone(&pace);
-    let phase = server.phase();
-    let draining = phase.clone();
+    let mut io = Paced::new(stream, Arc::clone(&pace));
+    let ends = pin!(ends(server.phase(), &pace, server.quiet()));
+    let mut ends = Rarely::new(ends);
+    let stops = AtomicBool::new(false);
+    let first = {
+        let mut plain = pin!(plain::serve(server, &mut io, &pace, &stops));
+        tokio::select! {
+            biased;
+            first = plain.as_mut() => first,
+            is_idle = &mut ends => {
+                stops.store(true, Ordering::Relaxed);
+                finish(server, is_idle, plain).await.unwrap_or(Ok(None))
+            }
+        }
+    };
+    match first {
+        Ok(Some(first)) => {
+            let io = Rewound::new(first, io);
+            serve_others(server, router, io, &pace, ends).await;
+        }
+        Ok(None) => _ = io.shutdown().await,
+        // Errors of a connection are the peer's to handle.
+        Err(_) => {}
+    }
+}
+
+/// Waits for the end of a connection that is to close.
+async fn finish<T>(server: &Server, is_idle: bool, end: impl Future<Output = T>) -> Option<T> {
+    if is_idle {
+        // A peer that does not read its answers does not keep the connection either.
+        timeout(server.patience().body, end).await.ok()
+    } else {
+        // `Running::stop` bounds how long that may take.
+        Some(end.await)
+    }
+}
+
+/// Serves the requests that are not plain, and all after the first of these.
+async fn serve_others<IO>(
+    server: &Arc<Server>,
+    router: Router,
+    io: IO,
+    pace: &Arc<Pace>,
+    ends: impl Future<Output = bool>,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (all, pace) = (Arc::clone(server), Arc::clone(pace));
     let rest = UnreadBody::default();
     let answer = service_fn(move |request: Request<Incoming>| {
         let under_way = UnderWay::new(&pace);
-        let (router, draining) = (router.clone(), draining.clone());
+        let (server, router) = (Arc::clone(&all), router.clone());
         let rest = (request.version() < Version::HTTP_2).then(|| rest.clone());
         let mut request = request.map(|body| TrackedBody { body: Some(body), rest: rest.clone() });
         request.extensions_mut().insert(Arc::clone(&pace));
@@ -57,7 +104,7 @@ where
             };
             // Announced, so that the client does not send its next request to a connection about to close.
             let closes = match rest {
-                Some(rest) => !rest.is_drained().await || *draining.borrow() >= Phase::LameDuck,
+                Some(rest) => !rest.is_drained().await || server.is_leaving(),
                 None => false,
             };
             drop(under_way);
@@ -77,7 +124,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(server.patience().idle * 2)
         .max_buf_size(MAX_HEAD)
-        .max_headers(64);
+        .max_headers(MAX_FIELDS);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -89,20 +136,22 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10));
-    let connection = builder.serve_connection(io, answer);
-    let mut connection = std::pin::pin!(connection);
+    let connection = builder.serve_connection(TokioIo::new(io), answer);
+    let mut connection = pin!(connection);
     let is_idle = tokio::select! {
+        biased;
         _ = connection.as_mut() => return,
-        () = drained(phase, &activity, server.quiet()) => false,
-        () = activity.idle() => true,
+        is_idle = ends => is_idle,
     };
     connection.as_mut().graceful_shutdown();
-    if is_idle {
-        // A peer that does not read its answers does not keep the connection either.
-        _ = timeout(server.patience().body, connection).await;
-    } else {
-        // `Running::stop` bounds how long that may take.
-        _ = connection.await;
+    _ = finish(server, is_idle, connection).await;
+}
+
+/// Waits until the connection is to close: because it is idle, or because the server drains.
+async fn ends(phase: watch::Receiver<Phase>, pace: &Pace, quiet: Duration) -> bool {
+    tokio::select! {
+        () = drained(phase, pace, quiet) => false,
+        () = pace.idle() => true,
     }
 }
 

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json as value};
@@ -126,8 +127,9 @@ pub(super) fn without_hosts(error: &StoreError) -> String {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+impl Problem {
+    /// The response, with its whole body.
+    pub(super) fn into_answer(self) -> http::Response<Bytes> {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let mut body = Map::from_iter([
             ("type".to_owned(), value!("about:blank")),
@@ -141,7 +143,7 @@ impl IntoResponse for Problem {
         if let Some(failure) = self.failure {
             body.insert("failure".to_owned(), value!(failure.name()));
         }
-        let mut response = Response::new(Body::from(Value::Object(body).to_string()));
+        let mut response = http::Response::new(Bytes::from(Value::Object(body).to_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
@@ -155,9 +157,19 @@ impl IntoResponse for Problem {
     }
 }
 
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        self.into_answer().map(Body::from)
+    }
+}
+
 pub(super) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Body::from(body));
+    written(status, serde_json::to_vec(body).unwrap_or_default()).map(Body::from)
+}
+
+/// A response whose body is JSON already.
+pub(super) fn written(status: StatusCode, body: Vec<u8>) -> http::Response<Bytes> {
+    let mut response = http::Response::new(Bytes::from(body));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

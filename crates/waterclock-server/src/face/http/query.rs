@@ -18,6 +18,14 @@ impl<'a> Query<'a> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(&**value))
     }
 
+    /// The value of a parameter, which must not be given twice.
+    pub(super) fn get_once(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, Problem> {
+        if self.0.iter().filter(|(known, _)| known == name).count() > 1 {
+            return Err(Problem::bad(name, format!("`{name}` is given twice")));
+        }
+        Ok(self.get(name))
+    }
+
     /// Rejects unknown parameters, and parameters that are given twice.
     pub(super) fn allow_only(&self, known: &[&'static str]) -> Result<(), Problem> {
         for (at, (name, _)) in self.0.iter().enumerate() {

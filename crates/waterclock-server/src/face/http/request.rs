@@ -1,7 +1,7 @@
 //! What a request must pass before its handler runs: the browser check, its token, its body, a free place.
 
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use bytes::BytesMut;
 use futures_util::poll;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode, Version, header};
 use http_body_util::BodyExt;
 use tokio::sync::OwnedSemaphorePermit;
@@ -77,6 +78,7 @@ impl Needs for Loads {
 /// The place is taken when the whole request is here, so that slow senders hold none.
 pub(super) struct Call<N> {
     pub(super) server: Arc<Server>,
+    pub(super) guest: Arc<Guest>,
     pub(super) parts: Parts,
     /// Empty unless the method is POST or PUT.
     pub(super) body: Bytes,
@@ -85,38 +87,62 @@ pub(super) struct Call<N> {
     _needs: PhantomData<N>,
 }
 
+/// What a handler reads of a request that was let in, however that was parsed.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'r> {
+    pub(super) headers: &'r HeaderMap,
+    /// The part of the URL after the question mark.
+    pub(super) query: Option<&'r str>,
+    pub(super) body: &'r [u8],
+    pub(super) peer: IpAddr,
+}
+
 impl<N: Needs> FromRequest<Arc<Server>> for Call<N> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let body = authorize::<N, _>(server, &parts, body).await?;
-        let origin = pace_of(&parts).and_then(|pace| pace.guest().origin());
-        let mut hold = server.buffers().hold(Face::Http, origin);
+        let guest = Arc::clone(guest_of(&parts)?);
+        let body = authorize::<N, _>(server, &guest, Head::of(&parts), body).await?;
+        let mut hold = server.buffers().hold(Face::Http, guest.origin());
         let body = match parts.method {
             Method::POST | Method::PUT => {
                 read_body(server, N::MAX_BODY, &parts.headers, body, &mut hold).await?
             }
             _ => Bytes::new(),
         };
-        let place = match N::ROLE {
-            Role::Admin => server.admit_administrator(Face::Http),
-            Role::Check | Role::Read => server.admit(Face::Http),
-        };
-        let place = place.ok_or_else(|| {
-            let detail = "the server is overloaded";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
-        })?;
+        let place = admit::<N>(server)?;
         let server = Arc::clone(server);
-        Ok(Call { server, parts, body, _place: place, _body: hold, _needs: PhantomData })
+        Ok(Call { server, guest, parts, body, _place: place, _body: hold, _needs: PhantomData })
     }
 }
 
 impl<N> Call<N> {
-    /// What is left of a request that waits: its place among requests is free again, and so are the bytes of its body.
-    pub(super) fn into_waiting(self) -> (Arc<Server>, Parts) {
-        (self.server, self.parts)
+    pub(super) fn question(&self) -> Question<'_> {
+        Question {
+            headers: &self.parts.headers,
+            query: self.parts.uri.query(),
+            body: &self.body,
+            peer: self.guest.peer.ip(),
+        }
     }
+
+    /// What is left of a request that waits: its place among requests is free again, and so are the bytes of its body.
+    pub(super) fn into_waiting(self) -> (Arc<Server>, Arc<Guest>, Parts) {
+        (self.server, self.guest, self.parts)
+    }
+}
+
+/// A place among the requests that are being decided.
+pub(super) fn admit<N: Needs>(server: &Server) -> Result<OwnedSemaphorePermit, Problem> {
+    let place = match N::ROLE {
+        Role::Admin => server.admit_administrator(Face::Http),
+        Role::Check | Role::Read => server.admit(Face::Http),
+    };
+    place.ok_or_else(|| {
+        let detail = "the server is overloaded";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
+    })
 }
 
 /// The values in a path. Those that cannot be read are an error for callers that have passed the guards.
@@ -132,7 +158,7 @@ impl<N: Needs> FromRequestParts<Arc<Server>> for Access<N> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Problem> {
-        authorize::<N, _>(server, parts, ()).await?;
+        authorize::<N, _>(server, guest_of(parts)?, Head::of(parts), ()).await?;
         Ok(Access { server: Arc::clone(server), _needs: PhantomData })
     }
 }
@@ -148,13 +174,32 @@ pub(super) fn addressed<B>(request: &http::Request<B>) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The head of a request, as far as it decides whether the request is let in.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'r> {
+    pub(super) headers: &'r HeaderMap,
+    /// The host, where HTTP/2 has it.
+    pub(super) authority: Option<&'r Authority>,
+}
+
+impl<'r> Head<'r> {
+    fn of(parts: &'r Parts) -> Head<'r> {
+        Head { headers: &parts.headers, authority: parts.uri.authority() }
+    }
+}
+
 /// Lets a request in, and gives back its body, which was not read yet.
-async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Result<B, Problem> {
+pub(super) async fn authorize<N: Needs, B>(
+    server: &Server,
+    guest: &Guest,
+    head: Head<'_>,
+    body: B,
+) -> Result<B, Problem> {
     // A page of another site has no token.
     if server.is_open() && !N::IS_PROXY {
-        reject_other_sites(parts, N::ROLE)?;
+        reject_other_sites(head, guest.peer.ip(), N::ROLE)?;
     }
-    let (guest, headers) = (guest_of(parts)?, &parts.headers);
+    let headers = head.headers;
     let let_in = server.authorize((Face::Http, N::ROLE), guest, headers, body).await;
     let_in.map_err(|attempt| {
         let role = N::ROLE.name();
@@ -175,22 +220,13 @@ async fn authorize<N: Needs, B>(server: &Server, parts: &Parts, body: B) -> Resu
     })
 }
 
-/// The peer's address; the connection puts it into every request.
-pub(super) fn peer_of(parts: &Parts) -> IpAddr {
-    let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    pace_of(parts).map_or(nowhere, |pace| pace.guest().peer.ip())
-}
-
-/// Whose connection a request came over.
-pub(super) fn guest_of(parts: &Parts) -> Result<&Arc<Guest>, Problem> {
-    pace_of(parts).map(|pace| pace.guest()).ok_or_else(|| {
+/// Whose connection a request came over; the connection puts it into every request.
+fn guest_of(parts: &Parts) -> Result<&Arc<Guest>, Problem> {
+    let pace: Option<&Arc<Pace>> = parts.extensions.get();
+    pace.map(|pace| pace.guest()).ok_or_else(|| {
         let detail = "the request came over no connection";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
     })
-}
-
-fn pace_of(parts: &Parts) -> Option<&Arc<Pace>> {
-    parts.extensions.get()
 }
 
 /// Reads a body whole, within some time.
@@ -234,11 +270,7 @@ async fn collect(
         if whole.len() + joined.len() + piece.len() > most {
             return Err(too_large(most));
         }
-        if !hold.grow(piece.len(), true) {
-            server.engine.metrics().count_receive_refused(Face::Http);
-            let detail = "the server is receiving too many long requests";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1));
-        }
+        take(server, hold, piece.len())?;
         // Mostly there is one piece, which is not copied.
         if whole.is_empty() && joined.is_empty() {
             whole = piece;
@@ -251,14 +283,27 @@ async fn collect(
     Ok(if joined.is_empty() { whole } else { joined.freeze() })
 }
 
+/// Takes so many bytes of a body from the budget.
+pub(super) fn take(server: &Server, hold: &mut Hold, bytes: usize) -> Result<(), Problem> {
+    if hold.grow(bytes, true) {
+        return Ok(());
+    }
+    server.engine.metrics().count_receive_refused(Face::Http);
+    let detail = "the server is receiving too many long requests";
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1))
+}
+
 /// Refuses requests that a browser sends for another site than the dashboard.
 ///
 /// Without tokens, everything that reaches the listener may ask, and a browser on the same machine reaches it for
 /// every page it shows. A page of another site can send requests without reading the answers; with DNS rebinding (its
 /// name suddenly resolves to this machine) it can read them as well. Browsers send enough header fields to tell both
 /// from the dashboard; proxies and programs send none of these.
-fn reject_other_sites(parts: &Parts, role: Role) -> Result<(), Problem> {
-    let headers = &parts.headers;
+fn reject_other_sites(head: Head<'_>, peer: IpAddr, role: Role) -> Result<(), Problem> {
+    let headers = head.headers;
+    if headers.is_empty() {
+        return Ok(());
+    }
     let other_site = || {
         let detail = "pages of other sites are refused unless tokens are configured";
         Err(Problem::new(StatusCode::FORBIDDEN, detail))
@@ -267,7 +312,7 @@ fn reject_other_sites(parts: &Parts, role: Role) -> Result<(), Problem> {
         // Sent over TLS and on the loopback only, where no name can be rebound.
         return if site == "same-origin" || site == "none" { Ok(()) } else { other_site() };
     }
-    let host = host_of(parts);
+    let host = host_of(head);
     let is_browser = match headers.get(header::ORIGIN) {
         Some(origin) => {
             let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
@@ -279,7 +324,7 @@ fn reject_other_sites(parts: &Parts, role: Role) -> Result<(), Problem> {
         // A rebound page that reads sends no origin, but every browser sends its languages and programs do not.
         None => role == Role::Read && headers.contains_key(header::ACCEPT_LANGUAGE),
     };
-    if is_browser && peer_of(parts).is_loopback() && !is_loopback(host) {
+    if is_browser && peer.is_loopback() && !is_loopback(host) {
         let detail = "a browser must use `localhost` or a loopback address for this machine, unless \
             tokens are configured";
         return Err(Problem::new(StatusCode::FORBIDDEN, detail));
@@ -288,9 +333,9 @@ fn reject_other_sites(parts: &Parts, role: Role) -> Result<(), Problem> {
 }
 
 /// The host with its port, if there is one.
-fn host_of(parts: &Parts) -> &str {
-    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or_default()
+fn host_of(head: Head<'_>) -> &str {
+    let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    host.or_else(|| head.authority.map(Authority::as_str)).unwrap_or_default()
 }
 
 fn is_loopback(host: &str) -> bool {

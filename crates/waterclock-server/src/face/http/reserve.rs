@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::Path;
 use axum::response::Response;
 use http::StatusCode;
@@ -15,6 +16,7 @@ use waterclock_config::Micros;
 
 use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
+use super::json::FieldSet;
 use super::problem::{Problem, json};
 use super::request::{Call, Checks, PathOf};
 use crate::engine::{Check, Engine, Holding, Reservation, Terms};
@@ -39,7 +41,10 @@ pub(super) async fn reserve(call: Call<Checks>) -> Result<Response, Problem> {
             let reservation = Reservation::new(id, *expires_in);
             json(StatusCode::CREATED, &Held { answer: &answer, reservation })
         }
-        None => refusal(&call.parts.headers, &checks, &replies, &answer),
+        None => {
+            let headers = &call.parts.headers;
+            refusal(headers, &checks, &replies, &answer, FieldSet::ALL).map(Body::from)
+        }
     };
     write_headers(&checks, &replies, response.headers_mut());
     Ok(response)

@@ -14,8 +14,9 @@ use waterclock_config::Micros;
 
 use super::body::{Charges, CheckBody, Options, Verbs};
 use super::check::{Decisions, refusal, to_checks, write_headers};
-use super::problem::{Problem, json};
-use super::request::{Call, Checks, guest_of};
+use super::json::{self, FieldSet};
+use super::problem::{Problem, written};
+use super::request::{Call, Checks};
 use crate::engine::PendingCheck;
 use crate::observe::Face;
 use crate::waits::{Charged, MAX_WITHIN, WaitError};
@@ -24,19 +25,18 @@ use crate::waits::{Charged, MAX_WITHIN, WaitError};
 pub(super) async fn wait(call: Call<Checks>) -> Result<Response, Problem> {
     let (pending, within) = read(&call).await?;
     // Neither a place among requests nor the body is held while it waits.
-    let (server, parts) = call.into_waiting();
-    let guest = guest_of(&parts)?;
-    let (reply, charged) = server.wait(Face::Http, guest, &pending, within).await?;
+    let (server, guest, parts) = call.into_waiting();
+    let (reply, charged) = server.wait(Face::Http, &guest, &pending, within).await?;
     let plan = server.engine.plan();
     let (checks, replies) = ([pending.check(&plan)?], [reply]);
     let is_admitted = replies.iter().all(|reply| reply.answer.decision.is_allowed());
     let body = Decisions::new(&checks, &replies, is_admitted, true);
     let mut response = match is_admitted {
-        true => json(StatusCode::OK, &body),
-        false => refusal(&parts.headers, &checks, &replies, &body),
+        true => written(StatusCode::OK, json::write(&body, FieldSet::ALL, 1)),
+        false => refusal(&parts.headers, &checks, &replies, &body, FieldSet::ALL),
     };
     write_headers(&checks, &replies, response.headers_mut());
-    Ok(response.map(|body| Body::new(AnswerBody { body, charged })))
+    Ok(response.map(|body| Body::new(AnswerBody { body: body.into(), charged })))
 }
 
 /// The body of an answer. If the connection ends before it is sent, what was charged is given back.

@@ -1,0 +1,445 @@
+//! Decisions as JSON, written straight into bytes.
+//!
+//! Writes what `serde_json` writes, in a fraction of the instructions: names of fields need no escapes, and most texts
+//! have none. What decisions never contain (enums with data, numbers of 128 bits, keys of maps that are not text) is an
+//! error here, and `serde_json` writes the whole answer. The text of a decision is defined once, by
+//! [`DecisionLine`](waterclock_config::DecisionLine).
+
+use std::fmt;
+
+use serde::ser::{Error, Impossible, SerializeMap, SerializeSeq, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+/// Room for one decision with two limits, so that the answer to one check does not grow step by step.
+const ROOM: usize = 640;
+/// The type whose fields a caller can choose.
+const DECISION: &str = "DecisionLine";
+
+/// Fields of a decision; all of them where a caller names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FieldSet(Option<u32>);
+
+/// The fields of a decision that callers can name, in the order in which answers have them.
+pub(super) const FIELDS: [&str; 17] = [
+    "key",
+    "cost",
+    "allowed",
+    "granted",
+    "limit",
+    "remaining",
+    "retry_after_us",
+    "next_unit_us",
+    "reset_after_us",
+    "refused_by",
+    "shadow_refused_by",
+    "next_same_us",
+    "counter",
+    "policy",
+    "source",
+    "limits",
+    "limit_info",
+];
+
+impl FieldSet {
+    pub(super) const ALL: FieldSet = FieldSet(None);
+
+    /// Reads names that are separated by commas. The error is the first that is unknown.
+    pub(super) fn parse(names: &str) -> Result<FieldSet, &str> {
+        names.split(',').try_fold(FieldSet(Some(0)), |FieldSet(set), name| {
+            let at = FIELDS.iter().position(|known| *known == name).ok_or(name)?;
+            Ok(FieldSet(set.map(|set| set | 1 << at)))
+        })
+    }
+
+    #[inline(always)]
+    fn contains(self, field: &str) -> bool {
+        self.0.is_none_or(|set| is_in(set, field))
+    }
+}
+
+#[inline(never)]
+fn is_in(set: u32, field: &str) -> bool {
+    FIELDS.iter().position(|known| *known == field).is_some_and(|at| set & (1 << at) != 0)
+}
+
+/// An answer as JSON, with these fields of each decision. `decisions`: how many it has, about.
+pub(super) fn write<T: Serialize>(answer: &T, fields: FieldSet, decisions: usize) -> Vec<u8> {
+    let mut writer = Writer { bytes: Vec::with_capacity(ROOM * decisions.max(1)), fields };
+    match answer.serialize(&mut writer) {
+        Ok(()) => writer.bytes,
+        Err(Unsupported) => serde_json::to_vec(answer).unwrap_or_default(),
+    }
+}
+
+/// Two objects as one: the members of the first, then those of the second.
+pub(super) fn join(mut first: Vec<u8>, second: &[u8]) -> Vec<u8> {
+    if first == b"{}" {
+        return second.to_vec();
+    }
+    if second != b"{}" {
+        first.pop();
+        first.push(b',');
+        first.extend_from_slice(&second[1..]);
+    }
+    first
+}
+
+struct Writer {
+    bytes: Vec<u8>,
+    fields: FieldSet,
+}
+
+/// A value that decisions never contain.
+#[derive(Debug)]
+struct Unsupported;
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("decisions contain no such value")
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+impl Error for Unsupported {
+    fn custom<T: fmt::Display>(_: T) -> Unsupported {
+        Unsupported
+    }
+}
+
+impl Writer {
+    #[inline]
+    fn text(&mut self, text: &str) {
+        // To the end in any case, so that the compiler takes several bytes at a time.
+        let needs_escape = text.bytes().fold(false, |needs_escape, byte| {
+            needs_escape | (byte < b' ') | (byte == b'"') | (byte == b'\\')
+        });
+        if needs_escape {
+            // Writing to a Vec does not fail.
+            _ = serde_json::to_writer(&mut self.bytes, text);
+            return;
+        }
+        self.bytes.reserve(text.len() + 2);
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(b'"');
+    }
+
+    #[inline]
+    fn number(&mut self, number: impl itoa::Integer) {
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
+/// A list or an object that is being written. A comma follows each member; the end takes the place of the last.
+struct Members<'w> {
+    writer: &'w mut Writer,
+    end: u8,
+    fields: FieldSet,
+}
+
+impl<'w> Members<'w> {
+    #[inline]
+    fn new(writer: &'w mut Writer, start: u8, end: u8, fields: FieldSet) -> Members<'w> {
+        writer.bytes.push(start);
+        Members { writer, end, fields }
+    }
+
+    #[inline]
+    fn member<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
+        value.serialize(&mut *self.writer)?;
+        self.writer.bytes.push(b',');
+        Ok(())
+    }
+
+    #[inline]
+    fn close(self) {
+        match self.writer.bytes.last_mut() {
+            Some(comma @ b',') => *comma = self.end,
+            _ => self.writer.bytes.push(self.end),
+        }
+    }
+}
+
+/// The longest name of a field that is written in one piece.
+const MAX_NAME: usize = 29;
+
+impl SerializeStruct for Members<'_> {
+    type Ok = ();
+    type Error = Unsupported;
+
+    // Inlined, so that the length of a name is known when it is copied.
+    #[inline(always)]
+    fn serialize_field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), Unsupported> {
+        if !self.fields.contains(name) {
+            return Ok(());
+        }
+        let end = name.len() + 1;
+        if name.len() > MAX_NAME {
+            return Err(Unsupported);
+        }
+        let mut piece = [b'"'; MAX_NAME + 3];
+        piece[1..end].copy_from_slice(name.as_bytes());
+        piece[end + 1] = b':';
+        self.writer.bytes.extend_from_slice(&piece[..end + 2]);
+        self.member(value)
+    }
+
+    #[inline]
+    fn end(self) -> Result<(), Unsupported> {
+        self.close();
+        Ok(())
+    }
+}
+
+impl SerializeSeq for Members<'_> {
+    type Ok = ();
+    type Error = Unsupported;
+
+    #[inline]
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
+        self.member(value)
+    }
+
+    #[inline]
+    fn end(self) -> Result<(), Unsupported> {
+        self.close();
+        Ok(())
+    }
+}
+
+impl SerializeMap for Members<'_> {
+    type Ok = ();
+    type Error = Unsupported;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Unsupported> {
+        let start = self.writer.bytes.len();
+        key.serialize(&mut *self.writer)?;
+        if self.writer.bytes.get(start) != Some(&b'"') {
+            return Err(Unsupported);
+        }
+        self.writer.bytes.push(b':');
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unsupported> {
+        self.member(value)
+    }
+
+    fn end(self) -> Result<(), Unsupported> {
+        self.close();
+        Ok(())
+    }
+}
+
+/// Methods for values that decisions never contain.
+macro_rules! unsupported {
+    ($($method:ident($($argument:ty),*) -> $value:ty;)*) => {
+        $(fn $method(self, $(_: $argument),*) -> Result<$value, Unsupported> {
+            Err(Unsupported)
+        })*
+    };
+}
+
+impl<'w> Serializer for &'w mut Writer {
+    type Ok = ();
+    type Error = Unsupported;
+    type SerializeSeq = Members<'w>;
+    type SerializeTuple = Impossible<(), Unsupported>;
+    type SerializeTupleStruct = Impossible<(), Unsupported>;
+    type SerializeTupleVariant = Impossible<(), Unsupported>;
+    type SerializeMap = Members<'w>;
+    type SerializeStruct = Members<'w>;
+    type SerializeStructVariant = Impossible<(), Unsupported>;
+
+    #[inline]
+    fn serialize_bool(self, value: bool) -> Result<(), Unsupported> {
+        self.bytes.extend_from_slice(if value { b"true" } else { b"false" });
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_u64(self, value: u64) -> Result<(), Unsupported> {
+        self.number(value);
+        Ok(())
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<(), Unsupported> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<(), Unsupported> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<(), Unsupported> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<(), Unsupported> {
+        self.number(value);
+        Ok(())
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<(), Unsupported> {
+        self.serialize_i64(value.into())
+    }
+
+    #[inline]
+    fn serialize_str(self, value: &str) -> Result<(), Unsupported> {
+        self.text(value);
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_none(self) -> Result<(), Unsupported> {
+        self.bytes.extend_from_slice(b"null");
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Unsupported> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Unsupported> {
+        value.serialize(self)
+    }
+
+    #[inline]
+    fn serialize_seq(self, _: Option<usize>) -> Result<Members<'w>, Unsupported> {
+        Ok(Members::new(self, b'[', b']', FieldSet::ALL))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Members<'w>, Unsupported> {
+        Ok(Members::new(self, b'{', b'}', FieldSet::ALL))
+    }
+
+    #[inline]
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Members<'w>, Unsupported> {
+        let fields = if name == DECISION { self.fields } else { FieldSet::ALL };
+        Ok(Members::new(self, b'{', b'}', fields))
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), Unsupported> {
+        Err(Unsupported)
+    }
+
+    unsupported! {
+        serialize_i8(i8) -> ();
+        serialize_i16(i16) -> ();
+        serialize_f32(f32) -> ();
+        serialize_f64(f64) -> ();
+        serialize_char(char) -> ();
+        serialize_bytes(&[u8]) -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(&'static str) -> ();
+        serialize_unit_variant(&'static str, u32, &'static str) -> ();
+        serialize_tuple(usize) -> Impossible<(), Unsupported>;
+        serialize_tuple_struct(&'static str, usize) -> Impossible<(), Unsupported>;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Impossible<(), Unsupported>;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Impossible<(), Unsupported>;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use waterclock::store::now_or_never;
+    use waterclock::{Charge, HeaderStyle, ManualClock, MemoryStore, Policy, Store, Verb};
+    use waterclock_config::{Config, DecisionLine};
+
+    use super::*;
+
+    const POLICIES: &str = r#"
+[policies."a/b:c"]
+limits = ["2/h", { name = "x y", algorithm = "gcra", limit = 1, per = "1h", shadow = true }]
+[policies.gap]
+limits = [{ algorithm = "min-interval", every = "1s" }]
+[policies.units]
+limits = [
+  { algorithm = "gcra", limit = 3, per = "1h" },
+  { name = "tokens", algorithm = "gcra", limit = 9007199254740991, per = "1h", unit = "tokens" },
+]
+[policies.uniform]
+mode = "uniform"
+limits = ["1/h sliding-window"]
+"#;
+
+    fn with_decisions(mut each: impl FnMut(&DecisionLine<'_>)) {
+        let config = Config::read("test.toml", POLICIES).unwrap();
+        let clock = ManualClock::default();
+        let store = MemoryStore::new(100, clock.clone());
+        for policy in &config.policies {
+            now_or_never(store.set_policy(Policy::clone(policy.policy()))).unwrap().unwrap();
+            for key in ["", "plain", "a\"b\\c\n\u{1}\u{7f}é\u{2028}😀"] {
+                for cost in [0, 1, 4] {
+                    let cost = policy.policy().requests(cost);
+                    let charge = Charge::new(policy.name(), key.as_bytes(), cost.clone());
+                    let answers = now_or_never(store.apply(Verb::Check, &[charge])).unwrap();
+                    let answer = &answers.unwrap()[0];
+                    let line =
+                        DecisionLine::in_full(policy.name(), policy.policy(), key, &cost, answer);
+                    let style = [HeaderStyle::Ietf, HeaderStyle::Legacy][key.len() % 2];
+                    each(&line.in_style(style, policy.policy(), &answer.decision));
+                    clock.advance(std::time::Duration::from_nanos(1_234_567));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_serde_json_writes() {
+        let mut decisions = 0;
+        with_decisions(|line| {
+            let (short, long) = (write(line, FieldSet::ALL, 1), serde_json::to_vec(line).unwrap());
+            assert_eq!(str::from_utf8(&short), str::from_utf8(&long));
+            decisions += 1;
+        });
+        assert_eq!(decisions, 36);
+        // What decisions do not contain is written all the same.
+        for odd in [json!({ "a": [1.5, null, -3, {}], "": [] }), json!("\u{0}"), json!(u64::MAX)] {
+            assert_eq!(write(&odd, FieldSet::ALL, 1), odd.to_string().into_bytes());
+        }
+    }
+
+    #[test]
+    fn every_field_has_a_name() {
+        with_decisions(|line| {
+            let whole: Value = serde_json::to_value(line).unwrap();
+            for (name, value) in whole.as_object().unwrap() {
+                let fields = FieldSet::parse(name).unwrap();
+                let one: Value = serde_json::from_slice(&write(line, fields, 1)).unwrap();
+                assert_eq!(one, json!({ name: value }));
+            }
+            let all = FieldSet::parse(&FIELDS.join(",")).unwrap();
+            assert_eq!(write(line, all, 1), write(line, FieldSet::ALL, 1));
+        });
+        assert_eq!(FieldSet::parse("key,Key"), Err("Key"));
+    }
+
+    #[test]
+    fn objects_are_joined() {
+        for (first, second, both) in [
+            (r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#),
+            (r#"{"a":1}"#, "{}", r#"{"a":1}"#),
+            ("{}", r#"{"b":2}"#, r#"{"b":2}"#),
+        ] {
+            assert_eq!(join(first.into(), second.as_bytes()), both.as_bytes());
+        }
+    }
+}
