@@ -185,7 +185,7 @@ impl Answer {
         Self::new(decision, limits).with_next_same(same)
     }
 
-    /// For stores: the same for a policy of one limit whose state is [one word](Decide::one_word), from the decision and the
+    /// For stores: the same for a policy of one limit whose state is [one word](super::Decide::one_word), from the decision and the
     /// state after it.
     #[inline]
     #[must_use]
