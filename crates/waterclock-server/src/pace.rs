@@ -129,6 +129,8 @@ pub(crate) struct Paced<IO> {
 /// The progress of a shutdown.
 enum Shutdown {
     NotYet,
+    /// What was written is being sent, and TLS's farewell. A peer that does not read ends the wait for that.
+    Sending(Pin<Box<Sleep>>),
     /// Our side is closed; the peer's is not.
     Sent(Pin<Box<Sleep>>),
     Done,
@@ -216,9 +218,19 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let timer = || Box::pin(sleep(this.pace.patience.head));
         if let Shutdown::NotYet = this.shutdown {
-            ready!(Pin::new(&mut this.io).poll_shutdown(context))?;
-            this.shutdown = Shutdown::Sent(Box::pin(sleep(this.pace.patience.head)));
+            this.shutdown = Shutdown::Sending(timer());
+        }
+        if let Shutdown::Sending(long_enough) = &mut this.shutdown {
+            match Pin::new(&mut this.io).poll_shutdown(context)? {
+                Poll::Ready(()) => this.shutdown = Shutdown::Sent(timer()),
+                Poll::Pending => {
+                    ready!(long_enough.as_mut().poll(context));
+                    this.shutdown = Shutdown::Done;
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+            }
         }
         if let Shutdown::Sent(long_enough) = &mut this.shutdown {
             if long_enough.as_mut().poll(context).is_pending() {

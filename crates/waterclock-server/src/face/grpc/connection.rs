@@ -77,7 +77,6 @@ where
         }
     });
     let is_idle = tokio::select! {
-        biased;
         // Errors of a connection are the peer's to handle.
         _ = connection.as_mut() => return,
         is_idle = Rarely::new(ends) => is_idle,

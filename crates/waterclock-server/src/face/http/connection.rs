@@ -1,5 +1,6 @@
 //! One connection: HTTP/1 or HTTP/2, with a limit on everything.
 
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,18 +47,20 @@ where
     let ends = pin!(ends(server.phase(), &pace, server.quiet()));
     let mut ends = Rarely::new(ends);
     let stops = AtomicBool::new(false);
-    let first = {
+    let unanswered = {
         let mut plain = pin!(plain::serve(server, &mut io, &pace, &stops));
         tokio::select! {
             biased;
-            first = plain.as_mut() => first,
+            unanswered = plain.as_mut() => unanswered,
             is_idle = &mut ends => {
                 stops.store(true, Ordering::Relaxed);
-                finish(server, is_idle, plain).await.unwrap_or(Ok(None))
+                finish(server, is_idle, plain)
+                    .await
+                    .unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
             }
         }
     };
-    match first {
+    match unanswered {
         Ok(Some(first)) => {
             let io = Rewound::new(first, io);
             serve_others(server, router, io, &pace, ends).await;
@@ -139,7 +142,6 @@ async fn serve_others<IO>(
     let connection = builder.serve_connection(TokioIo::new(io), answer);
     let mut connection = pin!(connection);
     let is_idle = tokio::select! {
-        biased;
         _ = connection.as_mut() => return,
         is_idle = ends => is_idle,
     };

@@ -12,6 +12,8 @@ use serde::{Serialize, Serializer};
 
 /// Room for one decision with two limits, so that the answer to one check does not grow step by step.
 const ROOM: usize = 640;
+/// The most bytes that are reserved for an answer: callers may want few of its fields.
+const MOST_ROOM: usize = 16 * 1_024;
 /// The type whose fields a caller can choose.
 const DECISION: &str = "DecisionLine";
 
@@ -64,10 +66,14 @@ fn is_in(set: u32, field: &str) -> bool {
 
 /// An answer as JSON, with these fields of each decision. `decisions`: how many it has, about.
 pub(super) fn write<T: Serialize>(answer: &T, fields: FieldSet, decisions: usize) -> Vec<u8> {
-    let mut writer = Writer { bytes: Vec::with_capacity(ROOM * decisions.max(1)), fields };
+    let room = (ROOM * decisions.max(1)).min(MOST_ROOM);
+    let mut writer = Writer { bytes: Vec::with_capacity(room), fields };
     match answer.serialize(&mut writer) {
         Ok(()) => writer.bytes,
-        Err(Unsupported) => serde_json::to_vec(answer).unwrap_or_default(),
+        Err(Unsupported) => {
+            debug_assert_eq!(fields, FieldSet::ALL, "every decision can be written here");
+            serde_json::to_vec(answer).unwrap_or_default()
+        }
     }
 }
 

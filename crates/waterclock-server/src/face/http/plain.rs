@@ -18,7 +18,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -41,8 +41,8 @@ use crate::server::Server;
 const ROOM: usize = 8 * 1_024;
 /// The most header fields, as elsewhere.
 pub(super) const MAX_FIELDS: usize = 64;
-/// A longer answer's buffer is not kept for the next one.
-const MAX_KEPT: usize = 64 * 1_024;
+/// A longer answer's buffer is not kept for the next one: idle connections are many.
+const MAX_KEPT: usize = 4 * 1_024;
 
 /// Answers plain requests until one is not, and returns the bytes of that one. `None` if the connection has ended, or is to
 /// end: after an answer that says so, or after the answer under way once `stops` is set.
@@ -70,7 +70,9 @@ where
             return Ok(Some(Bytes::copy_from_slice(received)));
         };
         let under_way = UnderWay::new(pace);
-        let answer = answer(server, pace.guest(), &request).await;
+        let answer = pin!(answer(server, pace.guest(), &request));
+        // The client has left: its request does not keep a place that others wait for.
+        let Some((answer, early)) = unless_left(answer, io).await else { return Ok(None) };
         let mut response = answer.unwrap_or_else(Problem::into_answer);
         // Announced, so that the client does not send its next request to a connection about to close.
         let closes = server.is_leaving();
@@ -81,15 +83,44 @@ where
         drop(under_way);
         written.clear();
         write(&response, &mut written);
+        drop(response);
         io.write_all(&written).await?;
         io.flush().await?;
         if closes {
             return Ok(None);
         }
+        if early.is_some() {
+            return Ok(early);
+        }
         if written.capacity() > MAX_KEPT {
             written = Vec::new();
         }
     }
+}
+
+/// Waits for an answer, unless the client leaves. Mostly it is there at once. What the client sends meanwhile comes with it:
+/// a byte of its next request.
+async fn unless_left<T, IO: AsyncRead + Unpin>(
+    mut answer: Pin<&mut impl Future<Output = T>>,
+    io: &mut IO,
+) -> Option<(T, Option<Bytes>)> {
+    let mut early = None;
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+            return Poll::Ready(Some((answer, early.take())));
+        }
+        let mut byte = [0];
+        if early.is_none()
+            && let Poll::Ready(read) = poll_read(io, context, &mut byte)
+        {
+            match read {
+                Ok(0) | Err(_) => return Poll::Ready(None),
+                Ok(_) => early = Some(Bytes::copy_from_slice(&byte)),
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 fn poll_read<IO: AsyncRead + Unpin>(
@@ -141,7 +172,7 @@ enum Path {
     Authorize,
 }
 
-/// Header fields that no guard and no handler reads.
+/// Header fields that no guard and no handler reads. One that does so has to take its field out of this list.
 const UNREAD: [&[u8]; 3] = [b"content-type", b"user-agent", b"accept-encoding"];
 /// Header fields about the connection or the form of the body.
 const NOT_PLAIN: [&[u8]; 8] = [
@@ -187,7 +218,7 @@ impl<'b> Plain<'b> {
         }
         let host = host?;
         if !headers.is_empty() {
-            // It matters only beside what browsers send.
+            // `reject_other_sites` reads it beside other fields, and not without any.
             headers.insert(header::HOST, HeaderValue::from_bytes(host).ok()?);
         }
         let length = match path {
@@ -397,6 +428,24 @@ mod tests {
         let values: Vec<_> = headers.get_all("x-a").iter().collect();
         assert_eq!(values, ["1", "2"]);
         assert_eq!(headers["host"], "h", "beside others");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_ends_its_request() {
+        let (mut here, there) = tokio::io::duplex(64);
+        drop(there);
+        let never = pin!(std::future::pending::<()>());
+        assert!(unless_left(never, &mut here).await.is_none());
+
+        let (mut here, mut there) = tokio::io::duplex(64);
+        there.write_all(b"POST").await.unwrap();
+        let soon = pin!(tokio::time::sleep(Duration::from_millis(1)));
+        let ((), early) = unless_left(soon, &mut here).await.unwrap();
+        assert_eq!(early.as_deref(), Some(&b"P"[..]), "the next request has begun");
+
+        // What is answered at once reads nothing.
+        let ((), early) = unless_left(pin!(async {}), &mut here).await.unwrap();
+        assert_eq!(early, None);
     }
 
     #[test]
