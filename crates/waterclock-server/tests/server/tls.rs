@@ -36,7 +36,10 @@ async fn scene(asks_clients: bool, patience: Patience) -> Scene {
     authority.for_server().write_to(directory.path());
     std::fs::write(directory.path().join("ca.pem"), authority.pem()).unwrap();
     let client_ca = if asks_clients { ", client_ca = \"ca.pem\"" } else { "" };
-    let text = format!("[server]\ntls = {{ cert = \"cert.pem\", key = \"key.pem\"{client_ca} }}\n");
+    let text = format!(
+        "[server]\ntls = {{ cert = \"cert.pem\", key = \"key.pem\"{client_ca} }}\n\
+         [policies.p]\nlimits = [\"1000000/s\"]\n"
+    );
     let path = directory.path().join("waterclock.toml");
     std::fs::write(&path, text).unwrap();
     let config = Config::load(&path).unwrap();
@@ -121,4 +124,31 @@ async fn a_handshake_that_stalls_is_given_up() {
         }
         server.has_no_connections(face).await;
     }
+}
+
+/// A client that asks for long answers and reads none of them loses its connection.
+#[tokio::test]
+async fn answers_that_are_not_read_keep_no_connection() {
+    let short = Duration::from_secs(1);
+    let patience = Patience { head: short, body: short, idle: 2 * short, ..Patience::default() };
+    let Scene { authority, server, .. } = &scene(false, patience).await;
+    let checks = vec![r#"{"policy":"p","key":"k"}"#; 250].join(",");
+    let body = format!(r#"{{"atomic":false,"checks":[{checks}]}}"#);
+    let request = format!(
+        "POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut client = authority.connect(server.address(Face::Http), None).await.unwrap();
+    // More than the buffers of both sides have room for.
+    for _ in 0..120 {
+        let sent = async {
+            client.write_all(request.as_bytes()).await?;
+            client.flush().await
+        };
+        if !matches!(timeout(Duration::from_millis(200), sent).await, Ok(Ok(()))) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.has_no_connections(Face::Http).await;
 }
