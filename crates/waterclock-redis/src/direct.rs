@@ -195,7 +195,7 @@ impl Direct {
         if !key.is_limited() {
             return Ok(Cost::from(0));
         }
-        let (_, filled) = self.fill_key(&key, by).await?;
+        let (_, filled, _) = self.fill(&key, Action::Fill, by).await?;
         Ok(Cost::from(filled))
     }
 

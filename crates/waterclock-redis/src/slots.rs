@@ -117,16 +117,27 @@ impl Direct {
             let by = Instant::now() + self.deadline;
             let keys = std::slice::from_ref(&key);
             let call = Call { action: Action::Apply(Verb::Refund), keys, at, by };
-            let undo = OtherScript {
-                kind: Kind::Undo,
-                reservation: None,
-                changes_due: marks.is_noted,
-                head: vec![[call.count(), vec![0], id.0.into()].concat()],
-                tail: vec![marks.bytes],
-            };
             // Not repeated: without an answer it may have been done.
-            _ = self.run_script(call, Some(&undo)).await;
+            _ = self.undo(call, id, marks.bytes, marks.is_noted).await;
         }
+    }
+
+    /// Undoes the charge of one key by its marks.
+    pub(crate) async fn undo(
+        &self,
+        call: Call<'_>,
+        id: DueId,
+        marks: Vec<u8>,
+        changes_due: bool,
+    ) -> Result<(), StoreError> {
+        let undo = OtherScript {
+            kind: Kind::Undo,
+            reservation: None,
+            changes_due,
+            head: vec![[call.count(), vec![0], id.0.into()].concat()],
+            tail: vec![marks],
+        };
+        self.run_script(call, Some(&undo)).await.map(drop)
     }
 }
 

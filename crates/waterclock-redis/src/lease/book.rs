@@ -88,9 +88,7 @@ pub(super) struct Visit {
 /// How many units to take of a key.
 pub(super) struct Plan {
     pub(super) key: KeyCharge,
-    pub(super) lease: Lease,
-    /// Units that ran out.
-    pub(super) expired: Vec<Part>,
+    lease: Lease,
     pub(super) held: u64,
     pub(super) size: u64,
     generation: u64,
@@ -206,33 +204,40 @@ impl Leases {
         Some(Visit { id, is_hot, taking: Arc::clone(&leased.taking), outdated })
     }
 
-    /// How many units to take of a key; `most` tells how many this node may hold. `None` if it is not leased any more.
-    pub(super) fn plan(&self, id: KeyId, most: impl FnOnce(&Policy, Lease) -> u64) -> Option<Plan> {
+    /// How many units to take of a key, and those that ran out; `most` tells how many this node may hold. `None` if the key is
+    /// not leased any more.
+    pub(super) fn plan(
+        &self,
+        id: KeyId,
+        most: impl FnOnce(&Policy, Lease) -> u64,
+    ) -> Option<(Plan, Vec<Part>)> {
         let now = self.now();
         self.with(id, |leased| {
             let entry = Arc::clone(&leased.key.entry);
             let lease = entry.serving.lease?;
             leased.adapt(lease, most(&entry.policy, lease), now);
-            Some(Plan {
+            let expired = leased.take_expired(now);
+            let plan = Plan {
                 key: leased.key.clone(),
                 lease,
-                expired: leased.take_expired(now),
-                held: leased.held(now),
+                held: leased.held(),
                 size: leased.size,
                 generation: leased.generation,
-            })
+            };
+            Some((plan, expired))
         })
         .flatten()
     }
 
-    /// Adds units that the store has charged, pays `cost` of them and answers; `None` if they cannot be used any more.
-    pub(super) fn add(
+    /// Adds units that the store has charged, answers from the key's state, and pays what the answer costs. `None` if they
+    /// cannot be used any more.
+    pub(super) fn add<T>(
         &self,
         id: KeyId,
         plan: &Plan,
         taken: &Taken,
-        answer: impl FnOnce(&mut KeyState) -> (Answer, u64),
-    ) -> Option<Answer> {
+        answer: impl FnOnce(&mut KeyState) -> (T, u64),
+    ) -> Option<T> {
         let now = self.now();
         self.with(id, |leased| {
             if leased.generation != plan.generation
@@ -244,7 +249,7 @@ impl Leases {
             leased.refills_ahead = taken.filled == taken.asked;
             leased.push(taken, taken.sent.after(plan.lease.ttl()));
             let mut state = taken.state.clone();
-            state.refund(&plan.key.entry.policy, leased.held(now));
+            state.refund(&plan.key.entry.policy, leased.held());
             let (answer, paid) = answer(&mut state);
             leased.pay(paid);
             leased.mirror = Some((state, now));
@@ -344,7 +349,7 @@ impl Leased {
     /// Spends from what is held.
     fn spend(&mut self, cost: u64, now: Timestamp) -> Option<Answer> {
         self.set_expired_aside(now);
-        if self.parts.front()?.left < cost && self.held(now) < cost {
+        if self.parts.front()?.left < cost && self.held() < cost {
             return None;
         }
         let (state, at) = self.mirror.as_mut()?;
@@ -361,12 +366,12 @@ impl Leased {
         let low = self.size / 4;
         self.refills_ahead
             && self.parts.front().is_none_or(|front| front.left <= low)
-            && self.parts.iter().map(|part| part.left).sum::<u64>() <= low
+            && self.held() <= low
     }
 
-    /// Units that have not run out.
-    fn held(&self, now: Timestamp) -> u64 {
-        self.parts.iter().filter(|part| now < part.until).map(|part| part.left).sum()
+    /// Units that can be spent, once those that ran out are set aside.
+    fn held(&self) -> u64 {
+        self.parts.iter().map(|part| part.left).sum()
     }
 
     /// Drops what is held. It stays charged, which admits less.

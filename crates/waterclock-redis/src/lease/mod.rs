@@ -14,16 +14,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(crate) use book::Leases;
-use book::{KeyId, Part, Taken, Taking, Visit, is_of_buckets, sweep_every};
+use book::{KeyId, Part, Plan, Taken, Taking, Visit, is_of_buckets, sweep_every};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 use waterclock::{Answer, Charge, Failure, Lease, Mode, Policy, StoreError, Verb};
 
-use crate::call::{Action, Call, KeyCharge, Marks, OtherScript};
+use crate::call::{Action, Call, KeyCharge, Marks};
 use crate::direct::Direct;
+use crate::keyspace::DueId;
 use crate::overrides::is_changed;
-use crate::script::Kind;
 use crate::state::KeyState;
 
 /// How many leases are returned concurrently.
@@ -88,6 +88,14 @@ impl Direct {
         lease.most(policy, nodes)
     }
 
+    /// How many units to take of a key, after those that ran out were returned.
+    async fn plan(&self, id: KeyId, by: Instant) -> Option<Plan> {
+        let most = |policy: &Policy, lease| self.most(policy, lease);
+        let (plan, expired) = self.leases.plan(id, most)?;
+        self.return_parts(id, &plan.key, expired, by).await;
+        Some(plan)
+    }
+
     /// Debits what a check needs and a lease more, as far as there is room.
     async fn take_for(
         &self,
@@ -96,9 +104,7 @@ impl Direct {
         cost: u64,
         by: Instant,
     ) -> Result<Option<Answer>, StoreError> {
-        let planned = self.leases.plan(id, |policy, lease| self.most(policy, lease));
-        let Some(mut plan) = planned else { return Ok(None) };
-        self.return_parts(id, &plan.key, std::mem::take(&mut plan.expired), by).await;
+        let Some(plan) = self.plan(id, by).await else { return Ok(None) };
         // The policy was replaced while this caller waited for another one.
         if !Arc::ptr_eq(&plan.key.entry, &key.entry) {
             return Ok(None);
@@ -138,14 +144,11 @@ impl Direct {
     }
 
     async fn refill(&self, id: KeyId) -> Option<()> {
-        let mut plan = self.leases.plan(id, |policy, lease| self.most(policy, lease))?;
         let by = Instant::now() + self.deadline;
-        self.return_parts(id, &plan.key, std::mem::take(&mut plan.expired), by).await;
+        let plan = self.plan(id, by).await?;
         let asked = plan.size.checked_sub(plan.held).filter(|asked| *asked > 0)?;
         let taken = self.take(id, &plan.key, asked, by).await.ok()?;
-        let policy = &plan.key.entry.policy;
-        let nothing = |state: &mut KeyState| (state.answer(policy, Verb::Peek, &0.into()), 0);
-        self.leases.add(id, &plan, &taken, nothing).map(drop)
+        self.leases.add(id, &plan, &taken, |_| ((), 0))
     }
 
     /// Debits as many units as there is room for.
@@ -169,17 +172,9 @@ impl Direct {
         Ok(Taken { asked: units, filled, state, marks, sent })
     }
 
-    /// Charges as much of a plain cost as fits: the state after it, and how much that was.
-    pub(crate) async fn fill_key(
-        &self,
-        key: &KeyCharge,
-        by: Instant,
-    ) -> Result<(KeyState, u64), StoreError> {
-        let (state, filled, _) = self.fill(key, Action::Fill, by).await?;
-        Ok((state, filled))
-    }
-
-    async fn fill(
+    /// Charges as much of a plain cost as fits: the state after it, how much that was, and by which marks it is undone if
+    /// the action asks for them.
+    pub(crate) async fn fill(
         &self,
         key: &KeyCharge,
         action: Action,
@@ -223,15 +218,9 @@ impl Direct {
         let marks = part.marks.as_ref().and_then(|marks| marks.of_units(part.left));
         let Some(marks) = marks else { return };
         let call = Call { action: Action::Return, keys: std::slice::from_ref(key), at: None, by };
-        let undo = OtherScript {
-            kind: Kind::Undo,
-            reservation: None,
-            // Charges behind it that may be undone move up.
-            changes_due: true,
-            head: vec![[call.count(), vec![0; 9]].concat()],
-            tail: vec![marks],
-        };
-        if self.run_script(call, Some(&undo)).await.is_err_and(|error| is_to_repeat(&error)) {
+        // Charges behind it that may be undone move up.
+        let undone = self.undo(call, DueId([0; 8]), marks, true).await;
+        if undone.is_err_and(|error| is_to_repeat(&error)) {
             self.leases.keep_for_return(id, &key.entry, vec![part]);
         }
     }
