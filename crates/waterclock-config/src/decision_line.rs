@@ -48,6 +48,7 @@ pub struct DecisionLine<'a> {
 impl<'a> DecisionLine<'a> {
     /// A line without the time of an event.
     #[must_use]
+    #[inline]
     pub fn new(
         policy: &'a Policy,
         key: impl Into<Cow<'a, str>>,
@@ -81,6 +82,7 @@ impl<'a> DecisionLine<'a> {
     /// The answer of a policy, under the name that callers know, for a key: with its source and each limit's own
     /// numbers.
     #[must_use]
+    #[inline]
     pub fn in_full(
         name: &'a str,
         policy: &'a Policy,
@@ -98,6 +100,7 @@ impl<'a> DecisionLine<'a> {
 
     /// With `limit_info`, where clients get legacy headers.
     #[must_use]
+    #[inline]
     pub fn in_style(
         self,
         style: HeaderStyle,

@@ -41,6 +41,7 @@ pub struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// A check of a key. The cost is priced here, once; the errors are about the cost.
+    #[inline]
     pub fn new(
         policy: &'a ActivePolicy,
         key: Key<'a>,
@@ -56,6 +57,7 @@ impl<'a> Check<'a> {
     /// # Errors
     ///
     /// The policy knows neither this tier nor a default tier.
+    #[inline]
     pub fn with_tier(self, tier: Option<Cow<'a, str>>) -> Result<Check<'a>, UnknownTier> {
         let tier = tier.map(|name| known_tier(self.policy, name)).transpose()?;
         Ok(Check { tier, ..self })
@@ -70,6 +72,7 @@ impl<'a> Check<'a> {
 
     /// The same with limits that are stricter or looser by a factor.
     #[must_use]
+    #[inline]
     pub fn with_factor(mut self, factor: Option<Factor>) -> Check<'a> {
         self.factor = factor.filter(|factor| !factor.is_one());
         self

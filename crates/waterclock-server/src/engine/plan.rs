@@ -21,7 +21,7 @@ const MAX_COMPARED: usize = 1_000;
 /// Everything that a reload replaces, whole.
 pub struct Plan {
     /// The policies of the file.
-    file: Arc<HashMap<Box<str>, Arc<ActivePolicy>>>,
+    file: Arc<HashMap<Box<str>, Arc<ActivePolicy>, ahash::RandomState>>,
     /// The policies that the store keeps, those included that a policy of the file hides.
     kept: Arc<KeptPolicies>,
     rules: Arc<Rules>,
@@ -33,7 +33,7 @@ impl Plan {
     }
 
     pub(super) fn new(config: &Config, metrics: &Metrics) -> Result<Plan, Invalid> {
-        let mut policies = HashMap::new();
+        let mut policies = HashMap::default();
         for policy in &config.policies {
             let active = ActivePolicy::new(policy.clone(), metrics.tally(policy.name()));
             policies.insert(policy.name().into(), Arc::new(active));

@@ -41,7 +41,8 @@ use crate::server::Server;
 const ROOM: usize = 8 * 1_024;
 /// The most header fields, as elsewhere.
 pub(super) const MAX_FIELDS: usize = 64;
-/// A longer answer's buffer is not kept for the next one: idle connections are many.
+/// A longer body is not copied behind its head, and a buffer of twice this is not kept for the next answer: idle
+/// connections are many.
 const MAX_KEPT: usize = 4 * 1_024;
 
 /// Answers plain requests until one is not, and returns the bytes of that one. `None` if the connection has ended, or is to
@@ -82,9 +83,16 @@ where
         }
         drop(under_way);
         written.clear();
-        write(&response, &mut written);
-        drop(response);
-        io.write_all(&written).await?;
+        write_head(&response, &mut written);
+        let body = response.into_body();
+        if body.len() > MAX_KEPT {
+            // The answer to a batch: in one call to the system, and not copied for it.
+            io.write_all_buf(&mut written.as_slice().chain(body)).await?;
+        } else {
+            written.extend_from_slice(&body);
+            drop(body);
+            io.write_all(&written).await?;
+        }
         io.flush().await?;
         if closes {
             return Ok(None);
@@ -92,7 +100,7 @@ where
         if early.is_some() {
             return Ok(early);
         }
-        if written.capacity() > MAX_KEPT {
+        if written.capacity() > 2 * MAX_KEPT {
             written = Vec::new();
         }
     }
@@ -279,9 +287,9 @@ fn number(text: &[u8]) -> Option<usize> {
     is_number.then(|| text.iter().fold(0, |all, digit| all * 10 + usize::from(digit - b'0')))
 }
 
-/// Writes a response as hyper does: with its length and the date after its other header fields.
-fn write(response: &Response<Bytes>, to: &mut Vec<u8>) {
-    let (status, body) = (response.status(), response.body());
+/// Writes the head of a response as hyper does: with its length and the date after its other header fields.
+fn write_head(response: &Response<Bytes>, to: &mut Vec<u8>) {
+    let (status, length) = (response.status(), response.body().len());
     to.extend_from_slice(b"HTTP/1.1 ");
     to.extend_from_slice(status.as_str().as_bytes());
     to.push(b' ');
@@ -293,11 +301,10 @@ fn write(response: &Response<Bytes>, to: &mut Vec<u8>) {
         to.extend_from_slice(value.as_bytes());
     }
     to.extend_from_slice(b"\r\ncontent-length: ");
-    to.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
+    to.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
     to.extend_from_slice(b"\r\ndate: ");
     write_date(to);
     to.extend_from_slice(b"\r\n\r\n");
-    to.extend_from_slice(body);
 }
 
 thread_local! {
