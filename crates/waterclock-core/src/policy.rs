@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::algorithm::for_each_algorithm;
 use crate::algorithm::narrow::Narrow;
+use crate::store::MOST_WORDS;
 use crate::{
     Algorithm, Concurrency, Decision, ErrorRate, EvenSlots, FixedWindow, Gcra, LeakyBucket, Limit,
     LimitSet, MAX_LIMITS, MinInterval, PolicyError, Quota, RollingWindow, SlidingWindow,
@@ -62,6 +63,8 @@ pub struct Policy {
     one_word: Option<Narrow>,
     /// The numbers of all limits, if there are several such ones.
     several: Box<[Narrow]>,
+    /// Several limits that can refuse, without gaps and logs, of few words, in binary mode.
+    together: bool,
     /// Its limits count different units.
     counts_several: bool,
     /// A limit of what is held at once can refuse.
@@ -99,6 +102,7 @@ impl Policy {
             plain: false,
             one_word: None,
             several: Box::default(),
+            together: false,
             reserves_only: false,
         }
         .find_plain()
@@ -112,10 +116,12 @@ impl Policy {
         self.plain = plain && self.mode == Mode::Binary && !self.shadow;
         self.one_word = self.plain().and_then(|limit| limit.algorithm().narrowed());
         let is_binary = self.mode == Mode::Binary && !self.shadow && self.limits.len() > 1;
-        let narrowed = |limit: &Limit| {
-            let is_plain = limit.min_interval().is_none() && !limit.is_shadow();
-            limit.algorithm().narrowed().filter(|_| is_plain && is_binary)
-        };
+        let is_plain = |limit: &Limit| limit.min_interval().is_none() && !limit.is_shadow();
+        let narrowed =
+            |limit: &Limit| limit.algorithm().narrowed().filter(|_| is_plain(limit) && is_binary);
+        let are_plain = is_binary && self.limits.iter().all(is_plain);
+        let is_small = self.words <= MOST_WORDS && !self.keeps_logs;
+        self.together = are_plain && is_small && !self.recurs && !self.counts_several;
         self.several = self.limits.iter().map(narrowed).collect::<Option<_>>().unwrap_or_default();
         let leases = |limit: &Limit| !limit.is_shadow() && limit.lease().is_some();
         self.reserves_only = !self.shadow && self.limits.iter().any(leases);
@@ -156,6 +162,12 @@ impl Policy {
     #[inline]
     pub(crate) fn several(&self) -> &[Narrow] {
         &self.several
+    }
+
+    /// Whether its limits can be asked and charged in one pass.
+    #[inline]
+    pub(crate) fn admits_together(&self) -> bool {
+        self.together
     }
 
     /// Sets what happens when not everything fits.

@@ -20,9 +20,39 @@ pub(crate) enum Room {
     Losing { spent: u64, per: u64, into: u64 },
 }
 
+/// What is left of a limit, as a decision says it.
+pub(crate) struct Left {
+    pub(crate) remaining: u64,
+    pub(crate) next_unit: u64,
+    pub(crate) reset: u64,
+}
+
+/// The scale is mostly 1, and a division costs more than all the rest.
+#[inline(always)]
+pub(crate) fn div_ceil_small(time: u64, scale: NonZeroU64) -> u64 {
+    if scale.get() == 1 { time } else { time / scale + u64::from(time % scale != 0) }
+}
+
 impl Room {
     /// Nothing, ever.
     pub(crate) const NONE: Self = Self::Counted { remaining: 0, next_unit: NEVER, reset: NEVER };
+
+    /// All of its numbers, with one division of a level by its step.
+    #[inline]
+    pub(crate) fn left(self, limit: u64) -> Left {
+        if let Self::Draining { level, step, scale } = self
+            && let Some(owed) = level.checked_sub(1).map(|level| level / step + 1)
+            && owed <= limit
+        {
+            return Left {
+                remaining: limit - owed,
+                next_unit: div_ceil_small(level - (owed - 1) * step.get(), scale),
+                reset: div_ceil_small(level, scale),
+            };
+        }
+        let (remaining, next_unit) = (self.remaining(limit), self.next_unit(limit));
+        Left { remaining, next_unit, reset: self.reset(limit) }
+    }
 
     /// `UNBOUNDED` for any.
     pub(crate) fn remaining(self, limit: u64) -> u64 {

@@ -13,6 +13,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
+use crate::room::Room;
 use crate::store::{State, View};
 use crate::{LimitError, Timestamp};
 
@@ -199,6 +200,29 @@ impl Meter for FixedWindow {
         let before = count(state.words, now);
         let end = if before == 0 { self.window_end(now) } else { state.words[0] };
         state.words.copy_from_slice(&[end, count_up(before, units, self.limit)]);
+    }
+
+    /// What is left and when there is more are both known from the one count.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        let [end, counted] = state.words else { return (NEVER, Room::NONE) };
+        let mut used = if now < *end { *counted } else { 0 };
+        let wait = match used.saturating_add(cost) {
+            _ if cost > self.limit => NEVER,
+            after if after <= self.limit => {
+                if used == 0 {
+                    *end = self.window_end(now);
+                }
+                (used, *counted) = (after, after);
+                0
+            }
+            _ => *end - now,
+        };
+        let remaining = self.limit.saturating_sub(used);
+        if used == 0 {
+            return (wait, Room::Counted { remaining, next_unit: NEVER, reset: 0 });
+        }
+        (wait, Room::Counted { remaining, next_unit: *end - now, reset: *end - now })
     }
 
     fn debit(&self, state: State<'_>, now: u64, units: u64) {

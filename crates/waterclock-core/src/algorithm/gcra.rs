@@ -456,4 +456,9 @@ impl Meter for Gcra {
     fn need(&self, cost: u64) -> u64 {
         cells!(self, cells => cells.need(cost))
     }
+    /// The width is chosen once.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        cells!(self, cells => cells.spend(state, now, cost))
+    }
 }

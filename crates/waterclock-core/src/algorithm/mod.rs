@@ -198,6 +198,10 @@ impl Meter for Algorithm {
     fn need(&self, cost: u64) -> u64 {
         meter!(self, m => m.need(cost))
     }
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        meter!(self, m => m.spend(state, now, cost))
+    }
 }
 
 impl Algorithm {

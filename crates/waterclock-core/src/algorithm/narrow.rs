@@ -3,7 +3,7 @@
 use core::num::NonZeroU64;
 
 use super::NEVER;
-use crate::room::Room;
+use crate::room::{Left, Room, div_ceil_small};
 
 /// The numbers of a [`Gcra`](crate::Gcra) whose arithmetic fits one word; overdraft never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +12,6 @@ pub(crate) struct Narrow {
     pub(super) scale: NonZeroU64,
     pub(super) depth: u64,
     pub(super) capacity: u64,
-}
-
-/// What is left of a limit, as a decision says it.
-pub(crate) struct Left {
-    pub(crate) remaining: u64,
-    pub(crate) next_unit: u64,
-    pub(crate) reset: u64,
 }
 
 impl Narrow {
@@ -64,7 +57,7 @@ impl Narrow {
             return NEVER;
         }
         // However deep the debt: it ends.
-        div_ceil(after - self.depth, self.scale).min(NEVER - 1)
+        div_ceil_small(after - self.depth, self.scale).min(NEVER - 1)
     }
 
     /// The numbers of a key that was just charged, and so owes something, but no more than its depth. They are those of
@@ -77,14 +70,8 @@ impl Narrow {
         let whole = level.saturating_sub(1) / step;
         Left {
             remaining: capacity.saturating_sub(whole + 1),
-            next_unit: div_ceil(level - whole * step.get(), scale),
-            reset: div_ceil(level, scale),
+            next_unit: div_ceil_small(level - whole * step.get(), scale),
+            reset: div_ceil_small(level, scale),
         }
     }
-}
-
-/// The scale is mostly 1, and a division costs more than all the rest.
-#[inline(always)]
-fn div_ceil(time: u64, scale: NonZeroU64) -> u64 {
-    if scale.get() == 1 { time } else { time / scale + u64::from(time % scale != 0) }
 }

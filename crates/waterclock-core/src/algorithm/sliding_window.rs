@@ -14,6 +14,7 @@ use core::time::Duration;
 use super::{Meter, NEVER, count_debit, count_up, epoch_window_end, measured, period, units};
 use crate::LimitError;
 use crate::arith::{div_ceil, div_floor, mul};
+use crate::room::Room;
 use crate::store::{State, View};
 
 /// About `limit` in any window of `per`, in three words.
@@ -45,6 +46,41 @@ impl SlidingWindow {
         }
     }
 
+    /// Units that count in these windows, rounded up.
+    #[inline]
+    fn used_in(&self, w: &Windows, now: u64) -> u64 {
+        // Mostly there was nothing in the window before, and then there is no need to divide.
+        let before = match w.prev {
+            0 => 0,
+            prev => div_ceil(mul(prev, (w.end - now).min(self.per)), self.per),
+        };
+        before + w.cur
+    }
+
+    #[inline]
+    fn wait_in(&self, w: &Windows, now: u64, units: u64) -> u64 {
+        if units > self.limit {
+            return NEVER;
+        }
+        let left = w.end - now;
+        if let Some(room) = (self.limit - units).checked_sub(w.cur) {
+            // The previous window's weight falls until it fits, at the latest at the edge.
+            left.saturating_sub(self.left_for(room, w.prev))
+        } else {
+            // Only as the previous window can the current count make room.
+            left + self.per - self.left_for(self.limit - units, w.cur)
+        }
+    }
+
+    #[inline]
+    fn reset_in(&self, w: &Windows, now: u64) -> u64 {
+        match (w.prev, w.cur) {
+            (0, 0) => 0,
+            (_, 0) => w.end - now,
+            _ => w.end - now + self.per,
+        }
+    }
+
     /// Time still to go in a window so that `prev` units of the one before leave `room` free.
     fn left_for(&self, room: u64, prev: u64) -> u64 {
         if room >= prev { self.per } else { div_floor(mul(room, self.per), prev) }
@@ -63,32 +99,30 @@ impl Meter for SlidingWindow {
     }
 
     fn used(&self, view: View<'_>, now: u64) -> u64 {
-        let w = self.at(view.words, now);
-        div_ceil(mul(w.prev, (w.end - now).min(self.per)), self.per) + w.cur
+        self.used_in(&self.at(view.words, now), now)
     }
 
     fn wait(&self, view: View<'_>, now: u64, units: u64) -> u64 {
-        if units > self.limit {
-            return NEVER;
-        }
-        let w = self.at(view.words, now);
-        let left = w.end - now;
-        if let Some(room) = (self.limit - units).checked_sub(w.cur) {
-            // The previous window's weight falls until it fits, at the latest at the edge.
-            left.saturating_sub(self.left_for(room, w.prev))
-        } else {
-            // Only as the previous window can the current count make room.
-            left + self.per - self.left_for(self.limit - units, w.cur)
-        }
+        self.wait_in(&self.at(view.words, now), now, units)
     }
 
     fn reset(&self, view: View<'_>, now: u64) -> u64 {
-        let w = self.at(view.words, now);
-        match (w.prev, w.cur) {
-            (0, 0) => 0,
-            (_, 0) => w.end - now,
-            _ => w.end - now + self.per,
+        self.reset_in(&self.at(view.words, now), now)
+    }
+
+    /// Which windows count is found out once.
+    #[inline]
+    fn spend(&self, state: State<'_>, now: u64, cost: u64) -> (u64, Room) {
+        let mut w = self.at(state.words, now);
+        let wait = self.wait_in(&w, now, cost);
+        if wait == 0 {
+            w.cur = count_up(w.cur, cost, self.limit);
+            state.words.copy_from_slice(&[w.end, w.prev, w.cur]);
         }
+        let remaining = self.limit.saturating_sub(self.used_in(&w, now));
+        let is_full = remaining == self.limit;
+        let next_unit = if is_full { NEVER } else { self.wait_in(&w, now, remaining + 1) };
+        (wait, Room::Counted { remaining, next_unit, reset: self.reset_in(&w, now) })
     }
 
     fn charge(&self, state: State<'_>, now: u64, units: u64) {

@@ -134,14 +134,18 @@ impl Decide for Policy {
     }
 
     fn check(&self, state: &mut State<'_>, now: Timestamp, cost: u64) -> Decision {
-        match self.plain() {
-            Some(limit) => limit.algorithm().check_alone(state.reborrow(), now.as_nanos(), cost),
-            None if self.several().is_empty() => self.check_all(state, now, cost),
-            None => match several::admit(self.several(), state.words, now.as_nanos(), cost) {
-                Some(decision) => decision,
-                None => self.check_all(state, now, cost),
-            },
+        let at = now.as_nanos();
+        if let Some(limit) = self.plain() {
+            return limit.algorithm().check_alone(state.reborrow(), at, cost);
         }
+        let admitted = if !self.several().is_empty() {
+            several::admit(self.several(), state.words, at, cost)
+        } else if self.admits_together() {
+            several::admit_any(self.limits(), state, at, cost)
+        } else {
+            None
+        };
+        admitted.unwrap_or_else(|| self.check_all(state, now, cost))
     }
 
     #[inline]

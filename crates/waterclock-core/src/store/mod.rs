@@ -32,6 +32,7 @@ pub use one_limit::OneWord;
 pub(crate) use one_limit::alone;
 pub use persist::Persist;
 pub use reserve::{Reserve, ReservedUnits};
+pub(crate) use several::MOST_WORDS;
 pub use verdict::Verdict;
 pub(crate) use wait::fixed_point;
 

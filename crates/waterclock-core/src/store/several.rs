@@ -1,12 +1,16 @@
-//! The short way for a policy of several limits of one word each.
+//! The short way for a policy of several limits: each is asked once, and all are charged or none.
 
 use core::cmp::Ordering;
 
-use crate::algorithm::NEVER;
 use crate::algorithm::narrow::Narrow;
+use crate::algorithm::{Meter as _, NEVER};
 use crate::decision::UNBOUNDED;
-use crate::room::Room;
-use crate::{Decision, LimitSet};
+use crate::room::{Left, Room};
+use crate::store::State;
+use crate::{Decision, Limit, LimitSet};
+
+/// How many words the limits may have together: each is kept until all limits have admitted.
+pub(crate) const MOST_WORDS: usize = 8;
 
 /// A check that all of the limits admit, each with its word. Says the same as judge, record and answer do.
 ///
@@ -19,30 +23,85 @@ pub(super) fn admit(limits: &[Narrow], words: &mut [u64], now: u64, cost: u64) -
     for (limit, word) in limits.iter().zip(&*words) {
         limit.after(*word, now, cost)?;
     }
-    let (mut limit, mut remaining, mut next_unit, mut reset) = (UNBOUNDED, UNBOUNDED, NEVER, 0);
+    let mut least = Least::default();
     for (narrow, word) in limits.iter().zip(words) {
         *word = narrow.after(*word, now, cost)?;
-        let left = narrow.left(*word, now);
-        limit = limit.min(narrow.capacity());
-        reset = reset.max(left.reset);
-        // One more is admitted when those that have no more than the least left have it.
-        next_unit = match left.remaining.cmp(&remaining) {
-            Ordering::Less => left.next_unit,
-            Ordering::Equal => next_unit.max(left.next_unit),
-            Ordering::Greater => next_unit,
-        };
-        remaining = remaining.min(left.remaining);
+        least.add(narrow.capacity(), &narrow.left(*word, now));
     }
-    Some(Decision {
-        allowed: true,
-        refused_by: LimitSet::default(),
-        shadow_refused_by: LimitSet::default(),
-        granted: cost,
-        limit,
-        retry: 0,
-        counter: i64::MIN,
-        room: Room::Counted { remaining, next_unit, reset },
-    })
+    Some(least.decision(cost))
+}
+
+/// The same for limits of any algorithms that keep no logs and do not recur, of [`MOST_WORDS`] together.
+#[inline]
+pub(super) fn admit_any(
+    limits: &[Limit],
+    state: &mut State<'_>,
+    now: u64,
+    cost: u64,
+) -> Option<Decision> {
+    let count = state.words.len();
+    if cost == 0 || count > MOST_WORDS {
+        return None;
+    }
+    let mut before = [0; MOST_WORDS];
+    before.iter_mut().zip(&*state.words).for_each(|(before, word)| *before = *word);
+    let (mut least, mut start) = (Least::default(), 0);
+    for limit in limits {
+        let most = limit.max_cost().unwrap_or(UNBOUNDED);
+        let (wait, room) = limit.algorithm().spend(state.part(start, limit.words()), now, cost);
+        if wait > 0 {
+            state.words.copy_from_slice(&before[..count]);
+            return None;
+        }
+        least.add(most, &room.left(most));
+        start += limit.words();
+    }
+    Some(least.decision(cost))
+}
+
+/// What several limits leave together.
+struct Least {
+    limit: u64,
+    remaining: u64,
+    next_unit: u64,
+    reset: u64,
+}
+
+impl Default for Least {
+    fn default() -> Self {
+        Self { limit: UNBOUNDED, remaining: UNBOUNDED, next_unit: NEVER, reset: 0 }
+    }
+}
+
+impl Least {
+    #[inline(always)]
+    fn add(&mut self, limit: u64, left: &Left) {
+        self.limit = self.limit.min(limit);
+        self.reset = self.reset.max(left.reset);
+        // One more is admitted when those that have no more than the least left have it.
+        self.next_unit = match left.remaining.cmp(&self.remaining) {
+            Ordering::Less => left.next_unit,
+            Ordering::Equal => self.next_unit.max(left.next_unit),
+            Ordering::Greater => self.next_unit,
+        };
+        self.remaining = self.remaining.min(left.remaining);
+    }
+
+    /// The decision that admits a cost. What was charged is not left, so there will be more.
+    #[inline(always)]
+    fn decision(self, cost: u64) -> Decision {
+        let Self { limit, remaining, next_unit, reset } = self;
+        Decision {
+            allowed: true,
+            refused_by: LimitSet::default(),
+            shadow_refused_by: LimitSet::default(),
+            granted: cost,
+            limit,
+            retry: 0,
+            counter: i64::MIN,
+            room: Room::Counted { remaining, next_unit, reset },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +111,9 @@ mod tests {
     use core::time::Duration;
 
     use crate::store::{Decide as _, Logs, State};
-    use crate::{Cost, Gcra, Limit, Policy, Timestamp};
+    use crate::{
+        Cost, FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Policy, SlidingWindow, Timestamp,
+    };
 
     fn gcras() -> Vec<Gcra> {
         let (second, years) = (Duration::from_secs(1), Duration::from_secs(31_557_600));
@@ -125,5 +186,56 @@ mod tests {
             }
         }
         assert!(admitted > 1_000 && refused > 1_000, "{admitted} {refused}");
+    }
+
+    /// Any calls under limits of several algorithms, at instants that only grow, and with debits and refunds in between.
+    #[test]
+    fn several_algorithms_say_what_the_long_way_says() {
+        let per = Duration::from_nanos(1_000);
+        let limits: [Limit; 8] = [
+            Gcra::new(9, per).unwrap().into(),
+            // Sevenths of a nanosecond: two words.
+            Gcra::new(7, per).unwrap().with_capacity(8).with_name("two words"),
+            Gcra::new(9, per).unwrap().with_overdraft(true).with_name("overdraft"),
+            LeakyBucket::new(9, 2, per / 10).unwrap().into(),
+            FixedWindow::new(8, per).unwrap().into(),
+            FixedWindow::aligned(8, per).unwrap().with_name("aligned"),
+            SlidingWindow::new(7, per).unwrap().into(),
+            MinInterval::new(per / 50).unwrap().into(),
+        ];
+        // Reproducible, and good enough for a test.
+        let mut seed = 11_u64;
+        let mut random = |below: u64| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let (mut admitted, mut refused, mut short) = (0, 0, 0);
+        for set in 1_usize..1 << limits.len() {
+            let chosen = (0..limits.len()).filter(|i| set & (1 << i) != 0);
+            let policy = Policy::new("several", chosen.map(|i| limits[i].clone())).unwrap();
+            short += u32::from(policy.admits_together());
+            let (mut now, mut words) = (1_700_000_000_000_000_123, vec![0; policy.words()]);
+            for _ in 0..200 {
+                now += [0, 1, random(30), random(150), random(2_500)][random(5) as usize];
+                let (at, cost) = (Timestamp::from_nanos(now), random(4));
+                let (mut logs, units) = (Logs::new(), Cost::from(cost));
+                let mut state = State::new(&mut words, &mut logs);
+                match random(12) {
+                    0 => policy.debit(&mut state, at, &units),
+                    1 => policy.refund(&mut state, at, &units),
+                    _ => {}
+                }
+                let before = words.clone();
+                if assert_same(&policy, &before, at, cost) {
+                    admitted += 1;
+                } else {
+                    refused += 1;
+                }
+                _ = policy.check(&mut State::new(&mut words, &mut logs), at, cost);
+            }
+        }
+        assert!(admitted > 1_000 && refused > 1_000 && short > 100, "{admitted} {refused} {short}");
     }
 }
