@@ -40,6 +40,7 @@ export class Chart {
     this.plot.addEventListener("focusout", () => this.select(null));
     this.plot.addEventListener("keydown", (event) => this.press(event));
     figure.replaceChildren(this.plot, make("figcaption", {}, this.from, this.words, make("span", {}, "now")));
+    this.clear();
   }
 
   // `points` are [{ at, values }], oldest first, `at` in microseconds; the chart ends at `end`.

@@ -88,6 +88,8 @@ function again() {
 
 // The overview, or the page of a policy: `#/policies/NAME`.
 function route() {
+  // A link within the page is no other page.
+  if (location.hash && !location.hash.startsWith("#/")) return;
   const match = /^#\/policies\/(.+)$/.exec(location.hash);
   let name = null;
   try { name = match && decodeURIComponent(match[1]); } catch { /* Not a name: the overview. */ }
