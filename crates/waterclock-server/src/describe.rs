@@ -5,6 +5,18 @@ use waterclock_config::PolicyJson;
 
 use crate::engine::{ActivePolicy, Plan};
 
+/// A policy with the keys that its configuration blocks, exempts and overrides. There may be many.
+pub(crate) fn describe_with_keys(plan: &Plan, policy: &ActivePolicy) -> Value {
+    let mut description = describe_policy(plan, policy);
+    let config = policy.config();
+    let overridden: Vec<String> = config.overrides.iter().map(|(key, _)| key.clone()).collect();
+    let lists = [("block", &config.block), ("exempt", &config.exempt), ("overridden", &overridden)];
+    for (name, keys) in lists.into_iter().filter(|(_, keys)| !keys.is_empty()) {
+        description[name] = value!(keys);
+    }
+    description
+}
+
 /// The policy of this name, if there is one.
 pub(crate) fn describe(plan: &Plan, name: &str) -> Option<Value> {
     plan.policy(name).map(|policy| describe_policy(plan, policy))

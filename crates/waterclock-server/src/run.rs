@@ -17,11 +17,14 @@ use crate::reload::{Files, InForce, RestartSettings, keep_reloading};
 use crate::server::{Identity, Phase, Server};
 use crate::timing::Timing;
 use crate::tls::Certificates;
+use waterclock::Clock;
 use waterclock_config::{Config, Invalid};
 
 const POLL_STORE: Duration = Duration::from_millis(500);
-/// Refusals count half after so long, in the list of the most refused keys.
-const HALVE_REFUSALS: Duration = Duration::from_secs(60);
+/// The most refused keys are those since the beginning of the last such time.
+const ROTATE_REFUSALS: Duration = Duration::from_secs(300);
+/// Decisions are sampled for the history.
+const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Serves a configuration on bound sockets until `shutdown` is ready and every open request is answered.
 ///
@@ -93,7 +96,8 @@ impl Running {
         }
         others.spawn(log_store_state(Arc::clone(&server)));
         others.spawn(keep_learning(Arc::clone(&server)));
-        others.spawn(halve_refusals(Arc::clone(&server)));
+        others.spawn(rotate_refusals(Arc::clone(&server)));
+        others.spawn(keep_history(Arc::clone(&server)));
         if config.store.snapshot.is_some() {
             let every = config.store.snapshot_every.duration();
             others.spawn(keep_snapshots(Arc::clone(&server), every));
@@ -135,7 +139,7 @@ impl Running {
 
 /// Logs when the store becomes unreachable and when it is back, and when it is shared by more servers than it should.
 async fn log_store_state(server: Arc<Server>) {
-    let (mut was, mut were_too_many) = (false, None);
+    let mut were_too_many = None;
     loop {
         sleep(POLL_STORE).await;
         let too_many = server.engine.store_nodes().too_many();
@@ -144,12 +148,12 @@ async fn log_store_state(server: Arc<Server>) {
             were_too_many = too_many;
         }
         let is = server.engine.is_degraded();
-        match (was, is) {
-            (false, true) => warn!("store unreachable; applying each policy's on_store_error"),
-            (true, false) => info!("store reachable again"),
-            _ => {}
+        if server.outage().note(is, server.engine.metrics().clock().now()) {
+            match is {
+                true => warn!("store unreachable; applying each policy's on_store_error"),
+                false => info!("store reachable again"),
+            }
         }
-        was = is;
     }
 }
 
@@ -167,10 +171,25 @@ async fn keep_learning(server: Arc<Server>) {
     server.engine.keep_learning().await;
 }
 
-async fn halve_refusals(server: Arc<Server>) {
+async fn rotate_refusals(server: Arc<Server>) {
     loop {
-        sleep(HALVE_REFUSALS).await;
-        server.engine.refused().halve();
+        sleep(ROTATE_REFUSALS).await;
+        server.engine.refused().rotate(server.engine.metrics().clock().now());
+    }
+}
+
+/// Samples the counters shortly after each second is over.
+async fn keep_history(server: Arc<Server>) {
+    loop {
+        let uptime = server.uptime();
+        sleep(SAMPLE - Duration::from_nanos(uptime.subsec_nanos().into())).await;
+        let server = Arc::clone(&server);
+        // There may be thousands of policies.
+        off_workers(move || {
+            let metrics = server.engine.metrics();
+            metrics.history().sample(metrics, server.uptime().as_secs());
+        })
+        .await;
     }
 }
 

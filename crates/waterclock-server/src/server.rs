@@ -18,7 +18,7 @@ use crate::connections::{Connections, Guest, Place};
 use crate::descriptors::connections_within_descriptors;
 use crate::engine::Engine;
 use crate::lasting::{Kind, Lasting};
-use crate::observe::{Face, Ticks};
+use crate::observe::{Face, Outage, Ticks};
 use crate::off_workers::off_workers;
 use crate::reload::Reloads;
 use crate::requests::Requests;
@@ -66,6 +66,7 @@ pub struct Server {
     watches: Lasting,
     waits: Waits,
     ticks: Ticks,
+    outage: Outage,
     phase: watch::Sender<Phase>,
     /// The same, for those that must not wait for a lock to know.
     is_draining: AtomicBool,
@@ -123,6 +124,7 @@ impl Server {
             watches: Lasting::new(Kind::Watch, timing.room.watches, usize::MAX),
             waits: Waits::new(timing.room.waits),
             ticks: Ticks::new(timing.live_every),
+            outage: Outage::default(),
             phase: watch::Sender::new(Phase::Serving),
             is_draining: AtomicBool::new(false),
             reloads: Reloads::default(),
@@ -260,6 +262,22 @@ impl Server {
     /// The clock of the live feeds.
     pub(crate) fn ticks(&self) -> &Ticks {
         &self.ticks
+    }
+
+    /// Since when the store is unreachable.
+    pub(crate) fn outage(&self) -> &Outage {
+        &self.outage
+    }
+
+    /// The roles that a token has, without counting a guess.
+    pub(crate) fn roles_of(&self, token: Option<&str>) -> Vec<Role> {
+        let has = |role: &Role| self.revalidate(token, *role) == Attempt::Granted;
+        [Role::Check, Role::Read, Role::Admin].into_iter().filter(has).collect()
+    }
+
+    /// When it started.
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
     }
 
     /// The client's address, and whether the peer is a trusted proxy.

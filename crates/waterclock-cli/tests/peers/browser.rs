@@ -94,6 +94,13 @@ impl Browser {
         text.as_str().unwrap_or_default().to_owned()
     }
 
+    /// Whether an element is there to be seen.
+    #[track_caller]
+    pub(crate) fn is_shown(&self, selector: &str) -> bool {
+        let script = "return document.querySelector(arguments[0])?.checkVisibility() ?? false";
+        self.run(script, &[json!(selector)]) == true
+    }
+
     /// The first number in the text of an element; none yet is 0.
     #[track_caller]
     pub(crate) fn number(&self, selector: &str) -> f64 {

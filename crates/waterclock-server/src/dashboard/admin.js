@@ -76,12 +76,13 @@ async function show(action) {
   }
 }
 
-export function startAdministration() {
+export function startAdministration(onChanged) {
   by("admin").addEventListener("submit", (event) => event.preventDefault());
   by("admin").addEventListener("click", async (event) => {
     const action = event.target.dataset?.do;
     if (!action || (action === "grant" && !by("grant").reportValidity())) return;
     await show(() => perform(action));
+    if (action !== "inspect") onChanged();
   });
   by("purge-keys").addEventListener("click", () => show(purge));
   by("overrides").addEventListener("toggle", showOverrides);

@@ -32,6 +32,14 @@ export function duration(us, round = Math.ceil) {
 }
 
 export const clock = (us) => new Date(us / 1e3).toLocaleString();
+const sameDay = (us) => new Date(us / 1e3).toDateString() === new Date().toDateString();
+export const clockTime = (us) => (sameDay(us) ? new Date(us / 1e3).toLocaleTimeString() : clock(us));
+
+// A duration that is too short for `duration`.
+export const latency = (us) => (us < 1_000 ? `${exact.format(us)} µs` : us < 1e6 ? `${exact.format(us / 1e3)} ms` : `${exact.format(us / 1e6)} s`);
+
+// A number of which only bounds are known: exact, or "≥ 970".
+export const atLeast = (least, most) => (least === most ? count(least) : `≥ ${count(least)}`);
 
 const PERIODS = { 1e6: "s", 60e6: "min", 3600e6: "h", 86400e6: "d" };
 const period = (us) => PERIODS[us] ?? duration(us);

@@ -1,4 +1,5 @@
-// The events of the last two minutes, and the rates between them.
+// The events of the last two minutes, and the rates between them. What was before the page was opened comes from the
+// server, so that a reload loses nothing.
 
 const SPAN_US = 120e6;
 // Rates are averaged over this many events, to be steady enough to read.
@@ -11,6 +12,13 @@ const totalsOf = (live, policy) =>
 // Whether both events come from the same process: they agree on when it started.
 export const isSameRun = (a, b) => Math.abs((a.at_us - a.uptime_us) - (b.at_us - b.uptime_us)) < 1e4;
 
+// Totals before the last `back` steps of a series.
+function before(totals, columns, back) {
+  const length = columns?.allowed.length ?? 0;
+  return Object.fromEntries(OUTCOMES.map((name) => [name,
+    (columns?.[name] ?? []).slice(Math.max(0, length - back)).reduce((left, count) => left - count, totals[name])]));
+}
+
 export class History {
   events = [];
 
@@ -20,6 +28,21 @@ export class History {
     if (last && (!isSameRun(last, live) || live.at_us <= last.at_us)) this.events = [];
     this.events.push(live);
     while (live.at_us - this.events[0].at_us > SPAN_US) this.events.shift();
+  }
+
+  // Puts what the server remembers before the first event, as if there had been events.
+  seed({ step_us: step, decisions, policies }) {
+    const first = this.events[0];
+    if (!first || !decisions) return;
+    const columns = Object.fromEntries(policies.map((policy) => [policy.name, policy]));
+    const earlier = decisions.allowed.map((_, at) => at + 1).filter((back) => back * step < first.uptime_us).map((back) => ({
+      at_us: first.at_us - back * step,
+      uptime_us: first.uptime_us - back * step,
+      totals: before(first.totals, decisions, back),
+      policies: first.policies.map(({ name, totals }) => ({ name, totals: before(totals, columns[name], back) })),
+    }));
+    const { at_us: end } = this.events.at(-1);
+    this.events.unshift(...earlier.reverse().filter(({ at_us: at }) => end - at <= SPAN_US));
   }
 
   clear() {
@@ -56,10 +79,17 @@ export class History {
     return ends && History.between(...ends);
   }
 
-  // [seconds ago, rates] of every event but the first.
-  points() {
-    const end = this.events.at(-1)?.at_us;
-    return this.events.slice(1).map((live, at) =>
-      [(end - live.at_us) / 1e6, History.rates(this.events[at], live)]);
+  // The rates of every event but the first.
+  points(policy) {
+    const events = this.events.filter((live) => totalsOf(live, policy));
+    return events.slice(1).map((live, at) => ({ at: live.at_us, values: History.rates(events[at], live, policy) }));
+  }
+
+  // The same for a small chart: sums of a few seconds.
+  spark(policy, parts = 40) {
+    const events = this.events.filter((live) => totalsOf(live, policy));
+    const every = Math.max(1, Math.ceil(events.length / parts));
+    const some = events.filter((_, at) => (events.length - 1 - at) % every === 0);
+    return some.slice(1).map((live, at) => History.rates(some[at], live, policy));
   }
 }

@@ -1,9 +1,9 @@
 // Overrides of single keys: as text, and the first page of a policy's.
 
 import { problem, request, unreachable } from "./api.js";
-import { by, keyText, make, setText } from "./dom.js";
+import { by, keyParts, make, setText } from "./dom.js";
 import { duration, limitText } from "./format.js";
-import { choose, subject } from "./subject.js";
+import { choose, fieldsOf, subject } from "./subject.js";
 
 const SHOWN = 20;
 
@@ -20,9 +20,9 @@ export function overrideText(override) {
 }
 
 // A link that chooses the key, where it can be typed.
-function keyOf(policy, { key, key_hex: hex }) {
+export function overriddenKey(policy, { key, key_hex: hex }) {
   if (key === undefined) return `0x${hex}`;
-  return make("button", { type: "button", class: "link", onclick: () => choose(policy, key) }, keyText(key));
+  return make("button", { type: "button", class: "link", onclick: () => choose(policy, key) }, keyParts(key, fieldsOf(policy, key)));
 }
 
 export async function showOverrides() {
@@ -33,7 +33,7 @@ export async function showOverrides() {
     const response = await request("GET", `v1/policies/${encodeURIComponent(policy)}/overrides?count=${SHOWN}`);
     if (!response.ok) throw new Error(problem(response));
     const { overrides, next } = response.json;
-    list.replaceChildren(...overrides.map((one) => make("li", {}, keyOf(policy, one), ` ${overrideText(one)}`)));
+    list.replaceChildren(...overrides.map((one) => make("li", {}, overriddenKey(policy, one), ` ${overrideText(one)}`)));
     setText(by("override-note"), next ? `The first ${SHOWN}. List all with waterclock override list ${policy}.`
       : overrides.length ? "" : `No key of ${policy} has an override.`);
   } catch (error) {

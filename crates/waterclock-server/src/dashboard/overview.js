@@ -1,8 +1,9 @@
 // The overview: rates, policies, most refused keys, and the server's state.
 
-import { by, keyText, make, setText } from "./dom.js";
-import { clock, count, duration, limitText, rate, share } from "./format.js";
-import { limitsOf } from "./subject.js";
+import { sparkline } from "./chart.js";
+import { by, keyParts, make, setText } from "./dom.js";
+import { atLeast, clock, clockTime, count, duration, limitText, rate, share } from "./format.js";
+import { fieldsOf, limitsOf, policyOf } from "./subject.js";
 
 const MOST_POLICIES = 200;
 const rows = new Map();
@@ -16,42 +17,79 @@ export function showRates(now) {
 }
 
 // The share of decisions that were refused; errors are not decisions.
-const refusedShare = (lately) => (lately ? share(lately.refused, lately.allowed + lately.refused + lately.shadow_refused) : "–");
+export const refusedShare = (lately) => (lately ? share(lately.refused, lately.allowed + lately.refused + lately.shadow_refused) : "–");
 
-export function showPolicies(history, live, onChoose) {
+// Badges that say how a policy is applied.
+export function badges(name) {
+  const { shadow, rollout, limits = [], origin } = policyOf(name) ?? {};
+  const all = [];
+  if (shadow) all.push(make("span", { class: "tag shadow-tag", title: "Decides and reports, refuses no request" }, "shadow"));
+  else if (limits.some((limit) => limit.shadow)) all.push(make("span", { class: "tag shadow-tag" }, "shadow limit"));
+  if (rollout) all.push(make("span", { class: "tag rollout-tag", title: "Enforced for this part of the keys" }, `rollout ${rollout}`));
+  if (origin === "store") all.push(make("span", { class: "tag", title: "Set at run time, kept in the store" }, "from store"));
+  return all;
+}
+
+// Policies that a caller's numbers make (CL.THROTTLE) are not listed; only their names and sizes are known.
+export const limitTexts = (policy) => limitsOf(policy.name)?.map(limitText) ??
+  policy.limits.map(({ name, limit }) => (limit === null ? name : `${name}: capacity ${count(limit)}`));
+
+// `longer` is what the server remembers of each policy, where more than the last two minutes are shown.
+export function showPolicies(history, live, longer) {
   const shown = live.policies.slice(0, MOST_POLICIES);
   for (const [name, row] of rows) {
     if (!shown.some((policy) => policy.name === name)) { row.remove(); rows.delete(name); }
   }
   shown.forEach((policy, at) => {
     const { name } = policy;
-    if (!rows.has(name)) rows.set(name, policyRow(name, onChoose));
+    if (!rows.has(name)) rows.set(name, policyRow(name));
     const row = rows.get(name);
     if (by("policies").children[at] !== row) by("policies").insertBefore(row, by("policies").children[at] ?? null);
     const now = history.now(name);
-    // Policies that a caller's numbers make (CL.THROTTLE) are not listed; only their names and sizes are known.
-    const limits = limitsOf(name)?.map(limitText) ??
-      policy.limits.map(({ name, limit }) => (limit === null ? name : `${name}: capacity ${count(limit)}`));
-    [...["allowed", "refused", "shadow_refused"].map((outcome) => rateOf(now, outcome)), refusedShare(history.lately(name)),
-      live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limits.join("; ")]
-      .forEach((text, column) => setText(row.cells[column + 1], text));
+    const columns = longer?.[name];
+    const points = longer ? columnPoints(columns) : history.spark(name);
+    const lately = longer ? points.reduce((all, point) => ({
+      allowed: all.allowed + point.allowed, refused: all.refused + point.refused, shadow_refused: all.shadow_refused + point.shadow_refused,
+    }), { allowed: 0, refused: 0, shadow_refused: 0 }) : history.lately(name);
+    row.cells[1].replaceChildren(sparkline(points));
+    const tags = badges(name);
+    const marks = row.cells[0].querySelector(".tags");
+    if (marks.textContent !== tags.map((tag) => tag.textContent).join("")) marks.replaceChildren(...tags);
+    [...["allowed", "refused", "shadow_refused"].map((outcome) => rateOf(now, outcome)), refusedShare(lately),
+      live.store.name === "memory" ? count(policy.keys) : "–", count(policy.reservations), limitTexts(policy).join("; ")]
+      .forEach((text, column) => setText(row.cells[column + 2], text));
   });
   const more = live.policies.length - shown.length;
   by("policies-more").hidden = more <= 0;
   setText(by("policies-more"), `and ${more} more`);
 }
 
-function policyRow(name, onChoose) {
-  const choose = make("button", { type: "button", class: "link", title: "Try it in the playground", onclick: () => onChoose(name) }, name);
-  // A policy made from a caller's numbers (CL.THROTTLE) cannot be checked by name.
-  const first = make("td", {}, name.includes(".") ? name : choose);
-  return make("tr", {}, first, ...Array.from({ length: 7 }, () => make("td")));
+const columnPoints = (columns) => (columns?.allowed ?? []).map((allowed, at) => ({
+  allowed, refused: columns.refused[at], shadow_refused: columns.shadow_refused[at],
+}));
+
+export const pageOf = (name) => `#/policies/${encodeURIComponent(name)}`;
+
+function policyRow(name) {
+  const link = make("a", { href: pageOf(name), title: "Its own page" }, name);
+  return make("tr", {}, make("td", {}, link, make("span", { class: "tags" })), ...Array.from({ length: 8 }, () => make("td")));
+}
+
+// The cells of one refused key: the key, and how often at least.
+export function refusedCells({ policy, key, fields, refusals, refusals_at_most: most }, isNamed, onChoose) {
+  const shown = keyParts(key, fields);
+  const text = isNamed
+    ? make("button", { type: "button", class: "link", title: "Open it in the playground", onclick: () => onChoose(policy, key) }, shown)
+    : make("code", {}, shown);
+  const bound = most > refusals ? `between ${count(refusals)} and ${count(most)}` : "exact";
+  return [make("td", { class: "key" }, text), make("td", { title: bound }, atLeast(refusals, most))];
 }
 
 let lastRefused = "";
 
 // `isNamed` tells whether the playground can check a policy and key.
-export function showRefused({ shown, keys }, isNamed, onChoose) {
+export function showRefused({ shown, keys, since_us: since }, isNamed, onChoose) {
+  setText(by("refused-since"), `Since ${clockTime(since)}. ≥: at least so many.`);
   const isRaw = shown === "raw";
   // A key that is not UTF-8 is shown escaped, and the escaped text would be another key.
   const named = keys.map(({ policy, key, escaped }) => isRaw && !escaped && isNamed(policy, key));
@@ -62,12 +100,8 @@ export function showRefused({ shown, keys }, isNamed, onChoose) {
   by("refused-table").hidden = keys.length === 0;
   setText(by("refused-key"), isRaw ? "Key" : "Key (hashed)");
   const focused = document.activeElement?.closest?.("#refused tr")?.rowIndex;
-  by("refused").replaceChildren(...keys.map(({ policy, key, refusals }, at) => {
-    const text = named[at]
-      ? make("button", { type: "button", class: "link", title: "Open it in the playground", onclick: () => onChoose(policy, key) }, keyText(key))
-      : make("code", {}, keyText(key));
-    return make("tr", {}, make("td", {}, policy), make("td", { class: "key" }, text), make("td", {}, count(refusals)));
-  }));
+  by("refused").replaceChildren(...keys.map((key, at) => make("tr", {},
+    make("td", {}, make("a", { href: pageOf(key.policy) }, key.policy)), ...refusedCells(key, named[at], onChoose))));
   // Keep the focus on the same row.
   if (focused) by("refused").rows[focused - 1]?.querySelector("button")?.focus();
 }
@@ -76,7 +110,7 @@ export function showState(live) {
   const { store, connections, config } = live;
   const errors = Object.entries(store.errors).filter(([, times]) => times > 0);
   const health = store.degraded
-    ? make("strong", { class: "bad" }, "degraded: unreachable, applying each policy's on_store_error")
+    ? make("strong", { class: "bad" }, `degraded: unreachable ${outage(live)}. ${localShare(store.nodes)}`)
     : make("span", { class: "good" }, "healthy");
   fill("store", [`${store.name}, `, health,
     ...(tooMany(store.nodes) ? [make("span", { class: "odd" }, `, shared by ${count(store.nodes.alive)} servers, with nodes = ${count(store.nodes.configured)}`)] : []),
@@ -109,13 +143,25 @@ export function showStale(live) {
   by("notice").hidden = false;
 }
 
+// How long the store has been unreachable, and since when.
+function outage({ at_us: now, store: { degraded_since_us: since } }) {
+  return since === null ? "since a moment ago" : `for ${duration(Math.max(1e6, now - since), Math.floor)}, since ${clockTime(since)}`;
+}
+
+// What this server admits while the store is away.
+function localShare({ configured, alive }) {
+  const nodes = Math.max(configured, alive ?? 0);
+  const part = nodes > 1 ? `1/${count(nodes)} of each limit` : "each limit whole";
+  return `This server admits ${part} by itself where on_store_error is local; other policies allow or deny.`;
+}
+
 // Whether more servers share the store than the configuration says.
 const tooMany = ({ alive, configured }) => alive > configured;
 
 // Problems that need attention, in one banner.
 export function notice(live) {
   const lines = [];
-  if (live.store.degraded) lines.push("Store unreachable: each policy's on_store_error applies.");
+  if (live.store.degraded) lines.push(`Store unreachable ${outage(live)}. ${localShare(live.store.nodes)}`);
   if (tooMany(live.store.nodes)) lines.push("More servers share the store than `nodes` says.");
   if (!live.config.last_reload.success) lines.push("The new configuration is invalid; the previous one stays in force.");
   if (live.phase !== "serving") lines.push("The server is shutting down.");
@@ -127,6 +173,6 @@ export function notice(live) {
 export function clearOverview() {
   rows.clear();
   lastRefused = "";
-  for (const id of ["policies", "refused", "store", "server", "connections", "config", "version", "notice"]) by(id).replaceChildren();
+  for (const id of ["policies", "refused", "refused-since", "store", "server", "connections", "config", "version", "notice"]) by(id).replaceChildren();
   for (const id of ["policies-more", "refused-table", "refused-none", "notice"]) by(id).hidden = true;
 }

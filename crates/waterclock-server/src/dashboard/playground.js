@@ -99,11 +99,13 @@ function running(isOn) {
 
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-function showCurl() {
+export function curlOf(body) {
   const url = new URL("v1/check", location.href).href;
   const token = hasToken() ? ` -H "Authorization: Bearer $TOKEN"` : "";
-  setText(by("curl"), `curl -i ${quoted(url)}${token} -d ${quoted(JSON.stringify(checkBody()))}`);
+  return `curl -i ${quoted(url)}${token} -d ${quoted(JSON.stringify(body))}`;
 }
+
+const showCurl = () => setText(by("curl"), curlOf(checkBody()));
 
 export function startPlayground() {
   by("play").addEventListener("submit", (event) => { event.preventDefault(); if (!run) start(); });
@@ -114,12 +116,6 @@ export function startPlayground() {
   for (const id of ["burst", "every"]) {
     by(id).addEventListener("input", () => { by(id).closest("label").querySelector("[type=radio]").checked = true; });
   }
-  by("copy").addEventListener("click", async () => {
-    // Without TLS the page may not write to the clipboard; the selected text can still be copied by hand.
-    getSelection().selectAllChildren(by("curl"));
-    await navigator.clipboard?.writeText(by("curl").textContent).then(() => setText(by("copy"), "Copied"), () => {});
-    setTimeout(() => setText(by("copy"), "Copy"), 2_000);
-  });
   showCurl();
 }
 

@@ -22,8 +22,25 @@ export async function loadPolicies() {
   return true;
 }
 
-// The limits of a policy in force; undefined for one that is not listed.
-export const limitsOf = (name) => policies.find((policy) => policy.name === name)?.limits;
+// A policy in force; undefined for one that is not listed.
+export const policyOf = (name) => policies.find((policy) => policy.name === name);
+export const limitsOf = (name) => policyOf(name)?.limits;
+export const isEmpty = () => policies.length === 0;
+
+// A body for the first check of the first policy.
+export function firstBody() {
+  const policy = policies[0];
+  const value = (name) => FIRST[name] ?? "alice";
+  return policy.key?.length ? { policy: policy.name, fields: Object.fromEntries(policy.key.map((name) => [name, value(name)])) }
+    : { policy: policy.name, key: "alice" };
+}
+
+// The fields of a key by name; undefined if it has none.
+export function fieldsOf(name, key) {
+  const fields = policyOf(name)?.key;
+  const values = fields?.length ? valuesOf(name, key) : null;
+  return values ? Object.fromEntries(fields.map((field, at) => [field, values[at]])) : undefined;
+}
 
 export function clearPolicies() {
   policies = [];
@@ -49,11 +66,13 @@ export function showKeyFields(values = []) {
   if (tiers.includes(tier)) by("tier").value = tier;
 }
 
-export function choose(policy, key) {
+export function choose(policy, key, isQuiet = false) {
   by("policy").value = policy;
   showKeyFields(key === undefined ? [] : (valuesOf(policy, key) ?? []));
-  by("playground").scrollIntoView();
-  inputs()[0]?.focus();
+  if (!isQuiet) {
+    by("playground").scrollIntoView();
+    inputs()[0]?.focus();
+  }
 }
 
 // Splits a key, as answers show it, into the values of its fields: a key of several fields is written

@@ -9,6 +9,7 @@ use waterclock::Subject;
 use waterclock_http::{ClientIp, compose_key, parse_address};
 
 use super::ActivePolicy;
+use crate::observe::KeyFields;
 
 /// The longest key, in bytes.
 pub use waterclock_config::MAX_KEY;
@@ -113,6 +114,24 @@ impl ActivePolicy {
             return key_of_values(&named.collect::<Vec<_>>());
         }
         Key::new(Cow::Borrowed(text), self.scope().address_in(text))
+    }
+
+    /// The fields that form a key and their values; none for a key that callers pass themselves.
+    pub(crate) fn fields_of(&self, key: &str) -> KeyFields {
+        let fields = self.key_fields();
+        let mut values = Vec::with_capacity(fields.len());
+        let found = match fields {
+            [_] => Some(values.push(key.to_owned())),
+            _ => decompose(key.as_bytes(), fields.len(), |value| {
+                values.push(String::from_utf8_lossy(value).into_owned());
+            }),
+        };
+        // A length that ends within a character is not one that this server wrote.
+        let is_text = values.iter().all(|value| !value.contains(char::REPLACEMENT_CHARACTER));
+        match found {
+            Some(()) if is_text => fields.iter().cloned().zip(values).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The key of a client whose address is all that is known.

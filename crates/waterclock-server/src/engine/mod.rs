@@ -38,14 +38,14 @@ use arc_swap::{ArcSwap, Guard};
 use serde::Serialize;
 use tracing::warn;
 use waterclock::store::ReservationIds;
-use waterclock::{DynStore, Limit, Limiter, MemoryStore, TscClock};
+use waterclock::{Clock, DynStore, Limit, Limiter, MemoryStore, TscClock};
 use waterclock_config::{Config, Invalid};
 
 use self::kept::KeptState;
 use self::line::Lines;
 use self::snapshot::SnapshotFile;
 use self::throttle::Throttle;
-use crate::observe::{Face, Metrics, Refused, Tally, Totals};
+use crate::observe::{Face, Metrics, Refused, Tally, TopRefused, Totals};
 
 /// Policies, overrides and the store behind them.
 pub struct Engine {
@@ -110,8 +110,8 @@ impl Engine {
             unlimited: tokio::sync::OnceCell::new(),
             undecided: metrics.tally(""),
             undecided_log: Limiter::new(Limit::per_second(1)),
+            refused: Refused::new(config.server.show_keys, metrics.clock().now()),
             metrics,
-            refused: Refused::new(config.server.show_keys),
         };
         store::probe(&engine.store).await?;
         engine.activate(plan).await?;
@@ -146,9 +146,17 @@ impl Engine {
         &self.metrics
     }
 
-    /// The keys that were refused most in the last minutes.
+    /// The counters of refused keys.
     pub(crate) fn refused(&self) -> &Refused {
         &self.refused
+    }
+
+    /// The keys that were refused most in the last minutes, of all policies or of one.
+    pub(crate) fn top_refused(&self, policy: Option<&str>) -> TopRefused {
+        let plan = self.plan();
+        self.refused.top(policy, |policy, key| {
+            plan.policy(policy).map(|active| active.fields_of(key)).unwrap_or_default()
+        })
     }
 
     /// Counts a request that no policy decided, for a reason that is logged once a second at most.

@@ -33,6 +33,8 @@ pub(crate) struct Live {
 struct LiveStore {
     name: &'static str,
     degraded: bool,
+    /// Since when, in microseconds since the Unix epoch.
+    degraded_since_us: Option<u64>,
     /// How many servers share it.
     nodes: StoreNodes,
     /// Failures so far, by kind.
@@ -59,7 +61,7 @@ impl Live {
             connections: Face::ALL.map(connected).into(),
             totals: metrics.totals(),
             policies,
-            refused: engine.refused().top(),
+            refused: engine.top_refused(None),
         }
     }
 }
@@ -69,9 +71,12 @@ impl LiveStore {
         let engine = &server.engine;
         let mut errors: BTreeMap<_, _> = Failure::ALL.map(|kind| (kind.name(), 0)).into();
         errors.extend(engine.store_failures().map(|(kind, total)| (kind.name(), total)));
+        let degraded = engine.is_degraded();
+        let since = server.outage().since().filter(|_| degraded);
         LiveStore {
             name: engine.store_name(),
-            degraded: engine.is_degraded(),
+            degraded,
+            degraded_since_us: since.map(|since| since.as_nanos() / 1_000),
             nodes: engine.store_nodes(),
             errors,
             overflowed: engine.overflowed(),

@@ -12,12 +12,14 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use waterclock::{Clock, Failure, MonotonicClock, Policy, Timestamp};
 
 use super::Face;
+use super::durations::{Counts, Durations};
+use super::history::History;
 use super::tally::{Decisions, Tally, Totals};
 use crate::connections::Reason;
 use crate::engine::StoreNodes;
 
 /// From 1 µs in memory to the seconds of a store that hangs.
-const BUCKETS: [f64; 14] =
+pub(super) const BUCKETS: [f64; 14] =
     [1e-6, 2.5e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0];
 
 /// Names and values of labels.
@@ -29,7 +31,8 @@ pub struct Metrics {
     clock: MonotonicClock,
     registry: Mutex<Registry>,
     decisions: Decisions,
-    decision_duration: [Histogram; 3],
+    decision_duration: Durations,
+    history: History,
     store_duration: Histogram,
     store_errors: Family<Labels<1>, Counter>,
     degraded: Gauge,
@@ -61,13 +64,12 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("waterclock");
         let to = &mut registry;
         let decisions = registered(to, "decisions", "Decisions by policy, outcome and protocol");
-        let durations =
-            Family::<Labels<1>, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let decision_duration = Durations::default();
         to.register_with_unit(
             "decision_duration",
             "Time from question to answer, the store included",
             Unit::Seconds,
-            durations.clone(),
+            decision_duration.clone(),
         );
         let store_duration = Histogram::new(BUCKETS);
         to.register_with_unit(
@@ -126,7 +128,8 @@ impl Default for Metrics {
             clock: MonotonicClock::default(),
             registry: Mutex::new(registry),
             decisions,
-            decision_duration: Face::ALL.map(|face| durations.get_or_create(&of(face)).clone()),
+            decision_duration,
+            history: History::default(),
             store_duration,
             store_errors,
             degraded: degraded.get_or_create(&[("mode", "local".to_owned())]).clone(),
@@ -174,6 +177,7 @@ impl Metrics {
     /// Forgets the counters of a policy that is gone.
     pub(crate) fn forget_policy(&self, policy: &str) {
         self.decisions.forget(policy);
+        self.history.forget(policy);
     }
 
     /// Decisions of all policies since the start, those that are gone included.
@@ -182,7 +186,27 @@ impl Metrics {
     }
 
     pub(crate) fn decided(&self, face: Face, started: Timestamp) {
-        self.decision_duration[face as usize].observe(self.since(started).as_secs_f64());
+        self.decided_in(face, self.since(started));
+    }
+
+    #[inline]
+    pub(super) fn decided_in(&self, face: Face, took: Duration) {
+        self.decision_duration.observe(face, took);
+    }
+
+    /// Decisions of the last hour and the last day.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// How many decisions of a protocol took how long, since the start.
+    pub(super) fn durations(&self, face: Face) -> Counts {
+        self.decision_duration.counts(face)
+    }
+
+    /// The counters of all policies, once a second.
+    pub(super) fn each_tally(&self, look: impl FnMut(&str, &Tally)) {
+        self.decisions.each(look);
     }
 
     pub(crate) fn store_took(&self, started: Timestamp) {

@@ -1,13 +1,18 @@
 //! Metrics, which never contain a key, and the live feed.
 
+mod durations;
+mod history;
 mod live;
 mod metrics;
+mod outage;
 mod refused;
 mod tally;
 
+pub(crate) use self::history::{Asked, Decided, MAX_POLICIES, Quantiles, Resolution, SECONDS};
 pub(crate) use self::live::{Live, Ticks};
 pub use self::metrics::Metrics;
-pub(crate) use self::refused::{Refused, TopRefused};
+pub(crate) use self::outage::Outage;
+pub(crate) use self::refused::{KeyFields, Refused, TopRefused};
 pub(crate) use self::tally::{Tally, Totals};
 
 /// A protocol.

@@ -36,6 +36,10 @@ impl Decisions {
         forgotten.iter().for_each(|tally| self.gone.lock().add(tally.totals()));
     }
 
+    pub(super) fn each(&self, mut look: impl FnMut(&str, &Tally)) {
+        self.tallies.lock().iter().for_each(|(policy, tally)| look(policy, tally));
+    }
+
     pub(super) fn totals(&self) -> Totals {
         let mut totals = *self.gone.lock();
         self.tallies.lock().values().for_each(|tally| totals.add(tally.totals()));
@@ -46,7 +50,7 @@ impl Decisions {
 impl EncodeMetric for Decisions {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         for (policy, tally) in &*self.tallies.lock() {
-            for (face, counts) in Face::ALL.into_iter().zip(&*tally.counts) {
+            for (face, counts) in Face::ALL.into_iter().zip(&tally.counts.by_face) {
                 for (outcome, count) in OUTCOMES.into_iter().zip(counts) {
                     let labels =
                         [("policy", &**policy), ("outcome", outcome), ("face", face.name())];
@@ -66,7 +70,16 @@ impl EncodeMetric for Decisions {
 /// The decisions of one policy, by face and outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    counts: Arc<[[AtomicU64; 4]; 3]>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_face: [[AtomicU64; 4]; 3],
+    /// Decisions when they were last sampled.
+    sampled: AtomicU64,
+    /// Decisions of about the last hour: an older one counts less.
+    lately: AtomicU64,
 }
 
 impl Tally {
@@ -78,27 +91,46 @@ impl Tally {
             Outcome::ShadowDeny => 2,
             Outcome::Error => 3,
         };
-        self.counts[face as usize][outcome].fetch_add(1, Ordering::Relaxed);
+        self.counts.by_face[face as usize][outcome].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for of_face in &*self.counts {
+        for of_face in &self.counts.by_face {
             let [allowed, refused, shadow_refused, error] =
                 of_face.each_ref().map(|count| count.load(Ordering::Relaxed));
             totals.add(Totals { allowed, refused, shadow_refused, error });
         }
         totals
     }
+
+    /// Brings [`lately`](Tally::lately) up to date. Returns how many decisions there were before this sample.
+    pub(super) fn sample(&self, totals: Totals) -> u64 {
+        let now = totals.sum();
+        let before = self.counts.sampled.swap(now, Ordering::Relaxed);
+        self.counts.lately.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+        before
+    }
+
+    /// Makes older decisions count less; once a minute, so that they count half after 44 of them.
+    pub(super) fn fade(&self) {
+        let lately = self.counts.lately.load(Ordering::Relaxed);
+        self.counts.lately.store(lately - lately.div_ceil(64), Ordering::Relaxed);
+    }
+
+    /// How busy the policy has been, to compare it with others.
+    pub(super) fn lately(&self) -> u64 {
+        self.counts.lately.load(Ordering::Relaxed)
+    }
 }
 
 /// Decisions so far, of all faces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Totals {
-    allowed: u64,
-    refused: u64,
-    shadow_refused: u64,
-    error: u64,
+    pub(super) allowed: u64,
+    pub(super) refused: u64,
+    pub(super) shadow_refused: u64,
+    pub(super) error: u64,
 }
 
 impl Totals {
@@ -107,6 +139,10 @@ impl Totals {
         self.refused += other.refused;
         self.shadow_refused += other.shadow_refused;
         self.error += other.error;
+    }
+
+    pub(super) fn sum(&self) -> u64 {
+        self.allowed + self.refused + self.shadow_refused + self.error
     }
 
     pub(crate) fn is_zero(&self) -> bool {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
+use waterclock::Clock;
 use waterclock_config::{Config, Invalid, Micros};
 
 use self::files::Watch;
@@ -165,7 +166,7 @@ impl InForce {
     async fn apply(&self, prepared: Prepared) -> Reloaded {
         let engine = &self.server.engine;
         engine.activate(prepared.plan).await?;
-        engine.refused().show_keys(prepared.shows_keys);
+        engine.refused().show_keys(prepared.shows_keys, engine.metrics().clock().now());
         engine.set_max_throttle_period(prepared.max_throttle_period);
         self.server.set_identity(prepared.identity);
         self.certificates.renew(prepared.certificates);

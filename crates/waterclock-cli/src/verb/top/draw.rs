@@ -7,14 +7,16 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, TableState};
 
 use super::plain::{config, connections, store, title};
+use super::policy::{key_text, refusals};
 use super::screen::View;
-use super::snapshot::{LimitSize, Now, PolicyTotals, Rates, rate};
+use super::snapshot::{LimitSize, Now, PolicyTotals, Rates, rate, span, whole};
 
 /// Below this width, tables stand above each other.
 const WIDE: u16 = 110;
-const HELP: [&str; 6] = [
+const HELP: [&str; 7] = [
     "q, Esc, Ctrl-C   quit",
     "↑ ↓, k j         select a policy",
+    "Enter, Esc       open it, back",
     "s                sort: refused, allowed, keys, name",
     "p, space         pause, resume",
     "?                this help",
@@ -52,6 +54,10 @@ fn draw_now(frame: &mut Frame<'_>, area: Rect, view: &View, now: &Now, palette: 
         Layout::vertical([Constraint::Length(6), Constraint::Fill(1), Constraint::Length(4)])
             .areas(area);
     draw_rates(frame, picture, view, now.rates, palette);
+    if let Some(name) = &view.open {
+        draw_policy(frame, tables, name, view, palette);
+        return draw_about(frame, about, view, now, palette);
+    }
     let halves = if area.width >= WIDE {
         Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)])
     } else {
@@ -106,7 +112,7 @@ fn draw_about(frame: &mut Frame<'_>, area: Rect, view: &View, now: &Now, palette
     };
     let lines = vec![
         Line::raw(selected(view)),
-        state(store(&now.snapshot.store)),
+        state(store(&now.snapshot.store, now.snapshot.at_us)),
         Line::raw(connections(&now.snapshot)),
         state(config(&now.snapshot.config, now.snapshot.at_us)),
     ];
@@ -119,7 +125,7 @@ fn selected(view: &View) -> String {
         return "there are no policies".to_owned();
     };
     let limit = |limit: &LimitSize| match limit.limit {
-        Some(most) => format!("{} {most}", limit.name),
+        Some(most) => format!("{}: capacity {most}", limit.name),
         None => limit.name.clone(),
     };
     let limits: Vec<String> = policy.limits.iter().map(limit).collect();
@@ -136,10 +142,63 @@ fn selected(view: &View) -> String {
     )
 }
 
+/// The view of one policy.
+fn draw_policy(frame: &mut Frame<'_>, area: Rect, name: &str, view: &View, palette: &Palette) {
+    let block = Block::bordered().title(format!(" policy {name} "));
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let Some(page) = view.page.as_ref().filter(|page| page.name == name) else {
+        return frame.render_widget(Paragraph::new("waiting for the server"), inside);
+    };
+    let [words, allowed, refused, keys] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Length(2),
+        Constraint::Length(1),
+        Constraint::Fill(1),
+    ])
+    .areas(inside);
+    let rates = page.history.rates();
+    let now = rates.last().copied().unwrap_or_default();
+    let share = page.refused_share();
+    let share = share.map_or("–".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    let lines = vec![
+        Line::styled(page.limits.join("; "), palette.strong()),
+        Line::raw(format!(
+            "per second: {} allowed, {} refused, {} shadow-refused; refused share {share} of {}",
+            rate(now.allowed),
+            rate(now.refused),
+            rate(now.shadow_refused),
+            span(rates.len() as u64 * 1_000_000)
+        )),
+        Line::raw(format!("latency of all policies: {}", page.latency())),
+    ];
+    frame.render_widget(Paragraph::new(lines), words);
+    let of = |of: fn(&Rates) -> f64| rates.iter().map(|rates| whole(of(rates))).collect::<Vec<_>>();
+    draw_history(frame, allowed, "allowed", &of(|rates| rates.allowed), palette.good());
+    draw_history(frame, refused, "refused", &of(|rates| rates.refused), palette.warn());
+    if page.refused.keys.is_empty() {
+        let none = Line::from("no refused keys in the last minutes").style(palette.faint());
+        return frame.render_widget(none, keys);
+    }
+    let rows = page.refused.keys.iter().map(|key| {
+        let times = Text::from(refusals(key)).alignment(Alignment::Right);
+        Row::new([times, Text::from(key_text(key))])
+    });
+    let header = Row::new(["  refusals", "key"]).style(palette.faint());
+    let widths = [Constraint::Length(10), Constraint::Fill(1)];
+    frame.render_widget(Table::new(rows, widths).header(header), keys);
+}
+
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
     let line = match &view.away {
         Some(sentence) => Line::styled(format!("UNREACHABLE, retrying: {sentence}"), palette.bad()),
-        None => Line::styled("q quit   ↑↓ select   s sort   p pause   ? help", palette.faint()),
+        None if view.open.is_some() => {
+            Line::styled("q quit   Esc back   p pause   ? help", palette.faint())
+        }
+        None => Line::styled(
+            "q quit   ↑↓ select   Enter open   s sort   p pause   ? help",
+            palette.faint(),
+        ),
     };
     frame.render_widget(line, area);
 }
@@ -155,7 +214,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palette) {
-    let header = ["policy", "allowed/s", "refused/s", "shadow/s", "share", "keys"];
+    let header = ["policy", "allowed/s", "refused/s", "shadow-refused/s", "share", "keys"];
     let header = header.iter().enumerate().map(|(place, name)| aligned(place, (*name).to_owned()));
     let rows = view.rows();
     let keys =
@@ -166,8 +225,8 @@ fn draw_policies(frame: &mut Frame<'_>, area: Rect, view: &View, palette: &Palet
         Constraint::Fill(1),
         Constraint::Length(10),
         Constraint::Length(10),
-        Constraint::Length(9),
-        Constraint::Length(8),
+        Constraint::Length(16),
+        Constraint::Length(6),
         Constraint::Length(8),
     ];
     let table = Table::new(lines, widths)
@@ -212,8 +271,8 @@ fn draw_refused(frame: &mut Frame<'_>, area: Rect, now: &Now, palette: &Palette)
         return frame.render_widget(ratatui::widgets::Paragraph::new(none).block(block), area);
     }
     let rows = refused.keys.iter().map(|key| {
-        let count = Text::from(key.refusals.to_string()).alignment(Alignment::Right);
-        Row::new([count, Text::from(key.policy.as_str()), Text::from(key.key.as_str())])
+        let times = Text::from(refusals(key)).alignment(Alignment::Right);
+        Row::new([times, Text::from(key.policy.as_str()), Text::from(key_text(key))])
     });
     let widths = [Constraint::Length(8), Constraint::Percentage(30), Constraint::Fill(1)];
     frame.render_widget(Table::new(rows, widths).block(block), area);
@@ -275,7 +334,9 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-    use super::super::feed::News;
+    use super::super::feed::{More, News};
+    use super::super::policy::tests::page;
+    use super::super::snapshot::StoreNodes;
     use super::super::snapshot::tests::snapshot;
     use super::*;
 
@@ -283,7 +344,8 @@ mod tests {
         let mut view = View::new("http://127.0.0.1:8080");
         for (seconds, allow, deny) in [(60, 0, 0), (61, 10, 0), (62, 30, 0), (63, 70, 5)] {
             let snapshot = Box::new(snapshot(seconds, allow, deny));
-            let _ = view.take(News::Snapshot { snapshot, json: String::new() });
+            let _ =
+                view.take(News::Snapshot { snapshot, json: String::new(), more: More::default() });
         }
         view
     }
@@ -318,14 +380,21 @@ mod tests {
     fn trouble_is_named() {
         let mut troubled = snapshot(70, 1, 1);
         troubled.store.degraded = true;
+        troubled.store.degraded_since_us = Some(troubled.at_us - 30_000_000);
+        troubled.store.nodes = Some(StoreNodes { configured: 2, alive: Some(3) });
         troubled.store.name = "redis".to_owned();
         troubled.store.errors.insert("timeout".to_owned(), 7);
         troubled.config.last_reload.success = false;
         troubled.config.last_reload.problems = vec!["waterclock.toml:3:1: unknown key".to_owned()];
         let mut view = view();
-        let _ = view.take(News::Snapshot { snapshot: Box::new(troubled), json: String::new() });
+        let _ = view.take(News::Snapshot {
+            snapshot: Box::new(troubled),
+            json: String::new(),
+            more: More::default(),
+        });
         let shown = shown(&view, 120, 24);
-        let health = "store redis: DEGRADED, applying each policy's on_store_error";
+        let health =
+            "store redis: DEGRADED for 30 s, applying each policy's on_store_error; local: 1/3";
         assert!(shown.contains(health), "{shown}");
         let login = shown.lines().find(|line| line.contains("│login ")).unwrap();
         let cells: Vec<&str> = login.split('│').nth(1).unwrap().split_whitespace().collect();
@@ -341,7 +410,11 @@ mod tests {
         shadowy.totals.shadow_refused = 98;
         shadowy.store.errors = [("a", u64::MAX), ("b", 1)].map(|(n, c)| (n.to_owned(), c)).into();
         let mut view = view();
-        let _ = view.take(News::Snapshot { snapshot: Box::new(shadowy), json: String::new() });
+        let _ = view.take(News::Snapshot {
+            snapshot: Box::new(shadowy),
+            json: String::new(),
+            more: More::default(),
+        });
         assert_eq!(view.watched.history(1, |rates| rates.shadow_refused), [98]);
         let shown = shown(&view, 120, 24);
         let row = |begin: &str| shown.lines().find(|line| line.contains(begin)).unwrap();
@@ -352,8 +425,36 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_has_a_view_of_its_own() {
+        let mut view = view();
+        let _ = view.press(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+        assert!(shown(&view, 100, 30).contains("waiting for the server"));
+        let more = More { page: Some(Box::new(page())), ..More::default() };
+        let snapshot = Box::new(snapshot(64, 80, 5));
+        let _ = view.take(News::Snapshot { snapshot, json: String::new(), more });
+        let shown = shown(&view, 100, 30);
+        for part in [
+            "┌ policy demo ",
+            "burst: 30/min, capacity 5; 1,000 tokens/1 h 30 min",
+            "per second: 3.0 allowed, 2.0 refused, 0.0 shadow-refused; refused share 25.0 % of 3 s",
+            "latency of all policies: http 50 % within 2.5 µs, 99 % within 1.5 ms",
+            "   ≥ 1,970 client_ip: 127.0.0.1  user: al\\u{1b}ice",
+            "        12 k",
+            "Esc back",
+        ] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+    }
+
+    #[test]
     fn any_size_will_do() {
         let mut view = view();
+        view.open = Some("demo".to_owned());
+        view.page = Some(Box::new(page()));
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
+            let _ = shown(&view, width, height);
+        }
+        view.open = None;
         view.shows_help = true;
         for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
             let _ = shown(&view, width, height);

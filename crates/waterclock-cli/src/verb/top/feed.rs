@@ -1,6 +1,8 @@
 //! Asks the server again and again, on its own thread.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +12,8 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::snapshot::Snapshot;
+use super::policy::{PolicyPage, SECONDS, Told};
+use super::snapshot::{Rates, Snapshot, visibly};
 use crate::output::Failure;
 use crate::server::{Connection, NoAnswer, Server};
 
@@ -19,7 +22,7 @@ const QUESTION: &str = "GET /v1/live";
 /// What happened.
 pub(super) enum News {
     /// What the server reports, parsed and unchanged.
-    Snapshot { snapshot: Box<Snapshot>, json: String },
+    Snapshot { snapshot: Box<Snapshot>, json: String, more: More },
     /// It does not answer; it will be asked again.
     Away(String),
     /// It will never answer.
@@ -28,9 +31,26 @@ pub(super) enum News {
     End,
 }
 
+/// What only the live view asks for. A server that does not know it answers without.
+#[derive(Default)]
+pub(super) struct More {
+    /// Decisions before the first snapshot, by the second.
+    pub(super) before: Vec<Rates>,
+    /// The policy that is looked at.
+    pub(super) page: Option<Box<PolicyPage>>,
+}
+
 /// News about the server.
 pub(super) struct Feed {
     news: Receiver<News>,
+    wanted: Arc<Wanted>,
+}
+
+/// What is to be asked besides the snapshot.
+#[derive(Default)]
+struct Wanted {
+    history: AtomicBool,
+    policy: Mutex<Option<String>>,
 }
 
 impl Feed {
@@ -39,12 +59,23 @@ impl Feed {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot)?;
         // While the receiver does not read, the server is not asked.
         let (tell, news) = sync_channel(1);
-        let look = Look { server, connection: None, tell };
+        let wanted = Arc::<Wanted>::default();
+        let look = Look { server, connection: None, tell, wanted: Arc::clone(&wanted) };
         thread::spawn(move || {
             runtime.block_on(look.run(every));
             runtime.shutdown_background();
         });
-        Ok(Feed { news })
+        Ok(Feed { news, wanted })
+    }
+
+    /// Asks for what happened before, once.
+    pub(super) fn want_history(&self) {
+        self.wanted.history.store(true, Ordering::Relaxed);
+    }
+
+    /// Asks for one policy from now on, or for none.
+    pub(super) fn want_policy(&self, name: Option<String>) {
+        *self.wanted.policy.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     /// Waits for what comes next.
@@ -66,6 +97,7 @@ struct Look {
     server: Server,
     connection: Option<Connection>,
     tell: SyncSender<News>,
+    wanted: Arc<Wanted>,
 }
 
 impl Look {
@@ -108,6 +140,7 @@ impl Look {
             Some(connection) => connection,
             None => Connection::open(&self.server).await?,
         };
+        let more = self.more(&mut connection).await?;
         let response = connection.ask(Method::GET, "/v1/live", Bytes::new()).await?;
         if response.status != StatusCode::OK {
             return Err(NoAnswer::of(&response, QUESTION));
@@ -119,7 +152,28 @@ impl Look {
             ))
         })?;
         self.connection = Some(connection);
-        Ok(News::Snapshot { snapshot, json })
+        Ok(News::Snapshot { snapshot, json, more })
+    }
+
+    /// The history before the first snapshot, and the policy that is looked at.
+    async fn more(&self, connection: &mut Connection) -> Result<More, NoAnswer> {
+        let mut more = More::default();
+        if self.wanted.history.swap(false, Ordering::Relaxed) {
+            let path = format!("/v1/history?last={SECONDS}s");
+            let told = body(connection, &path).await?;
+            more.before = visibly::<Told>(&told).map(|told| told.rates()).unwrap_or_default();
+        }
+        let wanted = self.wanted.policy.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(name) = wanted {
+            // The characters that names have and a URL may misread.
+            let encoded = name.replace('/', "%2F");
+            let policy = body(connection, &format!("/v1/policies/{encoded}")).await?;
+            let path = format!("/v1/history?policy={encoded}&last={SECONDS}s");
+            let history = body(connection, &path).await?;
+            let refused = body(connection, &format!("/v1/refused?policy={encoded}")).await?;
+            more.page = PolicyPage::read(&name, [&policy, &history, &refused]).map(Box::new);
+        }
+        Ok(more)
     }
 
     /// A server that answered before may answer again. One that never did and hangs up is the wrong one.
@@ -134,12 +188,17 @@ impl Look {
     }
 }
 
+/// What a path answers, good or bad.
+async fn body(connection: &mut Connection, path: &str) -> Result<String, NoAnswer> {
+    let response = connection.ask(Method::GET, path, Bytes::new()).await?;
+    Ok(String::from_utf8_lossy(&response.body).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
     use crate::server::ServerAddress;

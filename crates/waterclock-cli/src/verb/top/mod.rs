@@ -3,6 +3,7 @@
 mod draw;
 mod feed;
 mod plain;
+mod policy;
 mod screen;
 mod snapshot;
 

@@ -4,6 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use waterclock_rehearse::terminal::{BAD, GOOD, STRONG, WARN, styled};
 
+use super::policy::{key_text, refusals};
 use super::snapshot::{Configuration, Now, Rates, RefusedKey, Snapshot, StoreState, rate, span};
 
 /// How many refused keys are named.
@@ -15,7 +16,7 @@ pub(super) fn lines(now: &Now) -> Vec<String> {
     lines.extend(policies(now));
     lines.push(String::new());
     lines.extend(refused(snapshot));
-    let (store, is_healthy) = store(&snapshot.store);
+    let (store, is_healthy) = store(&snapshot.store, snapshot.at_us);
     lines.push(if is_healthy { store } else { styled(BAD, store) });
     lines.push(connections(snapshot));
     let (config, is_healthy) = config(&snapshot.config, snapshot.at_us);
@@ -74,13 +75,14 @@ fn refused(snapshot: &Snapshot) -> Vec<String> {
     }
     let shown = &snapshot.refused.shown;
     let title = format!("most refused keys of the last minutes ({shown}):");
-    let line = |key: &RefusedKey| format!("{:>9}  {}  {}", key.refusals, key.policy, key.key);
+    let line =
+        |key: &RefusedKey| format!("{:>9}  {}  {}", refusals(key), key.policy, key_text(key));
     let keys = keys.iter().take(MOST_KEYS).map(line);
     std::iter::once(title).chain(keys).chain([String::new()]).collect()
 }
 
 /// The state of the store, and whether it is healthy.
-pub(super) fn store(store: &StoreState) -> (String, bool) {
+pub(super) fn store(store: &StoreState, at_us: u64) -> (String, bool) {
     let errors = store.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
     let kinds: Vec<&str> = store
         .errors
@@ -90,7 +92,14 @@ pub(super) fn store(store: &StoreState) -> (String, bool) {
         .collect();
     let mut text = match store.degraded {
         true => {
-            format!("store {}: DEGRADED, applying each policy's on_store_error", store.name)
+            let since = store.degraded_since_us.unwrap_or(at_us);
+            let nodes =
+                store.nodes.map_or(1, |nodes| nodes.configured.max(nodes.alive.unwrap_or(0)));
+            format!(
+                "store {}: DEGRADED for {}, applying each policy's on_store_error; local: 1/{nodes} of each limit",
+                store.name,
+                span(at_us.saturating_sub(since))
+            )
         }
         false => format!("store {}: healthy", store.name),
     };

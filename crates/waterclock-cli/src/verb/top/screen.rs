@@ -9,6 +9,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use super::draw::{Palette, draw};
 use super::feed::{Feed, News};
+use super::policy::PolicyPage;
 use super::snapshot::{Now, PolicyTotals, Rates, Watched};
 use crate::output::Failure;
 
@@ -65,6 +66,9 @@ pub(super) struct View {
     pub(super) shows_help: bool,
     /// The selected policy's name: it stays selected wherever it goes.
     selected: Option<String>,
+    /// The policy whose own view is open, and what was told about it last.
+    pub(super) open: Option<String>,
+    pub(super) page: Option<Box<PolicyPage>>,
 }
 
 impl View {
@@ -77,6 +81,8 @@ impl View {
             is_paused: false,
             shows_help: false,
             selected: None,
+            open: None,
+            page: None,
         }
     }
 
@@ -84,8 +90,10 @@ impl View {
     pub(super) fn take(&mut self, news: News) -> Then {
         match news {
             News::Snapshot { .. } if self.is_paused => self.away = None,
-            News::Snapshot { snapshot, .. } => {
+            News::Snapshot { snapshot, more, .. } => {
                 self.away = None;
+                self.watched.remember(more.before);
+                self.page = more.page.or(self.page.take());
                 self.watched.take(*snapshot);
             }
             News::Away(sentence) | News::Failed(sentence) => self.away = Some(sentence),
@@ -101,7 +109,17 @@ impl View {
             // Any key but the one that ends it all takes the help away.
             KeyCode::Char('q') => return Then::End,
             _ if self.shows_help => self.shows_help = false,
+            KeyCode::Esc | KeyCode::Backspace if self.open.is_some() => self.open = None,
             KeyCode::Esc => return Then::End,
+            KeyCode::Enter => {
+                let opened = match self.open {
+                    Some(_) => None,
+                    None => {
+                        self.place().and_then(|at| self.rows().get(at).map(|(p, _)| p.name.clone()))
+                    }
+                };
+                (self.open, self.page) = (opened, None);
+            }
             KeyCode::Char('?' | 'h') => self.shows_help = true,
             KeyCode::Char('s') => self.order = self.order.next(),
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
@@ -159,6 +177,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Shows the view until the user ends it.
 pub(super) fn run(address: &str, feed: &Feed) -> Result<ExitCode, Failure> {
     let mut view = View::new(address);
+    feed.want_history();
     // If the first request fails for good, the terminal stays as it is.
     let first = feed.next();
     if let News::Failed(sentence) = first {
@@ -199,6 +218,7 @@ impl Screen {
             {
                 return Ok(Ok(()));
             }
+            feed.want_policy(view.open.clone());
             while let Some(news) = feed.now() {
                 if let News::Failed(sentence) = news {
                     return Ok(Err(sentence));
@@ -219,6 +239,7 @@ impl Drop for Screen {
 
 #[cfg(test)]
 mod tests {
+    use super::super::feed::More;
     use super::super::snapshot::tests::snapshot;
     use super::*;
 
@@ -227,7 +248,11 @@ mod tests {
     }
 
     fn news(seconds: u64, allow: u64) -> News {
-        News::Snapshot { snapshot: Box::new(snapshot(seconds, allow, 0)), json: String::new() }
+        News::Snapshot {
+            snapshot: Box::new(snapshot(seconds, allow, 0)),
+            json: String::new(),
+            more: More::default(),
+        }
     }
 
     fn names(view: &View) -> Vec<&str> {
@@ -267,6 +292,10 @@ mod tests {
         let mut view = View::new("here");
         assert_eq!(press(&mut view, KeyCode::Char('?')), Then::GoOn);
         assert_eq!((press(&mut view, KeyCode::Esc), view.shows_help), (Then::GoOn, false));
+        let _ = view.take(news(1, 5));
+        let _ = press(&mut view, KeyCode::Enter);
+        assert_eq!(view.open.as_deref(), Some("demo"));
+        assert_eq!((press(&mut view, KeyCode::Esc), view.open.as_deref()), (Then::GoOn, None));
         assert_eq!(press(&mut view, KeyCode::Esc), Then::End);
         assert_eq!(press(&mut view, KeyCode::Char('q')), Then::End);
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);

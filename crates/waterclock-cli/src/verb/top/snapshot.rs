@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use waterclock_config::Micros;
 use waterclock_rehearse::terminal::visible;
@@ -26,7 +27,7 @@ pub(super) struct Snapshot {
 impl Snapshot {
     /// Names and keys come from others: clients choose keys, and terminals obey escape sequences.
     pub(super) fn read(json: &str) -> serde_json::Result<Snapshot> {
-        Snapshot::deserialize(made_visible(serde_json::from_str(json)?))
+        visibly(json)
     }
 
     /// What a policy has decided so far, if there is one of this name.
@@ -38,6 +39,11 @@ impl Snapshot {
     pub(super) fn keys_of(&self, policy: &PolicyTotals) -> String {
         if self.store.name == "memory" { policy.keys.to_string() } else { "–".to_owned() }
     }
+}
+
+/// Reads JSON of the server's with invisible characters escaped.
+pub(super) fn visibly<T: DeserializeOwned>(json: &str) -> serde_json::Result<T> {
+    T::deserialize(made_visible(serde_json::from_str(json)?))
 }
 
 /// The value with invisible characters escaped in every text.
@@ -56,10 +62,20 @@ fn made_visible(value: Value) -> Value {
 pub(super) struct StoreState {
     pub(super) name: String,
     pub(super) degraded: bool,
+    /// Microseconds since the Unix epoch.
+    pub(super) degraded_since_us: Option<u64>,
+    pub(super) nodes: Option<StoreNodes>,
     /// Failures so far, by kind.
     pub(super) errors: BTreeMap<String, u64>,
     /// Charges of keys that found no place of their own.
     pub(super) overflowed: u64,
+}
+
+/// How many servers share the store.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct StoreNodes {
+    pub(super) configured: u64,
+    pub(super) alive: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -112,7 +128,12 @@ pub(super) struct Refused {
 pub(super) struct RefusedKey {
     pub(super) policy: String,
     pub(super) key: String,
+    /// The fields that form it, if the server knows and shows them.
+    #[serde(default)]
+    pub(super) fields: BTreeMap<String, String>,
     pub(super) refusals: u64,
+    /// None from a server that does not know.
+    pub(super) refusals_at_most: Option<u64>,
 }
 
 /// How many snapshots are kept for the picture.
@@ -190,6 +211,12 @@ impl Watched {
         self.now = Some(Now { snapshot, rates, by_policy });
     }
 
+    /// What the server remembers from before the first snapshot, oldest first.
+    pub(super) fn remember(&mut self, before: Vec<Rates>) {
+        let skipped = before.len().saturating_sub(REMEMBERED);
+        self.history.extend(before.into_iter().skip(skipped));
+    }
+
     pub(super) fn now(&self) -> Option<&Now> {
         self.now.as_ref()
     }
@@ -198,13 +225,18 @@ impl Watched {
         self.snapshots
     }
 
-    /// The latest values of one kind of rate, oldest first, rounded up: what is there is seen.
+    /// The latest values of one kind of rate, oldest first, rounded up.
     pub(super) fn history(&self, most: usize, of: impl Fn(&Rates) -> f64) -> Vec<u64> {
         let skipped = self.history.len().saturating_sub(most);
-        let whole = |rates: &Rates| of(rates).ceil().clamp(0.0, 1e15);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-        self.history.iter().skip(skipped).map(|rates| whole(rates) as u64).collect()
+        self.history.iter().skip(skipped).map(|rates| whole(of(rates))).collect()
     }
+}
+
+/// A rate, rounded up: what is there is seen.
+pub(super) fn whole(rate: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let whole = rate.ceil().clamp(0.0, 1e15) as u64;
+    whole
 }
 
 /// A rate to one decimal, or to none where it is large.

@@ -5,15 +5,21 @@ use super::Scene;
 /// A server with a token for reading and checking, and one for administration.
 fn guarded() -> Scene {
     let auth = "[server]\nshow_keys = true\nauth = [{ token = \"${READER}\", roles = [\"read\", \"check\"] }, \
+        { token = \"${CHECKER}\", roles = [\"check\"] }, { token = \"${LOOKER}\", roles = [\"read\"] }, \
         { token = \"${ADMIN}\", roles = [\"admin\"] }]\n";
-    let secrets = [("READER", "open-the-book"), ("ADMIN", "open-sesame")];
+    let secrets = [
+        ("READER", "open-the-book"),
+        ("CHECKER", "just-check"),
+        ("LOOKER", "just-look"),
+        ("ADMIN", "open-sesame"),
+    ];
     Scene::with(auth, secrets.map(|(name, token)| (name.to_owned(), token.to_owned())).into())
 }
 
 impl Scene {
     fn show_token(&self, token: &str) {
         self.browser.fill("#token", token);
-        self.browser.click("#token-form button");
+        self.browser.click("#token-form button.primary");
     }
 
     fn exhaust(&self) {
@@ -25,9 +31,9 @@ impl Scene {
 fn a_token_opens_the_page_and_stays_in_memory() {
     let scene = guarded();
     let browser = &scene.browser;
-    browser.await_text("#connection", "this needs a token with the role `read`");
+    browser.await_text("#sign-in-error", "This server needs a token with the role read.");
     scene.show_token("wrong");
-    browser.await_text("#connection", "the token is not known");
+    browser.await_text("#sign-in-error", "The server does not know this token.");
     scene.show_token("open-the-book");
     let scene = scene.live();
     let browser = &scene.browser;
@@ -46,7 +52,7 @@ fn a_token_opens_the_page_and_stays_in_memory() {
     scene.exhaust();
     browser.await_text("#refused", "whose-key");
     browser.click("#token-clear");
-    browser.await_text("#connection", "this needs a token");
+    browser.await_text("#sign-in-error", "needs a token");
     let left = "return document.documentElement.outerHTML + \
         [...document.querySelectorAll('input')].map(({ value }) => value)";
     let left = browser.run(left, &[]);
@@ -59,29 +65,50 @@ fn a_token_opens_the_page_and_stays_in_memory() {
     scene.ends_well();
 }
 
+/// Controls that would fail are absent, and a sentence says why.
 #[test]
-fn a_token_without_the_role_admin_is_an_error() {
+fn no_control_is_dead() {
     let scene = guarded();
-    scene.browser.await_text("#connection", "this needs a token");
-    scene.show_token("open-the-book");
+    let browser = &scene.browser;
+    browser.await_text("#sign-in-error", "needs a token");
+    browser.click("#token-form button.primary");
+    browser.await_text("#sign-in-error", "Enter a token first.");
+    scene.show_token("just-check");
+    browser
+        .await_text("#sign-in-error", "This token has the role check; the dashboard needs read.");
+    assert!(!browser.is_shown("main"), "nothing to see");
+    scene.show_token("just-look");
     let scene = scene.live();
+    let browser = &scene.browser;
+    browser.await_text("#role", "Signed in: read");
+    let shown = "return [...document.querySelectorAll('main button, main input, main select')] \
+        .filter((control) => control.checkVisibility()).map((control) => control.dataset.do ?? control.id).filter(Boolean)";
+    let shown = || browser.run(shown, &[]).to_string();
+    assert!(!shown().contains("\"fire\"") && !shown().contains("reset"), "{}", shown());
+    browser.await_text(".play", "Checks need a token with the role check");
+    browser.await_text("#admin-lacks", "This token lacks the role admin");
     scene.about("rare", "alice");
-    assert_eq!(scene.administer("reset"), "the token lacks the role `admin`.");
+    assert!(scene.administer("inspect").starts_with("Inspected alice."));
+    browser.click("#token-clear");
+    browser.await_text("#sign-in-error", "needs a token");
+    scene.show_token("open-sesame");
+    browser.await_text("#role", "Signed in: check, read, admin");
+    browser.await_text("#policy", "rare");
+    assert!(shown().contains("\"fire\"") && shown().contains("reset"), "{}", shown());
+    assert!(!browser.is_shown("#admin-lacks"));
     scene.ends_well();
 
     // Where no tokens are configured, there are no administrators.
     let scene = Scene::new().live();
-    scene.about("rare", "alice");
-    let said = scene.administer("reset");
-    assert!(said.contains("needs a token with the role `admin`"), "{said}");
-    assert!(said.contains("[server] auth"), "{said}");
+    scene.browser.await_text("#admin-lacks", "This server has no administrator");
+    assert!(!scene.browser.is_shown("#sign-in-open"), "there is nothing to sign in with");
     scene.ends_well();
 }
 
 #[test]
 fn a_reset_makes_a_key_fresh_and_overrides_apply() {
     let scene = guarded();
-    scene.browser.await_text("#connection", "this needs a token");
+    scene.browser.await_text("#sign-in-error", "needs a token");
     scene.show_token("open-sesame");
     let scene = scene.live();
     let browser = &scene.browser;
@@ -155,7 +182,7 @@ fn a_reset_makes_a_key_fresh_and_overrides_apply() {
 #[test]
 fn a_purge_needs_the_name_of_the_policy() {
     let scene = guarded();
-    scene.browser.await_text("#connection", "this needs a token");
+    scene.browser.await_text("#sign-in-error", "needs a token");
     scene.show_token("open-sesame");
     let scene = scene.live();
     let browser = &scene.browser;

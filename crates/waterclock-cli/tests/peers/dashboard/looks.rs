@@ -7,7 +7,7 @@ use super::Scene;
 use super::traffic::check_by_http;
 
 /// Every text in the page whose contrast with what is behind it is below 4.5, with that number.
-const FAINT_TEXTS: &str = r"
+pub(super) const FAINT_TEXTS: &str = r"
 const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
 const light = (colour) => {
   const [r, g, b] = numbers(colour).slice(0, 3).map((part) => part / 255)
@@ -114,14 +114,16 @@ fn durations_are_rounded() {
 #[test]
 fn the_picture_in_words() {
     let scene = Scene::new().live();
-    let script = "return import('/dashboard/chart.js').then(({ describe }) => { \
-        describe([[2, { allowed: 1, refused: 2, shadow_refused: 3, error: 9 }]]); \
-        return document.getElementById('chart-text').textContent; })";
+    let script = "return import('/dashboard/chart.js').then(({ Chart }) => { \
+        const figure = document.createElement('figure'); \
+        const chart = new Chart(figure, { name: 'Decisions', format: String, \
+            series: [['allowed', 'Allowed', 'c-allow'], ['refused', 'Refused', 'c-deny']] }); \
+        const none = figure.querySelector('.chart-text').textContent; \
+        chart.show([{ at: 1e6, values: { allowed: 1, refused: 2 } }, { at: 3e6, values: { allowed: 4, refused: 0 } }], 3e6, 120e6); \
+        return [none, figure.querySelector('.chart-text').textContent]; })";
     let words = scene.browser.run(script, &[]);
-    assert_eq!(
-        words,
-        "In the last 2 seconds: at most 6 decisions per second; now 1 allowed, 2 refused, 3 shadow-refused."
-    );
+    let some = "Decisions, the last 2 s: at most 4; now Allowed 4, Refused 0.";
+    assert_eq!(words, json!(["Decisions: no data yet.", some]));
     scene.ends_well();
 }
 

@@ -3,6 +3,7 @@
 mod administering;
 mod hostile;
 mod looks;
+mod pages;
 mod picture;
 mod playing;
 mod traffic;

@@ -1,4 +1,4 @@
-//! The picture of the dashboard in the README, drawn again by
+//! The pictures of the dashboard in the documentation, drawn again by
 //! `cargo test -p waterclock-cli --features peers --test peers -- --ignored picture`.
 
 use std::fs;
@@ -15,10 +15,16 @@ use crate::browser::Browser;
 use crate::server::Server;
 
 const POLICIES: &str = r#"
+[server]
+show_keys = true
+
 [policies.api]
 limits = [{ name = "burst", algorithm = "gcra", limit = 300, per = "1m", capacity = 20 }]
 
 [policies.login]
+key = ["client_ip", "user"]
+rollout = "50%"
+block = ["192.0.2.0/24"]
 limits = [{ name = "minute", algorithm = "sliding-window", limit = 10, per = "1m" }]
 
 [policies.search]
@@ -49,7 +55,9 @@ fn picture() {
         thread::sleep(Duration::from_secs_f64(0.012 * (1.6 - wave)));
     };
     let guesses = move || {
-        check_by_http(port, "login", "203.0.113.9");
+        let user = ["admin", "root", "bob"][fastrand::usize(..3)];
+        let length = user.len();
+        check_by_http(port, "login", &format!("11:203.0.113.9,{length}:{user},"));
         thread::sleep(Duration::from_millis(400));
     };
     let scraper = move || {
@@ -65,11 +73,22 @@ fn picture() {
         Box::new(scraper),
     ]);
     thread::sleep(SHOWN);
-    let clip = json!({ "x": 0, "y": 0, "width": 1265, "height": 760, "scale": 1 });
-    let drawn = scene.browser.chromium("Page.captureScreenshot", &json!({ "clip": clip }));
+    scene.draw("dashboard.png", 760);
+    scene.browser.run("location.hash = '#/policies/api'", &[]);
+    scene.browser.await_text("#policy-refused", "198.51.100.23");
+    scene.draw("policy-page.png", 860);
     drop(traffic);
-    let png = BASE64_STANDARD.decode(drawn["data"].as_str().expect("a picture")).expect("base64");
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dashboard.png");
-    fs::write(file, png).expect("the repository can be written");
     scene.ends_well();
+}
+
+impl Scene {
+    /// Writes the top of the page to a file of the documentation.
+    fn draw(&self, name: &str, height: u16) {
+        let clip = json!({ "x": 0, "y": 0, "width": 1265, "height": height, "scale": 1 });
+        let drawn = self.browser.chromium("Page.captureScreenshot", &json!({ "clip": clip }));
+        let png =
+            BASE64_STANDARD.decode(drawn["data"].as_str().expect("a picture")).expect("base64");
+        let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        fs::write(file, png).expect("the repository can be written");
+    }
 }

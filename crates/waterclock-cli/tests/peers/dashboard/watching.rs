@@ -52,7 +52,7 @@ fn numbers_move_under_traffic_of_all_kinds() {
     await_that("a share of refusals", || {
         row("slow").contains('%') && row("slow").contains("burst: 1/4 s, capacity 5")
     });
-    assert!(browser.text("#policies-span").starts_with("Refused share: of the decisions"));
+    assert!(browser.text("#policies-span").starts_with("Refused share and charts: the last 2 min"));
     await_that("what callers make up", || row("@throttle").contains('%'));
     let drawn = || {
         browser.run("return [...document.querySelectorAll('#chart path')].map((path) => path.getAttribute('d'))", &[])
@@ -63,7 +63,7 @@ fn numbers_move_under_traffic_of_all_kinds() {
         })
     });
     // The picture in words.
-    browser.await_text("#chart-text", "decisions per second; now");
+    browser.await_text("#chart .chart-text", "; now Allowed/s ");
     browser.await_text("#refused-table", "slow");
     assert!(
         !browser.text("#refused-table").contains("bob"),
@@ -109,7 +109,7 @@ fn a_server_that_comes_back_is_found_again() {
 #[test]
 fn an_unreachable_store_is_shown() {
     let redis = RedisServer::start();
-    let store = format!("[store]\nurl = \"redis://127.0.0.1:{}\"\n", redis.port());
+    let store = format!("[store]\nurl = \"redis://127.0.0.1:{}\"\nnodes = 3\n", redis.port());
     let scene = Scene::with(&store, Vec::new()).live();
     let (browser, http) = (&scene.browser, scene.server.http);
     browser.await_text("#store", "redis, healthy");
@@ -118,8 +118,9 @@ fn an_unreachable_store_is_shown() {
         check_by_http(http, "open", "k");
     })]);
     redis.pause();
-    browser.await_text("#store", "degraded");
-    browser.await_text("#notice", "Store unreachable");
+    browser.await_text("#store", "degraded: unreachable for ");
+    browser.await_text("#notice", "Store unreachable for ");
+    browser.await_text("#notice", "This server admits 1/3 of each limit by itself");
     scene.about("slow", "zoe");
     scene.check();
     browser.await_text("#log", "(source: local)");
@@ -173,7 +174,7 @@ fn a_reload_is_no_traffic() {
     await_that("and over", || browser.text("#rate-allow") == "0");
     scene.about("slow", "alice");
     let watch = "window.seen = []; const look = () => seen.push(...[...document.querySelectorAll( \
-        '#rate-allow, #policies td:nth-child(2)')].map((rate) => rate.textContent)); \
+        '#rate-allow, #policies td:nth-child(3)')].map((rate) => rate.textContent)); \
         new MutationObserver(look).observe(document.querySelector('main'), { subtree: true, childList: true, characterData: true })";
     browser.run(watch, &[]);
     // More of them than a rate is made of.

@@ -10,7 +10,7 @@ use waterclock_config::{DecisionLine, OverrideLine};
 
 use super::problem::{Problem, json};
 use super::request::{Access, Administers, Call, Needs, PathOf, Reads};
-use crate::describe::describe_policy;
+use crate::describe::{describe_policy, describe_with_keys};
 use crate::engine::{ActivePolicy, Check, Engine, Key, Plan, missing_answer};
 use crate::observe::Face;
 use crate::server::Server;
@@ -35,7 +35,7 @@ pub(super) async fn policy(
     let Path(name) = path?;
     let plan = access.server.engine.plan_knowing([&*name].into_iter()).await;
     let policy = plan.find(&name)?;
-    Ok(json(StatusCode::OK, &describe_policy(&plan, policy)))
+    Ok(json(StatusCode::OK, &describe_with_keys(&plan, policy)))
 }
 
 /// The policy and the key that a path names.

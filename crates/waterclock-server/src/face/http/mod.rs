@@ -1,10 +1,12 @@
 //! HTTP: the JSON API, forward-auth, administration, health, metrics and the dashboard.
 
+mod access;
 mod admin;
 mod authorize;
 mod body;
 mod check;
 mod connection;
+mod history;
 mod json;
 mod keys;
 mod live;
@@ -46,6 +48,9 @@ pub(crate) fn router(server: Arc<Server>) -> Router {
         .route("/v1/authorize", get(authorize::authorize))
         .route("/v1/config", get(pages::config))
         .route("/v1/live", get(live::live))
+        .route("/v1/history", get(history::history))
+        .route("/v1/refused", get(history::refused))
+        .route("/v1/access", get(access::access))
         .route("/v1/policies", get(admin::policies))
         .route(
             "/v1/policies/{policy}",

@@ -69,11 +69,12 @@ macro_rules! script {
 }
 
 /// Path, kind and content of each file.
-const FILES: [(&str, &str, &str); 16] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("/", HTML, include_str!("../../dashboard/index.html")),
     ("/dashboard.css", CSS, include_str!("../../dashboard/dashboard.css")),
     ("/dashboard.js", SCRIPT, include_str!("../../dashboard/dashboard.js")),
     ("/dashboard/icon.svg", SVG, include_str!("../../dashboard/icon.svg")),
+    script!("access.js"),
     script!("admin.js"),
     script!("api.js"),
     script!("chart.js"),
@@ -85,6 +86,8 @@ const FILES: [(&str, &str, &str); 16] = [
     script!("overrides.js"),
     script!("overview.js"),
     script!("playground.js"),
+    script!("policy.js"),
+    script!("ranges.js"),
     script!("subject.js"),
 ];
 

@@ -201,23 +201,42 @@ pub(super) async fn authorize<N: Needs, B>(
     }
     let headers = head.headers;
     let let_in = server.authorize((Face::Http, N::ROLE), guest, headers, body).await;
-    let_in.map_err(|attempt| {
-        let role = N::ROLE.name();
-        let (status, detail) = match attempt {
-            Attempt::Forbidden => {
-                (StatusCode::FORBIDDEN, format!("the token lacks the role `{role}`"))
-            }
-            _ if bearer_of(headers).is_some() => {
-                (StatusCode::UNAUTHORIZED, "the token is not known".to_owned())
-            }
-            _ => {
-                let send = "send it as `Authorization: Bearer …`";
-                let detail = format!("this needs a token with the role `{role}`; {send}");
-                (StatusCode::UNAUTHORIZED, detail)
-            }
-        };
-        Problem::new(status, detail)
-    })
+    let_in.map_err(|attempt| not_let_in(attempt, N::ROLE, headers))
+}
+
+fn not_let_in(attempt: Attempt, role: Role, headers: &HeaderMap) -> Problem {
+    let role = role.name();
+    let (status, detail) = match attempt {
+        Attempt::Forbidden => (StatusCode::FORBIDDEN, format!("the token lacks the role `{role}`")),
+        _ if bearer_of(headers).is_some() => {
+            (StatusCode::UNAUTHORIZED, "the token is not known".to_owned())
+        }
+        _ => {
+            let send = "send it as `Authorization: Bearer …`";
+            let detail = format!("this needs a token with the role `{role}`; {send}");
+            (StatusCode::UNAUTHORIZED, detail)
+        }
+    };
+    Problem::new(status, detail)
+}
+
+/// Lets in a request with a known token, whatever its roles; and one without a token where reading needs none.
+pub(super) async fn let_in_any(server: &Server, parts: &Parts) -> Result<(), Problem> {
+    let (guest, head) = (guest_of(parts)?, Head::of(parts));
+    let token = bearer_of(head.headers);
+    if server.is_open() {
+        reject_other_sites(head, guest.peer.ip(), Role::Read)?;
+        if token.is_none() {
+            return Ok(());
+        }
+    }
+    if server.revalidate(token, Role::Admin) != Attempt::Unknown {
+        guest.confirm();
+        return Ok(());
+    }
+    // Counts the guess, and delays the answer to one of many.
+    _ = server.authorize((Face::Http, Role::Admin), guest, head.headers, ()).await;
+    Err(not_let_in(Attempt::Unknown, Role::Read, head.headers))
 }
 
 /// Whose connection a request came over; the connection puts it into every request.

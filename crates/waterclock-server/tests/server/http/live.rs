@@ -116,7 +116,9 @@ async fn keys_are_hashed_unless_the_configuration_says_otherwise() {
     eventually("the reload", async || shown(&mut client).await["shown"] == "raw").await;
     assert!(shown(&mut client).await["keys"].as_array().unwrap().is_empty(), "nothing from before");
     check(&mut client, "plain", "often").await;
-    let expected = serde_json::json!([{ "policy": "plain", "key": "often", "refusals": 1 }]);
+    let expected = serde_json::json!([
+        { "policy": "plain", "key": "often", "refusals": 1, "refusals_at_most": 1 }
+    ]);
     assert_eq!(shown(&mut client).await["keys"], expected);
     assert!(!server.running.server().metrics_text().contains("often"), "never in metrics");
 }
@@ -132,7 +134,7 @@ async fn a_key_that_is_no_text_is_told_from_one_that_is() {
     }
     let live = server.http().await.get("/v1/live").await.json();
     let expected = serde_json::json!([
-        { "policy": "plain", "key": r"caf\xe9", "escaped": true, "refusals": 1 }
+        { "policy": "plain", "key": r"caf\xe9", "escaped": true, "refusals": 1, "refusals_at_most": 1 }
     ]);
     assert_eq!(live["refused"]["keys"], expected);
 }

@@ -7,6 +7,7 @@ mod check;
 mod dashboard;
 mod elsewhere;
 mod fields;
+mod history;
 mod jitter;
 mod keys;
 mod legacy;
