@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use waterclock_config::{Config, Micros, did_you_mean};
-use waterclock_rehearse::simulate::{Contender, MadeUp, Rate, Shape, Simulation, Traffic};
+use waterclock_rehearse::simulate::{
+    Contender, MadeUp, Rate, Retries, RetryAfter, Shape, Simulation, Traffic,
+};
 use waterclock_rehearse::trace::Reading;
 use waterclock_rehearse::warning_about;
 
@@ -49,9 +51,16 @@ pub(crate) struct Simulate {
     /// How many keys there are; the n-th asks 1/n as often as the first [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     keys: Option<u32>,
-    /// How many times a refused client retries, each time after the advised wait
+    /// How many times a refused client retries
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
+    /// Whether clients that retry wait as Retry-After says, or ignore it and wait for --backoff; both are compared, and
+    /// this one is drawn
+    #[arg(long, value_enum, default_value_t = Advice::Honour, requires = "retries")]
+    retry_after: Advice,
+    /// The wait of clients that ignore Retry-After
+    #[arg(long, value_name = "DURATION", default_value = "1s", requires = "retries")]
+    backoff: String,
     /// The seed of generated traffic; the same seed gives the same traffic [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -68,6 +77,13 @@ pub(crate) struct Simulate {
     reading: Reading,
 }
 
+/// What clients do with `Retry-After`.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Advice {
+    Honour,
+    Ignore,
+}
+
 impl Simulate {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         let files = [("--plot", self.plot.as_ref()), ("--html", self.html.as_ref())];
@@ -80,7 +96,13 @@ impl Simulate {
         traffic.notes().iter().for_each(|note| warn(&note.message));
         let warnings = contenders.iter().filter_map(|contender| warning_about(&contender.config));
         warnings.for_each(|warning| warn(&warning));
-        let simulation = Simulation::run(contenders, &traffic, self.retries)?;
+        let backoff = Micros::parse(&self.backoff).map_err(|rest| format!("--backoff {rest}"))?;
+        let after = match self.retry_after {
+            Advice::Honour => RetryAfter::Honour,
+            Advice::Ignore => RetryAfter::Ignore { backoff },
+        };
+        let retries = Retries { most: self.retries, after };
+        let simulation = Simulation::run(contenders, &traffic, retries, backoff)?;
         if self.json {
             print_json(&simulation.json())?;
         } else {

@@ -100,6 +100,46 @@ fn advice_is_honest() {
     assert_eq!(number(&subject["allowed"]), first_came, "{subject}");
 }
 
+/// Both kinds of clients are played, whichever is drawn.
+#[test]
+fn honouring_and_ignoring_retry_after_are_compared() {
+    let of = |more: &[&str]| {
+        let herd =
+            ["10/s", "--arrivals", "herd", "--for", "20s", "--rate", "8/s", "--retries", "9"];
+        simulated(&[&herd[..], more].concat())["subjects"][0].clone()
+    };
+    let (honour, ignore) = (of(&[]), of(&["--retry-after", "ignore"]));
+    assert_eq!(honour["retry_after"], ignore["retry_after"]);
+    for (subject, name) in [(&honour, "honour"), (&ignore, "ignore")] {
+        let played = &subject["retry_after"][name];
+        assert_eq!(
+            (&played["attempts"], &played["allowed"], &played["given_up"]),
+            (&subject["requests"], &subject["allowed"], &subject["given_up"])
+        );
+    }
+    assert_ne!(honour["requests"], ignore["requests"]);
+    assert_eq!(simulated(&["10/s"])["subjects"][0]["retry_after"], Value::Null);
+}
+
+/// Shadow limits refuse nothing, and are counted and drawn.
+#[test]
+fn shadow_limits_are_counted_and_drawn() {
+    let place = Place::with_limits(
+        "\"9/s\", { name = \"new\", algorithm = \"gcra\", limit = 2, per = \"1s\", shadow = true }",
+    );
+    let run = place
+        .run(&["simulate", "-c", "waterclock.toml", "--for", "9s", "--json", "--plot", "p.svg"])
+        .ok();
+    let subject = &run.json()["subjects"][0];
+    let counted = number(&subject["shadow_refused"]);
+    assert!(counted > 0);
+    assert_eq!(number(&subject["shadow_refused_by"]["new"]), counted);
+    let svg = place.read("p.svg");
+    assert!(
+        svg.contains("class=\"in-shadow\" d=\"M") && svg.contains("Shadow limits would refuse")
+    );
+}
+
 /// The same requests as a trace and as a log, against two limits at once.
 #[test]
 fn arrivals_of_a_file() {
@@ -202,13 +242,24 @@ fn pictures_and_pages_stand_alone() {
 #[test]
 fn the_picture_of_the_readme_is_current() {
     let place = Place::new();
-    let run = place.run(&["simulate", "--for", "6s", "--seed", "3", "--plot", "picture.svg"]);
+    let run = place.run(&[
+        "simulate",
+        "10/s",
+        "10/s fixed-window",
+        "10/s sliding-window",
+        "--for",
+        "6s",
+        "--seed",
+        "3",
+        "--plot",
+        "picture.svg",
+    ]);
     assert_eq!(run.code, Some(0));
     let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/picture.svg");
     let drawn = place.read("picture.svg");
     assert!(
         std::fs::read_to_string(shown).unwrap() == drawn,
-        "draw it again: waterclock simulate --for 6s --seed 3 --plot docs/picture.svg"
+        "draw it again: waterclock simulate 10/s \"10/s fixed-window\" \"10/s sliding-window\" --for 6s --seed 3 --plot docs/picture.svg"
     );
 }
 

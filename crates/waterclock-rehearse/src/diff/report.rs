@@ -53,18 +53,23 @@ impl Comparison {
         let span_us = self.is.timeline.span_us();
         let row = |name: &str, side: &Side, refusals| Row {
             name: name.to_owned(),
-            notes: vec![
-                format!("{} of {} allowed", side.allowed(), side.checks),
-                format!("{} refused", share(side.refused, side.checks)),
-            ],
+            says: format!(
+                "{} of {} allowed, {} refused.",
+                grouped(side.allowed()),
+                grouped(side.checks),
+                share(side.refused, side.checks)
+            ),
+            in_shadow: None,
             timeline: side.timeline.clone(),
             level: Vec::new(),
             refusals,
         };
         let mut new = row("new", &self.is, self.changes.drawn.kept());
-        let (drawn, all) = (new.refusals.len() as u64, self.changes.drawn.seen());
-        let of = if drawn < all { format!("{drawn} of {all}") } else { all.to_string() };
-        new.notes.push(format!("dots: {of} newly refused"));
+        new.says.push_str(&format!(
+            " {} newly refused, {} newly allowed.",
+            grouped(self.changes.all.newly_refused),
+            grouped(self.changes.all.newly_allowed)
+        ));
         Picture {
             title: format!("{}, old and new policy {}", self.source, self.new.name()),
             times: Times::of(span_us.1),

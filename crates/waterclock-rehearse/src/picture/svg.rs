@@ -45,17 +45,20 @@ impl Svg {
         );
     }
 
-    pub(super) fn circle(&mut self, class: &str, x: f64, y: f64, radius: f64) {
-        let class = of(class);
-        _ = writeln!(self.text, "<circle{class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>");
-    }
-
-    /// A circle with a tooltip.
-    pub(super) fn labelled_circle(&mut self, class: &str, x: f64, y: f64, label: &str) {
+    /// A rectangle with a tooltip.
+    pub(super) fn labelled_rect(
+        &mut self,
+        class: &str,
+        x: f64,
+        y: f64,
+        width: f64,
+        height: f64,
+        label: &str,
+    ) {
         let (class, label) = (of(class), escaped(label));
         _ = writeln!(
             self.text,
-            "<circle{class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.2\"><title>{label}</title></circle>"
+            "<rect{class} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"><title>{label}</title></rect>"
         );
     }
 

@@ -213,11 +213,6 @@ impl Refusals {
         }
     }
 
-    /// How many there were.
-    pub(crate) fn seen(&self) -> u64 {
-        self.seen
-    }
-
     /// Those that are kept, in the order of time.
     pub(crate) fn kept(&self) -> Vec<Refusal> {
         let mut kept = self.kept.clone();

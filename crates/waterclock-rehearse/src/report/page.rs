@@ -4,8 +4,8 @@ use anstyle::Style;
 use comfy_table::{Cell, Color};
 use serde_json::{Map, Value, json};
 use waterclock::{Limit, Policy};
+use waterclock_config::LimitFields;
 use waterclock_config::english::describe;
-use waterclock_config::{LimitFields, Micros};
 
 use super::grouped;
 use super::keys::KeyRecord;
@@ -21,27 +21,19 @@ impl Report<'_> {
     pub fn picture(&self) -> Picture {
         let ledger = &self.ledger;
         let span_us = ledger.timeline.span_us();
-        let mut notes = vec![format!(
+        let mut says = format!(
             "{} of {} allowed",
             grouped(ledger.checks - ledger.refused),
             grouped(ledger.checks)
-        )];
+        );
         if ledger.refused > 0 {
             let (refused, keys) = (share(ledger.refused, ledger.checks), ledger.keys_refused());
-            notes.push(format!("{refused} refused, of {keys}"));
+            says.push_str(&format!("; {refused} refused, of {keys}"));
         }
-        let drawn = ledger.some_refusals().len() as u64;
         if ledger.in_shadow > 0 {
-            notes.push(format!("{} shadow-refused", share(ledger.in_shadow, ledger.checks)));
+            says.push_str(&format!("; {} shadow-refused", share(ledger.in_shadow, ledger.checks)));
         }
-        if drawn < ledger.refused {
-            notes.push(format!(
-                "{} of {} refusals are drawn",
-                grouped(drawn),
-                grouped(ledger.refused)
-            ));
-        }
-        notes.push(format!("bars of {}", Micros(ledger.timeline.width_us()).in_words()));
+        says.push('.');
         Picture {
             title: format!("{}, under policy {}", self.source, self.policy.name()),
             times: Times::of(span_us.1),
@@ -49,8 +41,9 @@ impl Report<'_> {
             level_of: None,
             rows: vec![Row {
                 name: self.policy.name().to_owned(),
-                notes,
+                says,
                 timeline: ledger.timeline.clone(),
+                in_shadow: None,
                 level: Vec::new(),
                 refusals: ledger.some_refusals(),
             }],

@@ -57,24 +57,9 @@ impl LongestWait {
         self.is_never |= wait_us.is_none();
     }
 
-    /// With one more wait.
-    pub(crate) fn and(mut self, wait_us: Option<u64>) -> LongestWait {
-        self.add(wait_us);
-        self
-    }
-
     /// In microseconds; `None` is never.
     pub(crate) fn us(&self) -> Option<u64> {
         (!self.is_never).then_some(self.us)
-    }
-
-    /// The longest wait that would have helped.
-    pub(crate) fn in_time_us(&self) -> u64 {
-        self.us
-    }
-
-    pub(crate) fn is_never(&self) -> bool {
-        self.is_never
     }
 }
 

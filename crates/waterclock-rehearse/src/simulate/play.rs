@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use waterclock::{Limit, Origin, StoreError};
+use waterclock::{Action, Limit, Origin, StoreError};
 use waterclock_config::{PolicyConfig, micros_up};
 
 use super::arrivals::{Arrival, MOST};
+use super::most::MostWithin;
+use super::retries::Retries;
 use super::traffic::Callers;
 use crate::report::{Checked, LongestWait, Refusals};
 use crate::stage::Stage;
@@ -36,10 +38,17 @@ pub(super) struct Played {
     /// How many requests were refused for good.
     pub(super) given_up: u64,
     pub(super) refused_by: Vec<u64>,
+    /// How many requests shadow limits would have refused, whatever the others decided.
+    pub(super) in_shadow: u64,
+    pub(super) shadow_refused_by: Vec<u64>,
     /// Some of them, enough to draw.
     pub(super) refusals: Refusals,
     longest: LongestWait,
     pub(super) timeline: Timeline,
+    /// The same requests; those that only a shadow limit would have refused are not allowed here.
+    pub(super) in_shadow_over_time: Timeline,
+    /// When the last request was allowed.
+    pub(super) last_allowed_us: u64,
     /// What was left to the watched key.
     pub(super) level: Vec<(u64, f64)>,
     pub(super) most: MostWithin,
@@ -52,8 +61,8 @@ pub(super) struct Play<'a> {
     pub(super) from_us: u64,
     /// When the simulation ends.
     pub(super) until_us: u64,
-    /// How often a refused client comes back.
-    pub(super) retries: u32,
+    /// How often and when a refused client comes back.
+    pub(super) retries: Retries,
 }
 
 impl Play<'_> {
@@ -102,9 +111,9 @@ impl Play<'_> {
             if !checked.is_refused() {
                 continue;
             }
-            let may_return = attempt < self.retries && played.requests < MOST as u64;
-            let returns_us =
-                answer.decision.retry_after().map(|wait| t_us.saturating_add(micros_up(wait)));
+            let may_return = attempt < self.retries.most && played.requests < MOST as u64;
+            let wait_us = self.retries.wait_us(answer.decision.retry_after().map(micros_up));
+            let returns_us = wait_us.map(|wait_us| t_us.saturating_add(wait_us));
             match returns_us.filter(|returns_us| may_return && *returns_us < self.until_us) {
                 Some(returns_us) => back.push(Reverse((returns_us, place, attempt + 1))),
                 None => played.given_up += 1,
@@ -130,9 +139,13 @@ impl Played {
             retries: 0,
             given_up: 0,
             refused_by: vec![0; limits.len()],
+            in_shadow: 0,
+            shadow_refused_by: vec![0; limits.len()],
             refusals: Refusals::default(),
             longest: LongestWait::default(),
             timeline: Timeline::new(BINS),
+            in_shadow_over_time: Timeline::new(BINS),
+            last_allowed_us: 0,
             level: Vec::new(),
             most: MostWithin::new(window),
         }
@@ -145,6 +158,15 @@ impl Played {
         self.largest_cost = self.largest_cost.max(cost.of(&self.unit));
         self.retries += u64::from(attempt > 0);
         self.timeline.add(checked.t_us, !is_refused);
+        let is_listed =
+            matches!(checked.resolved.resolution().action, Action::Block | Action::Exempt);
+        let by_shadow = decision.shadow_refused_by();
+        let is_in_shadow = !is_listed && !by_shadow.is_empty();
+        self.in_shadow += u64::from(is_in_shadow);
+        self.in_shadow_over_time.add(checked.t_us, is_refused || !is_in_shadow);
+        if is_in_shadow && !checked.resolved.is_by_key() {
+            by_shadow.iter().for_each(|limit| self.shadow_refused_by[limit] += 1);
+        }
         if is_refused {
             let by = decision.refused_by();
             for limit in by.iter().filter(|_| !checked.resolved.is_by_key()) {
@@ -154,6 +176,7 @@ impl Played {
             self.refusals.add(|| checked.refusal());
         } else {
             self.allowed += 1;
+            self.last_allowed_us = self.last_allowed_us.max(checked.t_us);
             self.in_part += u64::from(!decision.is_allowed());
             let granted = cost.granted(decision.granted()).of(&self.unit);
             self.units = self.units.saturating_add(granted);
@@ -183,48 +206,5 @@ impl Played {
     /// The longest advised wait, if a request was refused.
     pub(super) fn longest_wait(&self) -> Option<LongestWait> {
         (self.refused() > 0).then_some(self.longest)
-    }
-}
-
-/// The most units that one key was allowed in any time span of some length.
-pub(super) struct MostWithin {
-    window_us: u64,
-    recent: HashMap<usize, Recent>,
-    most: u128,
-}
-
-#[derive(Default)]
-struct Recent {
-    allowed: VecDeque<(u64, u64)>,
-    units: u128,
-}
-
-impl MostWithin {
-    fn new(window: Duration) -> MostWithin {
-        let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        MostWithin { window_us, recent: HashMap::new(), most: 0 }
-    }
-
-    /// Counts units in the order of time.
-    fn add(&mut self, key: usize, t_us: u64, units: u64) {
-        let recent = self.recent.entry(key).or_default();
-        recent.allowed.push_back((t_us, units));
-        recent.units += u128::from(units);
-        // A span includes its start and not its end.
-        while let Some(&(first, units)) = recent.allowed.front()
-            && t_us - first >= self.window_us
-        {
-            recent.units -= u128::from(units);
-            recent.allowed.pop_front();
-        }
-        self.most = self.most.max(recent.units);
-    }
-
-    pub(super) fn units(&self) -> u64 {
-        u64::try_from(self.most).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn window_us(&self) -> u64 {
-        self.window_us
     }
 }

@@ -9,15 +9,66 @@ use waterclock::Limit;
 use waterclock_config::Micros;
 use waterclock_config::english::describe;
 
-use super::{Contender, Played, Simulation};
+use super::sentence::sentence;
+use super::{Contender, Played, RetryAfter, Simulation};
 use crate::picture::{Page, Picture, Row, Times};
 use crate::report::{Align, Table, by_limit, grouped};
+use crate::terminal::{STRONG, styled};
 
 impl Simulation {
     /// Writes a table of numbers with colours.
     pub fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.lead)?;
-        self.table().write(out, "")
+        self.table().write(out, "")?;
+        for (contender, played) in &self.played {
+            writeln!(out, "{}: {}", contender.name, sentence(contender, played))?;
+        }
+        if let Some((title, table)) = self.herds() {
+            writeln!(out, "{}", styled(STRONG, title))?;
+            table.write(out, " ")?;
+        }
+        Ok(())
+    }
+
+    /// What clients that retry do to each policy, when they honour `Retry-After` and when they ignore it.
+    fn herds(&self) -> Option<(String, Table)> {
+        let (other, others) = self.others.as_ref()?;
+        let row = |contender: &Contender, after: RetryAfter, played: &Played| {
+            let last = Micros(played.last_allowed_us.saturating_sub(self.from_us));
+            [
+                Cell::new(&contender.name),
+                Cell::new(after.in_words()),
+                Cell::new(grouped(played.requests)),
+                Cell::new(grouped(played.allowed)).fg(Color::Green),
+                Cell::new(grouped(played.given_up)).fg(Color::Red),
+                Cell::new(grouped(played.timeline.most_offered())),
+                Cell::new(last.rounded().in_words()),
+            ]
+        };
+        let rows = self.played.iter().zip(others).flat_map(|((contender, played), blind)| {
+            let both = [row(contender, self.retries.after, played), row(contender, *other, blind)];
+            if self.retries.after == RetryAfter::Honour {
+                both
+            } else {
+                let [ignored, honoured] = both;
+                [honoured, ignored]
+            }
+        });
+        let bin_us = self.played.first().map_or(0, |(_, played)| played.timeline.width_us());
+        let busiest = format!("most in {}", Micros(bin_us).in_words());
+        use Align::{Left, Right};
+        let head = [
+            ("limit", Left),
+            ("clients", Left),
+            ("attempts", Right),
+            ("served", Right),
+            ("gave up", Right),
+            (busiest.as_str(), Right),
+            ("last served after", Right),
+        ];
+        let times = if self.retries.most == 1 { "once" } else { "up to N times" };
+        let times = times.replace('N', &grouped(u64::from(self.retries.most)));
+        Some((format!("refused clients retry {times}"), Table::new(head, rows)))
     }
 
     /// A row for each policy. The bound is what a limit never exceeds in the time span of the column before.
@@ -55,7 +106,26 @@ impl Simulation {
     pub fn json(&self) -> Value {
         let contenders: Vec<Value> =
             self.played.iter().map(|(contender, played)| json_of(contender, played)).collect();
-        json!({ "arrivals": self.lead, "traffic": self.facts, "from_us": self.from_us, "until_us": self.until_us, "subjects": contenders })
+        let mut json = json!({ "arrivals": self.lead, "traffic": self.facts, "from_us": self.from_us, "until_us": self.until_us, "subjects": contenders });
+        if let Some((other, others)) = &self.others {
+            let herd = |after: RetryAfter, played: &Played| {
+                let backoff_us = match after {
+                    RetryAfter::Honour => None,
+                    RetryAfter::Ignore { backoff } => Some(backoff.0),
+                };
+                json!({ "attempts": played.requests, "allowed": played.allowed, "given_up": played.given_up, "most_in_a_bin": played.timeline.most_offered(), "bin_us": played.timeline.width_us(), "last_allowed_us": played.last_allowed_us, "backoff_us": backoff_us })
+            };
+            for (place, ((_, played), blind)) in self.played.iter().zip(others).enumerate() {
+                let (mut honour, mut ignore) =
+                    (herd(self.retries.after, played), herd(*other, blind));
+                if self.retries.after != RetryAfter::Honour {
+                    std::mem::swap(&mut honour, &mut ignore);
+                }
+                json["subjects"][place]["retry_after"] =
+                    json!({ "honour": honour, "ignore": ignore });
+            }
+        }
+        json
     }
 }
 
@@ -88,6 +158,9 @@ fn json_of(contender: &Contender, played: &Played) -> Value {
         "retries": played.retries,
         "given_up": played.given_up,
         "refused_by": by_limit(contender.config.policy(), &played.refused_by),
+        "shadow_refused": played.in_shadow,
+        "shadow_refused_by": by_limit(contender.config.policy(), &played.shadow_refused_by),
+        "sentence": sentence(contender, played),
         "longest_retry_after_us": played.longest_wait().and_then(|wait| wait.us()),
         "most": { "window_us": played.most.window_us(), "units": played.most.units(), "bound": bound(contender, played) },
         "timeline": played.timeline.json(),
@@ -115,6 +188,10 @@ impl Simulation {
         page.picture(&self.picture().svg());
         page.section("In numbers");
         page.table(&self.table());
+        if let Some((title, table)) = self.herds() {
+            page.section(&format!("With clients that come back: {title}"));
+            page.table(&table);
+        }
         page.section("What each policy means");
         for (contender, _) in &self.played {
             page.verbatim(&describe(&contender.config));
@@ -124,18 +201,11 @@ impl Simulation {
 }
 
 fn row(contender: &Contender, played: &Played) -> Row {
-    let mut notes = vec![format!("{} of {} allowed", played.allowed, played.requests)];
-    if let Some(bound) = bound(contender, played) {
-        let (most, window) = (played.most.units(), Micros(played.most.window_us()).in_words());
-        notes.push(format!("most in any {window}: {most} (bound {bound})"));
-    }
-    if let Some(wait) = played.longest_wait() {
-        notes.push(format!("{} refused, longest wait {wait}", played.refused()));
-    }
     Row {
         name: contender.name.clone(),
-        notes,
+        says: sentence(contender, played),
         timeline: played.timeline.clone(),
+        in_shadow: (played.in_shadow > 0).then(|| played.in_shadow_over_time.clone()),
         level: played.level.clone(),
         refusals: played.refusals.kept(),
     }
