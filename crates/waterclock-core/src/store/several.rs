@@ -218,7 +218,13 @@ mod tests {
             short += u32::from(policy.admits_together());
             let (mut now, mut words) = (1_700_000_000_000_000_123, vec![0; policy.words()]);
             for _ in 0..200 {
-                now += [0, 1, random(30), random(150), random(2_500)][random(5) as usize];
+                now += match random(5) {
+                    0 => 0,
+                    1 => 1,
+                    2 => random(30),
+                    3 => random(150),
+                    _ => random(2_500),
+                };
                 let (at, cost) = (Timestamp::from_nanos(now), random(4));
                 let (mut logs, units) = (Logs::new(), Cost::from(cost));
                 let mut state = State::new(&mut words, &mut logs);

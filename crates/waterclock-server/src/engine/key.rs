@@ -121,7 +121,10 @@ impl ActivePolicy {
         let fields = self.key_fields();
         let mut values = Vec::with_capacity(fields.len());
         let found = match fields {
-            [_] => Some(values.push(key.to_owned())),
+            [_] => {
+                values.push(key.to_owned());
+                Some(())
+            }
             _ => decompose(key.as_bytes(), fields.len(), |value| {
                 values.push(String::from_utf8_lossy(value).into_owned());
             }),
