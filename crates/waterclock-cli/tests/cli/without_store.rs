@@ -61,6 +61,6 @@ fn top_shows_that_it_is_degraded() {
     }
     let run = Place::new().run(&["top", &url, "--once", "--interval", "100ms"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
-    run.says(&["store redis: DEGRADED, "]);
+    run.says(&["store redis: DEGRADED for "]);
     run.says(&[" failures so far ("]);
 }

@@ -131,14 +131,13 @@ fn selected(view: &View) -> String {
     let limits: Vec<String> = policy.limits.iter().map(limit).collect();
     let limits = if limits.is_empty() { "no limits".to_owned() } else { limits.join(", ") };
     let totals = policy.totals;
+    let reserved = match policy.reservations {
+        0 => String::new(),
+        some => format!(", {some} reserved"),
+    };
     format!(
-        "{} ({limits}): {} allowed, {} refused, {} shadow-refused, {} errors, {} reserved",
-        policy.name,
-        totals.allowed,
-        totals.refused,
-        totals.shadow_refused,
-        totals.error,
-        policy.reservations
+        "{} ({limits}): {} allowed, {} refused, {} shadow-refused, {} errors{reserved}",
+        policy.name, totals.allowed, totals.refused, totals.shadow_refused, totals.error,
     )
 }
 
@@ -394,7 +393,7 @@ mod tests {
         });
         let shown = shown(&view, 120, 24);
         let health =
-            "store redis: DEGRADED for 30 s, applying each policy's on_store_error; local: 1/3";
+            "store redis: DEGRADED for 30 s; on_store_error applies, local with 1/3 of each limit";
         assert!(shown.contains(health), "{shown}");
         let login = shown.lines().find(|line| line.contains("│login ")).unwrap();
         let cells: Vec<&str> = login.split('│').nth(1).unwrap().split_whitespace().collect();

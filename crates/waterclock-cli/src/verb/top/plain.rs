@@ -96,7 +96,7 @@ pub(super) fn store(store: &StoreState, at_us: u64) -> (String, bool) {
             let nodes =
                 store.nodes.map_or(1, |nodes| nodes.configured.max(nodes.alive.unwrap_or(0)));
             format!(
-                "store {}: DEGRADED for {}, applying each policy's on_store_error; local: 1/{nodes} of each limit",
+                "store {}: DEGRADED for {}; on_store_error applies, local with 1/{nodes} of each limit",
                 store.name,
                 span(at_us.saturating_sub(since))
             )
