@@ -11,7 +11,7 @@ pub use self::lines::Input;
 pub use self::log::TimeUnit;
 
 use waterclock::{Cost, MAX_UNITS};
-use waterclock_config::PolicyConfig;
+use waterclock_config::{DurationError, Micros, PolicyConfig};
 
 use self::log::ReadAhead;
 use self::own::OwnTrace;
@@ -52,6 +52,10 @@ pub struct Reading {
     /// The unit of times that are numbers [default: auto]
     #[arg(long, value_enum, value_name = "UNIT")]
     pub time_unit: Option<TimeUnit>,
+    /// How far lines may be out of order: each waits this long, in the log's own time, for earlier ones; 0 for not at
+    /// all [default: 5m]
+    #[arg(long, value_name = "TIME", value_parser = reorder)]
+    pub reorder: Option<Micros>,
     /// Spread the lines of a second evenly over it, where times are whole seconds
     #[arg(long)]
     pub spread: bool,
@@ -91,6 +95,11 @@ impl Format {
             Format::Csv => "csv",
         }
     }
+}
+
+/// A duration as elsewhere; 0 needs no unit.
+fn reorder(text: &str) -> Result<Micros, DurationError> {
+    if text == "0" { Ok(Micros(0)) } else { Micros::parse_or_zero(text) }
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {
@@ -140,13 +149,14 @@ impl Reading {
         !self.cost.is_empty() || self.flags_of_logs().iter().any(|(_, is_given)| *is_given)
     }
 
-    fn flags_of_logs(&self) -> [(&'static str, bool); 9] {
+    fn flags_of_logs(&self) -> [(&'static str, bool); 10] {
         [
             ("--key", self.key.is_some()),
             ("--where", self.condition.is_some()),
             ("--tier", self.tier.is_some()),
             ("--time", self.time.is_some()),
             ("--time-unit", self.time_unit.is_some()),
+            ("--reorder", self.reorder.is_some()),
             ("--spread", self.spread),
             ("--strict", self.strict),
             ("--delimiter", self.delimiter.is_some()),

@@ -159,7 +159,7 @@ fn mistakes_are_told_before_a_line_is_read() {
     let no_usr = format!(
         "--key:1:7: there is no field `usr` in this kind of log; did you mean `user`? (it has {fields}, and extra_1 to extra_9 after them)"
     );
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 23] = [
         (&["--input", "combined", "--key", "lower(usr)"], &no_usr),
         (
             &["--input", "combined", "--cost", "bytes /"],
@@ -205,6 +205,10 @@ fn mistakes_are_told_before_a_line_is_read() {
         (
             &["--input", "trace", "--key", "user"],
             "--key is for access logs; name their format with --input combined, jsonl or csv",
+        ),
+        (
+            &["--input", "trace", "--reorder", "1m"],
+            "--reorder is for access logs; name their format with --input combined, jsonl or csv",
         ),
         (
             &["--input", "trace", "--spread"],

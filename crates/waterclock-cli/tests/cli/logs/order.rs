@@ -1,7 +1,7 @@
 //! Lines that are not in the order of time, and times that are not exact.
 
 use fastrand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::traffic::{as_combined, as_trace, traffic};
 use super::{events, line, replay, told};
@@ -32,16 +32,71 @@ fn late_lines_are_reported() {
     let log = [(0, "a"), (50, "b"), (100, "c"), (49, "d"), (20, "e"), (95, "f"), (101, "g")]
         .map(|(second, client)| line(second, client, "GET / HTTP/1.1", "200 1"))
         .concat();
-    let run = replay(&place, COMBINED, log);
+    let run = replay(&place, &["--input", "combined", "--reorder", "10s"], &log);
     assert_eq!(run.code, Some(0));
     assert_eq!(
         run.stderr,
-        "warning: 2 of 7 lines are out of order by too much (up to 30 s); \
-         they count at the time of the line before\n"
+        "warning: 2 of 7 lines are out of order by too much (up to 1 min 20 s); \
+         they count at the time of the line before; --reorder 1m20s puts them in order\n"
     );
     let expected = [(0, "a"), (50, "b"), (50, "d"), (50, "e"), (95, "f"), (100, "c"), (101, "g")]
         .map(|(second, client)| json!([second * 1_000_000, client, 1]));
     assert_eq!(told(&run), expected);
+    // As it says, and so does the default.
+    let all = events(&place, &["--input", "combined", "--reorder", "1m20s"], &log);
+    assert_eq!(all[1..3], [(20, "e"), (49, "d")].map(|(s, key)| json!([s * 1_000_000, key, 1])));
+    assert_eq!(events(&place, COMBINED, &log), all);
+}
+
+/// As real servers write them: whole seconds, and requests that took up to a minute.
+#[test]
+fn a_log_shuffled_within_a_minute_gives_the_report_of_the_sorted_one() {
+    let mut rng = Rng::with_seed(9);
+    let mut lines: Vec<(u32, String)> = (0..5_000_u32)
+        .map(|number| {
+            let second = number / 10;
+            let client = format!("10.0.0.{}", rng.u8(1..20));
+            (second, line(second, &client, "GET / HTTP/1.1", "200 1"))
+        })
+        .collect();
+    let log = |lines: &[(u32, String)]| -> String {
+        lines.iter().map(|(_, line)| line.as_str()).collect()
+    };
+    let sort_key = |second: u32, rng: &mut Rng| second * 1_000 + rng.u32(0..60_000);
+    let mut shuffled = lines.clone();
+    shuffled.sort_by_cached_key(|(second, _)| sort_key(*second, &mut rng));
+    assert_ne!(log(&shuffled), log(&lines));
+    // Equal times keep the order of lines, so the sorted one has that order too.
+    lines.clone_from(&shuffled);
+    lines.sort_by_key(|(second, _)| *second);
+    let place = Place::with_limits("\"30/min\"");
+    let report = |flags: &[&str], log: String| {
+        let run = place.run_with_bytes(&[&["replay", "--json"], flags].concat(), log.as_bytes());
+        let report: Value = serde_json::from_str(&run.ok().stdout).unwrap();
+        report
+    };
+    let sorted = report(COMBINED, log(&lines));
+    assert!(sorted["refused"].as_u64() > Some(0), "{sorted}");
+    assert_eq!(report(COMBINED, log(&shuffled)), sorted);
+    let unsorted = report(&["--input", "combined", "--reorder", "0"], log(&shuffled));
+    let is_late = |remark: &&Value| remark["code"] == "late-lines";
+    let late = unsorted["remarks"].as_array().unwrap().iter().find(is_late).unwrap();
+    assert!(late["reorder_us"].as_u64() > Some(30_000_000), "{late}");
+}
+
+#[test]
+fn reorder_is_a_duration() {
+    let place = Place::with_limits("\"5/s\"");
+    let log = line(0, "a", "GET / HTTP/1.1", "200 1");
+    for good in ["0", "0s", "250ms", "1h30m"] {
+        events(&place, &["--input", "combined", "--reorder", good], &log);
+    }
+    for (bad, why) in [("10", "needs a unit"), ("-1s", "must not be negative"), ("soon", "soon")] {
+        let flag = format!("--reorder={bad}");
+        let run = replay(&place, &["--input", "combined", &flag], &log);
+        assert_eq!(run.code, Some(2), "{bad}");
+        assert!(run.stderr.contains(why), "{bad}: {}", run.stderr);
+    }
 }
 
 #[test]

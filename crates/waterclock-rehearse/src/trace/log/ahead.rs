@@ -112,14 +112,13 @@ const SMALL: usize = 1 << 10;
 impl Entry {
     /// Whether its memory is worth keeping.
     pub(super) fn is_small(&self) -> bool {
-        let others: usize = self.other_keys.iter().map(String::capacity).sum();
-        self.key.capacity() + self.tier.capacity() + others <= SMALL
+        self.size() <= SMALL
     }
 
-    /// The bytes of its text.
+    /// The bytes that its text takes, which may be more than it has: the memory is used again.
     pub(super) fn size(&self) -> usize {
-        let others: usize = self.other_keys.iter().map(String::len).sum();
-        self.key.len() + self.tier.len() + others
+        let others: usize = self.other_keys.iter().map(String::capacity).sum();
+        self.key.capacity() + self.tier.capacity() + others
     }
 
     pub(super) fn event(&self) -> Event<'_> {

@@ -20,10 +20,14 @@ use self::ahead::Entry;
 use self::combined::Combined;
 use self::csv::{Csv, Unsplit};
 use self::json::Json;
-use self::order::{Order, Spread};
+use self::order::{Late, Order, Spread};
 use self::plan::Plan;
 use super::lines::Lines;
+use crate::terminal::grouped;
 use crate::{Error, Note};
+
+/// How many used entries keep their memory. More come back at once only after many have waited for their order.
+const MOST_SPARE: usize = 10_000;
 
 /// A log that is being read.
 struct Log {
@@ -111,14 +115,14 @@ impl Log {
 
     /// Keeps the memory of a used entry.
     fn recycle(&mut self, entry: Entry) {
-        if entry.is_small() {
+        if entry.is_small() && self.spare.len() < MOST_SPARE {
             self.spare.push(entry);
         }
     }
 
     /// Notes once all is read.
     fn notes(&self) -> Vec<Note> {
-        self.tally.notes(&self.order, self.spread.is_some())
+        self.tally.notes(self.order.late, self.spread.is_some())
     }
 }
 
@@ -235,7 +239,7 @@ impl Tally {
         Some(format!("{first}; {none}{doubt}"))
     }
 
-    fn notes(&self, order: &Order, is_spread: bool) -> Vec<Note> {
+    fn notes(&self, late: Late, is_spread: bool) -> Vec<Note> {
         let mut notes = self.notes.clone();
         if let Some(first) = &self.first_skipped {
             let all = self.skipped + self.read + self.left_out;
@@ -248,20 +252,30 @@ impl Tally {
             let message = format!("--where leaves out all {} lines", self.left_out);
             notes.push(Note::new("all-left-out", json!({ "lines": self.left_out }), message));
         }
-        if order.late > 0 {
-            let by = Micros(order.latest_by_us).for_people();
-            let facts =
-                json!({ "late": order.late, "lines": self.read, "up_to_us": order.latest_by_us });
-            let message = format!(
-                "{} of {} lines are out of order by too much (up to {by}); they count at the time of the line before",
-                order.late, self.read
-            );
-            notes.push(Note::new("late-lines", facts, message));
+        if late.lines > 0 {
+            notes.push(self.late_lines(late));
         }
         if self.shares_a_second && !self.is_precise && !is_spread {
             let message = "times are whole seconds, so lines of the same second arrive at once; --spread spreads them over it";
             notes.push(Note::new("whole-seconds", json!({}), message));
         }
         notes
+    }
+
+    fn late_lines(&self, late: Late) -> Note {
+        let Late { lines, moved_us, behind_us, is_bounded } = late;
+        let facts = json!({ "late": lines, "lines": self.read, "up_to_us": moved_us, "reorder_us": behind_us });
+        let more = if is_bounded {
+            "too many lines lie between to wait for them: sort the log".to_owned()
+        } else {
+            format!("--reorder {} puts them in order", Micros(behind_us))
+        };
+        let by = Micros(behind_us).for_people();
+        let message = format!(
+            "{} of {} lines are out of order by too much (up to {by}); they count at the time of the line before; {more}",
+            grouped(lines),
+            grouped(self.read)
+        );
+        Note::new("late-lines", facts, message)
     }
 }

@@ -65,7 +65,7 @@ impl Reading {
             lines,
             format,
             plan,
-            order: Order::default(),
+            order: Order::new(self.reorder),
             spread: self.spread.then(Spread::default),
             tally,
             is_strict: self.strict,

@@ -6,17 +6,20 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
+use waterclock_config::Micros;
+
 use super::ahead::Entry;
 
-/// How far a line may be out of order: in time,
-const PATIENCE_US: u64 = 10_000_000;
-/// in lines,
-const MOST_LATE: usize = 10_000;
-/// and in bytes of keys.
-const MOST_LATE_BYTES: usize = 16 << 20;
+/// How far a line may be out of order without `--reorder`.
+const REORDER: Micros = Micros(300_000_000);
+/// The most lines that wait for earlier ones,
+const MOST_WAITING: usize = 200_000;
+/// and the most bytes of their keys. Beyond either, lines are released early.
+const MOST_WAITING_BYTES: usize = 64 << 20;
 
-#[derive(Default)]
 pub(super) struct Order {
+    /// How far a line may be out of order.
+    reorder: Micros,
     in_order: VecDeque<Placed>,
     others: BinaryHeap<Reverse<Placed>>,
     /// How many lines came.
@@ -25,8 +28,19 @@ pub(super) struct Order {
     newest_us: u64,
     /// The time of the last line that was released.
     released_us: u64,
-    pub(super) late: u64,
-    pub(super) latest_by_us: u64,
+    pub(super) late: Late,
+}
+
+/// The lines that came after a later one was released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Late {
+    pub(super) lines: u64,
+    /// The most that one was moved.
+    pub(super) moved_us: u64,
+    /// The most that one was behind the newest line: a `--reorder` of this much would have been enough,
+    pub(super) behind_us: u64,
+    /// unless too many lines had to wait for it.
+    pub(super) is_bounded: bool,
 }
 
 /// A line with its place: equal times keep the order of lines.
@@ -36,10 +50,28 @@ struct Placed {
 }
 
 impl Order {
+    pub(super) fn new(reorder: Option<Micros>) -> Order {
+        Order {
+            reorder: reorder.unwrap_or(REORDER),
+            in_order: VecDeque::new(),
+            others: BinaryHeap::new(),
+            count: 0,
+            bytes: 0,
+            newest_us: 0,
+            released_us: 0,
+            late: Late::default(),
+        }
+    }
+
     pub(super) fn push(&mut self, mut entry: Entry) {
         if entry.t_us < self.released_us {
-            self.late += 1;
-            self.latest_by_us = self.latest_by_us.max(self.released_us - entry.t_us);
+            let behind_us = self.newest_us - entry.t_us;
+            let late = &mut self.late;
+            late.lines += 1;
+            late.moved_us = late.moved_us.max(self.released_us - entry.t_us);
+            late.behind_us = late.behind_us.max(behind_us);
+            // Lines are released too early only for want of room.
+            late.is_bounded |= behind_us <= self.reorder.0;
             entry.t_us = self.released_us;
         }
         self.newest_us = self.newest_us.max(entry.t_us);
@@ -61,9 +93,9 @@ impl Order {
         let first =
             if is_queued { self.in_order.front() } else { self.others.peek().map(|r| &r.0) };
         let waited_us = self.newest_us - first?.entry.t_us;
-        let is_full =
-            self.in_order.len() + self.others.len() > MOST_LATE || self.bytes > MOST_LATE_BYTES;
-        if !(is_end || is_full || waited_us > PATIENCE_US) {
+        let is_full = self.in_order.len() + self.others.len() > MOST_WAITING
+            || self.bytes > MOST_WAITING_BYTES;
+        if !(is_end || is_full || waited_us >= self.reorder.0) {
             return None;
         }
         let gone = if is_queued {
@@ -168,8 +200,10 @@ impl Spread {
 mod order_tests {
     use super::*;
 
-    fn through(times: &[u64]) -> (Vec<(u64, u64)>, Order) {
-        let mut order = Order::default();
+    const TEN_SECONDS: Option<Micros> = Some(Micros(10_000_000));
+
+    fn through(times: &[u64], reorder: Option<Micros>) -> (Vec<(u64, u64)>, Late) {
+        let mut order = Order::new(reorder);
         let mut out = Vec::new();
         for (number, t_us) in (0_u64..).zip(times) {
             let cost = Some(number.into());
@@ -181,35 +215,64 @@ mod order_tests {
         while let Some(entry) = order.pop(true) {
             out.push((entry.t_us, entry.cost.unwrap().most()));
         }
-        (out, order)
+        (out, order.late)
     }
 
     #[test]
     fn neighbours_are_exchanged_and_equals_are_not() {
-        let (out, order) = through(&[5, 3, 5, 4, 3, 9]);
+        let (out, late) = through(&[5, 3, 5, 4, 3, 9], None);
         assert_eq!(out, [(3, 1), (3, 4), (4, 3), (5, 0), (5, 2), (9, 5)]);
-        assert_eq!(order.late, 0);
+        assert_eq!(late, Late::default());
     }
 
     #[test]
     fn late_lines_count_at_the_time_of_the_line_before() {
-        let (out, order) = through(&[0, 1, 30_000_000, 0, 25_000_000]);
+        let times = [0, 1, 30_000_000, 0, 25_000_000];
+        let (out, late) = through(&times, TEN_SECONDS);
         assert_eq!(out, [(0, 0), (1, 1), (1, 3), (25_000_000, 4), (30_000_000, 2)]);
-        assert_eq!((order.late, order.latest_by_us), (1, 1));
+        let expected = Late { lines: 1, moved_us: 1, behind_us: 30_000_000, is_bounded: false };
+        assert_eq!(late, expected);
+        // Where it says how much would have been enough, that is enough, and less is not.
+        let late = |us| through(&times, Some(Micros(us))).1.lines;
+        assert_eq!((late(30_000_000), late(29_999_998)), (0, 1));
+    }
+
+    #[test]
+    fn zero_keeps_the_order_of_lines() {
+        let (out, late) = through(&[5, 3, 5, 9, 8], Some(Micros(0)));
+        assert_eq!(out, [(5, 0), (5, 1), (5, 2), (9, 3), (9, 4)]);
+        assert_eq!((late.lines, late.behind_us), (2, 2));
+    }
+
+    /// Each line is earlier than the one before, by so little that none may be released in time.
+    #[test]
+    fn a_log_in_reverse_stays_within_the_bound() {
+        let mut order = Order::new(Some(Micros::MAX));
+        let lines = 2 * MOST_WAITING as u64;
+        let mut released = 0;
+        for t_us in (0..lines).rev() {
+            order.push(Entry { t_us, ..Entry::default() });
+            while order.pop(false).is_some() {
+                released += 1;
+            }
+            assert!(order.in_order.len() + order.others.len() <= MOST_WAITING);
+        }
+        assert_eq!(released, lines - MOST_WAITING as u64);
+        assert!(order.late.lines > 0 && order.late.is_bounded, "{:?}", order.late);
     }
 
     #[test]
     fn the_buffer_is_bounded() {
-        let mut order = Order::default();
-        for t_us in 0..=MOST_LATE as u64 {
+        let mut order = Order::new(None);
+        for t_us in 0..=MOST_WAITING as u64 {
             assert!(order.pop(false).is_none());
             order.push(Entry { t_us, ..Entry::default() });
         }
         assert_eq!(order.pop(false).map(|entry| entry.t_us), Some(0));
         assert!(order.pop(false).is_none());
-        let mut order = Order::default();
+        let mut order = Order::new(None);
         for _ in 0..3 {
-            order.push(Entry { key: "k".repeat(MOST_LATE_BYTES / 2), ..Entry::default() });
+            order.push(Entry { key: "k".repeat(MOST_WAITING_BYTES / 2), ..Entry::default() });
         }
         assert!(order.pop(false).is_some() && order.pop(false).is_none());
     }
@@ -221,7 +284,7 @@ mod order_tests {
             let times: Vec<u64> = (0..300).map(|n| n * 1_000 + rng.u64(0..100_000)).collect();
             let mut expected: Vec<(u64, u64)> = times.iter().copied().zip(0..).collect();
             expected.sort();
-            assert_eq!(through(&times).0, expected);
+            assert_eq!(through(&times, None).0, expected);
         }
     }
 }
