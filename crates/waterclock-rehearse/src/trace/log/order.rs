@@ -13,9 +13,9 @@ use super::ahead::Entry;
 /// How far a line may be out of order without `--reorder`.
 const REORDER: Micros = Micros(300_000_000);
 /// The most lines that wait for earlier ones,
-const MOST_WAITING: usize = 200_000;
+const MOST_WAITING: usize = 100_000;
 /// and the most bytes of their keys. Beyond either, lines are released early.
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const MOST_WAITING_BYTES: usize = 32 << 20;
 
 pub(super) struct Order {
     /// How far a line may be out of order.
