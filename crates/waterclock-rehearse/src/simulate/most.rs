@@ -3,6 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+/// How much of a span is its beginning.
+const TWENTIETH: u64 = 20;
+
 /// The most units that one key was allowed in any time span of some length.
 pub(super) struct MostWithin {
     window_us: u64,
@@ -26,7 +29,7 @@ pub(super) struct Worst {
     /// How many there were.
     pub(super) requests: u64,
     /// How many of them came within the first twentieth of the span.
-    pub(super) at_once: u64,
+    pub(super) soon: u64,
     /// When the first and the last of them came.
     pub(super) first_us: u64,
     pub(super) last_us: u64,
@@ -63,10 +66,13 @@ impl MostWithin {
         if recent.units > self.most {
             self.most = recent.units;
             let first_us = recent.allowed.front().map_or(t_us, |(first, _)| *first);
-            let soon_us = first_us.saturating_add(self.window_us / 20);
+            let soon_us = first_us.saturating_add((self.window_us / TWENTIETH).max(1));
             self.worst = Worst {
                 requests: recent.allowed.len() as u64,
-                at_once: recent.allowed.partition_point(|(at_us, _)| *at_us <= soon_us) as u64,
+                soon: recent
+                    .allowed
+                    .partition_point(|(at_us, _)| *at_us < soon_us)
+                    as u64,
                 first_us,
                 last_us: t_us,
             };
@@ -79,6 +85,11 @@ impl MostWithin {
 
     pub(super) fn window_us(&self) -> u64 {
         self.window_us
+    }
+
+    /// How long the first twentieth of a span is.
+    pub(super) fn soon_us(&self) -> u64 {
+        self.window_us / TWENTIETH
     }
 
     pub(super) fn worst(&self) -> Worst {
@@ -102,7 +113,7 @@ mod tests {
         }
         most.add(1, 5_100_000, 2);
         assert_eq!(most.units(), 5);
-        let worst = Worst { requests: 5, at_once: 3, first_us: 5_000_000, last_us: 5_900_000 };
+        let worst = Worst { requests: 5, soon: 3, first_us: 5_000_000, last_us: 5_900_000 };
         assert_eq!(most.worst(), worst);
         assert_eq!(most.shortest_gap_us(), Some(0));
     }

@@ -130,7 +130,7 @@ impl Simulation {
 }
 
 /// The most units that the policy lets one key have in the time span that was watched.
-fn bound(contender: &Contender, played: &Played) -> Option<u64> {
+pub(super) fn bound(contender: &Contender, played: &Played) -> Option<u64> {
     let policy = &contender.config;
     if played.has_tiers || policy.policy().is_shadow() || !policy.scope.rollout().is_everybody() {
         return None;

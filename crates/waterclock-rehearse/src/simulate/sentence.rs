@@ -1,14 +1,15 @@
 //! One sentence per policy that says what its lane shows, from the numbers.
 
-use waterclock::{Algorithm, Limit};
+use waterclock::Algorithm;
 use waterclock_config::Micros;
 
+use super::report::bound;
 use super::{Contender, Played};
 use crate::report::grouped;
 
 /// What the policy did to this traffic: how its busiest time came about, and what it refused.
 pub(super) fn sentence(contender: &Contender, played: &Played) -> String {
-    let mut text = busiest(contender.config.limits(), played);
+    let mut text = busiest(contender, played);
     let refused = played.refused();
     if refused > 0 {
         let wait = played.longest_wait().map_or_else(String::new, |wait| match wait.us() {
@@ -27,40 +28,47 @@ pub(super) fn sentence(contender: &Contender, played: &Played) -> String {
     text
 }
 
-fn busiest(limits: &[Limit], played: &Played) -> String {
+fn busiest(contender: &Contender, played: &Played) -> String {
     let (worst, window_us) = (played.most.worst(), played.most.window_us());
-    let (all, window) = (worst.requests, Micros(window_us).in_words());
-    let lets = format!("Lets {} through in its worst {window}", grouped(all));
-    let (at_once, rest) = (worst.at_once, all - worst.at_once);
-    let span_us = worst.last_us - worst.first_us;
+    let (all, units) = (worst.requests, played.most.units());
+    let what = match units == all {
+        true => grouped(all),
+        false => format!("{} requests ({} units)", grouped(all), grouped(units)),
+    };
+    let in_words = |us: u64| Micros(us).rounded().in_words();
+    let lets = format!("Lets {what} through in its worst {}", Micros(window_us).in_words());
+    let (soon, soon_us) = (worst.soon, played.most.soon_us());
     match played.most.shortest_gap_us() {
-        _ if all == 0 => "Lets nothing through.".to_owned(),
+        _ if played.allowed == 0 => "Lets nothing through.".to_owned(),
+        // Only keys that the limits do not count.
+        _ if all == 0 => format!("Lets {} through.", grouped(played.allowed)),
         _ if all == 1 => format!("{lets}."),
         // Nothing is ever close to its neighbour.
         Some(gap_us) if u128::from(gap_us) * u128::from(all) * 10 >= u128::from(window_us) * 8 => {
-            let gap = Micros(gap_us).rounded().in_words();
-            format!("{lets}: one at a time, at least {gap} apart.")
+            format!("{lets}: one at a time, at least {} apart.", in_words(gap_us))
         }
-        _ if is_across_windows(limits, all) => {
-            let span = Micros(span_us).rounded().in_words();
+        _ if is_across_windows(contender, played) => {
+            let span = in_words(worst.last_us - worst.first_us);
             format!("{lets}, within {span}: the end of one window and the beginning of the next.")
         }
-        _ if rest == 0 => format!("{lets}, all at once."),
-        _ if at_once * 5 >= all * 4 => {
-            format!("{lets}: {} at once, and hardly any more.", grouped(at_once))
-        }
-        _ if at_once * 5 >= all => format!(
-            "{lets}: {} at once and {} more over the rest of it.",
-            grouped(at_once),
-            grouped(rest)
+        _ if soon == all => format!("{lets}, all within {}.", in_words(soon_us)),
+        _ if soon * 5 >= all => format!(
+            "{lets}: {} within {} and {} more over the rest of it.",
+            grouped(soon),
+            in_words(soon_us),
+            grouped(all - soon)
         ),
         _ => format!("{lets}."),
     }
 }
 
-/// Whether one fixed window cannot explain so many.
-fn is_across_windows(limits: &[Limit], requests: u64) -> bool {
-    let [only] = limits else { return false };
-    matches!(only.algorithm(), Algorithm::FixedWindow(_))
-        && only.limit().is_some_and(|limit| requests > limit)
+/// Whether one fixed window cannot explain so many, and two can.
+fn is_across_windows(contender: &Contender, played: &Played) -> bool {
+    let [only] = contender.config.limits() else { return false };
+    let is_fixed = matches!(only.algorithm(), Algorithm::FixedWindow(_));
+    let is_two = |limit: u64| {
+        let is_bound = bound(contender, played).is_some_and(|most| most <= limit.saturating_mul(2));
+        is_bound && played.most.units() > limit
+    };
+    is_fixed && only.limit().is_some_and(is_two)
 }

@@ -199,6 +199,8 @@ fn fill_from_csv(
 }
 
 const SECOND_US: u64 = 1_000_000;
+/// Lines that are later than this are not late: some other line is early.
+const DAY_US: u64 = 86_400 * SECOND_US;
 
 /// Counts of lines, and what to note about them.
 #[derive(Default)]
@@ -267,6 +269,9 @@ impl Tally {
         let facts = json!({ "late": lines, "lines": self.read, "up_to_us": moved_us, "reorder_us": behind_us });
         let more = if is_bounded {
             "too many lines lie between to wait for them: sort the log".to_owned()
+        } else if behind_us > DAY_US {
+            "perhaps a line has a time far ahead of the others: correct it, or sort the log"
+                .to_owned()
         } else {
             format!("--reorder {} puts them in order", Micros(behind_us))
         };

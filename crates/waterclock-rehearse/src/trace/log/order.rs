@@ -28,6 +28,8 @@ pub(super) struct Order {
     newest_us: u64,
     /// The time of the last line that was released.
     released_us: u64,
+    /// Whether a line was released before its time, for want of room.
+    is_early: bool,
     pub(super) late: Late,
 }
 
@@ -59,6 +61,7 @@ impl Order {
             bytes: 0,
             newest_us: 0,
             released_us: 0,
+            is_early: false,
             late: Late::default(),
         }
     }
@@ -70,8 +73,7 @@ impl Order {
             late.lines += 1;
             late.moved_us = late.moved_us.max(self.released_us - entry.t_us);
             late.behind_us = late.behind_us.max(behind_us);
-            // Lines are released too early only for want of room.
-            late.is_bounded |= behind_us <= self.reorder.0;
+            late.is_bounded |= self.is_early;
             entry.t_us = self.released_us;
         }
         self.newest_us = self.newest_us.max(entry.t_us);
@@ -98,6 +100,7 @@ impl Order {
         if !(is_end || is_full || waited_us >= self.reorder.0) {
             return None;
         }
+        self.is_early |= !is_end && waited_us < self.reorder.0;
         let gone = if is_queued {
             self.in_order.pop_front()
         } else {
