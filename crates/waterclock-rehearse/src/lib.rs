@@ -40,7 +40,7 @@ pub mod trace;
 pub use self::error::Error;
 pub use self::note::Note;
 pub use self::picture::Picture;
-pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about};
+pub use self::stage::{Resolved, Stage, register_variants, resolve, warning_about, without_limits};
 
 /// Tests the examples of the page that registries show.
 #[cfg(doctest)]

@@ -17,6 +17,7 @@ const COLUMNS: usize = 60;
 impl Report<'_> {
     /// Writes the report as text with colours.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", styled(STRONG, self.headline()))?;
         self.write_totals(out)?;
         self.write_limits(out, "refused by limit", &self.ledger.refused_by)?;
         self.write_listed(out)?;
@@ -28,7 +29,7 @@ impl Report<'_> {
         if self.ledger.refused > 0 {
             self.write_when(out)?;
         }
-        self.write_smallest(out)?;
+        self.write_advice(out)?;
         for note in &self.notes {
             writeln!(out, "{} {note}", styled(WARN, "note:"))?;
         }
@@ -118,12 +119,5 @@ impl Report<'_> {
             times.show(worst_us),
             grouped(refused)
         )
-    }
-
-    fn write_smallest(&self, out: &mut impl Write) -> io::Result<()> {
-        let Some(smallest) = self.smallest() else { return Ok(()) };
-        let title = format!("the smallest limits that would have refused{}", self.extent());
-        writeln!(out, "{}", styled(STRONG, title))?;
-        smallest.write(out, " ")
     }
 }
