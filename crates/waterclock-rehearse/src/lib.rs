@@ -7,6 +7,7 @@
 //! | replay a trace through one policy and report on it | [`replay`], [`report::Report`] |
 //! | compare policies under generated or recorded traffic | [`simulate::Simulation`] |
 //! | compare two versions of a policy | [`diff::Comparison`] |
+//! | compare another limiter's decisions with a policy | [`compare::SideBySide`] |
 //!
 //! ```
 //! use waterclock_config::Config;
@@ -30,6 +31,7 @@ mod picture;
 mod stage;
 mod timeline;
 
+pub mod compare;
 pub mod diff;
 pub mod replay;
 pub mod report;

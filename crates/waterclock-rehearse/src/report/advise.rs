@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::Cell;
 use waterclock::Limit;
 
-use super::advice::{Advice, Point, toml};
+use super::advice::{Advice, Point, RULE, toml, words};
 use super::units::{Align, Table, share};
 use super::{Report, grouped};
 use crate::terminal::{STRONG, styled};
@@ -14,30 +14,28 @@ use crate::terminal::{STRONG, styled};
 const POINTS: usize = 7;
 
 impl Advice {
-    /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Equal limits are said once.
+    /// `99 % of clients never exceed 60/min; 99.9 % never exceed 90/min`. Of equal limits, the largest share is told.
     pub(super) fn sentence(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        let mut said = None;
-        for (who, found) in ["99 % of clients", "99.9 %", "all"].iter().zip(&self.percentiles) {
-            let number = found.limit.as_ref().map(|(number, _)| *number);
-            if said == Some(number) {
-                continue;
-            }
-            said = Some(number);
-            let limit = found.limit.as_ref().map(|(_, limit)| limit);
-            parts.push(match limit {
-                Some(limit) => format!("{who} never exceed {}", self.words(Some(limit))),
-                None => format!("{who} exceed {}", self.words(None)),
+        let all = if self.outliers > 0 { "all others" } else { "all" };
+        let shares = ["99 %", "99.9 %", all];
+        let same = self.percentiles.chunk_by(|one, other| one.number() == other.number());
+        let (mut told, mut parts) = (0, Vec::new());
+        for some in same {
+            told += some.len();
+            let share = shares[told.clamp(1, shares.len()) - 1];
+            let is_all = told == shares.len();
+            let who = match (parts.is_empty(), is_all) {
+                (true, true) if self.outliers > 0 => "no other client exceeds".to_owned(),
+                (true, true) => "no client exceeds".to_owned(),
+                (true, false) => format!("{share} of clients never exceed"),
+                (false, _) => format!("{share} never exceed"),
+            };
+            parts.push(match some[0].limit.as_ref() {
+                Some((_, limit)) => format!("{who} {}", words(limit)),
+                None => format!("no number suits {share} of them, {}", self.no_number()),
             });
         }
-        let one = self.percentiles.iter().all(|found| {
-            let number = |limit: &(u64, Limit)| limit.0;
-            found.limit.as_ref().map(number) == self.percentiles[0].limit.as_ref().map(number)
-        });
-        match (one, self.percentiles.first().and_then(|found| found.limit.as_ref())) {
-            (true, Some((_, limit))) => format!("no client exceeds {}", self.words(Some(limit))),
-            _ => parts.join("; "),
-        }
+        parts.join("; ")
     }
 }
 
@@ -49,7 +47,13 @@ impl Report<'_> {
         let title = format!("what the limit could be, by clients{}", self.extent());
         writeln!(out, "{}", styled(STRONG, title))?;
         for advice in &self.advice {
-            writeln!(out, "  {}: {}", advice.limit, self.sentence(advice))?;
+            writeln!(out, "  {}: {}.", advice.limit, advice.sentence())?;
+            if let Some(aside) = self.aside(advice) {
+                writeln!(out, "    {aside}.")?;
+            }
+        }
+        if self.advice.iter().any(|advice| advice.largest.is_some()) {
+            writeln!(out, "  {RULE}.")?;
         }
         // The first limit is the one to choose first; the others are in --json and on the page.
         for advice in self.advice.iter().take(if self.has_limits() { usize::MAX } else { 1 }) {
@@ -70,23 +74,28 @@ impl Report<'_> {
         !self.policy.limits().is_empty()
     }
 
-    /// What clients need, and which of them are set aside.
-    fn sentence(&self, advice: &Advice) -> String {
-        let sentence = advice.sentence();
-        let Some(largest) = &advice.largest else { return format!("{sentence}.") };
+    /// Which clients are set aside.
+    fn aside(&self, advice: &Advice) -> Option<String> {
+        let largest = advice.largest.as_ref()?;
         let key =
             self.key_of(largest.key).map_or_else(|| "one".to_owned(), |key| format!("{key:?}"));
         let kind = largest.kind.map_or_else(String::new, |kind| format!(" ({})", kind.words()));
         let needs = match &largest.limit {
-            Some(limit) => format!("needs {}", advice.words(Some(limit))),
-            None => format!("exceeds {}", advice.words(None)),
+            Some(limit) => format!("needs {}", words(limit)),
+            None => "needs more than any number".to_owned(),
         };
-        let count = usize::try_from(advice.outliers).unwrap_or(usize::MAX);
-        let aside = match count {
-            1 => format!("one that stands out: {key} {needs}{kind}"),
-            _ => format!("{} that stand out, of which {key} {needs}{kind}", grouped(count as u64)),
+        let many = match advice.many_agents {
+            0 => String::new(),
+            1 => "; one of them looks like many users behind one address".to_owned(),
+            many => format!("; {} of them look like many users behind one address", grouped(many)),
         };
-        format!("{sentence}; without {aside}.")
+        Some(match advice.outliers {
+            1 => format!("set aside, as it stands out: {key} {needs}{kind}"),
+            more => format!(
+                "set aside, as they stand out: {} clients, of which {key} {needs}{kind}{many}",
+                grouped(more)
+            ),
+        })
     }
 
     /// The limits to start with, as a configuration: those that 99.9 % of clients never exceed. Without limits, the
@@ -130,7 +139,7 @@ fn curve(advice: &Advice) -> Table {
             (one, many) => format!("{} / {}", grouped(one), grouped(many)),
         };
         [
-            Cell::new(format!("{}{mark}", advice.words(Some(&point.limit)))),
+            Cell::new(format!("{}{mark}", words(&point.limit))),
             Cell::new(grouped(point.clients_refused)),
             Cell::new(share(point.clients_refused, clients)),
             Cell::new(grouped(point.checks_refused)),

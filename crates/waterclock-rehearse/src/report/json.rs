@@ -115,7 +115,7 @@ impl Report<'_> {
             let limit = found.limit.as_ref().map(|(_, limit)| limit);
             json!({
                 "clients_percent": found.percent,
-                "limit": found.limit.as_ref().map(|(number, _)| number),
+                "limit": found.number(),
                 "words": advice.words(limit),
                 "toml": limit.map(toml),
             })
@@ -130,7 +130,7 @@ impl Report<'_> {
         json!({
             "limit": advice.limit,
             "field": advice.field,
-            "outliers": { "clients": advice.outliers, "rule": RULE, "largest": largest },
+            "outliers": { "clients": advice.outliers, "many_agents": advice.many_agents, "rule": RULE, "largest": largest },
             "percentiles": advice.percentiles.iter().map(percentile).collect::<Vec<Value>>(),
             "sentence": advice.sentence(),
         })

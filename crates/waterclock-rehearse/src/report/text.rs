@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use comfy_table::Cell;
 use waterclock_config::Micros;
 
 use super::grouped;
-use super::keys::KeyRecord;
-use super::units::{share, spark};
+use super::keys::{KeyRecord, hash_of};
+use super::units::{Align, Table, share, spark};
 use super::{Report, TOP};
 use crate::picture::Times;
 use crate::terminal::{BAD, STRONG, WARN, styled};
@@ -28,6 +29,9 @@ impl Report<'_> {
         self.write_keys(out, "most shadow-refused keys", |record| record.in_shadow)?;
         if self.ledger.refused > 0 {
             self.write_when(out)?;
+        }
+        if self.ledger.refused + self.ledger.in_shadow == 0 {
+            self.write_busiest(out)?;
         }
         self.write_advice(out)?;
         for note in &self.notes {
@@ -119,5 +123,36 @@ impl Report<'_> {
             times.show(worst_us),
             grouped(refused)
         )
+    }
+
+    /// Where nothing is refused, the clients that limits would be about.
+    fn write_busiest(&self, out: &mut impl Write) -> io::Result<()> {
+        let row = |(key, record): (&str, KeyRecord)| {
+            let detail = self.ledger.details.of(hash_of(key));
+            let first = |texts: Vec<(&str, u64)>| {
+                texts.first().map_or("–".to_owned(), |(text, _)| format!("{text:?}"))
+            };
+            [
+                Cell::new(grouped(record.checks)),
+                Cell::new(share(record.checks, self.ledger.checks)),
+                Cell::new(format!("{key:?}")),
+                Cell::new(detail.map_or("–".to_owned(), |detail| first(detail.paths.top()))),
+                Cell::new(detail.map_or("–".to_owned(), |detail| first(detail.agents.top()))),
+            ]
+        };
+        use Align::{Left, Right};
+        let head = [
+            ("checks", Right),
+            ("share", Right),
+            ("key", Left),
+            ("most asked for", Left),
+            ("mostly with", Left),
+        ];
+        let top = self.ledger.keys.top(TOP, |record| record.checks);
+        if top.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", styled(STRONG, "busiest clients"))?;
+        Table::new(head, top.into_iter().map(row)).write(out, " ")
     }
 }

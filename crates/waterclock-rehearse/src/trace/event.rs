@@ -27,21 +27,21 @@ pub struct Event<'a> {
 }
 
 /// What a line of a log says about a request, for reports about clients; a trace says nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Request<'a> {
     /// Without the query; empty if not known.
-    pub(super) path: &'a str,
+    pub(super) path: Cow<'a, str>,
     /// The user agent; empty if not known.
-    pub(super) agent: &'a str,
+    pub(super) agent: Cow<'a, str>,
 }
 
-impl<'a> Request<'a> {
-    pub(crate) fn path(&self) -> Option<&'a str> {
-        Some(self.path).filter(|path| !path.is_empty())
+impl Request<'_> {
+    pub(crate) fn path(&self) -> Option<&str> {
+        Some(&*self.path).filter(|path| !path.is_empty())
     }
 
-    pub(crate) fn agent(&self) -> Option<&'a str> {
-        Some(self.agent).filter(|agent| !agent.is_empty())
+    pub(crate) fn agent(&self) -> Option<&str> {
+        Some(&*self.agent).filter(|agent| !agent.is_empty())
     }
 }
 
@@ -64,7 +64,7 @@ impl<'a> Event<'a> {
 }
 
 impl Event<'_> {
-    /// The same, independent of the line it was read from; what the line says beside it is left out.
+    /// The same, independent of the line it was read from.
     #[must_use]
     pub fn into_owned(self) -> Event<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
@@ -72,7 +72,7 @@ impl Event<'_> {
             key: owned(self.key),
             tier: self.tier.map(owned),
             other_keys: Cow::Owned(self.other_keys.into_owned()),
-            request: Request::default(),
+            request: Request { path: owned(self.request.path), agent: owned(self.request.agent) },
             ..self
         }
     }
@@ -86,6 +86,10 @@ impl Event<'_> {
             tier: self.tier.as_deref().map(Cow::Borrowed),
             other_keys: Cow::Borrowed(&[]),
             cost: self.cost.clone(),
+            request: Request {
+                path: Cow::Borrowed(&self.request.path),
+                agent: Cow::Borrowed(&self.request.agent),
+            },
             ..*self
         }
     }

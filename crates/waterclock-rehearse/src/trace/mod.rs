@@ -8,12 +8,12 @@ mod own;
 
 pub use self::event::{Event, Op};
 pub use self::lines::Input;
-pub use self::log::TimeUnit;
+pub use self::log::{OldDecisions, TimeUnit};
 
 use waterclock::{Cost, MAX_UNITS};
 use waterclock_config::{DurationError, Micros, PolicyConfig};
 
-use self::log::{Old, ReadAhead};
+use self::log::ReadAhead;
 use self::own::OwnTrace;
 use crate::{Error, Note};
 
@@ -73,7 +73,7 @@ pub struct Reading {
     reads_requests: bool,
     /// How a line tells what another limiter decided.
     #[arg(skip)]
-    old: Option<Old>,
+    old: Option<OldDecisions>,
 }
 
 /// What an input is.
@@ -145,10 +145,10 @@ impl Reading {
         self
     }
 
-    /// Reads what another limiter decided: a condition that is true for requests it refused, or the field `allowed`.
-    /// Only logs have it.
-    pub(crate) fn with_old_decisions(mut self, refused: Option<&str>) -> Reading {
-        self.old = Some(refused.map_or(Old::Allowed, |text| Old::Refused(text.to_owned())));
+    /// Reads what another limiter decided too. Only logs have it.
+    #[must_use]
+    pub fn with_old_decisions(mut self, old: OldDecisions) -> Reading {
+        self.old = Some(old);
         self
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Advice {
     pub(super) field: &'static str,
     /// How many clients are set aside.
     pub(super) outliers: u64,
+    /// Of them, those that seem to be many users.
+    pub(super) many_agents: u64,
     /// Of them, the one that needs most.
     pub(super) largest: Option<Largest>,
     pub(super) percentiles: Vec<Percentile>,
@@ -65,15 +67,23 @@ pub(super) struct Percentile {
     pub(super) limit: Option<(u64, Limit)>,
 }
 
+impl Percentile {
+    pub(super) fn number(&self) -> Option<u64> {
+        self.limit.as_ref().map(|(number, _)| *number)
+    }
+}
+
 impl Advice {
     /// The words for a limit, or why there is none.
     pub(super) fn words(&self, found: Option<&Limit>) -> String {
-        match (found, self.min_interval) {
-            (Some(limit), _) => words(limit),
-            (None, Some(gap)) => {
-                format!("any number: its min_interval of {} alone refuses more", gap.in_words())
-            }
-            (None, None) => "any number: even the largest refuses more".to_owned(),
+        found.map_or_else(|| format!("none: {}", self.no_number()), words)
+    }
+
+    /// Why no number is enough.
+    pub(super) fn no_number(&self) -> String {
+        match self.min_interval {
+            Some(gap) => format!("its min_interval of {} alone refuses more", gap.in_words()),
+            None => "even the largest refuses more".to_owned(),
         }
     }
 
@@ -136,12 +146,17 @@ fn advice_for(
         let (need, key) = (needs[place], demand.clients[place].key);
         Largest { key, kind: kinds.get(&key).copied(), limit: found(need).map(|(_, limit)| limit) }
     });
+    let first = outliers.first().map_or(BEYOND, |(need, _)| *need);
+    let many = demand.clients.iter().zip(&needs).filter(|(client, need)| {
+        !outliers.is_empty() && **need >= first && kinds.get(&client.key) == Some(&Kind::ManyAgents)
+    });
     let played: Vec<u64> = turns.into_iter().filter(|turn| *turn != BEYOND).collect();
     let turned = knob.turned(1);
     Advice {
         limit: turned.as_ref().map(|limit| limit.name().to_owned()).unwrap_or_default(),
         field: knob.field(),
         outliers: sum(outliers),
+        many_agents: many.fold(0, |sum, (client, _)| sum.saturating_add(client.weight)),
         largest,
         percentiles: percentiles.collect(),
         min_interval: turned.and_then(|limit| limit.min_interval()).map(Micros::from),
@@ -160,4 +175,57 @@ fn need_of(thousandths: u64, ascending: &[(u64, u64)], clients: u64) -> u64 {
         }
     }
     BEYOND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Visitors that ask for 1 to 9 at once, and one that asks for a thousand in a minute.
+    fn sample() -> Sample {
+        let mut sample = Sample::default();
+        for client in 0..1_000 {
+            (0..=client % 9).for_each(|_| sample.add(client, client * 1_000, 1));
+        }
+        (0..1_000).for_each(|n| sample.add(u64::MAX, n * 60_000, 1));
+        sample
+    }
+
+    fn numbers(advice: &Advice) -> Vec<Option<u64>> {
+        advice.percentiles.iter().map(Percentile::number).collect()
+    }
+
+    #[test]
+    fn one_bot_does_not_set_the_limit() {
+        let policy = PolicyConfig::of_shorthand("example", "5/m").unwrap();
+        let kinds = HashMap::from([(u64::MAX, Kind::OneAgent)]);
+        let found = advice(&policy, sample(), &kinds);
+        assert_eq!(numbers(&found[0]), [Some(9), Some(9), Some(9)]);
+        assert_eq!((found[0].outliers, found[0].many_agents), (1, 0));
+        let largest = found[0].largest.as_ref().unwrap();
+        assert_eq!((largest.key, largest.kind), (u64::MAX, Some(Kind::OneAgent)));
+        assert_eq!(found[0].sentence(), "no other client exceeds 9/min");
+        let curve = &found[0].curve;
+        assert_eq!((curve.clients, curve.checks, curve.units), (1_001, 5_995, 5_995));
+        let own = &curve.points[curve.current.unwrap()];
+        assert_eq!((own.number, own.clients_refused, own.kinds.one_agent), (5, 445, 1));
+    }
+
+    #[test]
+    fn without_limits_there_are_the_usual_ones() {
+        let policy = crate::without_limits("api").unwrap();
+        let found = advice(&policy, sample(), &HashMap::new());
+        let names: Vec<&str> = found.iter().map(|advice| &*advice.limit).collect();
+        assert_eq!(names, ["per-minute", "per-second", "per-hour"]);
+        assert!(found.iter().all(|advice| advice.curve.current.is_none()));
+        assert_eq!(numbers(&found[2]), [Some(9); 3]);
+        assert!(advice(&policy, Sample::default(), &HashMap::new()).is_empty());
+    }
+
+    #[test]
+    fn shares_of_clients_by_what_they_need() {
+        let needs = [(1, 985), (7, 10), (20, 4), (90, 1)];
+        assert_eq!(THOUSANDTHS.map(|share| need_of(share, &needs, 1_000)), [7, 20, 90]);
+        assert_eq!(THOUSANDTHS.map(|share| need_of(share, &[(3, 1)], 1)), [3; 3]);
+    }
 }

@@ -139,7 +139,7 @@ impl Entry {
             tier: self.has_tier.then_some(Cow::Borrowed(self.tier.as_str())),
             factor: None,
             other_keys: Cow::Borrowed(&self.other_keys),
-            request: Request { path: &self.path, agent: &self.agent },
+            request: Request { path: Cow::Borrowed(&self.path), agent: Cow::Borrowed(&self.agent) },
             old_refused: self.old_refused,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ahead::{Entry, MOST_BESIDE};
 use super::plan::{in_flag, missing};
-use crate::expr::{Expression, Kind, Names, Part, Row};
+use crate::expr::{Expression, Kind, Names, Part, Row, Value};
 
 /// Fields that hold the path, the likeliest first, and those that hold the user agent.
 const PATHS: [&str; 6] = ["path", "uri", "request_uri", "url", "request.uri", "request.path"];
@@ -51,11 +51,11 @@ impl RequestFields {
 }
 
 /// How a line tells what another limiter decided.
-#[derive(Clone, Debug)]
-pub(in crate::trace) enum Old {
-    /// A condition that is true where it refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OldDecisions {
+    /// A condition that is true for lines it refused, such as `status == 429`.
     Refused(String),
-    /// The field `allowed`.
+    /// The field `allowed`, which is false for them.
     Allowed,
 }
 
@@ -69,17 +69,17 @@ pub(super) struct OldDecision {
 const FLAG: &str = "--old";
 
 impl OldDecision {
-    pub(super) fn read(old: &Old, names: &mut dyn Names) -> Result<OldDecision, String> {
+    pub(super) fn read(old: &OldDecisions, names: &mut dyn Names) -> Result<OldDecision, String> {
         match old {
-            Old::Refused(text) => {
+            OldDecisions::Refused(text) => {
                 let says = Expression::parse(FLAG, text, names, Kind::Truth)?;
                 Ok(OldDecision { says, is_allowed: false })
             }
-            Old::Allowed if names.has("allowed") => {
+            OldDecisions::Allowed if names.has("allowed") => {
                 let (place, _) = names.find("allowed")?;
                 Ok(OldDecision { says: Expression::of(Part::field(place)), is_allowed: true })
             }
-            Old::Allowed => Err(
+            OldDecisions::Allowed => Err(
                 "the log has no field `allowed` that says what the old limiter decided; say it with --old, such as --old 'status == 429'"
                     .to_owned(),
             ),
@@ -88,7 +88,7 @@ impl OldDecision {
 
     pub(super) fn is_refused(&self, row: &dyn Row) -> Result<bool, String> {
         let value = self.says.eval(row).map_err(in_flag(FLAG))?;
-        if self.is_allowed && value == crate::expr::Value::Missing {
+        if self.is_allowed && value == Value::Missing {
             return Err(missing(FLAG, &self.says, row));
         }
         Ok(value.to_truth().map_err(in_flag(FLAG))? != self.is_allowed)

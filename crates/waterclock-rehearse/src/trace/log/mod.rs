@@ -12,7 +12,7 @@ mod plan;
 mod recognise;
 
 pub(super) use self::ahead::ReadAhead;
-pub(super) use self::beside::Old;
+pub use self::beside::OldDecisions;
 pub use self::instant::TimeUnit;
 
 use serde_json::json;
