@@ -198,12 +198,14 @@ mod tests {
             let (mut timeline, mut sparse) = (Timeline::new(20), SparseBins::default());
             for _ in 0..500 {
                 let t_us = random.u64(..span);
-                timeline.add(t_us, t_us % 3 > 0);
-                sparse.add(&timeline, t_us, [1, u32::from(t_us % 3 == 0)]);
+                timeline.add(t_us, !t_us.is_multiple_of(3));
+                sparse.add(&timeline, t_us, [1, u32::from(t_us.is_multiple_of(3))]);
             }
             let bins: Vec<(usize, [u32; 2])> = timeline
                 .bins()
-                .map(|(_, bin)| [bin.offered, bin.offered - bin.allowed].map(|count| count as u32))
+                .map(|(_, bin)| {
+                    [bin.offered, bin.offered - bin.allowed].map(|n| u32::try_from(n).unwrap())
+                })
                 .enumerate()
                 .filter(|(_, counts)| counts[0] > 0)
                 .collect();

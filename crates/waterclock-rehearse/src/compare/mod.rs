@@ -34,7 +34,7 @@ impl SideBySide {
         let reading = reading.clone().with_old_decisions(old.clone());
         let mut trace = reading.open(input, &[&policy], &[&policy])?;
         let stage = Stage::new(&policy)?;
-        let mut tally = Tally::default();
+        let mut tally = Tally { only_new_by: vec![0; policy.limits().len()], ..Tally::default() };
         let error = loop {
             let event = match trace.next_event() {
                 Ok(Some(event)) => event,

@@ -57,7 +57,7 @@ impl SideBySide {
         }
         let limits = self.policy.limits().iter().zip(&self.tally.only_new_by);
         for (limit, count) in limits.filter(|(_, count)| **count > 0) {
-            writeln!(out, "  {} only by the new limit {}", grouped(*count), limit.name())?;
+            writeln!(out, "  Of those, {} by limit {}.", grouped(*count), limit.name())?;
         }
         writeln!(out, "{}", styled(STRONG, "clients that differ most"))?;
         let row = |(key, client): (&str, Both)| {

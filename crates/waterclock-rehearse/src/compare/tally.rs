@@ -67,8 +67,11 @@ impl Tally {
                 true => new.decision.shadow_refused_by(),
                 false => new.decision.refused_by(),
             };
-            self.only_new_by.resize(self.only_new_by.len().max(policy.limits().len()), 0);
-            by.iter().for_each(|limit| self.only_new_by[limit] += 1);
+            for limit in by.iter() {
+                if let Some(count) = self.only_new_by.get_mut(limit) {
+                    *count += 1;
+                }
+            }
         }
     }
 

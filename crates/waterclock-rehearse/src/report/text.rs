@@ -9,6 +9,7 @@ use super::grouped;
 use super::keys::{KeyRecord, hash_of};
 use super::units::{Align, Table, share, spark};
 use super::{Report, TOP};
+use crate::expr::quoted;
 use crate::picture::Times;
 use crate::terminal::{BAD, STRONG, WARN, styled};
 
@@ -130,7 +131,7 @@ impl Report<'_> {
         let row = |(key, record): (&str, KeyRecord)| {
             let detail = self.ledger.details.of(hash_of(key));
             let first = |texts: Vec<(&str, u64)>| {
-                texts.first().map_or("–".to_owned(), |(text, _)| format!("{text:?}"))
+                texts.first().map_or("–".to_owned(), |(text, _)| quoted(text))
             };
             [
                 Cell::new(grouped(record.checks)),
